@@ -15,7 +15,13 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from lodcli.kernels.errors import InvalidLoDError
-from lodcli.kernels.index.checks import Offsets, as_int64, check_offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import (
+    Offsets,
+    as_int64,
+    check_offsets,
+    lengths_to_offsets,
+    offsets_to_lengths,
+)
 from lodcli.kernels.index.lod import LoD
 
 T = TypeVar("T")
@@ -93,7 +99,7 @@ def absolute_offsets(lod: LoD, *, closed: bool = True) -> list[list[int]]:
 
 def absolute_lengths(lod: LoD) -> list[list[int]]:
     """Return the number of rows of every sequence of every level, outermost first."""
-    return [np.diff(lod.absolute(level)).tolist() for level in range(lod.n_levels)]
+    return [offsets_to_lengths(lod.absolute(level)).tolist() for level in range(lod.n_levels)]
 
 
 def nested_offsets(lod: LoD) -> list[list[int]]:
@@ -171,16 +177,19 @@ def outermost_first(levels: Iterable[T], order: Order) -> list[T]:
     return given[::-1] if order == "fine-to-coarse" else given
 
 
-def ranges(starts: Offsets, offsets: Offsets) -> Offsets:
+def ranges(starts: Offsets, offsets: Offsets, lengths: Offsets | None = None) -> Offsets:
     """Return the numbers of many ranges, one range after another.
 
     Args:
         starts: (S,) int64, the first number of each range.
         offsets: (S+1,) int64, where each range lies in the result.
+        lengths: (S,) int64, where they are known: the differences of `offsets`.
 
     >>> ranges(np.array([7, 20, 3]), np.array([0, 2, 2, 5])).tolist()
     [7, 8, 3, 4, 5]
     """
-    numbers = (starts - offsets[:-1]).repeat(offsets[1:] - offsets[:-1])
+    numbers = (starts - offsets[:-1]).repeat(
+        offsets_to_lengths(offsets) if lengths is None else lengths
+    )
     numbers += np.arange(numbers.size)
     return numbers

@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-
-_HALVES = ("float16", "bfloat16")
 
 
 def working(data: npt.ArrayLike, op: str) -> Array:
@@ -25,11 +23,11 @@ def working(data: npt.ArrayLike, op: str) -> Array:
         InvalidDataError: no floating-point numbers.
     """
     array = as_array(data)
-    if array.dtype.name in _HALVES:
+    if is_half(array.dtype):
         return array.astype(np.float32)
     if array.dtype.kind != "f":
         raise InvalidDataError(f"{op} needs floating-point numbers, found {array.dtype}")
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def id_column(tensor: LoDTensor, op: str) -> Array:
@@ -80,7 +78,7 @@ def segment_numbers(offsets: Offsets) -> Offsets:
     >>> segment_numbers(np.array([0, 2, 2, 3])).tolist()
     [0, 0, 2]
     """
-    return np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    return np.arange(offsets.size - 1).repeat(offsets_to_lengths(offsets))
 
 
 def recut(lod: LoD, level: int | str, offsets: Offsets) -> LoD:

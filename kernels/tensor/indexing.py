@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LevelNames, LoD
-from lodcli.kernels.index.selection import select
+from lodcli.kernels.index.selection import item_number, select
 from lodcli.kernels.runtime.arrays import beside, is_on_device
 
 _ALL = slice(None)
@@ -141,57 +141,76 @@ def _walk(
     At each depth there are some groups of items, those between `starts` and `stops`; a part
     picks in every group. Until a part keeps its level there is one group, the whole batch.
     """
-    count = lod.count(first) if first < lod.n_levels else rows
-    starts, stops = np.array([0]), np.array([count])
+    depth, start, stop = first, 0, lod.count(first) if first < lod.n_levels else rows
+    while isinstance(part := parts[depth - first], int):
+        item = start + item_number(lod, depth, part, stop - start)
+        start, stop = lod.part(depth, item, item + 1).tolist()
+        depth += 1
+    items = _of_one_group(lod, depth, part, start, stop)
     levels: list[Offsets] = []
     names: list[str | None] = []
-    above: int | None = None  # the depth that the groups are items of
-    items = starts
-    for depth in range(first, lod.n_levels + 1):
-        part = parts[depth - first] if depth - first < len(parts) else None
+    above = depth  # the depth that the groups are items of
+    while depth < lod.n_levels:
+        starts, stops = lod.levels[depth][items], lod.levels[depth][items + 1]
+        depth += 1
+        part = parts[depth - first] if depth - first < len(parts) else _ALL
         if isinstance(part, int):
             items = _numbered(lod, depth, part, starts, stops)
         else:
             items, bounds = _several(lod, depth, part, starts, stops)
-            if above is not None:
-                levels.append(bounds)
-                names.append(lod.names[above])
+            levels.append(bounds)
+            names.append(lod.names[above])
             above = depth
-        if depth < lod.n_levels:
-            starts, stops = lod.levels[depth][items], lod.levels[depth][items + 1]
     return levels, tuple(names), items
+
+
+def _of_one_group(lod: LoD, depth: int, part: slice | Array, start: int, stop: int) -> Offsets:
+    """Return the items that a part picks of items start..stop."""
+    count = stop - start
+    if isinstance(part, slice):
+        low, high, step = part.indices(count)
+        return np.arange(start + low, start + high, step)
+    if part.dtype.kind == "b":
+        if part.size != count:
+            raise SelectionError(f"{_called(lod, depth)}: {part.size} booleans for {count} items")
+        part = part.nonzero()[0]
+    # Those below 0 are above all others as numbers without a sign.
+    elif np.count_nonzero(part.view(np.uint64) >= count):
+        wrapped = np.where(part < 0, part + count, part)
+        if np.count_nonzero(wrapped.view(np.uint64) >= count):
+            low, high = int(part.min()), int(part.max())
+            _refuse(lod, depth, high if high >= count else low, 0, np.array([count]))
+        part = wrapped
+    return part + start if start else part
 
 
 def _numbered(lod: LoD, depth: int, number: int, starts: Offsets, stops: Offsets) -> Offsets:
     """Return item `number` of every group."""
     counts = stops - starts
     missing = (number >= counts) | (number < -counts)
-    if missing.any():
+    if np.count_nonzero(missing):
         _refuse(lod, depth, number, int(np.argmax(missing)), counts)
     return (stops if number < 0 else starts) + number
 
 
 def _several(
-    lod: LoD, depth: int, part: slice | Array | None, starts: Offsets, stops: Offsets
+    lod: LoD, depth: int, part: slice | Array, starts: Offsets, stops: Offsets
 ) -> tuple[Offsets, Offsets]:
-    """Return the items that a part, None for all, picks of every group, and the groups' offsets."""
+    """Return the items that a part picks of every group, and the offsets of the groups."""
     counts = stops - starts
-    if part is None:
-        bounds = lengths_to_offsets(counts, level=depth)
-        return ranges(starts, bounds), bounds
     if isinstance(part, slice):
-        if counts.size == 1:  # the whole batch, or one item: in less time
-            numbers = np.arange(*part.indices(int(counts[0]))) + starts
-            return numbers, np.array([0, numbers.size])
+        if part == _ALL:
+            bounds = lengths_to_offsets(counts, level=depth)
+            return ranges(starts, bounds, counts), bounds
         begin, step, lengths = _steps(part, counts)
         bounds = lengths_to_offsets(lengths, level=depth)
         if step == 1:
-            return ranges(starts + begin, bounds), bounds
-        turns = ranges(np.zeros_like(lengths), bounds)
-        return np.repeat(starts + begin, lengths) + step * turns, bounds
+            return ranges(starts + begin, bounds, lengths), bounds
+        turns = np.arange(bounds[-1]) - bounds[:-1].repeat(lengths)
+        return (starts + begin).repeat(lengths) + step * turns, bounds
     if part.dtype.kind == "b":
         wrong = counts != part.size
-        if wrong.any():
+        if np.count_nonzero(wrong):
             group = int(np.argmax(wrong))
             where = "" if counts.size == 1 else f" in item {group}"
             raise SelectionError(
@@ -219,7 +238,7 @@ def _steps(part: slice, counts: Offsets) -> tuple[Offsets, int, Offsets]:
 
     def bound(value: Any, default: Any) -> Any:
         if value is None:
-            return default + np.zeros_like(counts)
+            return default
         placed = int(value) if value >= 0 else counts + int(value)
         return np.minimum(np.maximum(placed, least), most)
 
@@ -271,8 +290,8 @@ def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
         bounds = lengths_to_offsets(values.astype(np.int64), level=depth - 1)[offsets]
     else:
         bounds = key.lod.levels[depth - 1]
-        groups = np.repeat(np.arange(bounds.size - 1), np.diff(bounds))
-        places, counts = values.astype(np.int64), np.diff(offsets)[groups]
+        groups = np.repeat(np.arange(bounds.size - 1), offsets_to_lengths(bounds))
+        places, counts = values.astype(np.int64), offsets_to_lengths(offsets)[groups]
         missing = (places >= counts) | (places < -counts)
         if missing.any():
             place = int(np.argmax(missing))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.nulls import Nulls
@@ -76,7 +76,7 @@ def dropped(data: Array, lod: LoD, nulls: Nulls) -> tuple[Array, LoD]:
     kept = np.ones(count, np.bool_) if kept is None else kept
     levels = []
     for offsets, mask in zip(lod.levels, nulls.masks[1:], strict=True):
-        below = np.repeat(kept, np.diff(offsets))
+        below = np.repeat(kept, offsets_to_lengths(offsets))
         if mask is not None:
             below = below & mask
         totals = np.zeros(below.size + 1, np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import Index, LoD
 
@@ -141,7 +141,7 @@ class Nulls:
             if mask.size != size:
                 return f"nulls: the mask of {what} has {mask.size} items, there are {size}"
             if level < lod.n_levels:
-                full = np.flatnonzero(~mask & (np.diff(lod.levels[level]) != 0))
+                full = np.flatnonzero(~mask & (offsets_to_lengths(lod.levels[level]) != 0))
                 if full.size:
                     return f"nulls: item {full[0]} of level {level} is null and is not empty"
         return None

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
@@ -76,20 +75,20 @@ class IndexMap:
         """How many sequences are alive at each step, (T,) int64; T is the longest length."""
         lengths = self.outer.lengths(-1)
         # Entry t counts the sequences of at most t items: those no longer alive at step t.
-        finished = np.cumsum(np.bincount(lengths), dtype=np.int64)
+        finished = np.add.accumulate(np.bincount(lengths), dtype=np.int64)
         return (lengths.size - finished)[:-1]
 
     @property
     def items(self) -> Offsets:
         """The original number of every item, step by step, (items,) int64."""
         offsets = self.outer.levels[-1]
-        lengths = np.diff(offsets)[self.order]
+        lengths = offsets_to_lengths(offsets)[self.order]
         bounds = lengths_to_offsets(lengths, level=self.level)
-        items = ranges(offsets[:-1][self.order], bounds)
-        steps = ranges(np.zeros_like(lengths), bounds)
+        steps = np.arange(bounds[-1]) - bounds[:-1].repeat(lengths)
+        items = steps + offsets[:-1][self.order].repeat(lengths)
         # NumPy's stable sort takes linear time (radix) on 16 bits and fewer.
         narrow = np.min_scalar_type(int(lengths.max(initial=0)))
-        by_step: Offsets = items[np.argsort(steps.astype(narrow), kind="stable")]
+        by_step: Offsets = items[steps.astype(narrow).argsort(kind="stable")]
         return by_step
 
     def __array__(
@@ -181,7 +180,7 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
     if found.size != expected:
         raise ShapeMismatchError(f"expected {expected} steps, found {found.size}")
     sizes = index_map.step_sizes
-    wrong = np.flatnonzero(found != sizes)
+    wrong = (found != sizes).nonzero()[0]
     if wrong.size:
         step = int(wrong[0])
         raise ShapeMismatchError(f"step {step}: expected {sizes[step]} items, found {found[step]}")

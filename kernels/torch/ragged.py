@@ -12,6 +12,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import offsets_to_lengths
 from lodcli.kernels.tensor.exchange.torch import Varlen, step_order
 from lodcli.kernels.torch.autograd import gather, indices, scatter
 from lodcli.kernels.torch.sequences import sequences
@@ -131,7 +132,7 @@ def packed(rows: torch.Tensor, offsets: torch.Tensor) -> PackedSequence:
         InvalidDataError: an empty sequence.
     """
     bounds = offsets.numpy(force=True)
-    lengths = np.diff(bounds)
+    lengths = offsets_to_lengths(bounds)
     if not lengths.size or lengths.min() < 1:
         raise InvalidDataError("a PackedSequence holds no empty sequence, and at least one")
     order = np.argsort(-lengths, kind="stable")

@@ -11,7 +11,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, offsets_to_lengths
 from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.tensor.exchange.torch import step_order
@@ -127,7 +127,7 @@ class _Ragged(torch.nn.RNNBase):
 
     def _run_by_torch(self, given: Sequences, states: tuple[torch.Tensor | None, ...]) -> States:
         """Run torch's own code on a PackedSequence of the sequences that are not empty."""
-        rows, lengths = given.rows, np.diff(given.offsets)
+        rows, lengths = given.rows, offsets_to_lengths(given.offsets)
         size, width = self.proj_size or self.hidden_size, 2 if self.bidirectional else 1
         initial = [
             rows.new_zeros(self.num_layers * width, lengths.size, each) if state is None else state

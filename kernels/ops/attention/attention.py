@@ -72,7 +72,7 @@ def sequence_attention(
     out = run(*given, causal=causal, align=align, scale=default_scale(q.row_shape[-1], scale))
     with np.errstate(over="ignore"):  # float16 becomes inf
         out = out.astype(q.dtype, copy=False)
-    return q.with_data(out.reshape(q.rows, *q.row_shape[:-1], v.row_shape[-1]))
+    return q._with_rows(out.reshape(q.rows, *q.row_shape[:-1], v.row_shape[-1]))
 
 
 def sequence_attention_grad(

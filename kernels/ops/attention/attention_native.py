@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.ops.attention import attention as reference
 from lodcli.kernels.ops.attention.attention import Align
@@ -103,12 +103,13 @@ def _queries(
 
 def _longest_short(q_offsets: Offsets, k_offsets: Offsets) -> int:
     """Return the most keys of a segment that the compiled loop takes."""
-    sizes = np.diff(k_offsets)
-    return int(sizes[np.diff(q_offsets) * sizes < _LONG].max(initial=0))
+    sizes = offsets_to_lengths(k_offsets)
+    return int(sizes[offsets_to_lengths(q_offsets) * sizes < _LONG].max(initial=0))
 
 
 def _long_segments(q_offsets: Offsets, k_offsets: Offsets) -> Iterator[tuple[slice, slice]]:
-    for s in np.flatnonzero(np.diff(q_offsets) * np.diff(k_offsets) >= _LONG):
+    scores = offsets_to_lengths(q_offsets) * offsets_to_lengths(k_offsets)
+    for s in (scores >= _LONG).nonzero()[0]:
         yield (
             slice(int(q_offsets[s]), int(q_offsets[s + 1])),
             slice(int(k_offsets[s]), int(k_offsets[s + 1])),

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.ops.arguments import (
     chosen_level,
@@ -79,7 +79,7 @@ def sequence_conv(
         padding=given.padding,
     ).astype(np.result_type(tensor.dtype, as_array(weight).dtype), copy=False)
     if stride == 1:
-        return tensor.with_data(out)
+        return tensor._with_rows(out)
     return LoDTensor._made(
         out, recut(tensor.lod, given.level, strided_offsets(given.offsets, stride))
     )
@@ -157,7 +157,7 @@ def sequence_row_conv(
     data, offsets, matrix = row_conv_arguments(tensor, weight, level, "row_conv")
     out = on(backend, segment_row_conv, size_bytes=tensor.nbytes)(data, offsets, matrix)
     out = out.astype(np.result_type(tensor.dtype, as_array(weight).dtype), copy=False)
-    return tensor.with_data(out.reshape(tensor.data.shape))
+    return tensor._with_rows(out.reshape(tensor.data.shape))
 
 
 def row_conv_arguments(
@@ -185,7 +185,9 @@ def row_conv_arguments(
 
 def strided_offsets(offsets: Offsets, stride: int) -> Offsets:
     """Return the offsets of every stride-th row of each segment, (S+1,) int64."""
-    return lengths_to_offsets(-(-np.diff(offsets) // stride), level=0)
+    if stride == 1:
+        return offsets
+    return lengths_to_offsets(-(-offsets_to_lengths(offsets) // stride), level=0)
 
 
 def segment_context(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.common import is_half, require_float
 from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,
@@ -186,6 +186,6 @@ def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple
     Args:
         grad: of the result, (S,).
     """
-    each = np.repeat(grad, np.diff(offsets)).reshape(len(a), *(1 for _ in a.shape[1:]))
+    each = np.repeat(grad, offsets_to_lengths(offsets)).reshape(len(a), *(1 for _ in a.shape[1:]))
     with np.errstate(all="ignore"):
         return each * b, each * a

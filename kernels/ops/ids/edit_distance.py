@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import exact_ids, id_column, recut, segment_numbers
 from lodcli.kernels.ops.common import segments
 from lodcli.kernels.ops.ids.ids import segment_compress, sequence_erase
@@ -72,14 +72,14 @@ def sequence_edit_distance(
         if common.kind not in "iu":
             raise InvalidDataError(f"edit_distance: cannot compare {ours.dtype} and {theirs.dtype}")
         ours, theirs = ours.astype(common), theirs.astype(common)
-    lengths = np.diff(ref_offsets)
+    lengths = offsets_to_lengths(ref_offsets)
     if normalized and not lengths.all():
         raise EmptySequenceError(
             f"edit_distance: reference {int(np.argmin(lengths))} is empty; a normalized distance "
             "divides by its length"
         )
     # What is computed, not what is read, repays a compiled kernel.
-    size_bytes = 8 * int(np.diff(hyp_offsets) @ lengths)
+    size_bytes = 8 * int(offsets_to_lengths(hyp_offsets) @ lengths)
     run = on(backend, segment_edit_distance, size_bytes=size_bytes)
     distances = run(ours, hyp_offsets, theirs, ref_offsets).astype(np.float64)
     if normalized:

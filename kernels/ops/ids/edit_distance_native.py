@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.ops.ids.ids_native import as_compiled, as_given
 
@@ -17,7 +17,7 @@ def segment_edit_distance(
 ) -> Offsets:
     """See edit_distance.py. Two rows of the longest reference are all the memory."""
     out = np.empty(hyp_offsets.size - 1, np.int64)
-    row = np.empty(int(np.diff(ref_offsets).max(initial=0)) + 1, np.int64)
+    row = np.empty(int(offsets_to_lengths(ref_offsets).max(initial=0)) + 1, np.int64)
     ours, theirs = as_compiled(hyps), as_compiled(refs)
     _edit_distance[ours.dtype.char].call(
         *(0, 1, ours, np.ascontiguousarray(hyp_offsets)),

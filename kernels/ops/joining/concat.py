@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lodcli.kernels.errors import ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import result_array, segments
@@ -113,7 +113,7 @@ def joined_ranges(offsets: Sequence[Offsets]) -> tuple[Offsets, Offsets]:
     """
     before = np.cumsum([0, *(int(each[-1]) for each in offsets)])[:-1]
     starts = np.stack([each[:-1] + shift for each, shift in zip(offsets, before, strict=True)], 1)
-    lengths = np.stack([np.diff(each) for each in offsets], 1)
+    lengths = np.stack([offsets_to_lengths(each) for each in offsets], 1)
     return starts.reshape(-1), lengths_to_offsets(lengths.reshape(-1), level=0)
 
 

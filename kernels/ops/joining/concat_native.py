@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.simd.row_copies import gather_ranges, interleave_ranges
 
 
@@ -23,5 +23,5 @@ def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Arr
     starts = np.sum(offsets, axis=0)[:-1]
     for each in offsets:
         result.append(gather_ranges(upstream, starts, each))
-        starts = starts + np.diff(each)
+        starts = starts + offsets_to_lengths(each)
     return result

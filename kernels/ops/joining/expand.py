@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
@@ -53,7 +53,7 @@ def sequence_expand(
     rows = kernel(x.data, offsets, counts, out=out)
     if not x.lod.n_levels:
         return LoDTensor(rows)
-    lengths = np.repeat(np.diff(offsets), counts)
+    lengths = offsets_to_lengths(offsets).repeat(counts)
     return LoDTensor._made(rows, LoD._trusted([lengths_to_offsets(lengths, level=0)], x.lod.names))
 
 
@@ -81,7 +81,7 @@ def sequence_expand_grad(
             shape or index than the result.
     """
     offsets, counts = _blocks(x, y, ref_level)
-    shape = (int(np.dot(np.diff(offsets), counts)), *x.row_shape)
+    shape = (int(np.dot(offsets_to_lengths(offsets), counts)), *x.row_shape)
     flow = upstream_of(
         *(upstream, shape, "sequence_expand_grad"),
         lambda: sequence_expand(without_values(x), y, ref_level=ref_level, backend="numpy").lod,
@@ -182,7 +182,7 @@ def _targets(x: LoDTensor, y: LoDTensor, level: int | str | None, op: str) -> Of
 def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """Return row s of `data` for every row of segment s: (S, ...) to (N, ...)."""
     result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
-    result[...] = np.repeat(data, np.diff(offsets), axis=0)
+    result[...] = np.repeat(data, offsets_to_lengths(offsets), axis=0)
     return result
 
 
@@ -197,7 +197,7 @@ def segment_repeat(
     data: Array, offsets: Offsets, counts: Offsets, *, out: Array | None = None
 ) -> Array:
     """Return the rows of segment s counts[s] times, whole segments one after another."""
-    lengths = np.repeat(np.diff(offsets), counts)
+    lengths = np.repeat(offsets_to_lengths(offsets), counts)
     rows = ranges(np.repeat(offsets[:-1], counts), lengths_to_offsets(lengths, level=0))
     result = result_array(out, (rows.size, *data.shape[1:]), data.dtype, data)
     result[...] = data[rows]
@@ -206,7 +206,7 @@ def segment_repeat(
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
     """Return for every row the sum over its copies, in their order."""
-    lengths = np.repeat(np.diff(offsets), counts)
+    lengths = np.repeat(offsets_to_lengths(offsets), counts)
     rows = ranges(np.repeat(offsets[:-1], counts), lengths_to_offsets(lengths, level=0))
     wide = np.float64 if upstream.dtype.itemsize == 2 else upstream.dtype
     result = np.zeros((int(offsets[-1]), *upstream.shape[1:]), wide)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.ops.joining import expand
 from lodcli.kernels.ops.pooling.pool_native import segment_sum
 from lodcli.kernels.simd.broadcast import broadcast_rows
@@ -27,8 +25,8 @@ def segment_repeat(
     """See expand.py."""
     if _single(offsets):
         return broadcast_rows(data, lengths_to_offsets(counts, level=0), out=out)
-    lengths = np.repeat(np.diff(offsets), counts)
-    starts = np.repeat(offsets[:-1], counts)
+    lengths = offsets_to_lengths(offsets).repeat(counts)
+    starts = offsets[:-1].repeat(counts)
     return gather_ranges(data, starts, lengths_to_offsets(lengths, level=0), out=out)
 
 
@@ -41,4 +39,4 @@ def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> A
 
 def _single(offsets: Offsets) -> bool:
     """Return whether every segment is one row, as those of a plain tensor are."""
-    return bool(offsets.size - 1 == offsets[-1] and (np.diff(offsets) == 1).all())
+    return bool(offsets.size - 1 == offsets[-1] and (offsets_to_lengths(offsets) == 1).all())

@@ -9,14 +9,14 @@ from typing import Any, Literal
 import numpy as np
 
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import FoundItems, find_items
-from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import require_at_least, segment_numbers
+from lodcli.kernels.index.lod import NO_LEVELS, LoD
+from lodcli.kernels.ops.arguments import require_at_least
 from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.ops.slicing.put_back import items_put_back
-from lodcli.kernels.ops.slicing.slice import segment_place
+from lodcli.kernels.ops.slicing.slice import segment_place, segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.gather import gather_items, take_items
@@ -65,14 +65,14 @@ def sequence_windows(
         lod.levels[number], length=length, stride=stride, tail=tail
     )
     if number == lod.n_levels - 1:
-        run = on(backend, segment_windows, size_bytes=tensor.nbytes)
-        offsets = lod.levels[-1]
-        taken = LoDTensor(run(tensor.data, offsets, length=length, stride=stride, tail=tail))
+        run = on(backend, segment_slice, size_bytes=tensor.nbytes)
+        rows, below = run(tensor.data, starts, bounds), NO_LEVELS
     else:
         taken = take_items(tensor, ranges(starts, bounds), number + 1)
-    names = (*lod.names[: number + 1], name, *taken.lod.names)
-    levels = (*lod.levels[:number], counts, bounds, *taken.lod.levels)
-    return LoDTensor._made(taken.data, LoD._trusted(levels, names))
+        rows, below = taken.data, taken.lod
+    names = (*lod.names[: number + 1], name, *below.names)
+    levels = (*lod.levels[:number], counts, bounds, *below.levels)
+    return LoDTensor._made(rows, LoD._trusted(levels, names))
 
 
 def sequence_windows_grad(
@@ -115,7 +115,7 @@ def sequence_windows_grad(
     if number < lod.n_levels - 1:
         below = lod.absolute(number + 1)
         items = ranges(starts, bounds)
-        starts, bounds = below[items], lengths_to_offsets(np.diff(below)[items], level=0)
+        starts, bounds = below[items], lengths_to_offsets(offsets_to_lengths(below)[items], level=0)
     flow = upstream_of(
         *(upstream, (int(bounds[-1]), *tensor.row_shape), "sequence_windows_grad"),
         lambda: sequence_windows(without_values(tensor), level=level, backend="numpy", **how).lod,
@@ -268,7 +268,7 @@ def _every_nth(tensor: LoDTensor, count: int, level: int | str, op: str) -> list
     above = lod.above(level)
     levels = above.levels
     last = levels[-1] if levels else np.array([0, lod.count(level)])
-    wrong = np.flatnonzero(np.diff(last) % count)
+    wrong = (offsets_to_lengths(last) % count).nonzero()[0]
     if wrong.size:
         item = int(wrong[0])
         raise ShapeMismatchError(
@@ -318,25 +318,18 @@ def window_bounds(
     >>> [part.tolist() for part in window_bounds(np.array([0, 5]), length=2, stride=2, tail="keep")]
     [[0, 3], [0, 2, 4], [0, 2, 4, 5]]
     """
-    lengths = np.diff(offsets)
+    lengths = offsets_to_lengths(offsets)
     whole = np.maximum(0, (lengths - length) // stride + 1)
     if tail == "keep":
         # One more where the last whole window leaves items behind, and one can start there.
         reached = np.where(whole > 0, (whole - 1) * stride + length, 0)
         whole = whole + ((reached < lengths) & (whole * stride < lengths))
     counts = lengths_to_offsets(whole, level=0)
-    of = segment_numbers(counts)
-    starts = offsets[:-1][of] + stride * ranges(np.zeros(whole.size, np.int64), counts)
-    bounds = lengths_to_offsets(np.minimum(length, offsets[1:][of] - starts), level=1)
+    # Window w of segment s starts at offsets[s] + stride * (w - counts[s]).
+    starts = (offsets[:-1] - stride * counts[:-1]).repeat(whole)
+    starts += stride * np.arange(starts.size)
+    bounds = lengths_to_offsets(np.minimum(length, offsets[1:].repeat(whole) - starts), level=1)
     return counts, starts, bounds
-
-
-def segment_windows(
-    data: Array, offsets: Offsets, *, length: int, stride: int, tail: Tail
-) -> Array:
-    """Return the rows of all windows of all segments: (N, ...) to (rows, ...)."""
-    _, starts, bounds = window_bounds(offsets, length=length, stride=stride, tail=tail)
-    return data[ranges(starts, bounds)]
 
 
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:

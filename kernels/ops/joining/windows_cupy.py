@@ -1,4 +1,4 @@
-"""See windows.py. Rows are copied as words."""
+"""See windows.py. Windows themselves are copied as parts of sequences are: slice_cupy.py."""
 
 from __future__ import annotations
 
@@ -8,17 +8,7 @@ import numpy as np
 from lodcli.kernels.cuda.launch import on_device
 from lodcli.kernels.cuda.row_copies import broadcast
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.joining.windows import Tail, window_bounds
 from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
-from lodcli.kernels.ops.slicing.slice_cupy import segment_slice
-
-
-def segment_windows(
-    data: Array, offsets: Offsets, *, length: int, stride: int, tail: Tail
-) -> Array:
-    """See windows.py."""
-    _, starts, bounds = window_bounds(offsets, length=length, stride=stride, tail=tail)
-    return segment_slice(data, starts, bounds)
 
 
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:

@@ -1,20 +1,11 @@
-"""See windows.py. Windows are copied as ranges of rows, for any dtype."""
+"""See windows.py. Windows themselves are copied as parts of sequences are: slice_native.py."""
 
 from __future__ import annotations
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.joining import windows as reference
-from lodcli.kernels.ops.joining.windows import Tail, window_bounds
-from lodcli.kernels.simd.row_copies import gather_ranges
 
 
-def segment_windows(
-    data: Array, offsets: Offsets, *, length: int, stride: int, tail: Tail
-) -> Array:
-    """See windows.py."""
-    _, starts, bounds = window_bounds(offsets, length=length, stride=stride, tail=tail)
-    return gather_ranges(data, starts, bounds)
-
-
-# NumPy's own loops are as quick: there is nothing to compile.
-segment_add = reference.segment_add
+def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
+    """See windows.py: NumPy's own loops are as quick, there is nothing to compile."""
+    return reference.segment_add(rows, starts, offsets, count)

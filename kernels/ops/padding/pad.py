@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
@@ -62,7 +62,7 @@ def sequence_pad(
             f"{op}: maxlen must be -1 or more and pad_to_multiple 1 or more, "
             f"found {maxlen} and {pad_to_multiple}"
         )
-    lengths = np.diff(offsets)
+    lengths = offsets_to_lengths(offsets)
     longest = int(lengths.max(initial=0))
     steps = longest if maxlen == -1 else maxlen
     steps = -(-steps // pad_to_multiple) * pad_to_multiple
@@ -103,7 +103,7 @@ def sequence_pad_grad(
     offsets = tensor.lod.absolute(chosen_level(tensor.lod, level, op))
     steps = flow.shape[1] if flow.ndim > 1 else 0
     flow = upstream_of(flow, (offsets.size - 1, steps, *tensor.row_shape), op)
-    bounds = lengths_to_offsets(np.minimum(np.diff(offsets), steps), level=0)
+    bounds = lengths_to_offsets(np.minimum(offsets_to_lengths(offsets), steps), level=0)
     rows = on(backend, segment_unpad, size_bytes=flow.nbytes)(flow, bounds)
     kernel = on(backend, segment_place, size_bytes=rows.nbytes)
     return tensor._with_rows(kernel(rows, offsets[:-1], bounds, tensor.rows))
@@ -229,7 +229,7 @@ def sequence_mask(
 
 def _places(offsets: Offsets, steps: int) -> tuple[Offsets, tuple[Offsets, Offsets]]:
     """Return the rows that fit into a box of so many steps, and their places there."""
-    lengths = np.minimum(np.diff(offsets), steps)
+    lengths = np.minimum(offsets_to_lengths(offsets), steps)
     bounds = lengths_to_offsets(lengths, level=0)
     at = ranges(np.zeros_like(lengths), bounds)
     return ranges(offsets[:-1], bounds), (np.repeat(np.arange(lengths.size), lengths), at)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.common import is_half, segments
 from lodcli.kernels.ops.pooling.pool import sequence_max_index, sequence_min_index
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
@@ -166,17 +166,19 @@ def _pooled(
 
 def segment_sum_grad(upstream: Array, offsets: Offsets) -> Array:
     """Return upstream[s] for every row of segment s: (S, ...) to (N, ...)."""
-    return np.repeat(upstream, np.diff(offsets), axis=0)
+    return np.repeat(upstream, offsets_to_lengths(offsets), axis=0)
 
 
 def segment_mean_grad(upstream: Array, offsets: Offsets) -> Array:
     """Return upstream[s] / n for every row: (S, ...) to (N, ...)."""
-    return segment_sum_grad(divided_rows(upstream, np.diff(offsets).astype(np.float64)), offsets)
+    return segment_sum_grad(
+        divided_rows(upstream, offsets_to_lengths(offsets).astype(np.float64)), offsets
+    )
 
 
 def segment_sqrt_grad(upstream: Array, offsets: Offsets) -> Array:
     """Return upstream[s] / sqrt(n) for every row: (S, ...) to (N, ...)."""
-    return segment_sum_grad(divided_rows(upstream, np.sqrt(np.diff(offsets))), offsets)
+    return segment_sum_grad(divided_rows(upstream, np.sqrt(offsets_to_lengths(offsets))), offsets)
 
 
 def segment_first_grad(upstream: Array, offsets: Offsets) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.pooling.pool_grad import divided_rows
 from lodcli.kernels.simd.broadcast import broadcast_rows
 
@@ -16,12 +16,14 @@ def segment_sum_grad(upstream: Array, offsets: Offsets) -> Array:
 
 def segment_mean_grad(upstream: Array, offsets: Offsets) -> Array:
     """See pool_grad.py."""
-    return broadcast_rows(divided_rows(upstream, np.diff(offsets).astype(np.float64)), offsets)
+    return broadcast_rows(
+        divided_rows(upstream, offsets_to_lengths(offsets).astype(np.float64)), offsets
+    )
 
 
 def segment_sqrt_grad(upstream: Array, offsets: Offsets) -> Array:
     """See pool_grad.py."""
-    return broadcast_rows(divided_rows(upstream, np.sqrt(np.diff(offsets))), offsets)
+    return broadcast_rows(divided_rows(upstream, np.sqrt(offsets_to_lengths(offsets))), offsets)
 
 
 def segment_first_grad(upstream: Array, offsets: Offsets) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.common import (
     flat_rows,
     is_half,
@@ -147,7 +147,7 @@ def _divided(
         return _reduced(SUM, data, offsets, pad_value, dtype, out, divided=divided)
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
     # Whole numbers are added as such: float64 would round large ones on the way.
-    lengths = np.diff(offsets).reshape(-1, *[1] * (data.ndim - 1))
+    lengths = offsets_to_lengths(offsets).reshape(-1, *[1] * (data.ndim - 1))
     by = np.sqrt(lengths) if divided == ROOT else lengths
     np.divide(segment_sum(data, offsets), np.maximum(by, 1), out=result)
     result[offsets[:-1] == offsets[1:]] = pad_value

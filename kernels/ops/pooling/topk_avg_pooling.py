@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, working
 from lodcli.kernels.ops.common import segments
@@ -125,7 +125,7 @@ def _checked(
             raise ShapeMismatchError(
                 f"{op}: {offsets.size - 1} sequences, but {found.size} in {name}"
             )
-    wrong = np.flatnonzero(np.diff(offsets) != channel_num * rows * columns)
+    wrong = np.flatnonzero(offsets_to_lengths(offsets) != channel_num * rows * columns)
     if wrong.size:
         i = int(wrong[0])
         raise ShapeMismatchError(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.checks import Offsets, same_offsets
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.put_back import items_put_back
@@ -188,7 +188,7 @@ def _alive(x: LoDTensor, table: npt.ArrayLike, step: int) -> int:
     """Return how many sequences are alive at a step; `x` has as many items or more."""
     if step < 0:
         raise SelectionError(f"no step {step}: steps start at 0")
-    alive = int((_checked(table)[:, 1] > step).sum())
+    alive = int(np.count_nonzero(_checked(table)[:, 1] > step))
     if len(x) < alive:
         raise ShapeMismatchError(f"step {step}: expected at least {alive} items, found {len(x)}")
     return alive
@@ -285,13 +285,12 @@ def _index_map(table: npt.ArrayLike, outer: LoD | None) -> IndexMap:
     checked = _checked(table)
     lengths = np.empty(len(checked), np.int64)
     lengths[checked[:, 0]] = checked[:, 1]
-    own = LoD.from_lengths([lengths])
     if outer is None:
-        return IndexMap(checked[:, 0], own)
-    found = own.difference(LoD._trusted(outer.levels[-1:]))
-    if found is not None:
+        outer = LoD.from_lengths([lengths])
+    elif not same_offsets(lengths, outer.lengths()):
+        found = LoD.from_lengths([lengths]).difference(LoD._trusted(outer.levels[-1:]))
         raise ShapeMismatchError(f"the rank table does not fit level {outer.n_levels - 1}: {found}")
-    return IndexMap(checked[:, 0], outer)
+    return IndexMap._trusted(checked[:, 0], outer)
 
 
 def _checked(table: npt.ArrayLike) -> Offsets:
@@ -302,12 +301,14 @@ def _checked(table: npt.ArrayLike) -> Offsets:
         )
     result: Offsets = array.astype(np.int64, copy=False)
     sequences, lengths = result[:, 0], result[:, 1]
-    if not (np.sort(sequences) == np.arange(len(result))).all():
+    in_order = sequences.copy()
+    in_order.sort()
+    if np.count_nonzero(in_order != np.arange(len(result))):
         raise InvalidDataError(
             f"a rank table holds each sequence 0 to {len(result) - 1} once; this one does not"
         )
     rises = lengths[1:] > lengths[:-1]
-    if rises.any():
+    if np.count_nonzero(rises):
         place = int(rises.argmax()) + 1
         raise InvalidDataError(
             f"rank table, row {place}: longest first (expected at most {lengths[place - 1]}, "

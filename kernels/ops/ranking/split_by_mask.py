@@ -147,13 +147,13 @@ def _places(tensor: LoDTensor, mask: npt.ArrayLike, level: int | str) -> tuple[O
     lod = tensor.lod
     count = lod.count(level) if lod.n_levels or level != 0 else tensor.rows
     true = _checked_mask(mask, count)
-    return np.flatnonzero(true), np.flatnonzero(~true)
+    return true.nonzero()[0], (~true).nonzero()[0]
 
 
 def _order(true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike) -> Offsets:
     """Return the items of the merged batch, as numbered in the true part and then the false."""
     places = _checked_mask(mask, len(true) + len(false))
-    wanted = int(places.sum())
+    wanted = int(np.count_nonzero(places))
     if wanted != len(true):
         raise ShapeMismatchError(
             f"the mask is true for {wanted} sequences, the true part has {len(true)}"

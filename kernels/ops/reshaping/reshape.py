@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
+from lodcli.kernels.index.checks import offsets_to_lengths
 from lodcli.kernels.ops.arguments import chosen_level, recut
 from lodcli.kernels.ops.common import segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
@@ -43,7 +44,7 @@ def sequence_reshape(
     if new_dim < 1:
         raise OptionError(f"{op}: new_dim must be at least 1, found {new_dim}")
     values = offsets * tensor.row_shape[0]
-    left = np.diff(values) % new_dim
+    left = offsets_to_lengths(values) % new_dim
     if left.any():
         s = int(np.flatnonzero(left)[0])
         raise ShapeMismatchError(

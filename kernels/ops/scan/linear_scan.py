@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import NotFloatingError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import require_shape
 from lodcli.kernels.ops.common import is_float, is_half, segments
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
@@ -74,7 +74,7 @@ def sequence_linear_scan(
     run = on(backend, segment_linear_scan, size_bytes=y.nbytes)
     out = run(x, y, offsets, initial=start, reverse=reverse)
     with np.errstate(over="ignore"):  # float16 becomes inf
-        return b.with_data(out.astype(dtype, copy=False))
+        return b._with_rows(out.astype(dtype, copy=False))
 
 
 def sequence_linear_scan_grad(
@@ -182,7 +182,7 @@ def segment_linear_scan(
         return segment_linear_scan(a[::-1], b[::-1], turned, initial=start, reverse=False)[::-1]
     a = np.broadcast_to(a, b.shape)
     out = np.empty_like(b)
-    lengths = np.diff(offsets)
+    lengths = offsets_to_lengths(offsets)
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = offsets[order], lengths[order]
     state = None if initial is None else initial[order]

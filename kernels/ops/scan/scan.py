@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import segment_numbers
 from lodcli.kernels.ops.common import is_half, require_float, segments, summed_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
@@ -235,7 +235,7 @@ def _scanned(ufunc: np.ufunc, rows: Array, offsets: Offsets) -> Array:
     1e200, 1e200 has finite products only from left to right.
     """
     result = rows.copy()
-    lengths = np.diff(offsets)
+    lengths = offsets_to_lengths(offsets)
     # Segments above sqrt(N) are fewer than sqrt(N), and go one by one; the others step
     # together, at most sqrt(N) times. So there are no more than 2 sqrt(N) rounds.
     limit = math.isqrt(len(rows))

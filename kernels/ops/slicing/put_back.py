@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lodcli.kernels.errors import ShapeMismatchError
-from lodcli.kernels.index.checks import lengths_to_offsets
+from lodcli.kernels.index.checks import lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
@@ -42,7 +42,7 @@ def items_put_back(
     if len(found) > 1:
         flow = np.concatenate(flows)
         starts = np.concatenate([part.starts for part in found])
-        lengths = np.concatenate([np.diff(part.bounds) for part in found])
+        lengths = np.concatenate([offsets_to_lengths(part.bounds) for part in found])
         bounds = lengths_to_offsets(lengths, level=0)
     kernel = on("auto", segment_place, size_bytes=flow.nbytes)
     return tensor._with_rows(kernel(flow, starts, bounds, tensor.rows))

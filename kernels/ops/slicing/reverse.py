@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import result_array, segments
@@ -115,7 +115,7 @@ def _within(lod: LoD, number: int, depth: int) -> Offsets:
 def ranges_backwards(offsets: Offsets) -> Offsets:
     """Return the numbers offsets[s+1]-1 down to offsets[s], for each s."""
     forward = ranges(np.zeros(offsets.size - 1, np.int64), offsets)
-    return np.repeat(offsets[1:] - 1, np.diff(offsets)) - forward
+    return np.repeat(offsets[1:] - 1, offsets_to_lengths(offsets)) - forward
 
 
 def segment_reverse(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
@@ -126,7 +126,7 @@ def _part(
     # A part of a sequence is one range of the items of each level below, and of the rows.
     for lower in lod.levels[number + 1 :]:
         items = ranges(starts, bounds)
-        levels.append(lengths_to_offsets(np.diff(lower)[items], level=0))
+        levels.append(lengths_to_offsets(offsets_to_lengths(lower)[items], level=0))
         starts, bounds = lower[starts], levels[-1][bounds]
     return _Part(starts, bounds, LoD._trusted(levels, lod.names))
 
@@ -138,7 +138,7 @@ def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offs
         (S,) where the parts begin; (S+1,) the offsets that they have side by side; and
         whether each segment has its part: if one has not, the others mean nothing.
     """
-    lengths = np.diff(offsets)
+    lengths = offsets_to_lengths(offsets)
     # Not first + count > lengths: a huge number would overflow into a small one.
     wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
     bounds = np.zeros(offsets.size, np.int64)

@@ -34,7 +34,7 @@ def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offs
     wrong = pieces and run(
         *(_totals[""], pieces, 3 * index.nbytes, index, begins, counts, before[1:], *shared)
     )
-    np.cumsum(before, out=before)
+    np.add.accumulate(before, out=before)
     if pieces:
         run(
             *(_bounds[""], pieces, 5 * index.nbytes, index, begins, counts, before),

@@ -80,4 +80,4 @@ def _cut(lod: LoD, length: int, keep: Side, level: int | str) -> tuple[Offsets, 
         raise OptionError(f"keep is 'first' or 'last', found {keep!r}")
     lengths = lod.lengths(level)
     count = np.minimum(lengths, length)
-    return (np.zeros_like(count) if keep == "first" else lengths - count), count
+    return (np.zeros(count.size, np.int64) if keep == "first" else lengths - count), count

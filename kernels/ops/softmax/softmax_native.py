@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half, result_array
@@ -113,7 +113,7 @@ def longest(rows: Array) -> int:
 
 def long_segments(offsets: Offsets, most: int) -> Iterator[slice]:
     """Yield the rows of the segments that have more than `most`."""
-    for s in np.flatnonzero(np.diff(offsets) > most):
+    for s in np.flatnonzero(offsets_to_lengths(offsets) > most):
         yield slice(int(offsets[s]), int(offsets[s + 1]))
 
 

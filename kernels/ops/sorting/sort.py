@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import comparable, differs, recut, segment_numbers
 from lodcli.kernels.ops.common import (
     flat_rows,
     is_float,
     per_segment,
     require_order,
+    row_width,
     segments,
 )
 from lodcli.kernels.ops.ids.ids import segment_compress
@@ -52,7 +53,7 @@ def sequence_sort(
     """
     offsets = _ordered(tensor, level, "sequence_sort")
     rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
-    return tensor._with_rows(np.take_along_axis(tensor.data, rows, axis=0))
+    return tensor._with_rows(_taken(tensor.data, rows))
 
 
 def sequence_argsort(
@@ -105,15 +106,15 @@ def sequence_topk(
     offsets = _ordered(tensor, level, op)
     wanted = on_host(k, f"{op}: k")
     if not wanted.ndim:
-        wanted = np.repeat(wanted, offsets.size - 1)
+        wanted = wanted.repeat(offsets.size - 1)
     counts = per_segment(wanted, offsets.size - 1, "k", op)
-    if counts.size and counts.min() < 0:
+    if np.count_nonzero(counts < 0):
         raise OptionError(f"{op}: k must be at least 0, found {counts.min()}")
     rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, largest)
-    bounds = lengths_to_offsets(np.minimum(counts, np.diff(offsets)), level=0)
+    bounds = lengths_to_offsets(np.minimum(counts, offsets_to_lengths(offsets)), level=0)
     lod = recut(tensor.lod, level, bounds)
     best = on(backend, segment_slice, size_bytes=rows.nbytes)(rows, offsets[:-1], bounds)
-    values = np.take_along_axis(tensor.data, best, axis=0)
+    values = _taken(tensor.data, best)
     places = _places(best, offsets, bounds)
     return LoDTensor._made(values, lod), LoDTensor._made(places, lod)
 
@@ -264,7 +265,7 @@ def sequence_histogram(
         raise OptionError(f"{op}: expected 2 or more edges in a row, found {cuts.shape}")
     if cuts.dtype.kind not in "iu" and not is_float(cuts.dtype):
         raise InvalidDataError(f"{op}: edges must be real numbers, found {cuts.dtype}")
-    wrong = np.flatnonzero(~(cuts[:-1] < cuts[1:]))
+    wrong = (~(cuts[:-1] < cuts[1:])).nonzero()[0]
     if wrong.size:
         at = int(wrong[0])
         raise OptionError(
@@ -322,6 +323,15 @@ def _places(rows: Offsets, offsets: Offsets, bounds: Offsets | None = None) -> O
     return rows - _by_row(starts, rows.ndim)
 
 
+def _taken(data: Array, rows: Offsets) -> Array:
+    """Return data[rows] by column: both (N, ...)."""
+    if data.ndim == 1:
+        return data[rows]
+    columns = beside(np.arange(row_width(data.shape)), data)
+    found: Array = flat_rows(data)[flat_rows(rows), columns]
+    return found.reshape(rows.shape)
+
+
 def _by_row(numbers: Offsets, ndim: int) -> Offsets:
     return numbers.reshape(-1, *[1] * (ndim - 1))
 
@@ -348,8 +358,16 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offse
     """
     values = data[segment_order(data, offsets, False)]
     new = differs(comparable(values)[:, None], segment_numbers(offsets))
-    counts = np.diff(np.flatnonzero(new), append=len(data))
-    return values[new], counts, lengths_to_offsets(new.astype(np.int64), level=0)[offsets]
+    return distinct(values, new, offsets)
+
+
+def distinct(
+    values: Array, new: npt.NDArray[np.bool_], offsets: Offsets
+) -> tuple[Array, Offsets, Offsets]:
+    """Return the values where `new` is true, how often each is there, and their offsets."""
+    places = new.nonzero()[0]
+    counts = offsets_to_lengths(np.concatenate((places, [len(values)])))
+    return values[places], counts, places.searchsorted(offsets)
 
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:

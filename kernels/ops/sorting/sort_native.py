@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half
@@ -40,8 +40,7 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offse
     """See sort.py."""
     values = data[segment_order(data, offsets, False)]
     new = _changes(_comparable(values)[:, None], offsets)
-    counts = np.diff(np.flatnonzero(new), append=len(data))
-    return values[new], counts, lengths_to_offsets(new.astype(np.int64), level=0)[offsets]
+    return reference.distinct(values, new, offsets)
 
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:

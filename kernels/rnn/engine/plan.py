@@ -17,7 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Offsets, as_int64, check_offsets, check_rows
+from lodcli.kernels.index.checks import (
+    Offsets,
+    as_int64,
+    check_offsets,
+    check_rows,
+    offsets_to_lengths,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +81,7 @@ def plan_steps(offsets: Offsets) -> StepPlan:
     >>> plan.order.tolist(), plan.step_sizes.tolist()
     ([0, 3, 1, 2], [3, 3, 2, 1])
     """
-    unsorted = np.diff(offsets)
+    unsorted = offsets_to_lengths(offsets)
     order = np.argsort(-unsorted, kind="stable").astype(np.int64, copy=False)
     # Entry t counts the sequences of at most t rows: those no longer alive at step t.
     finished = np.cumsum(np.bincount(unsorted), dtype=np.int64)

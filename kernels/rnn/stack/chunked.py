@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.engine.engine import RNNResult, RNNTape, States, rnn_backward, rnn_forward
@@ -110,7 +110,7 @@ def chunked_forward(
     the order in which the weights' are summed over rows; truncated as `chunking` says.
     """
     offsets = checked_offsets(offsets, len(data))
-    lengths = np.diff(offsets)
+    lengths = offsets_to_lengths(offsets)
     # Over nothing first: it checks all arguments, and its last states are the initial ones.
     begin = rnn_forward(data[:0], np.zeros_like(offsets), weights, initial=initial, suffix=suffix)
     state = [begin.last_hidden, *([] if begin.last_cell is None else [begin.last_cell])]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.tensor.exchange.arrow_units import integers_of, marks_of, stored, type_of
 from lodcli.kernels.tensor.exchange.arrow_words import categories_of
@@ -177,7 +177,7 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
         offsets, array = _opened(array if mask is None else array.filter(mask))
         if mask is not None:
             lengths = np.zeros(mask.size, np.int64)
-            lengths[mask] = np.diff(offsets)
+            lengths[mask] = offsets_to_lengths(offsets)
             offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         levels.append(offsets)
     array = array if mask is None else array.filter(mask)

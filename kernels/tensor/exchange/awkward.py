@@ -8,7 +8,7 @@ import awkward as ak
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
@@ -64,7 +64,7 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
             offsets = np.asarray(lists.offsets)
             if mask is not None:
                 lengths = np.zeros(mask.size, np.int64)
-                lengths[mask] = np.diff(offsets)
+                lengths[mask] = offsets_to_lengths(offsets)
                 offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
             masks.append(mask)
             mask = None

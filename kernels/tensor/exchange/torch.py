@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import is_on_device
@@ -82,7 +82,7 @@ def to_torch(data: Array, lod: LoD, layout: str, padding: Any) -> Any:
     rows, offsets = rows_to_torch(data), lod.levels[0]
     if layout == "jagged":
         return torch.nested.nested_tensor_from_jagged(rows, _index(offsets).to(rows.device))
-    longest = int(np.diff(offsets).max(initial=0))
+    longest = int(offsets_to_lengths(offsets).max(initial=0))
     if offsets[-1] > np.iinfo(np.int32).max:
         raise UnsupportedError(f"varlen counts rows in int32, this tensor has {offsets[-1]}")
     cu_seqlens = torch.from_numpy(offsets.astype(np.int32)).to(rows.device)
