@@ -24,15 +24,12 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
     rows = flat_rows(_comparable(data))
     out = np.empty(rows.shape, np.int64)
     places, scratch = np.empty((2, len(rows)), np.int64)
-    index, pieces = np.ascontiguousarray(offsets), piece_count(rows)
-    for k in range(rows.shape[1]):
-        to = out if rows.shape[1] == 1 else places
-        run(
-            *(_order[rows.dtype.char], pieces, 3 * places.nbytes, np.ascontiguousarray(rows[:, k])),
-            *(index, to, scratch, index.size - 1, descending, pieces),
-        )
-        if to is places:
-            out[:, k] = places
+    pieces = piece_count(rows)
+    run(
+        *(_order[rows.dtype.char], pieces, 3 * out.nbytes, rows, np.ascontiguousarray(offsets)),
+        *(out, np.empty(len(rows), rows.dtype), places, scratch),
+        *(offsets.size - 1, rows.shape[1], descending, pieces),
+    )
     return out.reshape(data.shape)
 
 

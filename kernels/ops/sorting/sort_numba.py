@@ -24,15 +24,33 @@ def _before(a: Any, b: Any, descending: bool) -> Any:
 
 @kernel(types=_TYPES)
 def order(
-    keys: Pointer[T], offsets: Pointer[np.int64], places: Pointer[np.int64],
-    scratch: Pointer[np.int64], segments: int, descending: bool, pieces: int,
-    first: int, last: int,
+    keys: Pointer[T], offsets: Pointer[np.int64], out: Pointer[np.int64], column: Pointer[T],
+    places: Pointer[np.int64], scratch: Pointer[np.int64], segments: int, width: int,
+    descending: bool, pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the rows of each segment in order to `places`; `scratch` is as large."""
+    """Write the rows of each segment in the order of each column to `out`.
+
+    Args:
+        keys: (N, width).
+        out: (N, width).
+        column: (N,), scratch; not used if there is one column, nor is `places`.
+        places: (N,), scratch.
+        scratch: (N,).
+    """
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
         for s in range(begin, after):
-            _sort(keys, offsets[s], offsets[s + 1], descending, places, scratch)
+            lo, hi = offsets[s], offsets[s + 1]
+            if width == 1:
+                _sort(keys, lo, hi, descending, out, scratch)
+                continue
+            # Column by column of one segment, whose rows stay in the cache.
+            for k in range(width):
+                for row in range(lo, hi):
+                    column[row] = keys[row * width + k]
+                _sort(column, lo, hi, descending, places, scratch)
+                for row in range(lo, hi):
+                    out[row * width + k] = places[row]
     return 0
 
 
