@@ -270,7 +270,7 @@ class LoD:
         if not parts:
             raise ShapeMismatchError("nothing to concatenate: no index given")
         first = parts[0]
-        for position, part in enumerate(parts):
+        for position, part in enumerate(parts[1:], 1):
             if part.n_levels != first.n_levels:
                 raise ShapeMismatchError(
                     f"cannot concatenate: part 0 has {first.n_levels} levels, "

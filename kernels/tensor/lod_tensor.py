@@ -587,7 +587,7 @@ class LoDTensor(NumpyProtocol, Conversions):
                 words = words.with_words(part.marks.categories or words)
             parts = [part if part.categories is None else part.recoded(words) for part in parts]
         first = parts[0]
-        for position, part in enumerate(parts):
+        for position, part in enumerate(parts[1:], 1):
             for what in ("row_shape", "dtype", "marks"):
                 if getattr(part, what) != getattr(first, what):
                     raise ShapeMismatchError(

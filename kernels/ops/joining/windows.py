@@ -19,7 +19,7 @@ from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.slicing.slice import segment_place, segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.gather import gather_items, take_items
+from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Tail = Literal["drop", "keep"]
@@ -68,7 +68,7 @@ def sequence_windows(
         run = on(backend, segment_slice, size_bytes=tensor.nbytes)
         rows, below = run(tensor.data, starts, bounds), NO_LEVELS
     else:
-        taken = take_items(tensor, ranges(starts, bounds), number + 1)
+        taken = take_known(tensor, ranges(starts, bounds), number + 1)
         rows, below = taken.data, taken.lod
     names = (*lod.names[: number + 1], name, *below.names)
     levels = (*lod.levels[:number], counts, bounds, *below.levels)
@@ -152,7 +152,7 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     """
     first, number = _alike(tensors, level, "sequence_interleave")
     parts = [LoDTensor._made(one.data, _from(one.lod, number)) for one in tensors]
-    mixed = take_items(LoDTensor.concatenate(parts), _turns(len(parts), first.count(number)))
+    mixed = take_known(LoDTensor.concatenate(parts), _turns(len(parts), first.count(number)), 0)
     return LoDTensor._made(mixed.data, _under(first.above(number), mixed.lod, len(parts), first))
 
 

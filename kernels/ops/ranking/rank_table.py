@@ -16,7 +16,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.arrays import on_host
-from lodcli.kernels.tensor.gather import gather_items, take_items
+from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, longest_first, to_steps
@@ -208,7 +208,7 @@ def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTens
     >>> sequence_reorder_by_rank(words, sequence_rank_table(words.lod)).data.tolist()
     [1, 2, 3, 0]
     """
-    return take_items(tensor, rank_order(len(tensor), table))
+    return take_known(tensor, rank_order(len(tensor), table), 0)
 
 
 def sequence_reorder_by_rank_grad(

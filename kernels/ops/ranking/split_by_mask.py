@@ -19,7 +19,7 @@ from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
-from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.gather import take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Mask = npt.NDArray[np.bool_]
@@ -48,7 +48,8 @@ def sequence_split_by_mask(
     (LoDTensor(3 int64, [[3], [4, 5]]), [0, 1, 2])
     """
     true, false = _places(tensor, mask, level)
-    return take_items(tensor, true, level), take_items(tensor, false, level)
+    number = tensor.lod.level(level) if tensor.lod.levels else 0
+    return take_known(tensor, true, number), take_known(tensor, false, number)
 
 
 def sequence_split_by_mask_grad(
@@ -99,7 +100,7 @@ def sequence_merge_by_mask(
     ... )
     LoDTensor(3 int64, [[5], [7, 8]])
     """
-    merged = take_items(LoDTensor.concatenate([true, false]), _order(true, false, mask))
+    merged = take_known(LoDTensor.concatenate([true, false]), _order(true, false, mask), 0)
     return LoDTensor._made(merged.data, _under(above, merged.lod))
 
 

@@ -1,0 +1,89 @@
+"""How many functions of lod a call on ten rows goes through: what small calls spend their time in.
+
+No times, which depend on the machine. The counts are those of Python 3.11, whose comprehensions
+are functions; of later ones they are lower.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.commands.apply.arguments import described
+from lodcli.kernels.native import load
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.kernels.ops.op_arguments import arguments
+
+ROOT = str(Path(load.__file__).parents[1])
+LENGTHS = [[3, 2, 5]]
+WHOLE = {"ctc_align", "edit_distance", "enumerate", "erase", "mask"}
+ONE_COLUMN = {"histogram", "scatter", "searchsorted", "topk_avg_pooling", "unique", "unique_counts"}
+# Of any op, and of those that do the work of several.
+MOST = 60
+MORE = {
+    "attention": 100, "concat": 68, "from_steps": 88, "interleave": 130, "merge_by_mask": 105,
+    "split_by_mask": 90, "to_steps": 104, "topk": 96,
+}  # fmt: skip
+KEYS: dict[str, tuple[Any, int]] = {
+    "a number": (1, 21),
+    "a range": (slice(1, 3), 33),
+    "a step": (slice(None, None, 2), 45),
+    "numbers": ([0, 2], 38),
+    "booleans": (np.array([True, False, True]), 38),
+    "a number in each": ((slice(None), 0), 47),
+    "a range in each": ((slice(None), slice(1, None)), 64),
+}
+
+
+def ten_rows(name: str) -> LoDTensor:
+    if name in WHOLE:
+        return LoDTensor(np.arange(10) % 4, LENGTHS)
+    rows = np.linspace(-1, 1, 40, dtype=np.float32).reshape(10, 4)
+    return LoDTensor(rows[:, 0].copy() if name in ONE_COLUMN else rows, LENGTHS)
+
+
+def calls_of(function: Callable[[], object]) -> int:
+    """Return how many functions of the kernels are called, once all is loaded and cached."""
+    count = 0
+
+    def on_event(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        if event == "call" and frame.f_code.co_filename.startswith(ROOT):
+            count += 1
+
+    for _ in range(2):
+        function()
+    sys.setprofile(on_event)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_an_op_on_ten_rows_goes_through_few_functions(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in a package, whose kernels are compiled.
+    monkeypatch.setattr(load, "is_shipped", lambda: True)
+    function, given = described(OPS[name]).function, arguments(name, ten_rows(name))
+    assert calls_of(lambda: function(**given)) <= MORE.get(name, MOST)
+
+
+@pytest.mark.parametrize(("key", "most"), KEYS.values(), ids=KEYS)
+def test_a_key_of_ten_rows_goes_through_few_functions(key: Any, most: int) -> None:
+    tensor = ten_rows("softmax")
+    assert calls_of(lambda: tensor[key]) <= most
+
+
+def test_iterating_takes_as_many_as_a_key_for_each_item() -> None:
+    tensor = ten_rows("softmax")
+    assert calls_of(lambda: list(tensor)) <= 3 * (KEYS["a number"][1] + 1) + 8
