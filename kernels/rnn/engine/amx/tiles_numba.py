@@ -188,7 +188,10 @@ _put: Any = _store_rounded
 @function()
 def round_row(a, at, count, to, to_at, words):  # type: ignore[no-untyped-def]
     """Write `count` elements of a row as bfloat16, and zeros up to so many words."""
-    for word in range(0, words, PAIRS // 2):
+    whole = count // PAIRS * (PAIRS // 2)
+    for word in range(0, whole, PAIRS // 2):
+        _put(load(a, at + 2 * word, PAIRS), to, to_at + word)
+    for word in range(whole, words, PAIRS // 2):
         _put(load(a, at + 2 * word, count - 2 * word), to, to_at + word)
 
 
