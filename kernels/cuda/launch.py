@@ -56,7 +56,7 @@ NARROW_BYTES = 256
 _REFUSED = {720, 800, 801}
 
 
-def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any) -> None:
+def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any, shared_bytes: int = 0) -> None:
     """Launch a kernel on the current device and stream. A grid without blocks is done at once.
 
     Args:
@@ -65,9 +65,20 @@ def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any) -> None:
         grid: blocks along each axis.
         block: threads along each axis.
         args: device arrays, and numbers (whole ones are 64 bits wide).
+        shared_bytes: of shared memory, for each block, beside what the kernel itself declares.
     """
     if all(grid):
-        _function(file, kernel, cupy.cuda.runtime.getDevice())(grid, block, args)
+        function = _with_shared(
+            _function(file, kernel, cupy.cuda.runtime.getDevice()), shared_bytes
+        )
+        function(grid, block, args, shared_mem=shared_bytes)
+
+
+def _with_shared(function: Any, shared_bytes: int) -> Any:
+    """Return the kernel, permitted to have so much shared memory."""
+    if function.max_dynamic_shared_size_bytes < shared_bytes:
+        function.max_dynamic_shared_size_bytes = shared_bytes
+    return function
 
 
 def run_together(
@@ -82,9 +93,9 @@ def run_together(
     Raises:
         LaunchRefusedError: the driver does not run so many at once; nothing was launched.
     """
-    function = _function(file, kernel, cupy.cuda.runtime.getDevice(), True)
-    if function.max_dynamic_shared_size_bytes < shared_bytes:
-        function.max_dynamic_shared_size_bytes = shared_bytes
+    function = _with_shared(
+        _function(file, kernel, cupy.cuda.runtime.getDevice(), True), shared_bytes
+    )
     driver = cupy.cuda.driver
     # Not left to CuPy, which launches a part of a grid of one axis, with a warning: for ever.
     resident = limits().multiprocessors * driver.occupancyMaxActiveBlocksPerMultiprocessor(

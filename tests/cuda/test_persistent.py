@@ -131,7 +131,7 @@ def test_there_are_these_precisions_and_not_on_every_gpu(monkeypatch: pytest.Mon
     ):
         pass
     old = launch.limits()._replace(capability=(7, 5))
-    monkeypatch.setattr("lodcli.kernels.rnn.engine.cupy.dot.limits", lambda: old)
+    monkeypatch.setattr("lodcli.kernels.cuda.tensor_cores.limits", lambda: old)
     problem = Problem("gru", "float32", LENGTHS, hidden=4)
     with (
         float32_products("tf32"),

@@ -18,7 +18,16 @@ dim3 gridDim, blockDim, blockIdx, threadIdx;
 
 namespace host_cuda {
 
+// A copy that a thread has asked for, of 16 bytes or of zeros.
+struct Copy {
+    void* to;
+    const void* from;
+    int bytes;
+    bool watched;
+};
+
 struct Fiber {
+    std::vector<Copy> copies;
     ucontext_t context;
     void* stack = nullptr;
     State state = DONE;
@@ -90,6 +99,7 @@ static void start() {
     __sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom, &scheduler_size);
 #endif
     body(argument);
+    if (!current->copies.empty()) fail("a thread ends before the copies it has asked for");
     current->state = DONE;
     leave(true);
 }
@@ -221,6 +231,7 @@ static void prepare(Block& made, size_t count, size_t number, const Shape& shape
         fiber.number = (uint16_t)i;
         fiber.warp_phase = 0;
         fiber.fake_stack = nullptr;
+        fiber.copies.clear();
         getcontext(&fiber.context);
         fiber.context.uc_stack.ss_sp = fiber.stack;
         fiber.context.uc_stack.ss_size = STACK_BYTES;
@@ -362,4 +373,49 @@ void mma_f16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
         return host_cuda::half_value(x & 0xffff) * host_cuda::half_value(y & 0xffff) +
                host_cuda::half_value(x >> 16) * host_cuda::half_value(y >> 16);
     });
+}
+
+// Copies and matrices in shared memory, as PTX defines cp.async and ldmatrix.
+namespace host_cuda {
+
+static void aligned(const void* place) {
+    if ((uintptr_t)place & 15) fail("an address is no multiple of 16 bytes");
+}
+
+// Its place may be written from now on until it is waited for.
+void copy_async(void* to, const void* from, int bytes, bool watched) {
+    aligned(to);
+    aligned(from);
+    if (bytes != 0 && bytes != 16) fail("a copy is of 16 bytes, or of zeros");
+    if (watched) watch(to, 16, true, false, nullptr);
+    if (watched && bytes) watch(from, bytes, false, false, nullptr);
+    current->copies.push_back({to, from, bytes, watched});
+}
+
+void load_matrices(unsigned (&r)[4], const void* row, bool turned, bool watched) {
+    aligned(row);
+    if (watched) watch(row, 16, false, false, nullptr);
+    const unsigned start = warp_start(), g = lane() / 4, t = lane() % 4;
+    block->slots[start + lane()] = (uint64_t)(uintptr_t)row;
+    wait(SHUFFLES, 0xffffffffu, nullptr);
+    for (unsigned matrix = 0; matrix < 4; matrix++) {
+        const auto row_of = [&](unsigned i) { return (const void*)(uintptr_t)block->slots[start + matrix * 8 + i]; };
+        if (turned)
+            r[matrix] = ((const uint16_t*)row_of(2 * t))[g] | (unsigned)((const uint16_t*)row_of(2 * t + 1))[g] << 16;
+        else
+            r[matrix] = ((const unsigned*)row_of(g))[t];
+    }
+    wait(SHUFFLES, 0xffffffffu, nullptr);
+}
+
+}  // namespace host_cuda
+
+void copies_done() {
+    using namespace host_cuda;
+    for (const Copy& one : current->copies) {
+        if (one.watched) watch(one.to, 16, true, false, nullptr);
+        if (one.bytes) std::memcpy(one.to, one.from, 16);
+        else std::memset(one.to, 0, 16);
+    }
+    current->copies.clear();
 }

@@ -190,3 +190,18 @@ using std::min;
 void mma_tf32(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 void mma_bf16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 void mma_f16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
+
+#if defined(__SANITIZE_THREAD__)
+static const bool host_watched = true;
+#else
+static const bool host_watched = false;
+#endif
+namespace host_cuda {
+void load_matrices(unsigned (&r)[4], const void* row, bool turned, bool watched);
+void copy_async(void* to, const void* from, int bytes, bool watched);
+}  // namespace host_cuda
+inline void load_matrices(unsigned (&r)[4], const void* row) { host_cuda::load_matrices(r, row, false, host_watched); }
+inline void load_matrices_turned(unsigned (&r)[4], const void* row) { host_cuda::load_matrices(r, row, true, host_watched); }
+// Done when they are waited for, no sooner.
+inline void copy_async(void* to, const void* from, int bytes) { host_cuda::copy_async(to, from, bytes, host_watched); }
+void copies_done();

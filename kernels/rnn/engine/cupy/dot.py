@@ -5,10 +5,9 @@ from __future__ import annotations
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import address, limits
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.cuda.launch import address
+from lodcli.kernels.cuda.tensor_cores import precision_of
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.runtime.precision import Precision, current_precision
 
 # cuBLAS' names for what it may round the operands to.
 _COMPUTE = {
@@ -18,24 +17,6 @@ _COMPUTE = {
 }
 _FLOAT32 = 0  # CUDA_R_32F
 _ONE, _ZERO = np.ones(1, np.float32), np.zeros(1, np.float32)
-
-
-def precision_of(dtype: np.dtype[np.generic]) -> Precision:
-    """Return how exactly products of a dtype are asked for.
-
-    Raises:
-        UnsupportedError: this GPU has no tensor cores for it.
-    """
-    precision = current_precision()
-    if dtype != np.float32 or precision == "float32":
-        return "float32"
-    capability = limits().capability
-    if capability < (8, 0):
-        raise UnsupportedError(
-            f"precision {precision} needs a GPU of compute capability 8.0 or later, this one is "
-            f"of {'.'.join(map(str, capability))}; leave it float32"
-        )
-    return precision
 
 
 def dot(left: Array, right: Array, out: Array | None = None) -> Array:

@@ -14,12 +14,12 @@ import numpy as np
 
 from lodcli.kernels.cuda.device_limits import DeviceLimits
 from lodcli.kernels.cuda.launch import limits
+from lodcli.kernels.cuda.tensor_cores import precision_of
 from lodcli.kernels.errors import LaunchRefusedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.engine.cupy.calibration import costs_here
 from lodcli.kernels.rnn.engine.cupy.cell_steps import CellSteps
 from lodcli.kernels.rnn.engine.cupy.costs import Costs, Layer, Way, best_way
-from lodcli.kernels.rnn.engine.cupy.dot import precision_of
 from lodcli.kernels.rnn.engine.cupy.steps import Steps
 from lodcli.kernels.rnn.engine.plan import StepPlan
 
