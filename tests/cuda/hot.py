@@ -28,12 +28,24 @@ ON_ARRAYS = [
 
 HOT: dict[str, tuple[str, ...]] = {
     "attention": (
-        "attention<float, 1>",
-        "attention<float, 2>",
-        "attention<float, 4>",
-        "attention_grad<float, 2, QUERY>",
-        "attention_grad<float, 2, KEY>",
-        "attention_grad<float, 4, VALUE>",
+        *(
+            "attention<ExactTiles<float, 1, 128>, float>",
+            "attention<ExactTiles<float, 2, 128>, float>",
+        ),
+        "attention<ExactTiles<double, 2, 128>, double>",
+        "attention<RoundedTiles<TF32, 64, 64, 1>, float>",
+        "attention<RoundedTiles<TF32, 128, 32, 1>, float>",
+        "attention<RoundedTiles<FP16, 64, 64, 1>, float16>",
+        "attention<RoundedTiles<BF16, 128, 64, 1>, bfloat16>",
+        "attention_grad<ExactTiles<float, 1, 256>, float, QUERY>",
+        "attention_grad<ExactTiles<float, 2, 256>, float, KEY>",
+        "attention_grad<ExactTiles<double, 2, 128>, double, KEY>",
+        "attention_grad<RoundedTiles<TF32, 128, 16, 2>, float, KEY>",
+        "attention_grad<RoundedTiles<FP16, 64, 32, 2>, float16, QUERY>",
+        "attention_grad<RoundedTiles<FP16, 64, 32, 2>, float16, KEY>",
+        "attention_grad<RoundedTiles<BF16, 128, 16, 2>, bfloat16, QUERY>",
+        "attention_grad<RoundedTiles<BF16, 128, 16, 2>, bfloat16, KEY>",
+        "attention_deltas<float, float, float>",
     ),
     "conv": (
         "conv_context<float>",

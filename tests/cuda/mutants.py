@@ -40,7 +40,7 @@ WIDTHS = "tests/cuda/test_widths.py"
 SCAN = OPS + "scan/test_scan.py"
 POOL = OPS + "pooling/test_pool.py"
 CRC = "tests/cuda/test_crc32c.py"
-ATTENTION = OPS + "attention/test_attention.py"
+ATTENTION = "tests/cuda/test_attention.py"
 DISTANCE = OPS + "ids/test_distance.py"
 RNN = "tests/cuda/test_rnn.py"
 PERSISTENT = "tests/cuda/test_persistent.py"
@@ -58,9 +58,35 @@ MUTANTS = (
     _no_barrier("HEIGHT, LONG);\n    ", "", SCAN),
     _no_barrier("tables[k] = constants[k];\n    ", "", CRC),
     _no_barrier("found[thread / 32] = crc;\n    ", "", CRC),
-    _no_barrier("column = from + threadIdx.x;\n        ", "\n        at.mine", ATTENTION),
-    _no_barrier("from, at);\n        ", "\n        for (int i = 0", ATTENTION),
-    _no_barrier("", "\n    at.mine[threadIdx.y][threadIdx.x] = weight;", ATTENTION),
+    _no_barrier("", "\n            const T *left = stages", ATTENTION),
+    _no_barrier("", "\n            const T* right = stages", ATTENTION),
+    _no_barrier("settle<2 * OTHERS>(next);\n        ", "", ATTENTION),
+    Mutant(
+        "not awaited",
+        "copies_done();\n        settle<2 * OTHERS>(next);",
+        "settle<2 * OTHERS>(next);",
+        ATTENTION,
+    ),
+    Mutant("one buffer", "stage ^= 1;\n            if (from + DEEP", "if (from + DEEP", ATTENTION),
+    Mutant("one buffer", "next = free;", "", ATTENTION),
+    Mutant(
+        "wrong lane",
+        "lane % 8 + lane / 16 * 8) * ACROSS + lane / 8 % 2 * 4",
+        "lane % 16) * ACROSS + lane / 16 * 4",
+        ATTENTION,
+    ),
+    Mutant("not rescaled", "sums[r][e] *= factor;", "", ATTENTION),
+    Mutant(
+        "half a row", "row_sum<A, Tiles::ROW_LANES>(sum[r])", "row_sum<A, 2>(sum[r])", ATTENTION
+    ),
+    Mutant("wrong row", "(int64)i + 1 + (align", "(int64)i + (align", ATTENTION),
+    Mutant(
+        "beyond the end",
+        "row + i < rows.count && column + j < rows.width;",
+        "column + j < rows.width;",
+        ATTENTION,
+        "1",
+    ),
     _no_barrier("before[j]) + 1);\n            }\n        }\n        ", "", DISTANCE),
     _no_barrier("= right_next[e];\n        ", "", RNN),
     _no_barrier("sums[i][j] += a[i] * b[j];\n        }\n        ", "", RNN),

@@ -133,6 +133,26 @@ def test_rows_are_read_and_written_in_wide_requests(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [80, 90])
+def test_attention_copies_16_bytes_at_a_time_and_loads_matrices(
+    architecture: int, tmp_path: Path
+) -> None:
+    kernels = tuple(one for one in HOT["attention"] if "Tiles<" in one)
+    instructions = _instructions("attention", kernels, architecture, tmp_path)
+    for kernel in kernels:
+        code = instructions[kernel]
+        copies = re.findall(r"\bLDGSTS\.E\.\S*", code)
+        assert copies, kernel
+        assert all(".128" in one for one in copies), kernel
+        rounded = "Rounded" in kernel
+        assert bool(re.search(r"\bLDSM\.16\.M88\.4\b", code)) == rounded, kernel
+        assert bool(re.search(r"\bHMMA\.", code)) == rounded, kernel
+        # What is brought lies in shared memory: 16 bytes a load, but for columns of tf32.
+        if not rounded:
+            assert set(re.findall(r"\bLDS(\S*) R\d", code)) == {".128"}, kernel
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", [80, 90])
 def test_blocks_that_meet_wait_for_their_stores_once(architecture: int, tmp_path: Path) -> None:
     kernels = HOT["rnn_persistent"]
     instructions = _instructions("rnn_persistent", kernels, architecture, tmp_path)

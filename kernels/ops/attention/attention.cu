@@ -1,157 +1,246 @@
 // Attention inside every segment. See attention.py.
 //
-// A block is (32, 8): eight rows of one segment and head, a warp each, against the rows of the
-// other side, 32 at a time, a lane each. Products are taken 32 columns at a time out of shared
-// memory. No scores are kept: the gradients work them out again, from the logarithm of each
-// query's sum. Neither the number of segments times the longest nor a matrix of scores is held.
-#include "types.cuh"
+// A block has a tile of rows of one segment and head, and goes through the rows of the other side a
+// tile at a time (attention_exact.cuh, attention_rounded.cuh). No scores are kept: the softmax of a
+// query is made over again as its greatest score grows, and the gradients work out scores from the
+// logarithm of each query's sum. Nothing is added up by several blocks, so results are the same
+// every time. Neither the number of segments times the longest nor a matrix of scores is held.
+#include "attention_exact.cuh"
+#include "attention_rounded.cuh"
 
-enum { LANES = 32, OWN = 8 };
-enum { QUERY, KEY, VALUE };
+enum { QUERY, KEY };
 
-template <class A> struct Shared {
-    A mine[OWN][LANES];
-    A theirs[LANES][LANES + 1];
-};
+// The shared memory of the block; as many bytes as attention_cupy.py asks for.
+extern __shared__ __align__(16) unsigned char shared[];
 
-template <class A> __device__ __forceinline__ A warp_sum(A value) {
+template <class A, int LANES> __device__ __forceinline__ A row_sum(A value) {
+#pragma unroll
     for (int bit = LANES / 2; bit; bit /= 2) value += __shfl_xor_sync(0xffffffffu, value, bit);
     return value;
 }
-template <class A> __device__ __forceinline__ A warp_max(A value) {
+template <class A, int LANES> __device__ __forceinline__ A row_max(A value) {
+#pragma unroll
     for (int bit = LANES / 2; bit; bit /= 2) {
         const A other = __shfl_xor_sync(0xffffffffu, value, bit);
         if (other > value) value = other;
     }
     return value;
 }
-__device__ __forceinline__ float power(float value) { return expf(value); }
-__device__ __forceinline__ double power(double value) { return exp(value); }
-__device__ __forceinline__ float logarithm(float value) { return logf(value); }
-__device__ __forceinline__ double logarithm(double value) { return log(value); }
 template <class A> __device__ __forceinline__ A lowest();
 template <> __device__ __forceinline__ float lowest<float>() { return __uint_as_float(0xff800000u); }
 template <> __device__ __forceinline__ double lowest<double>() { return __longlong_as_double((int64)0xfff0000000000000ull); }
 
-// Columns `from` and on of up to 32 rows, zeros beyond them. All threads of the block take part.
-template <class A>
-__device__ __forceinline__ void fetch(const A* rows, int64 count, int64 stride, int64 width, int64 from, Shared<A>& at) {
-    const int64 column = from + threadIdx.x;
-    for (int j = threadIdx.y; j < LANES; j += OWN)
-        at.theirs[j][threadIdx.x] = j < count && column < width ? rows[j * stride + column] : (A)0;
-}
+// Where a block is: its own rows from `first` on, of `count` in a segment, and `others` of the other
+// side. `align`: 0 every query sees all keys; 1 up to its own number; 2 the last query's is the last.
+struct Place {
+    int64 head, own, other;  // the segment's first rows
+    int first, count, others;
+    int64 align;
 
-// The product of the warp's own row with the lane's of the others.
-template <class A>
-__device__ __forceinline__ A product(const A* own, bool there, const A* others, int64 count, int64 stride, int64 width, Shared<A>& at) {
-    A sum = (A)0;
-    for (int64 from = 0; from < width; from += LANES) {
-        const int64 column = from + threadIdx.x;
-        __syncthreads();
-        at.mine[threadIdx.y][threadIdx.x] = there && column < width ? own[column] : (A)0;
-        fetch(others, count, stride, width, from, at);
-        __syncthreads();
-        for (int i = 0; i < LANES; i++) sum += at.mine[threadIdx.y][i] * at.theirs[threadIdx.x][i];
+    __device__ __forceinline__ Place(const int64* own_offsets, const int64* other_offsets, const int64* tiles,
+                                     int64 segments, int64 high, int64 align)
+        : head(blockIdx.y), align(align) {
+        const int64 segment = segment_of(tiles, segments, blockIdx.x);
+        own = own_offsets[segment];
+        other = other_offsets[segment];
+        count = (int)(own_offsets[segment + 1] - own);
+        others = (int)(other_offsets[segment + 1] - other);
+        first = (int)((blockIdx.x - tiles[segment]) * high);
     }
-    return sum;
-}
 
-// Adds the others' rows, each by the weight that its lane has: 32 columns a part, `from` and on.
-template <class A, int PARTS>
-__device__ __forceinline__ void gather(A weight, const A* others, int64 count, int64 stride, int64 width, int64 from, A (&sums)[PARTS], Shared<A>& at) {
-    __syncthreads();
-    at.mine[threadIdx.y][threadIdx.x] = weight;
-    for (int part = 0; part < PARTS; part++) {
-        if (part) __syncthreads();
-        fetch(others, count, stride, width, from + part * LANES, at);
-        __syncthreads();
-        for (int j = 0; j < LANES; j++) sums[part] += at.mine[threadIdx.y][j] * at.theirs[j][threadIdx.x];
+    // The first key that query i does not see, and the first query that sees key i.
+    __device__ __forceinline__ int end_of(int i) const {
+        if (i >= count) return 0;
+        const int64 end = align == 0 ? others : (int64)i + 1 + (align == 2 ? others - count : 0);
+        return (int)(end < 0 ? 0 : end < others ? end : others);
     }
-}
-
-// Whether query i of n sees key j of m. `align`: 0 all, 1 up to its own number, 2 the last
-// query's own is the last key.
-__device__ __forceinline__ bool sees(int64 i, int64 n, int64 j, int64 m, int64 align) {
-    return align == 0 || j <= i + (align == 2 ? m - n : 0);
-}
-
-// The result, and of each query the logarithm of its sum of powers. The grid is (tiles of eight
-// queries, heads, slabs of columns); `tiles` are the offsets of those of each segment.
-template <class A, int PARTS>
-__global__ void __launch_bounds__(256, 2)
-attention(const A* __restrict__ q, const A* __restrict__ k, const A* __restrict__ v,
-          const int64* __restrict__ q_offsets, const int64* __restrict__ k_offsets,
-          const int64* __restrict__ tiles, int64 segments, int64 heads, int64 width,
-          int64 value_width, double scale, int64 align, A* __restrict__ out,
-          A* __restrict__ logs) {
-    __shared__ Shared<A> at;
-    const int64 segment = segment_of(tiles, segments, blockIdx.x), head = blockIdx.y;
-    const int64 n = q_offsets[segment + 1] - q_offsets[segment];
-    const int64 m = k_offsets[segment + 1] - k_offsets[segment];
-    const int64 i = ((int64)blockIdx.x - tiles[segment]) * OWN + threadIdx.y;
-    const int64 query = q_offsets[segment] + i, from = (int64)blockIdx.z * PARTS * LANES;
-    const A* own = q + (query * heads + head) * width;
-    A top = lowest<A>(), sum = (A)0, sums[PARTS] = {};
-    for (int64 j = 0; j < m; j += LANES) {
-        // No query of the block sees more: the same for all of its threads.
-        if (!sees(i - threadIdx.y + OWN - 1, n, j, m, align)) break;
-        const int64 key = k_offsets[segment] + j, count = m - j;
-        const A score = product(own, i < n, k + (key * heads + head) * width, count, heads * width, width, at) * (A)scale;
-        const bool seen = i < n && threadIdx.x < count && sees(i, n, j + threadIdx.x, m, align);
-        const A before = top, here = warp_max(seen ? score : lowest<A>());
-        if (here > top) top = here;
-        const A weight = seen ? power(score - top) : (A)0;
-        const A factor = before == top ? (A)1 : power(before - top);
-        sum = sum * factor + warp_sum(weight);
-        for (int part = 0; part < PARTS; part++) sums[part] *= factor;
-        gather<A, PARTS>(weight, v + (key * heads + head) * value_width, count, heads * value_width, value_width, from, sums, at);
+    __device__ __forceinline__ int begin_of(int i) const {
+        if (i >= count) return others;
+        const int64 begin = align == 0 ? 0 : (int64)i - (align == 2 ? count - others : 0);
+        return (int)(begin < 0 ? 0 : begin < others ? begin : others);
     }
-    if (i >= n) return;
-    for (int part = 0; part < PARTS; part++) {
-        const int64 column = from + part * LANES + threadIdx.x;
-        if (column < value_width)
-            out[(query * heads + head) * value_width + column] = sum == (A)0 ? (A)0 : sums[part] / sum;
+    template <class T>
+    __device__ __forceinline__ HeadRows<T> mine(const T* data, int64 heads, int64 width) const {
+        return HeadRows<T>(data, own + first, count - first, heads, head, width);
     }
-    if (threadIdx.x == 0 && blockIdx.z == 0) logs[query * heads + head] = top + logarithm(sum);
-}
+    template <class T>
+    __device__ __forceinline__ HeadRows<T> theirs(const T* data, int64 heads, int64 width) const {
+        return HeadRows<T>(data, other, others, heads, head, width);
+    }
+};
 
-// A gradient: for the queries, each of eight against the keys; for keys and values, each of eight
-// keys against the queries. `own` and `others` give the scores, `own_flow` and `other_flow` (one
-// of them the values, the other the gradient of the result) those of the weights; `gathered` are
-// rows of the others' side that are added up. `deltas` are, of each query, result times gradient.
-template <class A, int PARTS, int OF>
-__global__ void __launch_bounds__(256, 2)
-attention_grad(const A* __restrict__ own, const A* __restrict__ others,
-               const A* __restrict__ own_flow, const A* __restrict__ other_flow,
-               const A* __restrict__ gathered, const int64* __restrict__ own_offsets,
-               const int64* __restrict__ other_offsets, const int64* __restrict__ tiles,
-               int64 segments, int64 heads, int64 width, int64 value_width, int64 gathered_width,
-               double scale, int64 align, const A* __restrict__ logs,
-               const A* __restrict__ deltas, A* __restrict__ out) {
-    __shared__ Shared<A> at;
-    const int64 segment = segment_of(tiles, segments, blockIdx.x), head = blockIdx.y;
-    const int64 n = own_offsets[segment + 1] - own_offsets[segment];
-    const int64 m = other_offsets[segment + 1] - other_offsets[segment];
-    const int64 i = ((int64)blockIdx.x - tiles[segment]) * OWN + threadIdx.y;
-    const int64 row = own_offsets[segment] + i, from = (int64)blockIdx.z * PARTS * LANES;
-    A sums[PARTS] = {};
-    for (int64 j = 0; j < m; j += LANES) {
-        const int64 first = other_offsets[segment] + j, count = m - j;
-        const A score = product(own + (row * heads + head) * width, i < n, others + (first * heads + head) * width, count, heads * width, width, at) * (A)scale;
-        const bool pair = i < n && threadIdx.x < count;
-        const bool seen = pair && (OF == QUERY ? sees(i, n, j + threadIdx.x, m, align)
-                                               : sees(j + threadIdx.x, m, i, n, align));
-        const int64 query = (OF == QUERY ? row : first + threadIdx.x) * heads + head;
-        A weight = seen ? power(score - logs[query]) : (A)0;
-        if (OF != VALUE) {
-            const A flow = product(own_flow + (row * heads + head) * value_width, i < n, other_flow + (first * heads + head) * value_width, count, heads * value_width, value_width, at);
-            weight = seen ? weight * (flow - deltas[query]) * (A)scale : (A)0;
+// Writes the sums of a thread, each row by its factor.
+template <class Tiles, class Out>
+__device__ __forceinline__ void
+write(const Tiles& tiles, const Place& at, typename Tiles::A (&sums)[Tiles::ROWS][Tiles::SUMS],
+      const typename Tiles::A (&factors)[Tiles::ROWS], int64 heads, int64 width, Out* out) {
+    enum { GROUP = Tiles::GROUP };
+    const int64 slab = (int64)blockIdx.z * Tiles::WIDE;
+#pragma unroll
+    for (int r = 0; r < Tiles::ROWS; r++) {
+        const int row = at.first + tiles.row(r);
+        if (row >= at.count) continue;
+        Out* to = out + ((at.own + row) * heads + at.head) * width;
+#pragma unroll
+        for (int e = 0; e < Tiles::SUMS; e += GROUP) {
+            const int64 column = slab + tiles.result_column(e);
+            Pack<Out, GROUP> values;
+#pragma unroll
+            for (int c = 0; c < GROUP; c++) values.at[c] = as<Out, typename Tiles::A>(sums[r][e + c] * factors[r]);
+            if (width % GROUP == 0) {
+                if (column < width) store(to + column, values);
+            } else {
+#pragma unroll
+                for (int c = 0; c < GROUP; c++)
+                    if (column + c < width) to[column + c] = values.at[c];
+            }
         }
-        gather<A, PARTS>(weight, gathered + (first * heads + head) * gathered_width, count, heads * gathered_width, gathered_width, from, sums, at);
     }
-    if (i >= n) return;
-    for (int part = 0; part < PARTS; part++) {
-        const int64 column = from + part * LANES + threadIdx.x;
-        if (column < gathered_width) out[(row * heads + head) * gathered_width + column] = sums[part];
+}
+
+// The result, and of each query the logarithm of its sum of powers. The grid is (tiles of queries,
+// heads, slabs of columns); `tiles` are the offsets of those of each segment.
+template <class Tiles, class Out>
+__global__ void __launch_bounds__(Tiles::THREADS, Tiles::BLOCKS)
+attention(const typename Tiles::T* __restrict__ q, const typename Tiles::T* __restrict__ k,
+          const typename Tiles::T* __restrict__ v, const int64* __restrict__ q_offsets,
+          const int64* __restrict__ k_offsets, const int64* __restrict__ tiles, int64 segments,
+          int64 heads, int64 width, int64 value_width, double scale_, int64 align,
+          Out* __restrict__ out, typename Tiles::A* __restrict__ logs) {
+    typedef typename Tiles::A A;
+    const Place at(q_offsets, k_offsets, tiles, segments, Tiles::OWN, align);
+    const HeadRows<typename Tiles::T> own[2] = {at.mine(q, heads, width), at.mine(q, heads, width)};
+    const HeadRows<typename Tiles::T> others[2] = {at.theirs(k, heads, width), at.theirs(v, heads, value_width)};
+    const A scale = (A)scale_ * Tiles::unit();
+    Tiles tile(shared, own);
+    int ends[Tiles::ROWS];
+    A top[Tiles::ROWS], sum[Tiles::ROWS] = {}, sums[Tiles::ROWS][Tiles::SUMS] = {};
+#pragma unroll
+    for (int r = 0; r < Tiles::ROWS; r++) {
+        ends[r] = at.end_of(at.first + tile.row(r));
+        top[r] = lowest<A>();
     }
+    // No query of the block sees more.
+    const int last = at.first + Tiles::OWN < at.count ? at.first + Tiles::OWN : at.count;
+    const int end = at.end_of(last - 1);
+    tile.begin(others, 0);
+#pragma unroll 1
+    for (int first = 0; first < end; first += Tiles::OTHERS) {
+        tile.turn(others, first + Tiles::OTHERS, first + Tiles::OTHERS < end);
+        A s[Tiles::ROWS][Tiles::COLUMNS];
+        tile.template scores<0>(s, own, others, first);
+#pragma unroll
+        for (int r = 0; r < Tiles::ROWS; r++) {
+            A here = lowest<A>();
+#pragma unroll
+            for (int c = 0; c < Tiles::COLUMNS; c++) {
+                s[r][c] *= scale;
+                if (first + tile.column(c) < ends[r] && s[r][c] > here) here = s[r][c];
+            }
+            const A before = top[r];
+            here = row_max<A, Tiles::ROW_LANES>(here);
+            if (here > before) top[r] = here;
+            const A factor = before == top[r] ? (A)1 : Tiles::power(before - top[r]);
+            sum[r] *= factor;
+#pragma unroll
+            for (int c = 0; c < Tiles::COLUMNS; c++) {
+                s[r][c] = first + tile.column(c) < ends[r] ? Tiles::power(s[r][c] - top[r]) : (A)0;
+                sum[r] += s[r][c];
+            }
+#pragma unroll
+            for (int e = 0; e < Tiles::SUMS; e++) sums[r][e] *= factor;
+        }
+        tile.template gather<1>(s, others, first, (int)(blockIdx.z * Tiles::WIDE), sums);
+    }
+#pragma unroll
+    for (int r = 0; r < Tiles::ROWS; r++) {
+        const A total = row_sum<A, Tiles::ROW_LANES>(sum[r]);
+        const int row = at.first + tile.row(r);
+        if (row < at.count && tile.column(0) == 0 && blockIdx.z == 0)
+            logs[(at.own + row) * heads + at.head] = top[r] + Tiles::logarithm(total);
+        sum[r] = total == (A)0 ? (A)0 : (A)1 / total;
+    }
+    write(tile, at, sums, sum, heads, value_width, out);
+}
+
+// Gradients: those of the queries of a block, from `own` q and the result's gradient and the others'
+// k and v; or those of its keys and values, from `own` k and v and the others' q and result's gradient.
+// `deltas` are, of each query, result times gradient.
+template <class Tiles, class Out, int OF>
+__global__ void __launch_bounds__(Tiles::THREADS, Tiles::BLOCKS)
+attention_grad(const typename Tiles::T* __restrict__ own_rows, const typename Tiles::T* __restrict__ own_values,
+               const typename Tiles::T* __restrict__ other_rows, const typename Tiles::T* __restrict__ other_values,
+               const int64* __restrict__ own_offsets, const int64* __restrict__ other_offsets,
+               const int64* __restrict__ tiles, int64 segments, int64 heads, int64 width,
+               int64 value_width, double scale_, int64 align, const typename Tiles::A* __restrict__ logs,
+               const typename Tiles::A* __restrict__ deltas, Out* __restrict__ out, Out* __restrict__ out_values) {
+    typedef typename Tiles::A A;
+    const Place at(own_offsets, other_offsets, tiles, segments, Tiles::OWN, align);
+    const HeadRows<typename Tiles::T> own[2] = {at.mine(own_rows, heads, width), at.mine(own_values, heads, value_width)};
+    const HeadRows<typename Tiles::T> others[2] = {at.theirs(other_rows, heads, width), at.theirs(other_values, heads, value_width)};
+    const A scale = (A)scale_ * Tiles::unit();
+    const int slab = (int)(blockIdx.z * Tiles::WIDE);
+    Tiles tile(shared, own);
+    int begins[Tiles::ROWS], ends[Tiles::ROWS];
+    A own_log[Tiles::ROWS], own_delta[Tiles::ROWS], factors[Tiles::ROWS], ones[Tiles::ROWS];
+    A sums[Tiles::ROWS][Tiles::SUMS] = {}, value_sums[OF == KEY ? Tiles::ROWS : 1][Tiles::SUMS] = {};
+#pragma unroll
+    for (int r = 0; r < Tiles::ROWS; r++) {
+        const int row = at.first + tile.row(r);
+        begins[r] = OF == KEY ? at.begin_of(row) : 0;
+        ends[r] = OF == KEY ? at.others : at.end_of(row);
+        const bool there = OF == QUERY && row < at.count;
+        own_log[r] = there ? logs[(at.own + row) * heads + at.head] : (A)0;
+        own_delta[r] = there ? deltas[(at.own + row) * heads + at.head] : (A)0;
+        factors[r] = (A)scale_;
+        ones[r] = (A)1;
+    }
+    const int last = at.first + Tiles::OWN < at.count ? at.first + Tiles::OWN : at.count;
+    const int end = OF == KEY ? at.others : at.end_of(last - 1);
+    const int begin = OF == KEY ? at.begin_of(at.first) / Tiles::OTHERS * Tiles::OTHERS : 0;
+    tile.begin(others, begin);
+#pragma unroll 1
+    for (int first = begin; first < end; first += Tiles::OTHERS) {
+        tile.turn(others, first + Tiles::OTHERS, first + Tiles::OTHERS < end);
+        A s[Tiles::ROWS][Tiles::COLUMNS], flow[Tiles::ROWS][Tiles::COLUMNS];
+        tile.template scores<0>(s, own, others, first);
+        A log[Tiles::COLUMNS], delta[Tiles::COLUMNS];
+#pragma unroll
+        for (int c = 0; c < Tiles::COLUMNS; c++) {
+            const int column = first + tile.column(c);
+            const bool there = OF == KEY && column < at.others;
+            log[c] = there ? logs[(at.other + column) * heads + at.head] : (A)0;
+            delta[c] = there ? deltas[(at.other + column) * heads + at.head] : (A)0;
+        }
+#pragma unroll
+        for (int r = 0; r < Tiles::ROWS; r++)
+#pragma unroll
+            for (int c = 0; c < Tiles::COLUMNS; c++) {
+                const int column = first + tile.column(c);
+                s[r][c] = column >= begins[r] && column < ends[r]
+                    ? Tiles::power(s[r][c] * scale - (OF == KEY ? log[c] : own_log[r])) : (A)0;
+            }
+        if constexpr (OF == KEY) tile.template gather<1>(s, others, first, slab, value_sums);
+        tile.template scores<1>(flow, own, others, first);
+#pragma unroll
+        for (int r = 0; r < Tiles::ROWS; r++)
+#pragma unroll
+            for (int c = 0; c < Tiles::COLUMNS; c++) s[r][c] *= flow[r][c] - (OF == KEY ? delta[c] : own_delta[r]);
+        tile.template gather<0>(s, others, first, slab, sums);
+    }
+    write(tile, at, sums, factors, heads, width, out);
+    if constexpr (OF == KEY) write(tile, at, value_sums, ones, heads, value_width, out_values);
+}
+
+// Of each row of both, (rows, width), the sum of products: a warp each.
+template <class T, class Out, class A>
+__global__ void __launch_bounds__(256)
+attention_deltas(const T* __restrict__ flow, const Out* __restrict__ result, int64 rows, int64 width, A* __restrict__ deltas) {
+    const int64 row = (int64)blockIdx.x * 8 + (threadIdx.x >> 5);
+    if (row >= rows) return;
+    A sum = (A)0;
+    for (int64 column = threadIdx.x & 31; column < width; column += 32)
+        sum += (A)flow[row * width + column] * (A)result[row * width + column];
+    sum = row_sum<A, 32>(sum);
+    if ((threadIdx.x & 31) == 0) deltas[row] = sum;
 }

@@ -11,8 +11,9 @@ import numpy as np
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import working
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.common import is_half, segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -103,12 +104,20 @@ def sequence_attention_grad(
             `upstream` has another shape or index than the result.
     """
     op = "sequence_attention_grad"
-    given = _checked(q, k, v, align, level, op)
+    *rows, q_offsets, k_offsets = _checked(q, k, v, align, level, op)
     shape = (q.rows, *q.row_shape[:-1], v.row_shape[-1])
-    flow = working(upstream_of(upstream, shape, op, q.lod), op).astype(given[0].dtype, copy=False)
+    flow = upstream_of(upstream, shape, op, q.lod)
+    if flow.dtype != rows[0].dtype:
+        rows = [working(one, op) for one in rows]
+        flow = working(flow, op).astype(rows[0].dtype, copy=False)
     run = on(backend, segment_attention_grad, size_bytes=q.nbytes + k.nbytes + v.nbytes)
     scaled = default_scale(q.row_shape[-1], scale)
-    grads = run(*given, grad=_with_heads(flow), causal=causal, align=align, scale=scaled)
+    grads = run(
+        *(rows[0], rows[1], rows[2], q_offsets, k_offsets, _with_heads(flow)),
+        causal=causal,
+        align=align,
+        scale=scaled,
+    )
     first, second, third = (
         one._with_rows(grad.reshape(one.data.shape).astype(one.dtype, copy=False))
         for grad, one in zip(grads, (q, k, v), strict=True)
@@ -119,7 +128,10 @@ def sequence_attention_grad(
 def _checked(
     q: LoDTensor, k: LoDTensor, v: LoDTensor, align: Align, level: int | str, op: str
 ) -> tuple[Array, Array, Array, Offsets, Offsets]:
-    """Return q, k and v with an axis of heads and in one dtype, and where sequences lie."""
+    """Return q, k and v with an axis of heads and in one dtype, and where sequences lie.
+
+    On a GPU rows of two bytes stay such: tensor cores multiply them.
+    """
     if align not in ("first", "last"):
         raise OptionError(f"{op}: align is 'first' or 'last', found {align!r}")
     q_offsets, k_offsets = segments(q, level, op), segments(k, level, op)
@@ -128,7 +140,9 @@ def _checked(
         found = f"{q_offsets.size - 1} sequences of queries against {k_offsets.size - 1}"
     if found is not None:
         raise ShapeMismatchError(f"{op}: the tensors are segmented differently: {found}")
-    rows = [working(one.data, op) for one in (q, k, v)]
+    rows = [one.data for one in (q, k, v)]
+    if not (is_on_device(rows[0]) and len({one.dtype for one in rows}) == 1 and is_half(q.dtype)):
+        rows = [working(one, op) for one in rows]
     if not q.data.ndim == k.data.ndim == v.data.ndim or q.data.ndim not in (2, 3):
         raise ShapeMismatchError(
             f"{op}: q, k and v are (N, D) or (N, heads, D) alike, found {q.data.shape}, "

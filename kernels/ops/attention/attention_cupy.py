@@ -2,15 +2,81 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import blocks, c_type, on_device, run
+from lodcli.kernels.cuda.launch import blocks, c_type, limits, on_device, run, shortest_and_longest
+from lodcli.kernels.cuda.tensor_cores import TENSOR_CORES, precision_of
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.ops.attention.attention import Align
+from lodcli.kernels.ops.common import is_half
 
-LANES, OWN = 32, 8  # as in attention.cu
-MOST_PARTS = 4
+# Columns of rows that the tiles on tensor cores are made for; wider rows are computed exactly.
+WIDTHS = (32, 64, 128)
+_NUMBERS = {"float32": "TF32", "float16": "FP16", "bfloat16": "BF16"}
+# Places inside a segment are numbers of 32 bits.
+_LONGEST = (1 << 31) - 256
+
+
+class _Tiles(NamedTuple):
+    """The tiles of a kernel, as in attention_exact.cuh and attention_rounded.cuh.
+
+    Attributes:
+        name: the type in C++.
+        own: rows of a block.
+        wide: columns of the result that a block computes.
+        threads: of a block.
+        shared_bytes: of shared memory that it needs.
+    """
+
+    name: str
+    own: int
+    wide: int
+    threads: int
+    shared_bytes: int
+
+
+class _Task(NamedTuple):
+    """What is computed.
+
+    Attributes:
+        q, k, v: (N, heads, D), (M, heads, D) and (M, heads, E), as kernels read them.
+        q_offsets, k_offsets: (S+1,).
+        rounded: whether products are computed on tensor cores.
+        result: the dtype of results.
+        sums: the dtype of sums.
+        way: 0 for all keys, 1 or 2 for causal: attention.cu.
+        scale: of the scores.
+    """
+
+    q: Array
+    k: Array
+    v: Array
+    q_offsets: Offsets
+    k_offsets: Offsets
+    rounded: bool
+    result: np.dtype[Any]
+    sums: np.dtype[Any]
+    way: int
+    scale: float
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The number of heads, D and E."""
+        return self.q.shape[1], self.q.shape[2], self.v.shape[2]
+
+    def tiles(self, of: str) -> _Tiles:
+        """Return the tiles of the result ("", or of the gradients of "QUERY" or "KEY")."""
+        _, *widths = self.sizes
+        wide = max(widths) if of == "KEY" else widths[0] if of else widths[1]
+        return (
+            _rounded_tiles(self.q.dtype, max(widths), of)
+            if self.rounded
+            else _exact_tiles(self.q.dtype, wide, of)
+        )
 
 
 def segment_attention(
@@ -24,8 +90,8 @@ def segment_attention(
     align: Align = "last",
     scale: float,
 ) -> Array:
-    """See attention.py."""
-    return _forward(q, k, v, q_offsets, k_offsets, _align(causal, align), scale)[0]
+    """See attention.py. Rows of two bytes are multiplied as such on tensor cores."""
+    return _forward(_task(q, k, v, q_offsets, k_offsets, causal, align, scale))[0]
 
 
 def segment_attention_grad(
@@ -40,61 +106,128 @@ def segment_attention_grad(
     align: Align = "last",
     scale: float,
 ) -> tuple[Array, Array, Array]:
-    """See attention.py."""
-    way = _align(causal, align)
-    q, k, v, flow = (cupy.ascontiguousarray(one) for one in (q, k, v, grad))
-    result, logs = _forward(q, k, v, q_offsets, k_offsets, way, scale)
-    deltas = (result * flow).sum(axis=2)
-    found = []
-    for of, own, others, own_flow, other_flow, gathered in (
-        ("QUERY", q, k, flow, v, k),
-        ("KEY", k, q, v, flow, q),
-        ("VALUE", k, q, v, flow, flow),
-    ):
-        ours, theirs = (q_offsets, k_offsets) if of == "QUERY" else (k_offsets, q_offsets)
-        width, tiles = gathered.shape[2], _tiles(ours)
-        out = cupy.empty((own.shape[0], *gathered.shape[1:]), q.dtype)
-        parts = _parts(width)
-        kernel = f"attention_grad<{c_type(q.dtype, 'attention')}, {parts}, {of}>"
-        run(
-            *("attention", kernel, _grid(tiles, out, parts), (LANES, OWN)),
-            *(own, others, own_flow, other_flow, gathered, on_device(ours), on_device(theirs)),
-            *(on_device(tiles), ours.size - 1, q.shape[1], q.shape[2], v.shape[2], width),
-            *(float(scale), way, logs, deltas, out),
-        )
-        found.append(out)
-    return found[0], found[1], found[2]
-
-
-def _forward(
-    q: Array, k: Array, v: Array, q_offsets: Offsets, k_offsets: Offsets, way: int, scale: float
-) -> tuple[Array, Array]:
-    """Return the result, and (N, heads) the logarithm of every query's sum of powers."""
-    q, k, v = (cupy.ascontiguousarray(one) for one in (q, k, v))
-    out = cupy.empty((*q.shape[:2], v.shape[2]), q.dtype)
-    logs, tiles, parts = cupy.zeros(q.shape[:2], q.dtype), _tiles(q_offsets), _parts(v.shape[2])
-    kernel = f"attention<{c_type(q.dtype, 'attention')}, {parts}>"
+    """See attention.py. Rows of two bytes are multiplied as such on tensor cores."""
+    task = _task(q, k, v, q_offsets, k_offsets, causal, align, scale)
+    flow = cupy.ascontiguousarray(grad.astype(task.q.dtype, copy=False))
+    result, logs = _forward(task)
+    deltas = cupy.empty(logs.shape, logs.dtype)
+    types = ", ".join(c_type(one.dtype, "attention") for one in (flow, result, logs))
     run(
-        *("attention", kernel, _grid(tiles, out, parts), (LANES, OWN)),
-        *(q, k, v, on_device(q_offsets)),
-        *(on_device(k_offsets), on_device(tiles), q_offsets.size - 1, q.shape[1], q.shape[2]),
-        *(v.shape[2], float(scale), way, out, logs),
+        *("attention", f"attention_deltas<{types}>", (blocks(logs.size, 8),), (256,)),
+        *(flow, result, logs.size, task.v.shape[2], deltas),
+    )
+    queries, keys = (task.q, flow), (task.k, task.v)
+    grad_q, _ = _gradients("QUERY", task, queries, keys, logs, deltas)
+    grad_k, grad_v = _gradients("KEY", task, keys, queries, logs, deltas)
+    return grad_q, grad_k, grad_v
+
+
+def _task(
+    q: Array,
+    k: Array,
+    v: Array,
+    q_offsets: Offsets,
+    k_offsets: Offsets,
+    causal: bool,
+    align: Align,
+    scale: float,
+) -> _Task:
+    """Return what to compute, in what dtype, for what is asked."""
+    for offsets in (q_offsets, k_offsets):
+        if offsets.size > 1 and shortest_and_longest(offsets)[1] > _LONGEST:
+            raise UnsupportedError(
+                f"attention on a GPU takes sequences of at most {_LONGEST} rows; move the rows to "
+                "main memory (LoDTensor.to_device, --device cpu)"
+            )
+    half, precision = is_half(q.dtype), precision_of(q.dtype)
+    fits = max(q.shape[2], v.shape[2]) <= WIDTHS[-1] and limits().capability >= TENSOR_CORES
+    rounded = fits and (half or precision != "float32")
+    dtype = result = np.dtype(np.float32) if half and not rounded else q.dtype
+    if rounded and precision in ("float16", "bfloat16"):
+        dtype = _half(precision)
+    q, k, v = (cupy.ascontiguousarray(one.astype(dtype, copy=False)) for one in (q, k, v))
+    sums = np.dtype(np.float32) if is_half(result) else result
+    way = 0 if not causal else 2 if align == "last" else 1
+    return _Task(q, k, v, q_offsets, k_offsets, rounded, result, sums, way, float(scale))
+
+
+def _half(name: str) -> np.dtype[Any]:
+    if name == "float16":
+        return np.dtype(np.float16)
+    import ml_dtypes
+
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
+
+
+def _exact_tiles(dtype: np.dtype[Any], width: int, of: str) -> _Tiles:
+    many = 16 // dtype.itemsize
+    high = 16 * many
+    parts = 1 if width <= high else 2
+    # So that all of a thread's values are in registers.
+    threads = 256 if of and dtype.itemsize == 4 else 128
+    name = f"ExactTiles<{c_type(dtype, 'attention')}, {parts}, {threads}>"
+    values = 2 * 2 * high * (4 * many + many) + high * (high + 4 * many)
+    return _Tiles(name, high, high * parts, threads, values * dtype.itemsize)
+
+
+def _rounded_tiles(dtype: np.dtype[Any], width: int, of: str) -> _Tiles:
+    wide = next(one for one in WIDTHS if width <= one)
+    across = wide * dtype.itemsize // 4 + 4
+    if of:
+        sides, others = 2, 32 if wide < WIDTHS[-1] else 16
+    else:
+        sides, others = 1, 64 if across < WIDTHS[-1] else 32
+    name = f"RoundedTiles<{_NUMBERS[dtype.name]}, {wide}, {others}, {sides}>"
+    return _Tiles(name, 64, wide, 128, (sides * 64 + 4 * others) * across * 4)
+
+
+def _forward(task: _Task) -> tuple[Array, Array]:
+    """Return the result, and (N, heads) the logarithm of every query's sum of powers."""
+    heads, _, width = task.sizes
+    out = cupy.empty((task.q.shape[0], heads, width), task.result)
+    logs = cupy.empty(out.shape[:2], task.sums)
+    tiles = task.tiles("")
+    counts = _counts(task.q_offsets, tiles.own)
+    run(
+        *("attention", f"attention<{tiles.name}, {c_type(task.result, 'attention')}>"),
+        *((int(counts[-1]), heads, max(1, blocks(width, tiles.wide))), (tiles.threads,)),
+        *(task.q, task.k, task.v, on_device(task.q_offsets), on_device(task.k_offsets)),
+        *(on_device(counts), task.q_offsets.size - 1, *task.sizes, task.scale, task.way),
+        *(out, logs),
+        shared_bytes=tiles.shared_bytes,
     )
     return out, logs
 
 
-def _align(causal: bool, align: Align) -> int:
-    return 0 if not causal else 2 if align == "last" else 1
+def _gradients(
+    of: str,
+    task: _Task,
+    own: tuple[Array, Array],
+    others: tuple[Array, Array],
+    logs: Array,
+    deltas: Array,
+) -> tuple[Array, Array]:
+    """Return the gradients of own rows and values; those of the queries have only the first."""
+    ours, theirs = task.q_offsets, task.k_offsets
+    if of == "KEY":
+        ours, theirs = theirs, ours
+    heads, width, value_width = task.sizes
+    wide = width if of == "QUERY" else max(width, value_width)
+    first = cupy.empty(own[0].shape, task.result)
+    second = cupy.empty(own[1].shape, task.result) if of == "KEY" else first
+    tiles = task.tiles(of)
+    counts = _counts(ours, tiles.own)
+    run(
+        *("attention", f"attention_grad<{tiles.name}, {c_type(task.result, 'attention')}, {of}>"),
+        *((int(counts[-1]), heads, blocks(wide, tiles.wide)), (tiles.threads,)),
+        *(*own, *others, on_device(ours), on_device(theirs), on_device(counts), ours.size - 1),
+        *(*task.sizes, task.scale, task.way, logs, deltas, first, second),
+        shared_bytes=tiles.shared_bytes,
+    )
+    return first, second
 
 
-def _tiles(offsets: Offsets) -> Offsets:
-    """Return the offsets of the tiles of eight rows that each segment is cut into."""
-    return lengths_to_offsets(-(-np.diff(offsets) // OWN), level=0)
-
-
-def _parts(width: int) -> int:
-    return next((parts for parts in (1, 2) if width <= parts * LANES), MOST_PARTS)
-
-
-def _grid(tiles: Offsets, out: Array, parts: int) -> tuple[int, int, int]:
-    return int(tiles[-1]), out.shape[1], blocks(out.shape[2], parts * LANES)
+def _counts(offsets: Offsets, own: int) -> Offsets:
+    """Return the offsets of the tiles of so many rows that each segment is cut into."""
+    return lengths_to_offsets(-(-np.diff(offsets) // own), level=0)

@@ -1,0 +1,215 @@
+"""Attention on rows that lie on a GPU: in tiles, of every dtype, width and precision."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.attention import attention
+from lodcli.kernels.ops.attention.attention import (
+    segment_attention,
+    segment_attention_grad,
+    sequence_attention,
+    sequence_attention_grad,
+)
+from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.runtime.precision import float32_products
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+cupy: Any = pytest.importorskip("cupy")
+ml_dtypes: Any = pytest.importorskip("ml_dtypes")
+torch: Any = pytest.importorskip("torch")
+launch: Any = importlib.import_module("lodcli.kernels.cuda.launch")
+pytestmark = pytest.mark.gpu
+
+# Ends of tiles of 16, 32 and 64, and sequences that have keys or queries only.
+QUERIES, KEYS = [3, 0, 65, 33, 7, 64], [70, 5, 64, 17, 0, 31]
+HALVES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
+# What one rounding to so many digits loses, of values about 1.
+ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "tf32": 2.0**-10, "float32": 2.0**-21}
+
+
+def offsets_of(lengths: list[int]) -> Any:
+    return LoD.from_lengths([lengths]).levels[0]
+
+
+def rows_of(width: int, values: int, heads: int = 2, dtype: Any = np.float32) -> list[Any]:
+    """Return q, k, v and the gradient of the result."""
+    generator = np.random.default_rng(width)
+    shapes = (
+        (sum(QUERIES), width),
+        (sum(KEYS), width),
+        (sum(KEYS), values),
+        (sum(QUERIES), values),
+    )
+    found = (generator.normal(size=(rows, heads, size)) for rows, size in shapes)
+    return [one.astype(dtype) for one in found]
+
+
+def wanted(rows: list[Any], options: dict[str, Any]) -> list[Any]:
+    """Return the result of torch in float64, and its gradients of q, k and v."""
+    out, *grads = (np.zeros(rows[i].shape) for i in (3, 0, 1, 2))
+    bounds = zip(
+        itertools.pairwise(offsets_of(QUERIES)), itertools.pairwise(offsets_of(KEYS)), strict=True
+    )
+    for own, other in bounds:
+        n, m = own[1] - own[0], other[1] - other[0]
+        last = options.get("align", "last") == "last"
+        mask = torch.ones(n, m, dtype=torch.bool)
+        if options["causal"]:
+            mask = mask.tril(m - n if last else 0)
+        # Of what sees nothing torch makes NaN.
+        first = int((~mask.any(dim=1)).sum())
+        if first == n:
+            continue
+        ours, theirs = slice(own[0] + first, own[1]), slice(*other)
+        given = [
+            torch.tensor(one[where].astype(np.float64).transpose(1, 0, 2), requires_grad=True)
+            for one, where in zip(rows, (ours, theirs, theirs), strict=False)
+        ]
+        made = torch.nn.functional.scaled_dot_product_attention(
+            *given, attn_mask=mask[first:], scale=options["scale"]
+        )
+        made.backward(torch.tensor(rows[3][ours].astype(np.float64).transpose(1, 0, 2)))
+        out[ours] = made.detach().numpy().transpose(1, 0, 2)
+        for grad, one, where in zip(grads, given, (ours, theirs, theirs), strict=True):
+            grad[where] = one.grad.numpy().transpose(1, 0, 2)
+    return [out, *grads]
+
+
+def found(rows: list[Any], options: dict[str, Any]) -> list[Any]:
+    *there, flow = (one if isinstance(one, cupy.ndarray) else cupy.asarray(one) for one in rows)
+    index = offsets_of(QUERIES), offsets_of(KEYS)
+    forward: Any = on("cupy", segment_attention)
+    backward: Any = on("cupy", segment_attention_grad)
+    out = forward(*there, *index, **options)
+    grads = backward(*there, *index, grad=flow, **options)
+    return [cupy.asnumpy(one) for one in (out, *grads)]
+
+
+def compare(rows: list[Any], options: dict[str, Any], rounding: float) -> list[Any]:
+    """Compare with torch, by the greatest value of each: a gradient is a sum of many products."""
+    arrays = found(rows, options)
+    for one, expected in zip(arrays, wanted(rows, options), strict=True):
+        limit = 8 * rounding * max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(one.astype(np.float64), expected, rtol=0, atol=limit)
+    return arrays
+
+
+# Widths that are read 16 bytes at a time or not, of one slab, two and more.
+@pytest.mark.parametrize(("width", "values"), [(20, 64), (65, 3), (130, 200)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_rows_of_every_width_are_computed_exactly(width: int, values: int, dtype: str) -> None:
+    rows = rows_of(width, values, dtype=dtype)
+    compare(rows, {"causal": True, "scale": 0.3}, 2.0 ** (-21 if dtype == "f4" else -48))
+
+
+@pytest.mark.parametrize("options", [
+    {"causal": False, "scale": 0.2},
+    {"causal": True, "scale": 0.2},
+    {"causal": True, "align": "first", "scale": 0.2},
+    {"causal": False, "scale": -0.1},
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_rows_of_two_bytes_stay_such(dtype: Any, options: dict[str, Any]) -> None:
+    arrays = compare(rows_of(40, 24, dtype=dtype), options, ROUNDING[dtype.name])
+    assert {one.dtype for one in arrays} == {dtype}
+
+
+@pytest.mark.parametrize(("width", "values"), [(1, 3), (128, 100)])
+def test_halves_of_every_width_go_to_tensor_cores(width: int, values: int) -> None:
+    rows = rows_of(width, values, 1, np.float16)
+    arrays = compare(rows, {"causal": True, "scale": width**-0.5}, ROUNDING["float16"])
+    assert {one.dtype.name for one in arrays} == {"float16"}
+
+
+@pytest.mark.parametrize(("width", "values", "precision"), [
+    (5, 32, "tf32"),
+    (64, 40, "tf32"),
+    (128, 128, "tf32"),
+    (40, 64, "bfloat16"),
+    (64, 3, "float16"),
+])  # fmt: skip
+def test_products_of_float32_are_rounded_where_asked_for(
+    width: int, values: int, precision: Any
+) -> None:
+    rows, options = rows_of(width, values, 1), {"causal": True, "scale": width**-0.5}
+    with float32_products(precision):
+        arrays = compare(rows, options, ROUNDING[precision])
+    assert {one.dtype.name for one in arrays} == {"float32"}
+    exact = found(rows, options)
+    assert not np.array_equal(arrays[0], exact[0])
+
+
+def test_halves_wider_than_tensor_cores_take_are_computed_in_float32() -> None:
+    rows = rows_of(130, 20, 1, np.float16)
+    arrays = compare(rows, {"causal": False, "scale": 0.1}, ROUNDING["float32"])
+    assert {one.dtype.name for one in arrays} == {"float32"}
+
+
+def test_a_gpu_without_tensor_cores_computes_halves_in_float32(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    older = launch.limits()._replace(capability=(7, 5))
+    monkeypatch.setattr(f"{attention.__name__}_cupy.limits", lambda: older)
+    arrays = compare(
+        rows_of(16, 16, 1, np.float16), {"causal": False, "scale": 0.1}, ROUNDING["float32"]
+    )
+    assert {one.dtype.name for one in arrays} == {"float32"}
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), *HALVES], ids=str)
+def test_rows_that_lie_anywhere_give_the_same_bits(dtype: Any) -> None:
+    rows, options = rows_of(16, 16, dtype=dtype), {"causal": True, "scale": 0.3}
+    views = []
+    for one in rows:
+        larger = cupy.empty(one.size + 1, dtype)
+        larger[1:] = cupy.asarray(one.reshape(-1))
+        views.append(larger[1:].reshape(one.shape))
+    for one, other in zip(found(views, options), found(rows, options), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_nan_and_infinite_scores_are_numpys() -> None:
+    rows = rows_of(8, 8)
+    rows[1][2, 0, 0], rows[1][80, 1, 3] = np.nan, np.inf
+    options: dict[str, Any] = {"causal": False, "scale": 0.3}
+    q, k, v, _ = rows
+    here = segment_attention(q, k, v, offsets_of(QUERIES), offsets_of(KEYS), **options)
+    there = found(rows, options)[0]
+    np.testing.assert_array_equal(np.isnan(there), np.isnan(here))
+    np.testing.assert_allclose(there, here, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_tensors_of_two_bytes_keep_their_dtype(dtype: Any) -> None:
+    q, k, v, flow = rows_of(16, 16, dtype=dtype)
+    index, other = LoD.from_lengths([QUERIES]), LoD.from_lengths([KEYS])
+    here = LoDTensor(q, index), LoDTensor(k, other), LoDTensor(v, other)
+    there = [one.to_device("cuda") for one in here]
+    pairs = [(sequence_attention(*there), sequence_attention(*here))]
+    mine = sequence_attention_grad(cupy.asarray(flow), *there)
+    # The gradient in another dtype: all are computed in float32.
+    wide = sequence_attention_grad(cupy.asarray(flow.astype("f4")), *there)
+    theirs = sequence_attention_grad(flow, *here)
+    pairs += [*zip(mine, theirs, strict=True), *zip(wide, theirs, strict=True)]
+    for one, expected in pairs:
+        assert one.dtype == expected.dtype == dtype
+        limit = 8 * ROUNDING[dtype.name]
+        values, others = (
+            np.asarray(part, np.float64) for part in (one.to_device("cpu").data, expected.data)
+        )
+        np.testing.assert_allclose(values, others, rtol=limit, atol=limit)
+
+
+def test_a_sequence_too_long_for_the_kernels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = LoDTensor(cupy.asarray(np.zeros((9, 2), np.float32)), [[4, 5]])
+    monkeypatch.setattr(f"{attention.__name__}_cupy._LONGEST", 4)
+    with pytest.raises(UnsupportedError, match="at most 4 rows; move the rows to main memory"):
+        sequence_attention(rows, rows, rows)
