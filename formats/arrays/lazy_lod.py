@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import overload
 
-from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD, part_below
 
@@ -68,12 +67,7 @@ class LazyLoD:
 
     def items(self, level: int | str, start: int, stop: int) -> tuple[LoD, slice]:
         """Return the index below items start..stop of `level`, and their rows; see `LoD.items`."""
-        number = self.level(level)
-        if not 0 <= start <= stop <= self._counts[number]:
-            raise SelectionError(
-                f"level {number} has {self._counts[number]} items; no items {start}:{stop}"
-            )
-        return part_below(self, number, start, stop)
+        return part_below(self, level, start, stop)
 
     def ends(self, level: int | None = None) -> Sequence[int]:
         """Return where each outermost item begins and the last one ends, one offset at a time.

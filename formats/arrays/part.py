@@ -32,7 +32,6 @@ class Part(IndexedSource):
         self.left_out = inner.left_out
         # Of each tensor, the first of its items at each level, and of its rows.
         self._first: dict[str, list[int]] = {}
-        self._bounds: dict[str, tuple[int, int]] = {}
         self._indexes: dict[tuple[LevelSpec, ...], LoD] = {}
         self.schema = tuple(self._spec(spec, number, count) for spec in inner.schema)
         self.lods = Loaded(self.schema, self._index)
@@ -42,11 +41,9 @@ class Part(IndexedSource):
             raise UnsupportedError(
                 f"{spec.name} is a TensorArray, which cannot be divided; `lod pack` it first"
             )
-        items = spec.levels[0].items if spec.levels else spec.rows
-        assert items is not None
-        start, stop = items * number // count, items * (number + 1) // count
+        assert spec.items is not None
+        start, stop = spec.items * number // count, spec.items * (number + 1) // count
         ranges = list(item_ranges(self._inner.index_of(spec.name), 0, start, stop))
-        self._bounds[spec.name] = start, stop
         self._first[spec.name] = [low for low, _ in ranges]
         *counts, rows = (high - low for low, high in ranges)
         levels = (replace(level, items=n) for level, n in zip(spec.levels, counts, strict=True))
@@ -56,8 +53,10 @@ class Part(IndexedSource):
         if not spec.levels:
             return LoD()
         if spec.levels not in self._indexes:
+            assert spec.items is not None
+            start = self._first[spec.name][0]
             whole = self._inner.index_of(spec.name)
-            self._indexes[spec.levels] = whole.items(0, *self._bounds[spec.name])[0]
+            self._indexes[spec.levels] = whole.items(0, start, start + spec.items)[0]
         return self._indexes[spec.levels]
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:

@@ -119,12 +119,12 @@ class IndexedSource(Source):
         ends = [lod.absolute(0) if isinstance(lod, LoD) else lod.ends() for lod in lods]
         row_bytes = [spec.row_bytes for spec in group]
         names = ", ".join(spec.name for spec in group)
-        held = [lod.absolute(0) for lod in lods if isinstance(lod, LoD)]
-        if len(held) == len(lods):
+        in_memory = all(isinstance(lod, LoD) for lod in lods)
+        if in_memory:
             with naming(names):
-                require_items_fit(held, row_bytes)
+                require_items_fit(ends, row_bytes)
         for start, stop in cuts(ends, row_bytes, limit_bytes):
-            if stop - start == 1:  # an index that stays in the file is not looked through before
+            if stop - start == 1 and not in_memory:
                 with naming(names):
                     require_items_fit([one[start : stop + 1] for one in ends], row_bytes, start)
             shared: dict[int, LoD] = {}

@@ -242,11 +242,7 @@ class LoD:
         >>> lod.items(0, 2, 3)
         (LoD.from_lengths([[2], [2, 3]]), slice(10, 15, None))
         """
-        number = self.level(level)
-        count = self.count(number)
-        if not 0 <= start <= stop <= count:
-            raise SelectionError(f"level {number} has {count} items; no items {start}:{stop}")
-        return part_below(self, number, start, stop)
+        return part_below(self, level, start, stop)
 
     def part(self, level: int, start: int, stop: int) -> Offsets:
         """Return where items start..stop of a level begin, and the last one ends."""
@@ -346,14 +342,18 @@ class LoD:
         return f"LoD.from_lengths([{', '.join(shown)}]{names})"
 
 
-def part_below(index: Index, level: int, start: int, stop: int) -> tuple[LoD, slice]:
+def part_below(index: Index, level: int | str, start: int, stop: int) -> tuple[LoD, slice]:
     """Return the index below items start..stop of a level, and their rows; see `LoD.items`."""
+    first = index.level(level)
+    count = index.count(first)
+    if not 0 <= start <= stop <= count:
+        raise SelectionError(f"level {first} has {count} items; no items {start}:{stop}")
     levels = []
-    for number in range(level, index.n_levels):
+    for number in range(first, index.n_levels):
         part = index.part(number, start, stop)
         start, stop = int(part[0]), int(part[-1])
         levels.append(part if start == 0 else part - start)
-    return LoD._trusted(levels, index.names[level:]), slice(start, stop)
+    return LoD._trusted(levels, index.names[first:]), slice(start, stop)
 
 
 def _sequence(values: Iterable[object], what: str) -> Iterable[object]:

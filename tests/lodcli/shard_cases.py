@@ -55,6 +55,18 @@ def make_dataset() -> Path:
     return Path("ds")
 
 
+def assert_same(path: str, other_path: str) -> None:
+    """Check that two files hold the same tensors, but for the last digits of float32."""
+    found, others = io.read_all(path), io.read_all(other_path)
+    assert list(found) == list(others)
+    for name, item in found.items():
+        other = others[name]
+        assert isinstance(item, LoDTensor)
+        assert isinstance(other, LoDTensor)
+        assert item.lod == other.lod
+        np.testing.assert_allclose(item.data, other.data, rtol=1e-5)  # batches differ
+
+
 def content(path: str | Path) -> Content:
     return {one.name: one.read_bytes() for one in Path(path).iterdir()}
 
@@ -87,6 +99,26 @@ def running(args: list[str]) -> Iterator[subprocess.Popen[str]]:
 def waiting_for(pattern: str, count: int) -> None:
     until = time.monotonic() + HANG_SECONDS
     while len(list(Path().glob(pattern))) < count:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def processes(words: bytes, parent: int | None = None) -> list[int]:
+    """Return the processes whose command line has these words."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if words in (place / "cmdline").read_bytes():
+                of = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+                found += [int(place.name)] if parent in (None, of) else []
+        except (OSError, IndexError, ValueError):
+            continue  # it is over
+    return found
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    until = time.monotonic() + HANG_SECONDS
+    while any(Path("/proc", str(pid)).exists() for pid in pids):
         assert time.monotonic() < until
         time.sleep(0.02)
 

@@ -9,6 +9,7 @@ import click
 
 from lodcli.formats.container.format import Container
 from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.remote.urls import is_url
@@ -76,10 +77,7 @@ def _of_dataset(source: Reference, manifest: str) -> Division:
 
 def _of_file(source: Reference, file: Input) -> Division:
     found = ContainerSource(file.make_seekable().fileno(), file.label)
-    size_bytes = sum(
-        (spec.rows or 0) * spec.row_bytes + sum(8 * (level.items or 0) for level in spec.levels)
-        for spec in found.schema
-    )
+    size_bytes = sum(map(declared_bytes, found.schema))
     items = max((spec.items or 0 for spec in found.schema), default=0)
     count = max(1, min(items, max(_PARTS, -(-size_bytes // _PART_BYTES))))
     rows = sum(spec.rows or 0 for spec in found.schema)

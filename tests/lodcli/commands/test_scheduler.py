@@ -34,7 +34,9 @@ from tests.lodcli.shard_cases import (
     make_dataset,
     model,
     needs_proc,
+    processes,
     running,
+    wait_until_gone,
     waiting_for,
 )
 from tests.reliability.outcome import partials
@@ -96,19 +98,6 @@ class Cluster:
             part.wait(HANG_SECONDS)
         (self.folder / "scheduler.json").unlink(missing_ok=True)
         self.parts.clear()
-
-
-def processes(words: bytes, parent: int | None = None) -> list[int]:
-    """Return the processes whose command line has these words."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            if words in (place / "cmdline").read_bytes():
-                of = int((place / "stat").read_text().rpartition(")")[2].split()[1])
-                found += [int(place.name)] if parent in (None, of) else []
-        except (OSError, IndexError, ValueError):
-            continue  # it is over
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -379,10 +368,7 @@ def test_an_interrupted_command_ends_its_tasks_and_can_be_continued(
     assert process.returncode == (-number if killed else 128 + number)
     assert killed or not said  # multiprocessing tells of semaphores that a killed command left
     at_work = [int(place.name.partition("-")[2]) for place in Path().glob("at-*")]
-    until = time.monotonic() + HANG_SECONDS
-    while any(Path("/proc", str(one)).exists() for one in at_work):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_until_gone(at_work)
     kept = inodes("out")
     assert len(kept) > 2
     assert not Path("out/manifest.lod.h5").exists()

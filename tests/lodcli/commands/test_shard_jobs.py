@@ -17,7 +17,6 @@ import pytest
 from lodcli.formats.core import io
 from lodcli.formats.dataset.manifest import shard_name
 from lodcli.kernels.runtime import worker_processes
-from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, tensor
 from tests.lodcli.shard_cases import (
@@ -26,13 +25,16 @@ from tests.lodcli.shard_cases import (
     SHARDS,
     STEP,
     Content,
+    assert_same,
     content,
     flip_a_row,
     inodes,
     make_dataset,
     model,
     needs_proc,
+    processes,
     running,
+    wait_until_gone,
     waiting_for,
 )
 from tests.reliability.outcome import partials, run_lod
@@ -79,14 +81,7 @@ def test_shards_hold_what_the_command_makes_of_the_whole_and_no_byte_tells_how_m
     assert lod("verify", "-q", "out1").code == 0
     alone = lod(*[arg.replace("ds", "one.lod.h5", 1) for arg in args], "-o", "whole.lod.h5")
     assert alone.code == 0, alone.stderr
-    whole, found = io.read_all("whole.lod.h5"), io.read_all("out1")
-    assert list(whole) == list(found)
-    for name, item in whole.items():
-        other = found[name]
-        assert isinstance(item, LoDTensor)
-        assert isinstance(other, LoDTensor)
-        assert item.lod == other.lod
-        np.testing.assert_allclose(item.data, other.data, rtol=1e-5)  # float32, other batches
+    assert_same("whole.lod.h5", "out1")
 
 
 @pytest.mark.usefixtures("dataset")
@@ -275,15 +270,7 @@ def test_what_no_shard_has_alone_is_refused(lod: Lod, args: list[str], said: str
 
 def children(pid: int) -> list[int]:
     """Return the processes of --jobs that a process has started."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == pid and b"spawn_main" in (place / "cmdline").read_bytes():
-                found.append(int(place.name))
-        except (OSError, IndexError, ValueError):
-            continue  # it is over
-    return found
+    return processes(b"spawn_main", pid)
 
 
 @needs_proc
@@ -328,10 +315,7 @@ def test_an_interrupted_command_ends_its_processes_and_can_be_continued(
         _, said = process.communicate(timeout=HANG_SECONDS)
     killed = number == signal.SIGKILL
     assert (process.returncode, said) == (-number if killed else 128 + number, "")
-    until = time.monotonic() + HANG_SECONDS
-    while any(Path("/proc", str(one)).exists() for one in found):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_until_gone(found)
     assert killed or not partials(Path("out"))
     kept = inodes("out")
     assert len(kept) > 2
