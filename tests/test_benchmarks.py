@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import click
 import pytest
 
 from lodcli.bench.session import Plan
-from lodcli.bench.suites.cases import CONVERT_CASES, KERNEL_CASES, RNN_CASES
+from lodcli.bench.suites.cases import (
+    CONVERT_CASES,
+    FILE_CASES,
+    KERNEL_CASES,
+    RNN_CASES,
+    SLICE_SWEEP,
+)
 from lodcli.bench.suites.convert import CONVERSIONS
+from lodcli.bench.suites.files import IO_OPS
 from lodcli.bench.suites.ops import BENCH_OPS
 from lodcli.bench.suites.rnn import CELLS, PASSES
 from lodcli.commands.bench.command import command as bench
+from lodcli.shell.group import group
+from tests.benchmarks import growth
 from tests.benchmarks.answers import Cell, answers, cells_of, in_words
 from tests.benchmarks.history import Commit, changes
-from tests.benchmarks.measure import PARTS, STARTUP, chosen, command_of, measure
+from tests.benchmarks.measure import PARTS, SCRIPTS, STARTUP, chosen, command_of, measure
 from tests.benchmarks.page import FOLDER, PAGE, WHY, page, read_reports, reason, rows_of
 from tests.benchmarks.pictures import PICTURES, described
 from tests.benchmarks.targets import Target, targets
@@ -46,8 +57,11 @@ def test_the_reports_are_those_that_the_script_makes() -> None:
 
 
 def test_every_target_can_be_measured() -> None:
+    sliced = [f"rows={float(rows):g}" for rows in SLICE_SWEEP.partition("=")[2].split(",")]
     known = {("kernels", op, case) for op in BENCH_OPS for case in KERNEL_CASES}
     known |= {("rnn", f"{c} {p}", case) for c in CELLS for p in PASSES for case in RNN_CASES}
+    known |= {("io", op, case) for op in IO_OPS for case in FILE_CASES}
+    known |= {("slice", "open_and_sequence", case) for case in sliced}
     known |= {("convert", op, case) for op in CONVERSIONS for case in CONVERT_CASES}
     own = [one for one in targets() if not (one.spread or one.most)]
     assert {(one.bench, one.op, one.case) for one in own} <= known
@@ -65,10 +79,30 @@ def test_every_target_is_measured_by_a_part() -> None:
             for line in lines
             if line.startswith(one.bench)
             and by in line
-            and (one.bench == "convert" or one.case in line)
+            and (one.bench in ("convert", "io", "slice") or one.case in line)
             and (one.bench != "kernels" or one.op in line)
         ]
         assert found, op
+
+
+def test_growth_is_measured_of_every_command_that_reads_rows() -> None:
+    measured = {line.split()[0] for lines in growth.COMMANDS.values() for line in lines}
+    assert {*measured, *growth.WITHOUT_ROWS} == set(group.list_commands(click.Context(group)))
+    assert not measured & set(growth.WITHOUT_ROWS)
+
+
+@pytest.mark.slow
+def test_growth_measures_time_and_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    growth.make_files(1000)
+    before = sorted(os.listdir())
+    for command in ("slice a.lod.h5 1: -o OUT.lod.h5", "shard a.lod.h5 OUT --shards 2"):
+        seconds, peak = growth.measure(command)
+        assert seconds > 0
+        assert 10 << 20 < peak < 200 << 20
+    assert sorted(os.listdir()) == before
+    with pytest.raises(SystemExit, match="lod slice none 1: exit 3"):
+        growth.measure("slice none 1")
 
 
 def test_each_part_is_a_command_that_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,9 +114,9 @@ def test_each_part_is_a_command_that_is_understood(monkeypatch: pytest.MonkeyPat
     for name in PARTS:
         words = command_of(name, FOLDER, quick=False)
         assert words[-2:] == ["-o", f"docs/benchmarks/{name}.json"]
-        if name != STARTUP:
+        if name not in SCRIPTS:
             bench.main(words[2:], prog_name="lod bench", standalone_mode=False)
-    assert len(plans) == len(PARTS) - 1
+    assert len(plans) == len(PARTS) - len(SCRIPTS)
     assert all(plan.cases for plan in plans)
 
 

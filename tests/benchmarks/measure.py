@@ -1,6 +1,6 @@
 """Make every report of docs/benchmarks/, or some: what page.py writes the page from.
 
-    python -m tests.benchmarks.measure                    # all, about 25 minutes on two cores
+    python -m tests.benchmarks.measure                    # all, about 45 minutes on two cores
     python -m tests.benchmarks.measure rnn-b 'kernels-*'  # these parts only
     python -m tests.benchmarks.measure 'gpu-*'            # all that is measured on a GPU
     python -m tests.benchmarks.measure --list
@@ -37,13 +37,17 @@ QUICK = "--rounds 1 --budget 0"
 QUICK_ROWS = 20_000
 # Of an RNN on a GPU: as wide as they are, but a few sequences.
 QUICK_RNN = "--rows 2000"
-STARTUP = "startup"
+STARTUP, GROWTH = "startup", "growth"
+# Parts that are scripts of their own, and what makes little of them.
+SCRIPTS = {STARTUP: "--runs 2 --large-gb 0.1", GROWTH: "--most 1e4"}
 
 _ONE = "--threads 1"
 _TWO = "--threads 2"
 _POOL = "sum,mean,max,min,max_index"
 _SOFTMAX = "softmax,log_softmax"
 _COPY = "expand,concat,reverse,last,slice"
+_MORE = "first,cumsum,add,sort_by_length,pick,conv"
+_ODD = "sum,max,softmax,expand,reverse,last,sort_by_length,add,conv"
 # With all processors: they compute what results are compared with.
 _GPU = "--device cuda"
 _LINEAR = "--op sum,softmax,reverse --against none --rounds 7 --budget 2"
@@ -59,17 +63,22 @@ PARTS: dict[str, str] = {
     "kernels-B3-pool": f"kernels --op {_POOL},{_SOFTMAX} --case B3 {_TWO} --rounds 9 --budget 4",
     "kernels-B3-copy": f"kernels --op {_COPY} --case B3 {_TWO} --rounds 7 --budget 4",
     "kernels-B3-pad": f"kernels --op pad,unpad --case B3 {_TWO} --rounds 7 --budget 4",
-    "kernels-1-thread": f"kernels --op sum,max_index,softmax,reverse,concat,last {_ONE} --rounds 7 "
-    "--budget 3",
+    "kernels-more": f"kernels --op {_MORE} --case B1,B2,B3 {_TWO} --rounds 7 --budget 3",
+    "kernels-small": f"kernels --case S1,S2 {_TWO} --rounds 7 --budget 1",
+    "kernels-odd": f"kernels --op {_ODD} --case W3,W5,W7,W48,W100,W300 {_TWO} --rounds 5 "
+    "--budget 2",
+    "kernels-1-thread": f"kernels --op sum,max_index,softmax,reverse,concat,last,add,conv {_ONE} "
+    "--rounds 5 --budget 3",
     "rnn-ad": f"rnn --case a,d {_TWO} --rounds 11 --budget 4",
     "rnn-b": f"rnn --case b {_TWO} --rounds 7 --budget 10",
     "rnn-c": f"rnn --case c {_TWO} --rounds 5 --budget 12",
     "rnn-odd": f"rnn --cell lstm --case b --hidden 250 --features 250 {_TWO} --against torch "
     "--rounds 5 --budget 8",
-    "rnn-1-thread": f"rnn --cell lstm --case a,b,d {_ONE} --rounds 5 --budget 6",
+    "rnn-1-thread": f"rnn --cell lstm,gru --case a,b,c,d {_ONE} --rounds 5 --budget 5",
+    "rnn-float64": f"rnn --cell lstm,gru --case b --dtype float64 {_TWO} --rounds 5 --budget 6",
     "rnn-linear": f"linear {_ONE} --rounds 5 --budget 4",
     "convert": f"convert {_TWO} --rounds 7 --budget 4 --folder {SHARED_MEMORY}",
-    "io": f"io --rows 1e5 {_TWO} --rounds 7 --budget 4 --folder {SHARED_MEMORY}",
+    "io": f"io {_TWO} --rounds 5 --budget 4 --folder {SHARED_MEMORY}",
     "slice": f"slice {_TWO} --rounds 7 --budget 3 --folder {SHARED_MEMORY}",
     "padding": f"padding {_TWO} --rounds 7 --budget 2",
     "offsets": f"offsets {_TWO} --rounds 7 --budget 1",
@@ -81,7 +90,7 @@ PARTS: dict[str, str] = {
     "scaling": "kernels --op sum,softmax,reverse --against numpy,torch,awkward --rounds 5 "
     f"--budget 2 --sweep rows=1e4,1e5,1e6,1e7 --features 8 {_TWO}",
     "linear-skew": f"kernels {_LINEAR} --sweep skew=0,1,2,3,4 --rows 4e6 --features 16 {_TWO}",
-    STARTUP: "",
+    **dict.fromkeys(SCRIPTS, ""),
     # Each takes minutes; skewed lengths come first, for of them --quick makes its own.
     "gpu-pool": f"kernels --op {_POOL} --case G2,G1 {_GPU}",
     "gpu-softmax": f"kernels --op {_SOFTMAX} --case G2,G1 {_GPU}",
@@ -106,9 +115,9 @@ def command_of(name: str, folder: Path, *, quick: bool) -> list[str]:
     # Reports hold their command: it is to be repeated elsewhere.
     inside = folder.is_relative_to(ROOT)
     target = str((folder.relative_to(ROOT) if inside else folder) / f"{name}.json")
-    if name == STARTUP:
-        size = ["--runs", "2", "--large-gb", "0.1"] if quick else []
-        return ["python", "-m", "tests.benchmarks.startup", *size, "-o", target]
+    if name in SCRIPTS:
+        size = shlex.split(SCRIPTS[name]) if quick else []
+        return ["python", "-m", f"tests.benchmarks.{name}", *size, "-o", target]
     words = ["lod", "bench", *shlex.split(PARTS[name]), "-f", "-o", target]
     return quickened(words) if quick else words
 

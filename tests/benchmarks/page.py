@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,8 +20,8 @@ from typing import Any
 from lodcli.bench.report.text_table import rate_text
 from tests.benchmarks import pictures
 from tests.benchmarks.answers import answers, questions
-from tests.benchmarks.measure import STARTUP
-from tests.benchmarks.tables import costs, details, startup_table
+from tests.benchmarks.measure import GROWTH, SCRIPTS, STARTUP, command_of
+from tests.benchmarks.tables import costs, details, growth_table, startup_table
 from tests.benchmarks.targets import Target, targets
 from tests.benchmarks.verdicts import MISSED, REACHED, THREADS, UNCLEAR, UNMEASURED, Verdict
 from tests.benchmarks.verdicts import verdict as verdict_of
@@ -74,6 +75,8 @@ def page(reports: Reports, why: Mapping[str, str]) -> str:
     lines += details(rows)
     if STARTUP in reports:
         lines += startup_table(reports[STARTUP])
+    if GROWTH in reports:
+        lines += growth_table(reports[GROWTH])
     return "\n".join([*lines, *_machine(measured), *_commands(measured)]).rstrip() + "\n"
 
 
@@ -248,7 +251,8 @@ def _commands(reports: Reports) -> Iterator[str]:
     )
     yield ""
     yield from (f"    {report['command']}" for report in reports.values())
-    yield f"    python -m tests.benchmarks.startup -o docs/benchmarks/{STARTUP}.json"
+    for name in SCRIPTS:
+        yield f"    {shlex.join(command_of(name, FOLDER, quick=False))}"
 
 
 def main() -> int:

@@ -17,11 +17,12 @@ from lodcli.bench.report.fit import Curve, curves_of
 from tests.benchmarks.targets import targets
 from tests.benchmarks.verdicts import Row, ratio_of
 
-SCALING = "scaling"
+SCALING, GROWTH = "scaling", "growth"
 PICTURES = {
     "ratios": "How many times as fast as the best peer: each dot is an op and a case, on a "
     "logarithmic axis",
     SCALING: "Time against the number of rows, lod and its peers, for three ops",
+    GROWTH: "Time and memory of every command against the number of rows",
 }
 # bench, heading, and what its cases are.
 _PANELS = (
@@ -58,10 +59,23 @@ def scaling(reports: Reports) -> list[Curve]:
     return list(best.values())
 
 
+def growth(reports: Reports) -> dict[str, dict[str, list[Row]]]:
+    """Return what growth.py measured, by heading and command."""
+    found: dict[str, dict[str, list[Row]]] = {}
+    for row in reports.get(GROWTH, {}).get("rows", []):
+        found.setdefault(row["group"], {}).setdefault(row["command"], []).append(row)
+    return found
+
+
+def _growth_figures(reports: Reports) -> list[tuple[str, int, float, int]]:
+    rows = reports.get(GROWTH, {}).get("rows", [])
+    return [(one["command"], one["rows"], one["seconds"], one["peak_bytes"]) for one in rows]
+
+
 def described(reports: Reports, rows: Sequence[Row]) -> dict[str, str]:
     """Return what each picture that can be drawn shows, in figures."""
     curves = [(c.op, c.name, list(c.values), list(c.seconds)) for c in scaling(reports)]
-    shown = {"ratios": ratios(rows), SCALING: curves}
+    shown = {"ratios": ratios(rows), SCALING: curves, GROWTH: _growth_figures(reports)}
     return {name: json.dumps(what) for name, what in shown.items() if what}
 
 
@@ -80,6 +94,7 @@ def draw(reports: Reports, rows: Sequence[Row], folder: Path) -> None:
     makers: dict[str, Callable[[], Any]] = {
         "ratios": lambda: _dots(ratios(rows)),
         SCALING: lambda: _curves(scaling(reports)),
+        GROWTH: lambda: _growth(growth(reports)),
     }
     for name, description in changed.items():
         drawn = io.StringIO()
@@ -143,6 +158,34 @@ def _curves(curves: Sequence[Curve]) -> Any:
         axes.grid(True, linewidth=0.3)
         axes.legend(fontsize="small", frameon=False)
     figure.axes[0].set_ylabel("seconds")
+    return figure
+
+
+def _growth(found: Mapping[str, Mapping[str, Sequence[Row]]]) -> Any:
+    """Draw a line of panels for each heading: time on the left, memory on the right."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    figure = Figure(figsize=(9.0, 2.6 * len(found)), layout="constrained")
+    grid = figure.subplots(len(found), 2, squeeze=False, sharex=True, sharey="col")
+    for (time, memory), (group, commands) in zip(grid, found.items(), strict=True):
+        for command, rows in commands.items():
+            counts = [row["rows"] for row in rows]
+            label = command.split(" -o ")[0]
+            time.plot(counts, [row["seconds"] for row in rows], "o-", markersize=3, label=label)
+            peaks = [row["peak_bytes"] / 2**20 for row in rows]
+            memory.plot(counts, peaks, "o-", markersize=3, label=label)
+        time.set_title(f"{group}: seconds", loc="left", fontsize="medium")
+        memory.set_title("peak memory, MiB", loc="left", fontsize="medium")
+        memory.legend(fontsize="x-small", frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    for axes in grid.flat:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.grid(True, linewidth=0.3)
+    for axes in grid[-1]:
+        axes.set_xlabel("rows")
     return figure
 
 

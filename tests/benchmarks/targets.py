@@ -49,6 +49,7 @@ GROUPS = {
     "linear": "Cost against size",
     "rnn": "RNNs",
     "convert": "Conversions",
+    **dict.fromkeys(("io", "slice"), "Files"),
     "startup": "Start-up",
 }
 
@@ -64,6 +65,16 @@ _KERNELS: dict[str, tuple[tuple[float, float | None], ...]] = {
     "expand": ((1.6, None), (1.3, None), (3.0, None)),
     "concat": ((8.0, None), (1.2, None), (9.0, None)),
     **dict.fromkeys(("reverse", "last", "slice"), ((1.1, None), (1.1, None), (1.0, None))),
+}
+# op: for B1, B2, B3
+_MORE = {"first": (1.1, 1.1, 1.0), "cumsum": (1.5, 1.5, 1.5), "add": (1.0, 1.0, 1.0)}
+_MORE |= {"sort_by_length": (1.2, 1.2, 1.0), "pick": (1.0, 1.0, 1.0), "conv": (1.2, 1.2, 1.0)}
+# Rows of odd widths: of 64 bytes and less, and of more.
+_NARROW, _WIDE = ("W3", "W5", "W7"), ("W48", "W100", "W300")
+_ODD = {
+    **dict.fromkeys(("sum", "max"), (1.1, 1.1)),
+    **dict.fromkeys(("expand", "reverse", "last", "sort_by_length", "conv"), (1.2, 1.0)),
+    "add": (1.0, 1.0),
 }
 LINEAR_OPS = ("sum", "softmax", "reverse")
 SWEEPS = ("rows", "sequences", "skew")
@@ -98,6 +109,12 @@ def targets() -> Iterator[Target]:
     for op, lines in _KERNELS.items():
         for case, (ratio, fraction) in zip(("B1", "B2", "B3"), lines, strict=True):
             yield Target("kernels", op, case, ratio, fraction)
+    for op, ratios in _MORE.items():
+        for case, ratio in zip(("B1", "B2", "B3"), ratios, strict=True):
+            yield Target("kernels", op, case, ratio)
+    for op, (narrow, wide) in _ODD.items():
+        yield from (Target("kernels", op, case, narrow) for case in _NARROW)
+        yield from (Target("kernels", op, case, wide) for case in _WIDE)
     for swept in SWEEPS:
         for op in LINEAR_OPS:
             yield Target("kernels", op, swept, spread=1.5)
@@ -115,6 +132,10 @@ def targets() -> Iterator[Target]:
     for name in ("megatron", "paddle"):
         for op in (f"{name}_to_lod", f"lod_to_{name}"):
             yield Target("convert", op, "lines", fraction=_CP)
+    for op in ("write", "read", "sequence"):
+        yield Target("io", op, "rows", 1.0)
+    for rows in ("10000", "100000", "1e+06"):
+        yield Target("slice", "open_and_sequence", f"rows={rows}", 1.0, peer="h5py")
     for name, most in STARTUP.items():
         yield Target("startup", name, "", most=most)
     yield from _gpu_targets()

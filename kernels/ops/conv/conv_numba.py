@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
+from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.simd.row_partition_numba import segment_at
 
 
@@ -34,28 +35,38 @@ class Context(NamedTuple):
     padded: bool
 
 
+@function()
+def write_context(of: Any, segment: int, row: int, data: Any, padding: Any, out: Any) -> None:
+    """Write the context of a row of the result, which is in this segment, (K * D,)."""
+    up, width = max(0, -of.start), of.width
+    low, high = of.offsets[segment], of.offsets[segment + 1]
+    first = low + of.stride * (row - of.kept[segment]) + of.start
+    for k in range(of.length):
+        source = first + k
+        to = out + k * width
+        if low <= source < high:
+            values = data + source * width
+            for d in range(width):
+                to[d] = values[d]
+        elif of.padded:
+            extra = up - (low - source) if source < low else up + source - high
+            values = padding + extra * width
+            for d in range(width):
+                to[d] = values[d]
+        else:
+            for d in range(width):
+                to[d] = 0
+
+
 @kernel(types=FLOATS)
 def gather(of: Context, data: Pointer[T], padding: Pointer[T], out: Pointer[T]) -> int:
-    """Write the context of rows to zeros, (rows, K * D)."""
-    up, width = max(0, -of.start), of.width
+    """Write the context of rows, (rows, K * D)."""
     segment = segment_at(of.kept, of.segments, of.row)
     for place in range(of.rows):
         while of.kept[segment + 1] <= of.row + place:
             segment += 1
-        low, high = of.offsets[segment], of.offsets[segment + 1]
-        row = low + of.stride * (of.row + place - of.kept[segment]) + of.start
-        for k in range(of.length):
-            source = row + k
-            to = out + (place * of.length + k) * width
-            if low <= source < high:
-                values = data + source * width
-                for d in range(width):
-                    to[d] = values[d]
-            elif of.padded:
-                extra = up - (low - source) if source < low else up + source - high
-                values = padding + extra * width
-                for d in range(width):
-                    to[d] = values[d]
+        to = out + place * of.length * of.width
+        write_context(of, segment, of.row + place, data, padding, to)
     return 0
 
 

@@ -32,6 +32,10 @@ def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
         return _ways(lambda out: _cumsum(x, offsets, out), x.shape, x.dtype)
     if op in ("reverse", "slice", "first", "last", "expand", "unpad", "sort_by_length", "pick"):
         return _copied(op, inputs)
+    if op == "conv":
+        x, offsets, weight = inputs["data"], inputs["offsets"], inputs["weight"]
+        shape = len(x), weight.shape[1]
+        return _ways(lambda out: _conv(x, offsets, weight, out), shape, x.dtype)
     return {}
 
 
@@ -134,6 +138,20 @@ def _cumsum(x: Any, offsets: Any, out: Any) -> None:
             for column in range(x.shape[1]):
                 before = out[row - 1, column] if row > offsets[s] else x.dtype.type(0)
                 out[row, column] = before + x[row, column]
+
+
+@njit(parallel=True)
+def _conv(x: Any, offsets: Any, weight: Any, out: Any) -> None:
+    width = x.shape[1]
+    for s in prange(len(offsets) - 1):
+        first, end = offsets[s], offsets[s + 1]
+        for row in range(first, end):
+            out[row] = 0
+            for near in range(max(first, row - 1), min(end, row + 2)):
+                place = (near - row + 1) * width
+                for column in range(width):
+                    for made in range(out.shape[1]):
+                        out[row, made] += x[near, column] * weight[place + column, made]
 
 
 @njit(parallel=True)

@@ -159,6 +159,28 @@ def _add(inputs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _conv(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return rows beside their neighbours times the weights."""
+    x, rows, weight = inputs["data"], inputs["rows"], inputs["weight"]
+    padded = np.concatenate([x, np.zeros_like(x, shape=(1, x.shape[1]))])
+    columns = np.zeros_like(x, shape=(*rows.shape, x.shape[1]))
+    target = np.zeros_like(x, shape=(len(x), weight.shape[1]))
+
+    def fresh() -> Any:
+        taken = np.take(np.concatenate([x, padded[-1:]]), rows, axis=0)
+        return taken.reshape(len(x), -1) @ weight
+
+    def into() -> Any:
+        padded[:-1] = x
+        np.take(padded, rows, axis=0, out=columns, mode="clip")
+        return np.matmul(columns.reshape(len(x), -1), weight, out=target)
+
+    return {
+        "im2col, matmul": (fresh, lambda found: [found]),
+        "im2col, matmul out=": (into, lambda found: [found]),
+    }
+
+
 _OPS = {
     "sum": lambda inputs: _pooled(inputs, np.add),
     "mean": lambda inputs: _pooled(inputs, np.add, mean=True),
@@ -176,5 +198,6 @@ _OPS = {
     "slice": _moved,
     "sort_by_length": _moved,
     "pick": _moved,
+    "conv": _conv,
     "add": _add,
 }

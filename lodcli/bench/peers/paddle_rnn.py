@@ -52,7 +52,7 @@ def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _boxed(rows: Any, lengths: Any, places: Any) -> Any:
-    box = np.zeros((lengths.size * int(lengths.max()), rows.shape[1]), np.float32)
+    box = np.zeros((lengths.size * int(lengths.max()), rows.shape[1]), rows.dtype)
     box[places] = rows
     return paddle.to_tensor(box.reshape(lengths.size, -1, rows.shape[1]))
 
@@ -60,6 +60,7 @@ def _boxed(rows: Any, lengths: Any, places: Any) -> Any:
 def _model(inputs: dict[str, Any]) -> Any:
     kinds = {"lstm": paddle.nn.LSTM, "gru": paddle.nn.GRU, "elman": paddle.nn.SimpleRNN}
     model = kinds[inputs["cell"]](inputs["data"].shape[1], inputs["weight_hh"].shape[1])
+    model.to(dtype=str(inputs["data"].dtype))
     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
         getattr(model, name + "_l0").set_value(paddle.to_tensor(inputs[name]))
     return model

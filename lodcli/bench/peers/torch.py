@@ -253,6 +253,40 @@ def _add(t: _Tensors) -> dict[str, Any]:
     }
 
 
+def _conv(t: _Tensors) -> dict[str, Any]:
+    """Return rows beside their neighbours times the weights, and a product for each neighbour."""
+    rows, weight = t.given("rows"), t.given("weight")
+    count, width, made = len(t.x), t.x.shape[1], weight.shape[1]
+    context = rows.shape[1]
+    flat = rows.flatten()
+    zero = t.x.new_zeros(1, width)
+    columns, target = t.x.new_zeros(count * context, width), t.x.new_zeros(count, made)
+    padded = torch.cat([t.x, zero])
+    before, at, behind = weight.split(width)
+    has_before, has_behind = rows[1:, :1] < count, rows[:-1, 2:] < count
+
+    def fresh() -> Any:
+        taken = torch.index_select(torch.cat([t.x, zero]), 0, flat)
+        return taken.view(count, context * width) @ weight
+
+    def into() -> Any:
+        padded[:count] = t.x
+        torch.index_select(padded, 0, flat, out=columns)
+        return torch.mm(columns.view(count, context * width), weight, out=target)
+
+    def products() -> Any:
+        torch.mm(t.x, at, out=target)
+        target[1:].addmm_(t.x[:-1] * has_before, before)
+        target[:-1].addmm_(t.x[1:] * has_behind, behind)
+        return target
+
+    return {
+        "im2col, mm": (fresh, _numpy),
+        "im2col, mm out=": (into, _numpy),
+        "3 mm out=": (products, _numpy),
+    }
+
+
 _OPS = {
     "sum": _sum,
     "mean": _mean,
@@ -270,5 +304,6 @@ _OPS = {
     "slice": _moved,
     "sort_by_length": _moved,
     "pick": _moved,
+    "conv": _conv,
     "add": _add,
 }

@@ -64,8 +64,9 @@ def _model(inputs: dict[str, Any]) -> Any:
 
 def _dtype(inputs: dict[str, Any]) -> Any:
     """Return what torch is given: half as wide it has kernels for rows of that type alone."""
-    precision = inputs["precision"]
-    return getattr(torch, precision) if precision in ("float16", "bfloat16") else torch.float32
+    if inputs["precision"] in ("float16", "bfloat16"):
+        return getattr(torch, inputs["precision"])
+    return torch.float64 if inputs["data"].dtype == "float64" else torch.float32
 
 
 def _there(rows: Any, inputs: dict[str, Any]) -> Any:
@@ -82,7 +83,13 @@ def _sequences(inputs: dict[str, Any]) -> list[Any]:
 
 def _rows(box: Any, places: Any) -> Any:
     """Return the rows of a time-major box in the batch's order."""
-    return box.detach().float().transpose(0, 1).flatten(0, 1).cpu().numpy()[places]
+    return _numpy(box.transpose(0, 1).flatten(0, 1))[places]
+
+
+def _numpy(found: Any) -> Any:
+    """Return an array; rows half as wide as float32 as such."""
+    half = found.dtype in (torch.float16, torch.bfloat16)
+    return (found.float() if half else found).detach().cpu().numpy()
 
 
 def _unpacked(packed: Any, places: Any) -> Any:
@@ -133,9 +140,9 @@ def _buckets(inputs: dict[str, Any], count: int) -> list[Any]:
 def _in_order(inputs: dict[str, Any], buckets: list[Any], boxes: Any) -> Any:
     """Return the rows of all boxes in the batch's order."""
     offsets = inputs["offsets"]
-    rows = np.empty((offsets[-1], boxes[0].shape[2]), np.float32)
-    for bucket, box in zip(buckets, boxes, strict=True):
-        found = box.detach().float().cpu().numpy()
+    arrays = [_numpy(box) for box in boxes]
+    rows = np.empty((offsets[-1], arrays[0].shape[2]), arrays[0].dtype)
+    for bucket, found in zip(buckets, arrays, strict=True):
         for place, number in enumerate(bucket):
             first, end = offsets[number : number + 2]
             rows[first:end] = found[: end - first, place]
@@ -161,7 +168,7 @@ def _training(model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
             padded,
             lambda found: [
                 *(_rows(part, places) for part in found),
-                model.weight_hh_l0.grad.float().cpu().numpy().copy(),
+                _numpy(model.weight_hh_l0.grad).copy(),
             ],
         )
     }
@@ -192,7 +199,7 @@ def _bucket_training(
 
     def arrays(found: Any) -> list[Any]:
         rows = [_in_order(inputs, buckets, part) for part in found]
-        return [*rows, model.weight_hh_l0.grad.float().cpu().numpy().copy()]
+        return [*rows, _numpy(model.weight_hh_l0.grad).copy()]
 
     return call, arrays
 
@@ -212,6 +219,6 @@ def _packed_training(model: Any, inputs: dict[str, Any], sequences: Any, flows: 
     def arrays(found: Any) -> list[Any]:
         parts = found[0], PackedSequence(found[1], *order)
         rows = [_unpacked(part, inputs["places"]) for part in parts]
-        return [*rows, model.weight_hh_l0.grad.float().cpu().numpy().copy()]
+        return [*rows, _numpy(model.weight_hh_l0.grad).copy()]
 
     return call, arrays

@@ -58,7 +58,7 @@ def kernel_task(op: str, case: Case, peers: PeerSet) -> Task:
         op=op,
         parameters=case.parameters(),
         candidates=[*in_this_process(OURS, ours(op, inputs, there), peers.timed), *others],
-        work=replace(work, limit="copy") if there else work,
+        work=replace(work, limit="gemm" if work.unit == "FLOP" else "copy") if there else work,
         tolerance=tolerance_of(op, lengths),
         skipped=skipped,
         device=peers.device,

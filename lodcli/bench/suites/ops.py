@@ -28,8 +28,10 @@ Inputs = dict[str, Any]
 LARGEST_BOX_BYTES = 3 << 30
 FLOAT = 4
 # What, of the inputs, are rows: on a GPU they lie there.
-ROWS = ("data", "values", "other", "addend", "box")
+ROWS = ("data", "values", "other", "addend", "box", "weight")
 EPSILON = 1.2e-7
+# conv: rows before, at and behind each row; and at most so many columns of its result.
+CONTEXT_ROWS, MOST_FILTERS = 3, 64
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,11 @@ class BenchOp:
 
     Attributes:
         inputs: names beyond "data" and "offsets": "values" (S, D), "other" (a second
-            tensor), "addend" (N, D), "box" (padded), "maxlen", "picks" (of sequences), "rows"
-            (what peers take by number).
+            tensor), "addend" (N, D), "weight" (3 * D, M), "box" (padded), "maxlen", "picks" (of
+            sequences), "rows" (what peers take by number).
         limit: the machine's limit that applies.
-        moved: the bytes that have to move, of the sizes of a case.
+        moved: the bytes that have to move, of the sizes of a case; with the limit "fma" instead
+            the additions and multiplications.
         arguments: the op's own, from the inputs.
         results: the arrays that a result is compared by; indices as int64 rows.
         rounds_off: whether the result depends on the order of additions.
@@ -83,6 +86,10 @@ class Sizes:
     kept_rows: int
 
     @property
+    def features(self) -> int:
+        return self.row_bytes // FLOAT
+
+    @property
     def data(self) -> int:
         return self.rows * self.row_bytes
 
@@ -93,6 +100,11 @@ class Sizes:
     @property
     def pooled(self) -> int:
         return self.sequences * self.row_bytes
+
+
+def filters(features: int) -> int:
+    """Return how many columns the result of conv has."""
+    return min(features, MOST_FILTERS)
 
 
 def _tensor(inputs: Inputs) -> LoDTensor:
@@ -188,6 +200,17 @@ BENCH_OPS: dict[str, BenchOp] = {
         inputs=("addend",),
     ),
     "sort_by_length": _copy_op(inputs=("rows",), has_backend=False),
+    # Each row with its neighbours, times a matrix.
+    "conv": BenchOp(
+        "fma",
+        lambda z: 2.0 * z.rows * CONTEXT_ROWS * z.features * filters(z.features),
+        lambda i: (
+            (_tensor(i), i["weight"]),
+            {"context_length": CONTEXT_ROWS, "context_start": -1},
+        ),
+        inputs=("weight", "rows"),
+        rounds_off=True,
+    ),
     # tensor[numbers]: half of the sequences, in any order.
     "pick": BenchOp(
         "copy",
@@ -224,16 +247,18 @@ def needed_bytes(op: str, sizes: Sizes) -> int:
         return 2 * sizes.data + 4 * box
     if op == "concat":
         return 9 * sizes.data
+    if op == "conv":  # rows with their neighbours beside them, and numbers of rows
+        return 14 * sizes.data + 40 * sizes.rows
     # A composed softmax keeps about six arrays the size of the rows; the others fewer.
     return 8 * sizes.data if "softmax" in op else 5 * sizes.data + 8 * sizes.rows
 
 
 def work_of(op: str, sizes: Sizes) -> Work:
-    """Return the bytes an op has to move."""
+    """Return the bytes an op has to move, or what it has to add and multiply."""
     entry = BENCH_OPS[op]
     moved = entry.moved(sizes)
     useful = entry.useful(sizes) if entry.useful else moved
-    return Work(useful, "B", moved, entry.limit)
+    return Work(useful, "FLOP" if entry.limit == "fma" else "B", moved, entry.limit)
 
 
 def tolerance_of(op: str, lengths: Offsets) -> float:
@@ -265,6 +290,9 @@ def make_inputs(op: str, case: Case, sizes: Sizes) -> Inputs:
         found["other_offsets"] = np.concatenate([[0], np.cumsum(other)]).astype(np.int64)
     if "addend" in wanted:
         found["addend"] = rng.standard_normal(found["data"].shape, np.float32)
+    if "weight" in wanted:
+        shape = CONTEXT_ROWS * case.features, filters(case.features)
+        found["weight"] = rng.standard_normal(shape, np.float32) / np.float32(shape[0] ** 0.5)
     if "picks" in wanted:
         found["picks"] = rng.permutation(lengths.size)[: lengths.size // 2]
     if "maxlen" in wanted:

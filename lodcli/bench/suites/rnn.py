@@ -32,7 +32,12 @@ TOLERANCE = {"forward": 3e-5, "training": 3e-4}
 # Of operands of 11 bits, in what a hundred steps make of each other; of 8 bits in bfloat16, which
 # torch also rounds states and results to.
 ROUNDED_TOLERANCE = {"forward": 1e-2, "training": 5e-2}
-BFLOAT16_TOLERANCE = {"forward": 5e-2, "training": 2e-1}
+# By precision or dtype.
+_TOLERANCES = {
+    "float32": TOLERANCE,
+    "float64": {"forward": 1e-13, "training": 1e-12},
+    "bfloat16": {"forward": 5e-2, "training": 2e-1},
+}
 
 
 @dataclass(frozen=True)
@@ -41,11 +46,13 @@ class RnnPlan:
 
     Attributes:
         precision: of products: "float32"; on a GPU "tf32" or "float16"; on a CPU "bfloat16".
+        dtype: of rows and weights: "float32" or "float64".
     """
 
     ops: Sequence[str]
     cases: Sequence[Case]
     precision: Precision = "float32"
+    dtype: str = "float32"
     folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
@@ -56,14 +63,15 @@ class RnnPlan:
         for case in self.cases:
             lengths = rnn_lengths(case)
             for cell in dict.fromkeys(op.split()[0] for op in self.ops):
-                require_memory(needs(cell, case, lengths), f"rnn {cell} {case.name}")
+                needed = needs(cell, case, lengths) * (1 + (self.dtype == "float64"))
+                require_memory(needed, f"rnn {cell} {case.name}")
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:
         """Yield one task for each op and case."""
         for case in self.cases:
             for op in self.ops:
                 cell, which = op.split()
-                yield rnn_task(cell, which, case, peers, self.precision)
+                yield rnn_task(cell, which, case, peers, self.precision, self.dtype)
 
 
 def rnn_lengths(case: Case) -> Offsets:
@@ -73,11 +81,18 @@ def rnn_lengths(case: Case) -> Offsets:
 
 
 def rnn_task(
-    cell: str, which: str, case: Case, peers: PeerSet, precision: Precision = "float32"
+    cell: str,
+    which: str,
+    case: Case,
+    peers: PeerSet,
+    precision: Precision = "float32",
+    dtype: str = "float32",
 ) -> Task:
     """Return ours and the peers running one cell on one case."""
-    inputs = make_inputs(cell, which, case) | {"precision": precision}
+    inputs = make_inputs(cell, which, case, dtype) | {"precision": precision}
     exact = precision == "float32"
+    # Under a name of its own: nothing is to be compared with what float32 takes.
+    kind = dtype if exact else precision
     there = _on_gpu(cell, case, inputs) if peers.device == "cuda" else None
     others, skipped = peers.candidates("rnn", which, there or inputs)
     lengths = inputs["lengths"]
@@ -94,14 +109,15 @@ def rnn_task(
         parameters={
             **case.parameters(),
             **{"rows": rows, "padding_ratio": round(padding, 3)},
-            # By a name of its own: nothing is to be compared with the exact one.
-            **({} if exact else {"case": f"{case.name} {precision}", "precision": precision}),
+            **({} if kind == "float32" else {"case": f"{case.name} {kind}"}),
+            **({} if exact else {"precision": precision}),
+            **({} if dtype == "float32" else {"dtype": dtype}),
             **(_chosen(our_ways[""][0]) if there else {}),
         },
         candidates=[*in_this_process(OURS, our_ways, peers.timed), *others],
         # The limit is a product in float32.
-        work=Work(operations, "FLOP", operations, _limit(there is not None, exact)),
-        tolerance=_tolerances(precision)[which],
+        work=Work(operations, "FLOP", operations, _limit(there is not None, kind)),
+        tolerance=_TOLERANCES.get(kind, ROUNDED_TOLERANCE)[which],
         skipped=skipped,
         device=peers.device,
         witness=(lambda: results(call())) if there else None,
@@ -120,16 +136,10 @@ def _chosen(call: Callable[[], Any]) -> dict[str, Any]:
     }
 
 
-def _limit(on_gpu: bool, exact: bool) -> LimitKind | None:
-    if not exact:
+def _limit(on_gpu: bool, kind: str) -> LimitKind | None:
+    if kind != "float32":
         return None
     return "gemm" if on_gpu else "fma"
-
-
-def _tolerances(precision: Precision) -> dict[str, float]:
-    if precision == "bfloat16":
-        return BFLOAT16_TOLERANCE
-    return TOLERANCE if precision == "float32" else ROUNDED_TOLERANCE
 
 
 def _on_gpu(cell: str, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +165,7 @@ def _needed_at_home_bytes(cell: str, case: Case, lengths: Offsets) -> int:
     return 4 * (3 * rows * width + 3 * box * (case.features + case.hidden))
 
 
-def make_inputs(cell: str, which: str, case: Case) -> dict[str, Any]:
+def make_inputs(cell: str, which: str, case: Case, dtype: str = "float32") -> dict[str, Any]:
     """Return rows, lengths, weights in torch's layout and names, and an upstream gradient."""
     rng = np.random.default_rng(case.seed + 1)
     lengths = rnn_lengths(case)
@@ -168,9 +178,9 @@ def make_inputs(cell: str, which: str, case: Case) -> dict[str, Any]:
         "offsets": offsets,
         # Where the rows lie in a box of S sequences of T steps, flat.
         "places": box_places(lengths),
-        "data": rng.standard_normal((rows, case.features), np.float32),
-        "upstream": rng.standard_normal((rows, case.hidden), np.float32),
-        **weights.arrays(),
+        "data": rng.standard_normal((rows, case.features), np.float32).astype(dtype),
+        "upstream": rng.standard_normal((rows, case.hidden), np.float32).astype(dtype),
+        **{name: array.astype(dtype) for name, array in weights.arrays().items()},
     }
 
 

@@ -73,6 +73,17 @@ def _rows_of(inputs: Inputs, sequences: Offsets) -> Offsets:
     return found
 
 
+def _neighbours(inputs: Inputs) -> Offsets:
+    """Return (N, 3) rows before, at and behind each row; N, a row of zeros, beyond its sequence."""
+    offsets = inputs["offsets"]
+    rows = int(offsets[-1])
+    found = np.arange(rows)[:, None] + np.arange(-1, 2)
+    full = offsets[:-1][np.diff(offsets) > 0]
+    found[full, 0] = rows
+    found[np.append(full[1:], rows)[: full.size] - 1, 2] = rows
+    return found
+
+
 _ROWS: dict[str, Callable[[Inputs], Offsets]] = {
     "first": _first,
     "last": _last,
@@ -83,9 +94,11 @@ _ROWS: dict[str, Callable[[Inputs], Offsets]] = {
     "expand": _expanded,
     "sort_by_length": _by_length,
     "pick": _picked,
+    "conv": _neighbours,
 }
 
 
 def row_numbers(op: str, inputs: Inputs) -> Array:
-    """Return the number of each row of an op's result, int64: of data, values or the flat box."""
+    """Return the number of each row of an op's result, int64: of data, values or the
+    flat box; for conv those of its neighbours."""
     return _ROWS[op](inputs)

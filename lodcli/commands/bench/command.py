@@ -113,6 +113,12 @@ def kernels(
     help="Precision of products: bfloat16 on a CPU, tf32 and float16 on a GPU. With bfloat16 and "
     "float16 torch gets such rows.",
 )
+@click.option(
+    "--dtype",
+    type=click.Choice(("float32", "float64")),
+    default="float32",
+    help="Dtype of rows and weights.",
+)
 @sizes
 @sweep
 @settings
@@ -121,6 +127,7 @@ def rnn(
     passes: str | None,
     case: str | None,
     precision: Precision,
+    dtype: str,
     sweep: str | None,
     settings: Settings,
     **sizes: Any,
@@ -138,6 +145,7 @@ def rnn(
     Examples:
       lod bench rnn --cell lstm --case a --threads 1,2
       lod bench rnn --cell gru --pass forward --hidden 96 --lengths uniform:1,99
+      lod bench rnn --cell lstm --case b --dtype float64
       lod bench rnn --case b --device cuda --precision tf32
       lod bench rnn --pass forward --case b,c --precision bfloat16 --against torch
     """
@@ -148,11 +156,13 @@ def rnn(
     device = "cpu" if precision == "bfloat16" else "cuda"
     if precision != "float32" and tuple(settings.device) != (device,):
         raise click.UsageError(f"--precision {precision} goes with --device {device}")
+    if dtype != "float32" and (precision != "float32" or "cuda" in settings.device):
+        raise click.UsageError(f"--dtype {dtype} is measured on a CPU, without --precision")
     case = case or usual(USUAL_RNN_CASES, settings.device)
     chosen = cases_of(RNN_CASES, case, sweep, settings.seed, **sizes)
     ways = parse_ops(passes, PASSES, "--pass")
     ops = [f"{cell} {way}" for cell in parse_ops(cells, list(CELLS), "--cell") for way in ways]
-    run_and_show("rnn", RnnPlan(ops, chosen, precision), settings)
+    run_and_show("rnn", RnnPlan(ops, chosen, precision, dtype), settings)
 
 
 @command.command(cls=options.Command)

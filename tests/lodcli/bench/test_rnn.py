@@ -53,6 +53,18 @@ def test_products_of_bfloat16_agree_with_those_of_torch(which: str, peers: PeerS
     assert {(row["case"], row["limit"]) for row in found["rows"]} == {("custom bfloat16", None)}
 
 
+@pytest.mark.parametrize("which", PASSES)
+def test_float64_is_compared_to_its_last_digits(which: str, peers: PeerSet) -> None:
+    task = rnn_task("lstm", which, small_layer(), peers, dtype="float64")
+    assert task.tolerance <= 1e-12
+    found = run_task(task, QUICK, threads=1)
+    assert not found["skipped"]
+    assert {(row["case"], row["limit"]) for row in found["rows"]} == {("custom float64", None)}
+    others = {row["library"] for row in found["rows"]} - {"lod"}
+    assert "torch" in others or "torch" not in peers.versions
+    assert "onnxruntime" not in others
+
+
 def test_peers_are_loaded_by_processes_of_their_own() -> None:
     if find_spec("onnxruntime") is None:
         pytest.skip("needs the package onnxruntime")

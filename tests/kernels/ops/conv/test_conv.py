@@ -164,6 +164,7 @@ counts = st.integers(1, 4)
     length=counts,
     stride=counts,
     padded=st.booleans(),
+    columns=st.sampled_from([1, 2, 7, 16, 17, 24, 40, 100]),
     layout=st.sampled_from(LAYOUTS),
     dtype=st.sampled_from(FLOATS),
     seed=st.integers(0, 1000),
@@ -175,6 +176,7 @@ def test_conv_is_that_of_the_loops(
     length: int,
     stride: int,
     padded: bool,
+    columns: int,
     layout: str,
     dtype: Any,
     seed: int,
@@ -183,7 +185,7 @@ def test_conv_is_that_of_the_loops(
     level = seed % lod.n_levels
     rows = lod.rows or 0
     data = laid_out(generator.normal(size=(rows, 3)).astype(dtype), layout)
-    weight = generator.normal(size=(length * 3, 2)).astype(dtype)
+    weight = generator.normal(size=(length * 3, columns)).astype(dtype)
     extra = max(0, -start) + max(0, start + length - 1)
     padding = generator.normal(size=(extra, 3)).astype(dtype) if padded else None
     out = sequence_conv(
@@ -199,7 +201,7 @@ def test_conv_is_that_of_the_loops(
     assert out.dtype == dtype
     parts = oracles_ids.sequences(data, lod.absolute(level))
     wanted = [oracles_ids.conv(part, weight, start, length, padding)[::stride] for part in parts]
-    near(out.data, np.concatenate([np.zeros((0, 2)), *wanted]), 4e-6)
+    near(out.data, np.concatenate([np.zeros((0, columns)), *wanted]), 4e-6)
     if stride == 1:
         assert out.lod is lod
     else:
@@ -224,6 +226,25 @@ def test_row_conv_is_that_of_the_loops(
     parts = [oracles_ids.row_conv(x, weight) for x in oracles_ids.sequences(data, lod.levels[-1])]
     near(out.data, np.concatenate([np.zeros((0, 3)), *parts]), 1e-12)
     assert out.lod is lod
+
+
+@pytest.mark.parametrize(("width", "columns"), [(3, 3), (64, 48), (5, 130), (400, 80)])
+def test_conv_is_torchs_of_every_sequence(width: int, columns: int) -> None:
+    torch = pytest.importorskip("torch")
+    generator = np.random.default_rng(6)
+    lod = LoD.from_lengths([generator.integers(1, 30, 40)])
+    data = generator.normal(size=(lod.rows or 0, width)).astype("f")
+    weight = (generator.normal(size=(3 * width, columns)) / width).astype("f")
+    options: dict[str, Any] = {"context_length": 3, "context_start": -1, "backend": "numba"}
+    out = sequence_conv(LoDTensor(data, lod), weight, **options).data
+    kernel = torch.from_numpy(weight.reshape(3, width, columns).transpose(2, 1, 0).copy())
+    for start, end in zip(lod.levels[0][:-1], lod.levels[0][1:], strict=True):
+        part = torch.from_numpy(data[start:end].T[None].copy())
+        wanted = torch.nn.functional.conv1d(part, kernel, padding=1)[0].T.numpy()
+        near(out[start:end], wanted, 2e-5)
+        if columns < 100:  # NumPy's products depend on how many rows there are
+            alone = sequence_conv(LoDTensor(data[start:end], [[end - start]]), weight, **options)
+            np.testing.assert_array_equal(alone.data, out[start:end])
 
 
 # -- gradients -------------------------------------------------------------------------
@@ -270,16 +291,19 @@ def test_row_conv_gradients_are_finite_differences(backend: Backend) -> None:
 
 
 def test_a_long_batch_is_cut_into_blocks_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        importlib.import_module("lodcli.kernels.ops.conv.conv_native"), "_BLOCK_BYTES", 9999
-    )
+    native = importlib.import_module("lodcli.kernels.ops.conv.conv_native")
+    monkeypatch.setattr(native, "_BLOCK_BYTES", 9999)
+    monkeypatch.setattr(native, "_PIECE_ROWS", 100)
     generator = np.random.default_rng(5)
     lengths = generator.integers(0, 40, 500)
     lod = LoD.from_lengths([lengths])
     data, weight = generator.normal(size=(lod.rows or 0, 16)), generator.normal(size=(80, 3))
     options: dict[str, Any] = {"context_start": -2, "stride": 3, "padding": np.ones((4, 16))}
     wanted = segment_conv(data, lod.levels[0], weight, **options)
-    near(on("numba", segment_conv)(data, lod.levels[0], weight, **options), wanted, 1e-12)
+    compiled_conv = on("numba", segment_conv)
+    near(compiled_conv(data, lod.levels[0], weight, **options), wanted, 1e-12)
+    many = np.tile(weight, 40)  # so many columns are multiplied by NumPy
+    near(compiled_conv(data, lod.levels[0], many, **options)[:, -3:], wanted, 1e-12)
     grad = generator.normal(size=wanted.shape)
     one = segment_conv_grad(data, lod.levels[0], weight, grad, **options)
     two = on("numba", segment_conv_grad)(data, lod.levels[0], weight, grad, **options)

@@ -1,0 +1,132 @@
+"""The context of each row times a weight matrix, without copies of most contexts.
+
+The rows of a context lie one after another in the data already. Only contexts that reach beyond
+their segment, and those of rows on both sides of a border, are gathered first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.ops.conv.conv_numba import Context, write_context
+from lodcli.kernels.simd.lanes_numba import lanes_in, load, store
+from lodcli.kernels.simd.row_partition_numba import segment_at
+
+# Rows that share every load of the weight: their sums fit into the registers of all levels.
+TILE = 8
+
+
+@function()
+def _vector(
+    x: Any, apart: int, rows: int, weight: Any, step: int, depth: int, out: Any, width: int,
+    count: int,
+) -> None:  # fmt: skip
+    """Write up to 8 rows, `width` apart, of one vector of columns, of which `count` are there."""
+    last, lanes, zero = rows - 1, lanes_in(weight), load(weight, 0, 0)
+    a, b = x, x + min(1, last) * apart
+    c, d = x + min(2, last) * apart, x + min(3, last) * apart
+    e, f = x + min(4, last) * apart, x + min(5, last) * apart
+    g, h = x + min(6, last) * apart, x + min(7, last) * apart
+    ra, rb, rc, rd, re, rf, rg, rh = zero, zero, zero, zero, zero, zero, zero, zero
+    for k in range(depth):
+        w = load(weight, k * step, lanes)
+        ra, rb, rc, rd = ra + w * a[k], rb + w * b[k], rc + w * c[k], rd + w * d[k]
+        re, rf, rg, rh = re + w * e[k], rf + w * f[k], rg + w * g[k], rh + w * h[k]
+    # From the last, which stands for all that are not there, to the first.
+    store(rh, out, min(7, last) * width, count)
+    store(rg, out, min(6, last) * width, count)
+    store(rf, out, min(5, last) * width, count)
+    store(re, out, min(4, last) * width, count)
+    store(rd, out, min(3, last) * width, count)
+    store(rc, out, min(2, last) * width, count)
+    store(rb, out, min(1, last) * width, count)
+    store(ra, out, 0, count)
+
+
+@function()
+def _two_vectors(
+    x: Any, apart: int, rows: int, weight: Any, step: int, depth: int, out: Any, width: int,
+    count: int,
+) -> None:  # fmt: skip
+    """Write up to 4 rows of two vectors of columns; see _vector."""
+    last, lanes, zero = rows - 1, lanes_in(weight), load(weight, 0, 0)
+    a, b = x, x + min(1, last) * apart
+    c, d = x + min(2, last) * apart, x + min(3, last) * apart
+    ra, rb, rc, rd, sa, sb, sc, sd = zero, zero, zero, zero, zero, zero, zero, zero
+    for k in range(depth):
+        w, v = load(weight, k * step, lanes), load(weight, k * step + lanes, lanes)
+        p, q, r, s = a[k], b[k], c[k], d[k]
+        ra, rb, rc, rd = ra + w * p, rb + w * q, rc + w * r, rd + w * s
+        sa, sb, sc, sd = sa + v * p, sb + v * q, sc + v * r, sd + v * s
+    rest = count - lanes
+    store(rd, out, min(3, last) * width, lanes)
+    store(sd, out, min(3, last) * width + lanes, rest)
+    store(rc, out, min(2, last) * width, lanes)
+    store(sc, out, min(2, last) * width + lanes, rest)
+    store(rb, out, min(1, last) * width, lanes)
+    store(sb, out, min(1, last) * width + lanes, rest)
+    store(ra, out, 0, lanes)
+    store(sa, out, lanes, rest)
+
+
+@function()
+def _multiply(
+    x: Any, apart: int, rows: int, weight: Any, step: int, depth: int, out: Any, columns: int
+) -> None:
+    """Write up to 8 rows of depth elements, `apart` elements apart, times the weight."""
+    lanes = lanes_in(weight)
+    column = 0
+    while column < columns:
+        count = min(columns - column, 2 * lanes)
+        if count <= lanes:
+            _vector(x, apart, rows, weight + column, step, depth, out + column, columns, count)
+        else:
+            for row in range(0, rows, 4):
+                _two_vectors(
+                    x + row * apart, apart, min(4, rows - row), weight + column, step, depth,
+                    out + row * columns + column, columns, count,
+                )  # fmt: skip
+        column += count
+
+
+@kernel(types=FLOATS)
+def product(
+    of: Context, data: Pointer[T], padding: Pointer[T], weight: Pointer[T], spare: Pointer[T],
+    out: Pointer[T], columns: int, step: int, block: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Write the context of rows times the weight, `block` rows a piece.
+
+    Args:
+        weight: (K * D, step), zeros from `columns` on; step is a whole number of vectors.
+        spare: (pieces, TILE, K * D), for contexts that are gathered.
+    """
+    depth = of.length * of.width
+    for piece in range(first, last):
+        own = spare + piece * TILE * depth
+        row, end = of.row + piece * block, min(of.row + (piece + 1) * block, of.row + of.rows)
+        segment = segment_at(of.kept, of.segments, row)
+        while row < end:
+            rows = min(TILE, end - row)
+            while of.kept[segment + 1] <= row:
+                segment += 1
+            source = of.offsets[segment] + of.stride * (row - of.kept[segment]) + of.start
+            behind = source + of.stride * (rows - 1) + of.length
+            to = out + (row - of.row) * columns
+            if (
+                row + rows <= of.kept[segment + 1]
+                and source >= of.offsets[segment]
+                and behind <= of.offsets[segment + 1]
+            ):
+                apart = of.stride * of.width
+                _multiply(data + source * of.width, apart, rows, weight, step, depth, to, columns)
+            else:
+                among = segment
+                for place in range(rows):
+                    while of.kept[among + 1] <= row + place:
+                        among += 1
+                    write_context(of, among, row + place, data, padding, own + place * depth)
+                _multiply(own, depth, rows, weight, step, depth, to, columns)
+            row += rows
+    return 0
