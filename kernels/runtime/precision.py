@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Literal, get_args
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lodcli.kernels.errors import InvalidDataError
+
+if TYPE_CHECKING:  # the names are in the help of commands, which loads no NumPy
+    import numpy as np
 
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -61,4 +62,4 @@ def current_precision() -> Precision:
 
 def rounds_on_cpu(dtype: np.dtype[Any]) -> bool:
     """Return whether factors of this dtype are to be rounded in main memory as well."""
-    return dtype == np.float32 and current_precision() == "bfloat16"
+    return dtype == "float32" and current_precision() == "bfloat16"

@@ -30,7 +30,7 @@ FLOAT = 4
 # What, of the inputs, are rows: on a GPU they lie there.
 ROWS = ("data", "values", "other", "addend", "box", "weight")
 EPSILON = 1.2e-7
-# conv: rows before, at and behind each row; and at most so many columns of its result.
+# conv: each row with the one before and behind it; the largest number of columns of its result.
 CONTEXT_ROWS, MOST_FILTERS = 3, 64
 
 
