@@ -94,6 +94,7 @@ PARTS: dict[str, str] = {
     # Each takes minutes; skewed lengths come first, for of them --quick makes its own.
     "gpu-pool": f"kernels --op {_POOL} --case G2,G1 {_GPU}",
     "gpu-softmax": f"kernels --op {_SOFTMAX} --case G2,G1 {_GPU}",
+    "gpu-attention": f"kernels --op attention --case G2,G1 {_GPU}",
     "gpu-copy": f"kernels --op {_COPY},cumsum --case G2,G1 {_GPU}",
     "gpu-pad": f"kernels --op pad,unpad --case G3,G1 {_GPU}",
     "gpu-narrow": f"kernels --case B2 {_GPU}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -181,7 +182,25 @@ def _conv(inputs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _attention(inputs: dict[str, Any]) -> dict[str, Any]:
+    x, offsets = inputs["data"], inputs["offsets"].tolist()
+    scale = np.float32(1 / np.sqrt(x.shape[1]))
+
+    def call() -> Any:
+        found = np.empty_like(x)
+        for start, stop in itertools.pairwise(offsets):
+            if start == stop:
+                continue
+            scores = x[start:stop] @ x[start:stop].T * scale
+            powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+            found[start:stop] = powers / powers.sum(axis=1, keepdims=True) @ x[start:stop]
+        return found
+
+    return {"by sequence": (call, lambda rows: [rows])}
+
+
 _OPS = {
+    "attention": _attention,
     "sum": lambda inputs: _pooled(inputs, np.add),
     "mean": lambda inputs: _pooled(inputs, np.add, mean=True),
     "max": lambda inputs: _pooled(inputs, np.maximum),

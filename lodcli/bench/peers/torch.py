@@ -12,6 +12,8 @@ import torch
 logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)
 # It takes them one by one on a CPU: 2,000 sequences of 50 rows took 40 s to sum.
 MOST_NESTED = 500
+# Of a padded batch: attention makes a mask and scores of it as well.
+MOST_PADDED_BYTES = 1 << 30
 
 
 def version() -> str:
@@ -172,6 +174,29 @@ def _softmax(t: _Tensors, log: bool = False) -> dict[str, Any]:
     return ways
 
 
+def _attention(t: _Tensors) -> dict[str, Any]:
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def call(nested: Any) -> Any:
+        heads = nested.unsqueeze(2).transpose(1, 2)
+        return attend(heads, heads, heads)
+
+    ways = t.nested_way(
+        call,
+        lambda found: [found.transpose(1, 2).values()[:, 0].cpu().numpy()],
+    )
+    longest = int(t.counts.max())
+    if t.count * longest * t.x.shape[1] * 4 <= MOST_PADDED_BYTES:
+        seen = t.there(torch.arange(longest) < t.counts[:, None])
+        parts = list(torch.split(t.x, t.counts.tolist()))
+        box = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+        ways["padded"] = (
+            lambda: attend(box[:, None], box[:, None], box[:, None], attn_mask=seen[:, None, None]),
+            lambda found: _numpy(found[:, 0][seen]),
+        )
+    return ways
+
+
 def _taken(t: _Tensors, x: Any, full: Any = None) -> dict[str, Any]:
     rows = t.given("rows")
     target = torch.zeros(len(rows), x.shape[1], device=x.device)
@@ -293,6 +318,7 @@ _OPS = {
     "max": lambda t: _extreme(t, "max"),
     "min": lambda t: _extreme(t, "min"),
     "softmax": _softmax,
+    "attention": _attention,
     "log_softmax": lambda t: _softmax(t, log=True),
     "pad": _pad,
     "unpad": _unpad,

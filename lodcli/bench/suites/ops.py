@@ -199,6 +199,13 @@ BENCH_OPS: dict[str, BenchOp] = {
         lambda i: ((_tensor(i), _tensor(i).with_data(i["addend"])), {}),
         inputs=("addend",),
     ),
+    # Of rows over themselves; one head.
+    "attention": BenchOp(
+        "copy",
+        lambda z: 4 * z.data + z.index,
+        lambda i: ((_tensor(i), _tensor(i), _tensor(i)), {}),
+        rounds_off=True,
+    ),
     "sort_by_length": _copy_op(inputs=("rows",), has_backend=False),
     # Each row with its neighbours, times a matrix.
     "conv": BenchOp(
