@@ -119,6 +119,7 @@ HOT: dict[str, tuple[str, ...]] = {
     "rnn_product": (
         *("product_few<float>", "product_tiles<float>"),
         *("product_few<double>", "product_tiles<double>"),
+        *("product_rounded<TF32>", "product_rounded<FP16>", "product_rounded<BF16>"),
     ),
     "rnn_projection": ("lstm_rows<float>", "lstm_arriving<float>"),
     "rnn_step": (

@@ -58,6 +58,10 @@ MUTANTS = (
     _no_barrier("HEIGHT, LONG);\n    ", "", SCAN),
     _no_barrier("tables[k] = constants[k];\n    ", "", CRC),
     _no_barrier("found[thread / 32] = crc;\n    ", "", CRC),
+    _no_barrier("Number::word(right_next + e);\n        ", "", RNN),
+    _no_barrier(
+        "Number::multiply_add(sums[m][n], a[m], pair);\n            }\n        }\n        ", "", RNN
+    ),
     _no_barrier("", "\n            const T *left = stages", ATTENTION),
     _no_barrier("", "\n            const T* right = stages", ATTENTION),
     _no_barrier("settle<2 * OTHERS>(next);\n        ", "", ATTENTION),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli import DynamicRNN, LoDTensor, TensorArray, Var, while_loop
+from lodcli import DynamicRNN, LoDTensor, TensorArray, Var, float32_products, while_loop
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.chunked import Chunking
@@ -146,6 +146,37 @@ def test_products_of_all_shapes(rows: int, columns: int, depth: int, dtype: str)
     made.launch(rows, by_cublas=False)(cupy.asarray(table.words()))
     close(out.get()[:rows], left[:rows] @ right.T, TOLERANCES[dtype])
     assert (out.get()[rows:] == 7).all()
+
+
+@pytest.mark.parametrize(("precision", "digits"), [("tf32", 11), ("float16", 11), ("bfloat16", 8)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth"), [(9, 64, 16), (33, 65, 17), (40, 130, 100), (64, 3, 36)]
+)
+def test_products_of_fewer_digits_add_up_exactly(
+    rows: int, columns: int, depth: int, precision: Any, digits: int
+) -> None:
+    from lodcli.kernels.rnn.engine.cupy.product import product
+    from lodcli.kernels.rnn.engine.cupy.table import Table
+
+    rng, table = np.random.default_rng(0), Table()
+    left, right = (rng.normal(size=(n, depth)).astype("f") for n in (rows + 3, columns))
+    out = cupy.asarray(np.full((rows + 3, columns), 7, "f"))
+    made = product(table, cupy.asarray(left), cupy.asarray(right), out)
+    with float32_products(precision):
+        made.launch(rows, by_cublas=False)(cupy.asarray(table.words()))
+    rounded = [_rounded(each, digits, precision) for each in (left[:rows], right)]
+    close(out.get()[:rows], rounded[0] @ rounded[1].T, TOLERANCES["float32"])
+    assert (out.get()[rows:] == 7).all()
+    exact = left[:rows].astype("d") @ right.T.astype("d")
+    assert np.abs(out.get()[:rows] - exact).max() > 1e-5
+
+
+def _rounded(values: Any, digits: int, precision: str) -> Any:
+    """Return float32 values of so many digits, to nearest, as float64; ties of tf32 go outwards."""
+    parts, powers = np.frexp(values.astype("d"))
+    parts *= 2**digits
+    nearest = np.copysign(np.floor(np.abs(parts) + 0.5), parts)
+    return np.ldexp(nearest if precision == "tf32" else np.round(parts), powers - digits)
 
 
 def test_a_grid_holds_all_units_and_no_more_sequences_than_a_grid_may(

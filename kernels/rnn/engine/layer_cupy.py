@@ -223,17 +223,17 @@ def _way_back(
 
 
 def _cublas_key(space: Forward | Backward, steps: Steps[Any], way: Way) -> Hashable | None:
-    """Return the key of steps of cuBLAS: its calls have addresses in them, and a precision."""
+    """Return the key of steps of cuBLAS: its calls have addresses in them."""
     if not (way.large and way.captured):
         return None
-    return (_key(space, steps, way), "cublas", current_precision(), space.table.baked())
+    return (_key(space, steps, way), "cublas", space.table.baked())
 
 
 def _key(space: Forward | Backward, steps: Steps[Any], way: Way) -> Hashable:
     """Return what tells one sequence of launches from another."""
     weights, plan, direction = steps.weights, space.order.plan, type(space).__name__
     shape = (weights.hidden_size, weights.output_size, steps.projects, len(plan.order), way.large)
-    cell = (weights.KIND, steps.value, steps.options())
+    cell = (weights.KIND, steps.value, steps.options(), current_precision())
     return (direction, cell, shape, plan.step_sizes.tobytes())
 
 

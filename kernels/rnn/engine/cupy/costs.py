@@ -29,7 +29,9 @@ ROWS = (8, 16, 32)
 CUTS = 8
 
 _CLOCKS = 1750.0  # of a microsecond
-_PRODUCTS = {"tf32": "Rounded<TF32>", "bfloat16": "Rounded<BF16>", "float16": "Rounded<FP16>"}
+# What tensor cores take, as C++ types: tensor_cores.cuh.
+NUMBERS = {"tf32": "TF32", "bfloat16": "BF16", "float16": "FP16"}
+_PRODUCTS = {kind: f"Rounded<{number}>" for kind, number in NUMBERS.items()}
 Times = npt.NDArray[np.float64]
 
 
@@ -71,7 +73,7 @@ class Costs:
 # peak with a thousand rows; of a block as far as its loops do.
 _CUBLAS = {"float32": 100.0, "float64": 50.0, "tf32": 600.0, "bfloat16": 800.0, "float16": 800.0}
 _BLOCK = {"float32": 75.0, "float64": 35.0, "tf32": 400.0, "bfloat16": 800.0, "float16": 800.0}
-_TILES = {"float32": 45.0, "float64": 22.0}
+_TILES = {"float32": 45.0, "float64": 22.0, "tf32": 150.0, "bfloat16": 250.0, "float16": 250.0}
 
 
 def estimated(kind: str, device: DeviceLimits) -> Costs:
@@ -82,7 +84,7 @@ def estimated(kind: str, device: DeviceLimits) -> Costs:
         graph_launch=1.5,
         cublas_start=4.0,
         cublas_rate=_CUBLAS[kind] * whole,
-        tiles_rate=_TILES.get(kind, _TILES["float32"]) * whole,
+        tiles_rate=_TILES[kind] * whole,
         memory_rate=14.0 * whole,
         step=1100 / _CLOCKS,
         meeting=1500 / _CLOCKS,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lodcli.kernels.cuda.launch import C_TYPES, blocks, run
+from lodcli.kernels.cuda.tensor_cores import precision_of
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.engine.cupy.costs import NUMBERS
 from lodcli.kernels.rnn.engine.cupy.dot import dot
 from lodcli.kernels.rnn.engine.cupy.table import Launch, Table
 
-# Up to so many rows a warp for each column, not a block for each tile.
+# Up to so many rows a warp for each column, not a block for each tile: as exact as they come, for
+# reading the weights is what takes time.
 FEW_ROWS = 8
 FEW, WARPS, HIGH, WIDE = 4, 8, 32, 64  # as in rnn_product.cu
 
@@ -45,7 +48,10 @@ class Product:
             kernel, block = f"product_few<{value}>", (32 * WARPS,)
             grid = (blocks(columns, WARPS), blocks(rows, FEW))
         else:
+            number = NUMBERS.get(precision_of(self.left.dtype))
             kernel, block = f"product_tiles<{value}>", (128,)
+            if number:
+                kernel = f"product_rounded<{number}>"
             grid = (blocks(columns, WIDE), blocks(rows, HIGH))
         place = self.place
         return lambda table: run(
