@@ -56,6 +56,7 @@ WAYS = {
     "sort_by_length": ("index_select", "index_select out="),
     "pick": ("index_select", "index_select out="),
     "add": ("add", "add out="),
+    "conv": ("im2col, mm", "im2col, mm out=", "3 mm out="),
     "lstm forward": ("packed", "packing included", "padded", "4 buckets"),
     "gru forward": ("packed", "packing included", "padded", "4 buckets"),
     "elman forward": ("packed", "packing included", "padded", "4 buckets"),
