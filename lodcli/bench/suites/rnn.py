@@ -178,9 +178,9 @@ def make_inputs(cell: str, which: str, case: Case, dtype: str = "float32") -> di
         "offsets": offsets,
         # Where the rows lie in a box of S sequences of T steps, flat.
         "places": box_places(lengths),
-        "data": rng.standard_normal((rows, case.features), np.float32).astype(dtype),
-        "upstream": rng.standard_normal((rows, case.hidden), np.float32).astype(dtype),
-        **{name: array.astype(dtype) for name, array in weights.arrays().items()},
+        "data": rng.standard_normal((rows, case.features), np.float32).astype(dtype, copy=False),
+        "upstream": rng.standard_normal((rows, case.hidden), np.float32).astype(dtype, copy=False),
+        **{name: array.astype(dtype, copy=False) for name, array in weights.arrays().items()},
     }
 
 
