@@ -1,6 +1,6 @@
 """Make every report of docs/benchmarks/, or some: what page.py writes the page from.
 
-    python -m tests.benchmarks.measure                    # all; the longest part takes 8 minutes
+    python -m tests.benchmarks.measure                    # all but those on a GPU
     python -m tests.benchmarks.measure rnn-b 'kernels-*'  # these parts only
     python -m tests.benchmarks.measure 'gpu-*'            # all that is measured on a GPU
     python -m tests.benchmarks.measure --list
