@@ -190,9 +190,12 @@ def test_the_child_ends_with_the_process(tmp_path: Path) -> None:
 def test_the_child_holds_no_folder(tmp_path: Path) -> None:
     """It may end after the process; the file system of the folder can be unmounted then."""
     code = f"""
+def is_mine(process):
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        return open(f"/proc/{{process}}/stat").read().rpartition(")")[2].split()[1] == str(os.getpid())
+
 ready()
-child = next(int(name) for name in os.listdir("/proc") if name.isdigit() and
-             open(f"/proc/{{name}}/stat").read().split()[3] == str(os.getpid()))
+child = next(name for name in os.listdir("/proc") if name.isdigit() and is_mine(name))
 until = time.monotonic() + {HANG_SECONDS / 4}
 while os.readlink(f"/proc/{{child}}/cwd") != "/" and time.monotonic() < until:
     time.sleep(0.01)
