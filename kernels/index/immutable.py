@@ -58,6 +58,15 @@ def immutable(array: Array) -> Array:
     return copy if array.ndim == 1 else copy.reshape(array.shape)
 
 
+def unwritten(count: int) -> npt.NDArray[np.int64]:
+    """Return (count,) int64 that are immutable, for a compiled kernel to fill before all else.
+
+    >>> unwritten(2).flags.writeable
+    False
+    """
+    return np.frombuffer(bytes(8 * count), np.int64)
+
+
 def is_immutable(array: Array) -> bool:
     """Return whether nobody can change this array, nor the one that it is a view of."""
     if array.flags.writeable:

@@ -9,6 +9,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.dispatch import on
 
 
 class FoundItems(NamedTuple):
@@ -34,14 +35,26 @@ def find_items(lod: LoD, items: Offsets, level: int | str = 0) -> FoundItems:
         level: the level whose sequences are taken.
     """
     number = lod.level(level) if lod.levels else 0
-    levels: list[Offsets] = []
-    starts, bounds = items, None
-    for depth, offsets in enumerate(lod.levels[number:]):
-        inner = items if bounds is None else ranges(starts, bounds)
-        begins = offsets[inner]
-        levels.append(lengths_to_offsets(offsets[inner + 1] - begins, level=depth))
-        starts = begins if bounds is None else offsets[starts]
-        bounds = levels[-1] if bounds is None else levels[-1][bounds]
-    if bounds is None:
-        bounds = np.arange(items.size + 1)
+    if not lod.levels:
+        return FoundItems(lod, items, np.arange(items.size + 1))
+    starts, bounds = picked_offsets(lod.levels[number], items)
+    levels = [bounds]
+    for offsets in lod.levels[number + 1 :]:
+        levels.append(picked_offsets(offsets, ranges(starts, bounds))[1])
+        starts, bounds = offsets[starts], levels[-1][bounds]
     return FoundItems(LoD._trusted(levels, lod.names[number:]), starts, bounds)
+
+
+def picked_offsets(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
+    """Return what `segment_pick` does, by compiled code where that is faster."""
+    return on("auto", segment_pick, size_bytes=2 * items.nbytes)(offsets, items)
+
+
+def segment_pick(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
+    """Return where these items of a level begin, (K,), and their offsets side by side, (K+1,).
+
+    >>> [part.tolist() for part in segment_pick(np.array([0, 2, 2, 5]), np.array([2, 0]))]
+    [[2, 0], [0, 3, 5]]
+    """
+    begins = offsets[items]
+    return begins, lengths_to_offsets(offsets[items + 1] - begins, level=0)

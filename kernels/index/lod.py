@@ -25,7 +25,6 @@ from lodcli.kernels.index.checks import (
 from lodcli.kernels.index.immutable import immutable
 
 LevelNames = tuple[str | None, ...]
-_assign = object.__setattr__
 
 
 class Index(Protocol):
@@ -82,11 +81,11 @@ class LoD:
         self._set(checked, names)
 
     def _set(self, levels: tuple[Offsets, ...], names: Sequence[str | None] | None) -> None:
-        _assign(self, "levels", levels)
-        _assign(self, "names", _checked_names(names, len(levels)))
+        _set_levels(self, levels)
+        _set_names(self, _checked_names(names, len(levels)))
         # Made when they are first asked for: most ops ask for one of each.
-        _assign(self, "_absolute", {})
-        _assign(self, "_above", {})
+        _set_absolute(self, {})
+        _set_above(self, {})
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a LoD is immutable; make a new one instead of setting {name}")
@@ -340,6 +339,12 @@ class LoD:
                 shown.append(str(offsets_to_lengths(offsets).tolist()))
         names = "" if not any(self.names) else f", names={list(self.names)}"
         return f"LoD.from_lengths([{', '.join(shown)}]{names})"
+
+
+# What sets the attributes of an index, which cannot be assigned to.
+_set_levels, _set_names, _set_absolute, _set_above = (
+    LoD.__dict__[name].__set__ for name in ("levels", "names", "_absolute", "_above")
+)
 
 
 def part_below(index: Index, level: int | str, start: int, stop: int) -> tuple[LoD, slice]:

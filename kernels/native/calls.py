@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.immutable import Array
 from lodcli.kernels.native.linking.library import RAISED, Entry
 
 _Call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
 _DATA_AT = 16
 _MOST_WORDS = 64 - 4
-_KINDS = {"q": 0, "b": 0, "d": 1, "p": 2}
+_KINDS = {"q": 0, "b": 0, "d": 1, "p": 0}
 
 
 class Kernel:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.immutable import Array
 from lodcli.kernels.native.calls import Kernel, address
 from lodcli.kernels.native.load import Kernels, kernel
 from lodcli.kernels.runtime.threads import thread_count

@@ -28,7 +28,7 @@ TYPE_AT, DATA_AT = 8, 16  # where an object's type is, and an array's data
 # The words of a description: what is called, how many arguments it takes, the table below, and
 # for each argument its kind.
 FUNCTION, COUNT, TABLE, KINDS = 0, 1, 2, 3
-INTEGER, REAL, ARRAY = 0, 1, 2
+REAL = 1
 # The words of the table: functions and types of CPython and NumPy.
 TO_INTEGER, TO_REAL, FAILED, RELEASE, ACQUIRE, FROM_INTEGER = range(6)
 RAISE, ERROR, MESSAGE, ARRAYS, IS_A, NONE = range(6, 12)
@@ -58,7 +58,8 @@ def from_python(arguments: Arguments, first: int, last: int) -> int:
         argument, kind = given[k + 2], described[KINDS + k]
         if kind == REAL:
             words[k] = bits_of(call_real_1(table[TO_REAL], argument))
-        elif kind == ARRAY:
+        else:
+            # An array is its address, for a pointer and for a whole number alike.
             owner = load(argument + TYPE_AT)
             is_array = owner == table[ARRAYS]
             if not is_array:
@@ -70,8 +71,6 @@ def from_python(arguments: Arguments, first: int, last: int) -> int:
                 words[k] = 0
             else:
                 words[k] = call_1(table[TO_INTEGER], argument)
-        else:
-            words[k] = call_1(table[TO_INTEGER], argument)
     # Asked once and not for every argument: nothing was done yet.
     if call_0(table[FAILED]):
         return 0

@@ -65,12 +65,13 @@ def gather_ranges(
     total = int(offsets[-1])
     result = result_array(out, (total, *data.shape[1:]), data.dtype, data)
     if result.size:
-        rows, width = flat_rows(data), row_bytes(result)
-        piece_rows, size = rows_a_piece(width), result.nbytes
+        rows, size = np.ascontiguousarray(data), result.nbytes
+        width = size // total
+        piece_rows = rows_a_piece(width)
         run(
             *((_reverse if backwards else _gather)[""], -(-total // piece_rows), 2 * size),
-            *(address(rows), rows.nbytes, np.ascontiguousarray(starts)),
-            *(np.ascontiguousarray(offsets), address(result), width, starts.size, piece_rows),
+            *(rows, rows.nbytes, np.ascontiguousarray(starts)),
+            *(np.ascontiguousarray(offsets), result, width, starts.size, piece_rows),
             streamed_rows(size, total) if backwards else streamed(size, starts.size),
         )
     return result
@@ -81,11 +82,12 @@ def gather_first(data: Array, stride: int, offsets: Offsets, out: Array | None) 
     total, ranges = int(offsets[-1]), offsets.size - 1
     result = result_array(out, (total, *data.shape[1:]), data.dtype, data)
     if result.size:
-        rows, width = flat_rows(data), row_bytes(result)
-        piece_rows, size = rows_a_piece(width), result.nbytes
+        rows, size = np.ascontiguousarray(data), result.nbytes
+        width = size // total
+        piece_rows = rows_a_piece(width)
         run(
-            *(_gather_first[""], -(-total // piece_rows), 2 * size, address(rows), rows.nbytes),
-            *(stride, np.ascontiguousarray(offsets), address(result), width, ranges),
+            *(_gather_first[""], -(-total // piece_rows), 2 * size, rows, rows.nbytes),
+            *(stride, np.ascontiguousarray(offsets), result, width, ranges),
             *(piece_rows, streamed(size, ranges)),
         )
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.slicing import slice as reference
@@ -26,21 +27,17 @@ def segment_slice(
 def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offsets, Offsets, bool]:
     """See slice.py."""
     segments = offsets.size - 1
-    pieces = -(-segments // PIECE_SEGMENTS)
-    index, begins, counts = (np.ascontiguousarray(one) for one in (offsets, first, count))
-    starts, bounds = np.empty(segments, np.int64), np.empty(segments + 1, np.int64)
-    before = np.zeros(pieces + 1, np.int64)
-    shared = (segments, PIECE_SEGMENTS)
-    wrong = pieces and run(
-        *(_totals[""], pieces, 3 * index.nbytes, index, begins, counts, before[1:], *shared)
+    pieces = max(1, -(-segments // PIECE_SEGMENTS))
+    index, begins, counts = map(np.ascontiguousarray, (offsets, first, count))
+    starts, bounds = np.empty(segments, np.int64), unwritten(segments + 1)
+    before, shared = np.zeros(pieces, np.int64), (segments, PIECE_SEGMENTS)
+    if pieces > 1:
+        run(_totals[""], pieces - 1, counts.nbytes, counts, before[1:], *shared)
+        np.add.accumulate(before, out=before)
+    wrong = run(
+        *(_bounds[""], pieces, 5 * index.nbytes, index, begins, counts, before),
+        *(starts, bounds, *shared),
     )
-    np.add.accumulate(before, out=before)
-    if pieces:
-        run(
-            *(_bounds[""], pieces, 5 * index.nbytes, index, begins, counts, before),
-            *(starts, bounds, *shared),
-        )
-    bounds[segments] = before[pieces]
     return starts, bounds, not wrong
 
 

@@ -9,20 +9,16 @@ from lodcli.kernels.native.declare import Pointer, kernel
 
 @kernel()
 def part_totals(
-    offsets: Pointer[np.int64], starts: Pointer[np.int64], counts: Pointer[np.int64],
-    totals: Pointer[np.int64], segments: int, piece_segments: int, first: int, last: int,
+    counts: Pointer[np.int64], totals: Pointer[np.int64], segments: int, piece_segments: int,
+    first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the sum of the counts of each piece; 1 if a slice leaves its segment."""
-    sign = 0
+    """Write the sum of the counts of each piece."""
     for piece in range(first, last):
         total = 0
         for s in range(piece * piece_segments, min((piece + 1) * piece_segments, segments)):
-            left = offsets[s + 1] - offsets[s] - starts[s]
-            # Negative if one of them is. Where the others are not, left - count cannot overflow.
-            sign |= starts[s] | counts[s] | left | (left - counts[s])
             total += counts[s]
         totals[piece] = total
-    return 1 if sign < 0 else 0
+    return 0
 
 
 @kernel()
@@ -31,17 +27,23 @@ def part_bounds(
     before: Pointer[np.int64], rows: Pointer[np.int64], bounds: Pointer[np.int64],
     segments: int, piece_segments: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the first row of each slice, and where it lies in the result.
+    """Write where each slice begins, and where in the result; 1 if one leaves its segment.
 
     Args:
         before: the sum of the counts before each piece.
     """
+    sign = 0
     for piece in range(first, last):
         begin, end = piece * piece_segments, min((piece + 1) * piece_segments, segments)
         for s in range(begin, end):
+            left = offsets[s + 1] - offsets[s] - starts[s]
+            # Negative if one of them is. Where the others are not, left - count cannot overflow.
+            sign |= starts[s] | counts[s] | left | (left - counts[s])
             rows[s] = offsets[s] + starts[s]
         total = before[piece]
         for s in range(begin, end):
             bounds[s] = total
             total += counts[s]
-    return 0
+        if end == segments:
+            bounds[segments] = total
+    return 1 if sign < 0 else 0
