@@ -49,6 +49,7 @@ struct TF32 {
         // Ten digits stay; half of the last is added. A NaN might be carried into a number.
         return (bits & 0x7fffffffu) > 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
     }
+    static __device__ __forceinline__ float value(float v) { return __uint_as_float(word(&v)); }
     template <class... A> static __device__ __forceinline__ void multiply_add(A&... a) { mma_tf32(a...); }
 };
 template <class Half> struct Halves {
@@ -57,6 +58,7 @@ template <class Half> struct Halves {
     static __device__ __forceinline__ unsigned word(const float* v) {
         return Half::from(v[0]).bits | (unsigned)Half::from(v[1]).bits << 16;
     }
+    static __device__ __forceinline__ Half value(float v) { return Half::from(v); }
 };
 struct FP16 : Halves<float16> {
     template <class... A> static __device__ __forceinline__ void multiply_add(A&... a) { mma_f16(a...); }

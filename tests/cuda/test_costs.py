@@ -18,8 +18,10 @@ TYPES = {1: "Elman<TANH>", 3: "GRU", 4: "LSTM<SIGMOID, TANH, TANH, false>"}
 
 def layer(size: int, gates: int, kind: str = "float32", *, backward: bool = False) -> Layer:
     depth, width = (gates * size, 1) if backward else (size, gates)
-    value_bytes = 8 if kind == "float64" else 4
-    return Layer(TYPES[gates], size, gates, depth, width, value_bytes, kind, gates * size * size)
+    value_bytes, held = 8 if kind == "float64" else 4, 0 if backward else gates + 1
+    return Layer(
+        TYPES[gates], size, gates, depth, width, value_bytes, kind, gates * size * size, held
+    )
 
 
 def sizes(*parts: tuple[int, int]) -> Any:
@@ -115,6 +117,27 @@ def test_blocks_that_hold_all_units_do_not_meet() -> None:
     assert fit.units == 32
     without = costs.best_fit(one, np.full(64, 100), H200, replace(given, meeting=1e6))
     assert without == fit
+
+
+def test_halves_take_half_the_shared_memory_and_half_the_way() -> None:
+    exact, half = (layer(1024, 4, kind, backward=True) for kind in ("float32", "float16"))
+    assert exact.passed == (4096, 4)
+    assert half.passed == (4096, 2)
+    # The weights of twice as many units fit.
+    assert costs.shared_bytes(exact, 8, 64) < H200.shared_bytes < costs.shared_bytes(exact, 16, 64)
+    assert costs.shared_bytes(half, 16, 64) < H200.shared_bytes < costs.shared_bytes(half, 32, 64)
+
+
+def test_the_depth_comes_in_four_chunks_where_they_fit() -> None:
+    one = layer(512, 4, "bfloat16")
+    assert costs.chunk(one, 16, H200.shared_bytes) == 128
+    tight = costs.shared_bytes(one, 16, 96)
+    assert costs.chunk(one, 16, tight) == 96
+    assert costs.chunk(one, 16, tight - 1) == 64
+    # Not less than what all threads have work with, however little is left.
+    assert costs.chunk(one, 16, 0) == 32
+    # Nor more than there is, rounded up.
+    assert costs.chunk(layer(20, 3), 8, H200.shared_bytes) == 32
 
 
 def test_no_launch_of_all_steps_without_cooperation_or_a_kernel() -> None:

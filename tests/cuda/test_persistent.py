@@ -94,6 +94,21 @@ def test_depths_of_more_than_one_tile_and_odd_ones(
     check(solved(problem, launched), wanted, 1e-4)
 
 
+@pytest.mark.parametrize("precision", ["float32", "tf32", "float16"])
+def test_a_depth_of_more_chunks_than_are_on_their_way(
+    precision: Any, launched: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of a depth of 80, and back of 240.
+    monkeypatch.setattr(
+        costs, "chunk", lambda layer, units, room: max(16, costs._least(layer.kind))
+    )
+    choose(monkeypatch, 0, rest=True)
+    problem = Problem("gru", "float32", [4, 1, 2], hidden=80)
+    wanted = problem.solve(np.asarray, reverse=False)
+    with float32_products(precision):
+        check(solved(problem, launched), wanted, ROUNDED.get(precision, 1e-4))
+
+
 @pytest.mark.parametrize("hidden", [21, 68])
 @pytest.mark.parametrize("precision", ROUNDED)
 def test_tensor_cores_round_as_far_as_they_are_asked_to(
@@ -201,7 +216,7 @@ def test_large_steps_are_left_to_cublas(
     choose(monkeypatch, 3, rest=rest)
     for _ in range(3):  # a graph of the others among them
         check(problem.solve(cupy.asarray, reverse=True), wanted, TOLERANCES["float64"])
-    assert [args[-2:] for args in launched] == [(3, 3)] * 6 * rest
+    assert [(args[-3], args[-1]) for args in launched] == [(3, 3)] * 6 * rest
 
 
 @pytest.fixture(params=[True, False])

@@ -18,16 +18,18 @@ dim3 gridDim, blockDim, blockIdx, threadIdx;
 
 namespace host_cuda {
 
-// A copy that a thread has asked for, of 16 bytes or of zeros.
+// A copy that a thread has asked for, of `size` bytes or as many zeros; and of which group it is.
 struct Copy {
     void* to;
     const void* from;
-    int bytes;
+    int size, bytes;
+    unsigned group;
     bool watched;
 };
 
 struct Fiber {
     std::vector<Copy> copies;
+    unsigned groups = 0;
     ucontext_t context;
     void* stack = nullptr;
     State state = DONE;
@@ -232,6 +234,7 @@ static void prepare(Block& made, size_t count, size_t number, const Shape& shape
         fiber.warp_phase = 0;
         fiber.fake_stack = nullptr;
         fiber.copies.clear();
+        fiber.groups = 0;
         getcontext(&fiber.context);
         fiber.context.uc_stack.ss_sp = fiber.stack;
         fiber.context.uc_stack.ss_size = STACK_BYTES;
@@ -378,22 +381,23 @@ void mma_f16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 // Copies and matrices in shared memory, as PTX defines cp.async and ldmatrix.
 namespace host_cuda {
 
-static void aligned(const void* place) {
-    if ((uintptr_t)place & 15) fail("an address is no multiple of 16 bytes");
+static void aligned(const void* place, int bytes) {
+    if ((uintptr_t)place & (bytes - 1)) fail("an address is no multiple of as many bytes as are copied");
 }
 
 // Its place may be written from now on until it is waited for.
-void copy_async(void* to, const void* from, int bytes, bool watched) {
-    aligned(to);
-    aligned(from);
-    if (bytes != 0 && bytes != 16) fail("a copy is of 16 bytes, or of zeros");
-    if (watched) watch(to, 16, true, false, nullptr);
+void copy_async(void* to, const void* from, int size, int bytes, bool watched) {
+    aligned(to, size);
+    aligned(from, size);
+    if (size != 4 && size != 8 && size != 16) fail("a copy is of 4, 8 or 16 bytes");
+    if (bytes != 0 && bytes != size) fail("a copy is of all bytes, or of zeros");
+    if (watched) watch(to, size, true, false, nullptr);
     if (watched && bytes) watch(from, bytes, false, false, nullptr);
-    current->copies.push_back({to, from, bytes, watched});
+    current->copies.push_back({to, from, size, bytes, current->groups, watched});
 }
 
 void load_matrices(unsigned (&r)[4], const void* row, bool turned, bool watched) {
-    aligned(row);
+    aligned(row, 16);
     if (watched) watch(row, 16, false, false, nullptr);
     const unsigned start = warp_start(), g = lane() / 4, t = lane() % 4;
     block->slots[start + lane()] = (uint64_t)(uintptr_t)row;
@@ -410,12 +414,25 @@ void load_matrices(unsigned (&r)[4], const void* row, bool turned, bool watched)
 
 }  // namespace host_cuda
 
-void copies_done() {
+void copies_commit() { host_cuda::current->groups++; }
+
+void copies_wait(unsigned later) {
     using namespace host_cuda;
+    std::vector<Copy> left;
     for (const Copy& one : current->copies) {
-        if (one.watched) watch(one.to, 16, true, false, nullptr);
-        if (one.bytes) std::memcpy(one.to, one.from, 16);
-        else std::memset(one.to, 0, 16);
+        // Done no sooner than they must be.
+        if (one.group + later >= current->groups) {
+            left.push_back(one);
+            continue;
+        }
+        if (one.watched) watch(one.to, one.size, true, false, nullptr);
+        if (one.bytes) std::memcpy(one.to, one.from, one.size);
+        else std::memset(one.to, 0, one.size);
     }
-    current->copies.clear();
+    current->copies.swap(left);
+}
+
+void copies_done() {
+    copies_commit();
+    copies_wait(0);
 }

@@ -198,10 +198,14 @@ static const bool host_watched = false;
 #endif
 namespace host_cuda {
 void load_matrices(unsigned (&r)[4], const void* row, bool turned, bool watched);
-void copy_async(void* to, const void* from, int bytes, bool watched);
+void copy_async(void* to, const void* from, int size, int bytes, bool watched);
 }  // namespace host_cuda
 inline void load_matrices(unsigned (&r)[4], const void* row) { host_cuda::load_matrices(r, row, false, host_watched); }
 inline void load_matrices_turned(unsigned (&r)[4], const void* row) { host_cuda::load_matrices(r, row, true, host_watched); }
 // Done when they are waited for, no sooner.
-inline void copy_async(void* to, const void* from, int bytes) { host_cuda::copy_async(to, from, bytes, host_watched); }
+inline void copy_async(void* to, const void* from, int bytes) { host_cuda::copy_async(to, from, 16, bytes, host_watched); }
+template <class T> void copy_async_value(T* to, const T* from) { host_cuda::copy_async(to, from, sizeof(T), sizeof(T), host_watched); }
+void copies_commit();
+void copies_wait(unsigned later);
+template <int LATER> void copies_wait() { copies_wait(LATER); }
 void copies_done();

@@ -4,27 +4,26 @@
 
 template <int F> struct Elman {
     static const int GATES = 1;
-    // Of the gates, those whose gradients go back through weight_hh as they are.
-    static const int DIRECT = 1;
+    // Values that a sequence keeps of a unit from step to step: of the cell state, or the hidden one.
+    static const int STATES = 1;
+    static const bool HAS_CELL = false;
 
-    // One step of one unit. `recurrent`: what the hidden state gives each gate.
+    // Returns the hidden state of one unit after a step, whose `state` changes. `given`: of each gate
+    // what the inputs give, and `recurrent` what the hidden state does, each with its bias.
     template <class T>
-    static __device__ __forceinline__ void
-    step(const Run<T>& run, int64 sequence, int64 unit, int64 row, const T (&recurrent)[GATES]) {
-        const int64 here = sequence * run.size + unit, there = row * run.size + unit;
-        const T made = activated<F>(run.projected[there] + run.bias(unit) + recurrent[0]);
-        run.hidden[here] = made;
-        run.outputs[there] = made;
+    static __device__ __forceinline__ T
+    step(const Run<T>&, int64, int64, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
+        return state[0] = activated<F>(given[0] + recurrent[0]);
     }
 
-    // One step back of one unit. `arrived`: the gradient of its hidden state.
+    // One step back of one unit. `arrived`: the gradient of its hidden state; `by`: those that go
+    // back through weight_hh.
     template <class T>
     static __device__ __forceinline__ void
-    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64, T arrived) {
+    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64, T arrived, T (&by)[GATES]) {
         const int64 here = sequence * back.size + unit, there = row * back.size + unit;
-        const T by = arrived * slope<F>(back.outputs[there]);
+        by[0] = arrived * slope<F>(back.outputs[there]);
         back.carried[here] = (T)0;
-        back.gradients[there] = by;
-        if (back.packed) back.packed[here] = by;
+        back.gradients[there] = by[0];
     }
 };

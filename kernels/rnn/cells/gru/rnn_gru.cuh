@@ -4,25 +4,19 @@
 
 struct GRU {
     static const int GATES = 3;
-    // What goes back through n's part of weight_hh is in `reset`.
-    static const int DIRECT = 2;
+    static const int STATES = 1;
+    static const bool HAS_CELL = false;
 
     // See Elman.
     template <class T>
-    static __device__ __forceinline__ void
-    step(const Run<T>& run, int64 sequence, int64 unit, int64 row, const T (&recurrent)[GATES]) {
-        const int64 size = run.size, here = sequence * size + unit;
-        const T* projected = run.projected + row * 3 * size + unit;
-        const T r = activated<SIGMOID>(projected[0] + recurrent[0] + run.bias(unit));
-        const T z = activated<SIGMOID>(projected[size] + recurrent[1] + run.bias(size + unit));
-        // The two biases of n are no sum: only this one is inside of r * (..).
-        const int64 last = 2 * size + unit;
-        const T inner = recurrent[2] + (run.bias_hh ? run.bias_hh[last] : (T)0);
-        const T outer = projected[2 * size] + (run.bias_ih ? run.bias_ih[last] : (T)0);
-        const T n = activated<TANH>(outer + r * inner);
-        const T made = ((T)1 - z) * n + z * run.hidden[here];
-        run.hidden[here] = made;
-        run.outputs[row * size + unit] = made;
+    static __device__ __forceinline__ T
+    step(const Run<T>& run, int64 unit, int64 row, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
+        const int64 size = run.size;
+        const T r = activated<SIGMOID>(given[0] + recurrent[0]);
+        const T z = activated<SIGMOID>(given[1] + recurrent[1]);
+        const T inner = recurrent[2];
+        const T n = activated<TANH>(given[2] + r * inner);
+        state[0] = ((T)1 - z) * n + z * state[0];
         if (run.gates) {
             T* gates = run.gates + row * 3 * size + unit;
             gates[0] = r;
@@ -30,11 +24,12 @@ struct GRU {
             gates[2 * size] = n;
             run.inner[row * size + unit] = inner;
         }
+        return state[0];
     }
 
     template <class T>
     static __device__ __forceinline__ void
-    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64 step, T arrived) {
+    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64 step, T arrived, T (&by)[GATES]) {
         const int64 size = back.size;
         const T* gates = back.gates + row * 3 * size + unit;
         const T r = gates[0], z = gates[size], n = gates[2 * size];
@@ -48,11 +43,8 @@ struct GRU {
         gradients[size] = by_z;
         gradients[2 * size] = by_n;
         back.reset[row * size + unit] = by_n * r;
-        if (back.packed) {
-            T* packed = back.packed + sequence * 3 * size + unit;
-            packed[0] = by_r;
-            packed[size] = by_z;
-            packed[2 * size] = by_n * r;
-        }
+        by[0] = by_r;
+        by[1] = by_z;
+        by[2] = by_n * r;
     }
 };

@@ -4,19 +4,17 @@
 
 template <int GATE, int CELL, int CANDIDATE, bool COUPLED> struct LSTM {
     static const int GATES = 4;
-    static const int DIRECT = 4;
+    static const int STATES = 1;
+    static const bool HAS_CELL = true;
 
-    // See Elman. With a projection the output goes to `opened`, else it is the hidden state.
+    // See Elman. With a projection the result is what is projected.
     template <class T>
-    static __device__ __forceinline__ void
-    step(const Run<T>& run, int64 sequence, int64 unit, int64 row, const T (&recurrent)[GATES]) {
-        const int64 size = run.size, here = sequence * size + unit, place = row * 4 * size + unit;
+    static __device__ __forceinline__ T
+    step(const Run<T>& run, int64 unit, int64 row, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
+        const int64 size = run.size, place = row * 4 * size + unit;
         T inner[4];
-        for (int gate = 0; gate < 4; gate++) {
-            const int64 column = gate * size + unit;
-            inner[gate] = run.projected[row * 4 * size + column] + run.bias(column) + recurrent[gate];
-        }
-        const T old = run.cell[here];
+        for (int gate = 0; gate < 4; gate++) inner[gate] = given[gate] + recurrent[gate];
+        const T old = state[0];
         if (run.peepholes) {
             inner[0] += run.peepholes[unit] * old;
             inner[1] += run.peepholes[size + unit] * old;
@@ -28,26 +26,20 @@ template <int GATE, int CELL, int CANDIDATE, bool COUPLED> struct LSTM {
         if (run.peepholes) inner[3] += run.peepholes[2 * size + unit] * cell;
         const T o = activated<GATE>(inner[3]);
         const T shown = o * activated<CELL>(cell);
-        run.cell[here] = cell;
+        state[0] = cell;
         if (run.cells) run.cells[row * size + unit] = cell;
-        if (run.opened) {
-            run.opened[here] = shown;
-            if (run.inner) run.inner[row * size + unit] = shown;
-        } else {
-            run.hidden[here] = shown;
-            run.outputs[row * size + unit] = shown;
-        }
         if (run.gates) {
             run.gates[place] = i;
             run.gates[place + size] = f;
             run.gates[place + 2 * size] = g;
             run.gates[place + 3 * size] = o;
         }
+        return shown;
     }
 
     template <class T>
     static __device__ __forceinline__ void
-    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64 step, T arrived) {
+    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64 step, T arrived, T (&by)[GATES]) {
         const int64 size = back.size, here = sequence * size + unit;
         const T* gates = back.gates + row * 4 * size + unit;
         const T i = gates[0], f = gates[size], g = gates[2 * size], o = gates[3 * size];
@@ -65,10 +57,10 @@ template <int GATE, int CELL, int CANDIDATE, bool COUPLED> struct LSTM {
         back.carried_cell[here] = before;
         // With a projection it is that of the projected state, see lstm_arriving.
         if (!back.opened) back.carried[here] = (T)0;
-        const T by[4] = {by_i, by_f, by_g, by_o};
-        for (int gate = 0; gate < 4; gate++) {
-            back.gradients[row * 4 * size + gate * size + unit] = by[gate];
-            if (back.packed) back.packed[sequence * 4 * size + gate * size + unit] = by[gate];
-        }
+        by[0] = by_i;
+        by[1] = by_f;
+        by[2] = by_g;
+        by[3] = by_o;
+        for (int gate = 0; gate < 4; gate++) back.gradients[row * 4 * size + gate * size + unit] = by[gate];
     }
 };

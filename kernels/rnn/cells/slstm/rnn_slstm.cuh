@@ -13,23 +13,20 @@ template <class T> __device__ __forceinline__ T share(T lead) {
 
 struct SLSTM {
     static const int GATES = 4;
-    static const int DIRECT = 4;
+    static const int STATES = 3;
+    static const bool HAS_CELL = true;
 
     // See Elman.
     template <class T>
-    static __device__ __forceinline__ void
-    step(const Run<T>& run, int64 sequence, int64 unit, int64 row, const T (&recurrent)[GATES]) {
-        const int64 size = run.size, here = sequence * size + unit, place = row * 4 * size + unit;
+    static __device__ __forceinline__ T
+    step(const Run<T>& run, int64 unit, int64 row, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
+        const int64 size = run.size, place = row * 4 * size + unit;
         T inner[4];
-        for (int gate = 0; gate < 4; gate++) {
-            const int64 column = gate * size + unit;
-            inner[gate] = run.projected[row * 4 * size + column] + run.bias(column) + recurrent[gate];
-        }
-        T* state = run.cell + sequence * 3 * size + unit;
+        for (int gate = 0; gate < 4; gate++) inner[gate] = given[gate] + recurrent[gate];
         const T i = inner[0], f = inner[1], z = hyperbolic(inner[2]), o = activated<SIGMOID>(inner[3]);
-        const T old = state[0], norm = state[size];
+        const T old = state[0], norm = state[1];
         const T log_f = (f < (T)0 ? f : (T)0) - log_of_1_plus(exponential(f < (T)0 ? f : -f));
-        const T before = log_f + state[2 * size];
+        const T before = log_f + state[2];
         // Where nothing is remembered i leads by so much that F is 0.
         const bool fresh = norm == (T)0;
         const T lead = fresh ? (T)3e38 : i - before;
@@ -39,27 +36,26 @@ struct SLSTM {
         const T top = fresh || i > before ? i : before;
         const T shown = o * made / count;
         state[0] = made;
-        state[size] = count;
-        state[2 * size] = top;
+        state[1] = count;
+        state[2] = top;
         if (run.cells) {
             T* cells = run.cells + row * 3 * size + unit;
             cells[0] = made;
             cells[size] = count;
             cells[2 * size] = top;
         }
-        run.hidden[here] = shown;
-        run.outputs[row * size + unit] = shown;
         if (run.gates) {
             run.gates[place] = lead;
             run.gates[place + size] = activated<SIGMOID>(-f);
             run.gates[place + 2 * size] = z;
             run.gates[place + 3 * size] = o;
         }
+        return shown;
     }
 
     template <class T>
     static __device__ __forceinline__ void
-    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64 step, T arrived) {
+    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64 step, T arrived, T (&by)[GATES]) {
         const int64 size = back.size, here = sequence * size + unit, wide = 3 * size;
         const T* gates = back.gates + row * 4 * size + unit;
         const T lead = gates[0], slope_f = gates[size], z = gates[2 * size], o = gates[3 * size];
@@ -84,11 +80,10 @@ struct SLSTM {
         carried[size] = by_n * stay;
         carried[2 * size] = by_before;
         back.carried[here] = (T)0;
-        const T by[4] = {lead > (T)0 ? by_m - flow_f : flow_i, by_before * slope_f,
-                         by_c * enter * ((T)1 - z * z), arrived * shown * slope<SIGMOID>(o)};
-        for (int gate = 0; gate < 4; gate++) {
-            back.gradients[row * 4 * size + gate * size + unit] = by[gate];
-            if (back.packed) back.packed[sequence * 4 * size + gate * size + unit] = by[gate];
-        }
+        by[0] = lead > (T)0 ? by_m - flow_f : flow_i;
+        by[1] = by_before * slope_f;
+        by[2] = by_c * enter * ((T)1 - z * z);
+        by[3] = arrived * shown * slope<SIGMOID>(o);
+        for (int gate = 0; gate < 4; gate++) back.gradients[row * 4 * size + gate * size + unit] = by[gate];
     }
 };

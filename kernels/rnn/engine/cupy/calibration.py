@@ -32,6 +32,7 @@ from lodcli.kernels.rnn.engine.cupy.costs import (
     Fit,
     Layer,
     Way,
+    chunk,
     estimated,
     product_type,
     shared_bytes,
@@ -48,8 +49,9 @@ from lodcli.kernels.runtime.precision import Precision, float32_products
 Clock = Callable[[Callable[[], object]], float]
 
 REPEATS, LAUNCHES = 5, 100
-VERSION = 1  # of what is measured here
-STEPS, SIZE, TALL, APART = 128, 64, 32, 4  # of the layers that are measured
+VERSION = 2  # of what is measured here
+STEPS, TALL, APART = 128, 32, 4  # of the layers that are measured
+SIZES = {4: 64, 8: 32}  # units, by the bytes of a value: these fit into every GPU's shared memory
 # What is measured is believed so many times above or below the estimate.
 TRUSTED = 16.0
 
@@ -178,17 +180,18 @@ def _measured(
     )
     if not device.together or device.multiprocessors < APART:
         return found
+    size = SIZES[dtype.itemsize]
     try:
-        alone = clock(_layer(kind, dtype, 1, SIZE)) / STEPS
-        many = clock(_layer(kind, dtype, TALL, SIZE)) / STEPS
-        apart = clock(_layer(kind, dtype, 1, SIZE // APART)) / STEPS
+        alone = clock(_layer(kind, dtype, 1, size, device)) / STEPS
+        many = clock(_layer(kind, dtype, TALL, size, device)) / STEPS
+        apart = clock(_layer(kind, dtype, 1, size // APART, device)) / STEPS
     except LaunchRefusedError:
         return found
     return dataclasses.replace(
         found,
         step=alone,
         meeting=apart - alone - APART * guess.arrival,
-        block_rate=_rate((TALL - 1) * SIZE * SIZE, many - alone),
+        block_rate=_rate((TALL - 1) * size * size, many - alone),
     )
 
 
@@ -213,18 +216,26 @@ def _products(dtype: np.dtype[Any], rows: int, columns: int, depth: int) -> Call
     return run
 
 
-def _layer(kind: str, dtype: np.dtype[Any], sequences: int, units: int) -> Callable[[], None]:
-    """Return the launch of an Elman layer of SIZE units, all steps at once."""
+def _layer(
+    kind: str, dtype: np.dtype[Any], sequences: int, units: int, device: DeviceLimits
+) -> Callable[[], None]:
+    """Return the launch of an Elman layer, of `units` in each block."""
+    size = SIZES[dtype.itemsize]
     plan = plan_steps(np.arange(sequences + 1, dtype=np.int64) * STEPS)
 
     def zeros(rows: int) -> Array:
-        made: Array = cupy.zeros((rows, SIZE), dtype)
+        made: Array = cupy.zeros((rows, size), dtype)
         return made
 
-    weights = ElmanWeights(weight_ih=None, weight_hh=zeros(SIZE))
-    layer = Layer("Elman<TANH>", SIZE, 1, SIZE, 1, dtype.itemsize, kind, SIZE * SIZE)
+    weights = ElmanWeights(weight_ih=None, weight_hh=zeros(size))
+    layer = Layer("Elman<TANH>", size, 1, size, 1, dtype.itemsize, kind, size * size, 2)
+    row_bytes = math.prod(layer.passed)
     types = f"{layer.cell}, {product_type(kind)}"
-    fit = Fit(types, units, TALL, 1, shared_bytes(layer, units), 0.0)
+    deep = chunk(layer, units, device.shared_bytes)
+    shared = shared_bytes(layer, units, deep)
+    if shared > device.shared_bytes:
+        raise LaunchRefusedError(f"{shared} bytes of shared memory, of {device.shared_bytes}")
+    fit = Fit(types, units, TALL, 1, deep, shared, row_bytes, 0.0)
     first = zeros(sequences)
     space = Forward(
         table=Table(),

@@ -13,6 +13,7 @@ is an estimate for a GPU of the size of an H100 until calibration.py has measure
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +22,11 @@ import numpy.typing as npt
 from lodcli.kernels.cuda.device_limits import DeviceLimits, blocks
 from lodcli.kernels.index.checks import Offsets
 
-THREADS, HIGH, DEEP, SUMS = 256, 32, 64, 16  # as in rnn_operand.cuh
+THREADS, HIGH, STAGES, SUMS = 256, 32, 4, 16  # as in rnn_operand.cuh
 COLUMNS = 128  # of a block's product, at most
 UNITS = (4, 8, 16, 32, 64, 128)
 ROWS = (8, 16, 32)
+BROUGHT = 64  # values of a row at once, at least: threads share them out
 # So many numbers of steps for cuBLAS are compared where the others are one launch.
 CUTS = 8
 
@@ -106,6 +108,8 @@ class Layer:
         value_bytes: 4 or 8.
         kind: what products are rounded to: float32, tf32, bfloat16 or float16; or float64.
         flops: multiplications for a sequence in a step.
+        held: values that a block keeps in shared memory of each of its units and sequences, besides
+            the product: forward G inputs and the cell's states, back none.
         launches: kernels of a step that is not one of `together`.
     """
 
@@ -117,7 +121,14 @@ class Layer:
     value_bytes: int
     kind: str
     flops: int
+    held: int = 0
     launches: int = 2
+
+    @property
+    def passed(self) -> tuple[int, int]:
+        """How many values of how many bytes blocks pass on, of each sequence in a step."""
+        step = _least(self.kind)
+        return blocks(self.depth, step) * step, self.value_bytes // _values(self.kind)
 
 
 @dataclass(frozen=True)
@@ -129,7 +140,9 @@ class Fit:
         units: of the hidden state that a block keeps the weights of.
         tall: how many sequences a group runs at a time.
         groups: of blocks, each with all units.
+        deep: values of a chunk of the product's left operand.
         shared_bytes: of a block.
+        row_bytes: of what is passed on, of a sequence in a step.
         microseconds: how long it takes, estimated.
     """
 
@@ -137,7 +150,9 @@ class Fit:
     units: int
     tall: int
     groups: int
+    deep: int
     shared_bytes: int
+    row_bytes: int
     microseconds: float
 
 
@@ -226,22 +241,26 @@ def best_fit(layer: Layer, lengths: Offsets, device: DeviceLimits, costs: Costs)
         return None
     types = f"{layer.cell}, {product_type(layer.kind)}"
     sequences, found = len(lengths), []
+    row_bytes = math.prod(layer.passed)
     for tall in ROWS:
         lasting = lengths[::tall]  # of each slice, its longest sequence
         whole, longest = float(lasting.sum()), float(lasting[0])
         rows = min(tall, sequences)
         for units in UNITS:
             columns, apart = units * layer.width, blocks(layer.size, units)
-            shared = shared_bytes(layer, columns)
-            if columns > COLUMNS or apart > device.multiprocessors or shared > device.shared_bytes:
+            if columns > COLUMNS or apart > device.multiprocessors:
+                continue
+            deep = chunk(layer, units, device.shared_bytes)
+            shared = shared_bytes(layer, units, deep)
+            if shared > device.shared_bytes:
                 continue
             groups = min(len(lasting), device.multiprocessors // apart)
             step = costs.step + rows * layer.depth * columns / costs.block_rate
-            step += rows * layer.depth * layer.value_bytes / costs.block_bytes
+            step += rows * row_bytes / costs.block_bytes
             if apart > 1:
                 step += costs.meeting + costs.arrival * apart
             time = step * max(longest, whole / groups)
-            found.append(Fit(types, units, tall, groups, shared, time))
+            found.append(Fit(types, units, tall, groups, deep, shared, row_bytes, time))
         if tall >= sequences:
             break
     return min(found, key=lambda fit: fit.microseconds, default=None)
@@ -253,12 +272,46 @@ def product_type(kind: str) -> str:
     return _PRODUCTS.get(kind, exact)
 
 
-def shared_bytes(layer: Layer, columns: int) -> int:
-    """Return the shared memory of a block: see rnn_exact.cuh and rnn_rounded.cuh."""
-    if layer.kind not in _PRODUCTS:
-        values = layer.depth * columns + 2 * DEEP * (HIGH + 4) + THREADS * SUMS
-        return values * layer.value_bytes
-    each = 1 if layer.kind == "tf32" else 2
-    words, wide = blocks(layer.depth, 8 * each) * 8, blocks(columns, 8) * 8
-    stride = wide + (40 - wide % 32) % 32
-    return 4 * (words * stride + 2 * HIGH * (DEEP // each + 4) + THREADS * SUMS)
+def _values(kind: str) -> int:
+    """Return how many values of the product's operands are where one of the data would be."""
+    return 2 if kind in ("bfloat16", "float16") else 1
+
+
+def _least(kind: str) -> int:
+    """Return what the depth of a product is a multiple of: rnn_exact.cuh, rnn_rounded.cuh."""
+    return 16 * _values(kind) if kind in NUMBERS else 4
+
+
+def chunk(layer: Layer, units: int, room_bytes: int) -> int:
+    """Return how many values of the left operand are brought at once.
+
+    All of it comes in STAGES chunks, or fewer of BROUGHT values, if there is room; else in more.
+
+    Args:
+        units: of a block.
+        room_bytes: its shared memory.
+    """
+    depth, value_bytes = layer.passed
+    least, wanted = 16, max(BROUGHT, blocks(depth, STAGES))
+    if layer.kind in NUMBERS:
+        # Something for each of the warps that share out the depth.
+        across = blocks(units * layer.width, 8)
+        least = _least(layer.kind) * max(1, THREADS // 32 // across)
+    least = min(least, depth)
+    left = room_bytes - shared_bytes(layer, units, 0)
+    fits = max(0, left) // (STAGES * HIGH * value_bytes)
+    return max(least, min(blocks(wanted, least), blocks(depth, least), fits // least) * least)
+
+
+def shared_bytes(layer: Layer, units: int, deep: int) -> int:
+    """Return the shared memory of a block: see rnn_persistent.cu."""
+    depth, columns = layer.passed[0], units * layer.width
+    if layer.kind in NUMBERS:
+        each = _values(layer.kind)
+        wide = blocks(columns, 8) * 8
+        values = wide * (depth // each + 4) + STAGES * HIGH * (deep // each + 4)
+    else:
+        values = depth * columns + STAGES * HIGH * (deep + 4)
+    if layer.held:
+        values += HIGH * units * layer.held + 2 * columns
+    return (values + THREADS * SUMS) * layer.value_bytes + 2 * HIGH * 8

@@ -28,6 +28,9 @@ def run_backward(space: Backward, way: Way) -> None:
 def _run(kernel: str, space: Forward | Backward, way: Way) -> None:
     fit, place, weights = way.fit, space.place, space.weights
     assert fit is not None
+    sequences = int(space.order.plan.step_sizes[way.large])
+    passed = 2 * sequences * fit.row_bytes
+    zeros = cupy.zeros((passed + fit.groups * COUNT_BYTES) // 4, np.uint32)
     run_together(
         "rnn_persistent",
         f"{kernel}<{fit.types}>",
@@ -36,9 +39,11 @@ def _run(kernel: str, space: Forward | Backward, way: Way) -> None:
         fit.shared_bytes,
         cupy.asarray(space.table.words())[place:],
         weights.weight_hh,
-        cupy.zeros(fit.groups * COUNT_BYTES // 4, np.uint32),
+        zeros,
+        zeros[passed // 4 :],
         fit.units,
         fit.tall,
-        int(space.order.plan.step_sizes[way.large]),
+        sequences,
+        fit.deep,
         way.large,
     )

@@ -63,6 +63,10 @@ template <class T> struct Run {
     int64 size, width;   // H and P
     const T* begin;      // (S, P), the hidden state before the first step, which nobody changes
 
+    // Of a Cell's state the first of a unit's values, `size` apart.
+    template <class Cell> __device__ __forceinline__ T* state(int64 sequence, int64 unit) const {
+        return Cell::HAS_CELL ? cell + sequence * Cell::STATES * size + unit : hidden + sequence * size + unit;
+    }
     __device__ __forceinline__ T bias(int64 place) const {
         return (bias_ih ? bias_ih[place] : (T)0) + (bias_hh ? bias_hh[place] : (T)0);
     }

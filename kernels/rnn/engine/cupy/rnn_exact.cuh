@@ -2,68 +2,66 @@
 #pragma once
 #include "rnn_operand.cuh"
 
-// Shared memory, in this order (rnn/persistent.py counts it, too):
-//   weights  (depth, columns)
-//   lefts    2 x (DEEP, HIGH + 4): of what is brought one is read while the other is written
+// Shared memory, in this order (costs.py counts it, too):
+//   weights  (4, quarter, columns): of every four of the depth the first, then the second ..; so threads
+//            that take fours in turn read neighbours
+//   lefts    STAGES x (HIGH, deep + 4)
 //   sums     (parts, rows, columns), THREADS * SUMS at most
 template <class T_> struct Exact {
     typedef T_ T;
-    static const int ACROSS = HIGH + 4;
+    typedef T Value;
 
-    T *weights, *lefts, *sums;
+    T* weights;
+    Ring<T, 4> lefts;
+    T* sums;
     int depth, columns;
 
-    __device__ __forceinline__ Exact(void* shared, int depth, int columns)
-        : weights((T*)shared), depth(depth), columns(columns) {
-        lefts = weights + depth * columns;
-        sums = lefts + 2 * DEEP * ACROSS;
-    }
+    static __device__ __forceinline__ int padded(int depth) { return (depth + 3) / 4 * 4; }
+    static __device__ __forceinline__ T value(T v) { return v; }
 
-    // Brings the right operand, weight(k, column), once.
-    template <class Weight> __device__ __forceinline__ void keep(Weight weight) {
-        for (int i = threadIdx.x; i < (depth + 3) / 4 * columns; i += THREADS) {
-            const int column = i % columns, first = i / columns * 4;
-            for (int k = first; k < first + 4 && k < depth; k++)
-                weights[k * columns + column] = weight(k, column);
+    __device__ __forceinline__ Exact(void* shared, int depth_, int columns, int deep)
+        : weights((T*)shared), lefts(weights + padded(depth_) * columns, deep), depth(padded(depth_)), columns(columns) {
+        sums = lefts.tiles + lefts.values(deep);
+    }
+    __device__ __forceinline__ void* end() const { return sums + THREADS * SUMS; }
+
+    // Brings the right operand, weight(k, column), once; zeros behind its `depth_` rows.
+    template <class Weight> __device__ __forceinline__ void keep(int depth_, Weight weight) {
+        for (int i = threadIdx.x; i < depth / 4 * columns; i += THREADS) {
+            const int column = i % columns, first = i / columns;
+            for (int e = 0; e < 4; e++)
+                weights[(e * (depth / 4) + first) * columns + column] =
+                    first * 4 + e < depth_ ? weight(first * 4 + e, column) : (T)0;
         }
     }
 
     __device__ __forceinline__ T sum(int row, int column) const { return sums[row * columns + column]; }
 
-    // left @ weights of the first `rows` rows, into sums. Threads share out the result, four by
+    // left @ weights of `rows` rows from `left` on, into sums. Threads share out the result, four by
     // four values each, and those that are left over the depth.
-    __device__ __forceinline__ void multiply(const Left<T>& left, int rows) {
-        const int wide = columns / 4, high = (rows + 3) / 4;
-        const int parts = THREADS / (wide * high) < DEEP ? THREADS / (wide * high) : DEEP;
+    __device__ __forceinline__ void multiply(const T* left, int64 stride, int rows) {
+        const int wide = columns / 4, high = (rows + 3) / 4, most = THREADS / (wide * high);
+        const int parts = most < lefts.deep / 4 ? most : lefts.deep / 4;
         const int side = threadIdx.x % wide * 4, up = threadIdx.x / wide % high * 4;
-        const int part = threadIdx.x / (wide * high);
-        Four<T> next[TURNS];
-        for (int turn = 0; turn < TURNS; turn++) next[turn] = left.four(brought_four(turn) * 4);
+        const int part = threadIdx.x / (wide * high), across = lefts.across, quarter = depth / 4 * columns;
         T made[4][4] = {};
-        T* tile = lefts;
-        for (int k = 0; k < depth; k += DEEP) {
-            for (int turn = 0; turn < TURNS; turn++)
-                for (int e = 0; e < 4; e++)
-                    tile[(brought_four(turn) * 4 + e) * ACROSS + brought_row()] = next[turn].v[e];
-            __syncthreads();
-            for (int turn = 0; turn < TURNS; turn++)
-                next[turn] = left.four(k + DEEP + brought_four(turn) * 4);
-            const int deep = depth - k < DEEP ? depth - k : DEEP;
-            if (part < parts) {
-                const T* lower = tile + part * ACROSS + up;
-                const T* right = weights + (k + part) * columns + side;
-#pragma unroll 4
-                for (int d = part; d < deep; d += parts) {
-                    const Four<T> a = *(const Four<T>*)lower, b = *(const Four<T>*)right;
+        lefts.each(left, stride, rows, depth, [&](const T* tile, int first, int deep) {
+            if (part >= parts) return;
+            const T* lower = tile + up * across + part * 4;
+            const T* right = weights + (first / 4 + part) * columns + side;
+#pragma unroll 2
+            for (int d = part * 4; d < deep; d += parts * 4) {
+                Four<T> a[4];
+                for (int i = 0; i < 4; i++) a[i] = *(const Four<T>*)(lower + i * across);
+                for (int e = 0; e < 4; e++) {
+                    const Four<T> b = *(const Four<T>*)(right + e * quarter);
                     for (int i = 0; i < 4; i++)
-                        for (int j = 0; j < 4; j++) made[i][j] += a.v[i] * b.v[j];
-                    lower += parts * ACROSS;
-                    right += parts * columns;
+                        for (int j = 0; j < 4; j++) made[i][j] += a[i].v[e] * b.v[j];
                 }
+                lower += parts * 4;
+                right += parts * columns;
             }
-            // The other one is free: who reads it last did so before this turn's barrier.
-            tile = tile == lefts ? lefts + DEEP * ACROSS : lefts;
-        }
+        });
         if (part < parts)
             for (int i = 0; i < 4; i++) {
                 Four<T> row = {{made[i][0], made[i][1], made[i][2], made[i][3]}};

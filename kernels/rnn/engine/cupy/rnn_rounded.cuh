@@ -3,89 +3,82 @@
 #include "rnn_operand.cuh"
 #include "tensor_cores.cuh"
 
-// Shared memory, in this order (rnn/persistent.py counts it, too):
-//   weights  (words, stride), words of the depth, rounded up to eights
-//   lefts    2 x (HIGH, words of DEEP + 4)
+// Shared memory, in this order (costs.py counts it, too):
+//   weights  (wide, words + 4), words of the depth, of each column
+//   lefts    STAGES x (HIGH, words of deep + 4)
 //   sums     (parts, rows, wide), THREADS * SUMS at most
-// The strides keep the lanes of a warp, four rows of eight or eight of four, off each other's banks.
+// Rows are an odd number of 16 bytes apart, so that ldmatrix meets no bank twice.
 template <class Number> struct Rounded {
     typedef float T;
-    static const int WORDS = DEEP / Number::VALUES;
-    static const int ACROSS = WORDS + 4;
+    typedef typename Number::Value Value;
+    enum { VALUES = Number::VALUES, STEP = 16 * VALUES };  // values that an ldmatrix of a column brings
 
-    unsigned *weights, *lefts;
+    unsigned* weights;
+    Ring<Value, 4 * VALUES> lefts;
     float* sums;
     int depth, columns, wide, stride;
 
-    __device__ __forceinline__ Rounded(void* shared, int depth, int columns)
-        : weights((unsigned*)shared), depth(depth), columns(columns) {
-        wide = (columns + 7) / 8 * 8;
-        stride = wide + (40 - wide % 32) % 32;
-        lefts = weights + words() * stride;
-        sums = (float*)(lefts + 2 * HIGH * ACROSS);
-    }
+    static __device__ __forceinline__ int padded(int depth) { return (depth + STEP - 1) / STEP * STEP; }
+    static __device__ __forceinline__ int eights(int columns) { return (columns + 7) / 8 * 8; }
+    static __device__ __forceinline__ Value value(float v) { return Number::value(v); }
 
-    __device__ __forceinline__ int words() const {
-        return (depth + 8 * Number::VALUES - 1) / (8 * Number::VALUES) * 8;
+    __device__ __forceinline__ Rounded(void* shared, int depth_, int columns, int deep)
+        : weights((unsigned*)shared), lefts(weights + (padded(depth_) / VALUES + 4) * eights(columns), deep),
+          depth(padded(depth_)), columns(columns), wide(eights(columns)), stride(depth / VALUES + 4) {
+        sums = (float*)(lefts.tiles + lefts.values(deep));
     }
+    __device__ __forceinline__ void* end() const { return sums + THREADS * SUMS; }
 
-    template <class Weight> __device__ __forceinline__ void keep(Weight weight) {
-        for (int i = threadIdx.x; i < words() * wide; i += THREADS) {
-            const int column = i % wide, word = i / wide, k = word * Number::VALUES;
-            float values[Number::VALUES];
-            for (int e = 0; e < Number::VALUES; e++)
-                values[e] = k + e < depth && column < columns ? weight(k + e, column) : 0.0f;
-            weights[word * stride + column] = Number::word(values);
+    template <class Weight> __device__ __forceinline__ void keep(int depth_, Weight weight) {
+        for (int i = threadIdx.x; i < depth / VALUES * wide; i += THREADS) {
+            const int column = i % wide, word = i / wide, k = word * VALUES;
+            float values[VALUES];
+            for (int e = 0; e < VALUES; e++)
+                values[e] = k + e < depth_ && column < columns ? weight(k + e, column) : 0.0f;
+            weights[column * stride + word] = Number::word(values);
         }
+        // Rows of sequences that have ended are multiplied as well; nobody reads what comes out.
+        for (int i = threadIdx.x; i < lefts.values(lefts.deep); i += THREADS) lefts.tiles[i] = Number::value(0.0f);
     }
 
     __device__ __forceinline__ float sum(int row, int column) const { return sums[row * wide + column]; }
 
     // See Exact. A warp has columns of eight, two of them at most, and all rows; warps that are left
     // over share out the depth.
-    __device__ __forceinline__ void multiply(const Left<float>& left, int rows) {
-        const int across = wide / 8, high = rows > 16 ? 2 : 1, warp = threadIdx.x >> 5;
+    __device__ __forceinline__ void multiply(const Value* left, int64 row_stride, int rows) {
+        const int across = wide / 8, high = rows > 16 ? 2 : 1, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
         const int parts = across < THREADS / 32 ? THREADS / 32 / across : 1;
         const int part = across < THREADS / 32 ? warp / across : 0;
-        const int first = across < THREADS / 32 ? warp % across : warp;
-        const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
-        Four<float> next[TURNS];
-        for (int turn = 0; turn < TURNS; turn++) next[turn] = left.four(brought_four(turn) * 4);
+        const int first = across < THREADS / 32 ? warp % across : warp, apart = lefts.across / VALUES;
         float made[2][2][4] = {};
-        unsigned* tile = lefts;
-        for (int k = 0; k < depth; k += DEEP) {
-            for (int turn = 0; turn < TURNS; turn++)
-                for (int e = 0; e < 4; e += Number::VALUES)
-                    tile[brought_row() * ACROSS + (brought_four(turn) * 4 + e) / Number::VALUES] =
-                        Number::word(next[turn].v + e);
-            __syncthreads();
-            for (int turn = 0; turn < TURNS; turn++)
-                next[turn] = left.four(k + DEEP + brought_four(turn) * 4);
-            const int here = k / Number::VALUES;
-            const int deep = words() - here < WORDS ? words() - here : WORDS;
-            if (part < parts)
-                for (int w = part * 8; w < deep; w += parts * 8) {
-                    unsigned a[2][4];
+        lefts.each(left, row_stride, rows, depth, [&](const Value* tile, int k, int deep) {
+            if (part >= parts) return;
+            const unsigned* upper = (const unsigned*)tile + (lane & 15) * apart + (lane >> 4) * 4;
+            const unsigned* right = weights + (first * 8 + (lane & 7)) * stride + k / VALUES + (lane >> 3) * 4;
+            for (int w = part * 16; w < deep / VALUES; w += parts * 16) {
+                unsigned a[2][2][4];
+#pragma unroll
+                for (int m = 0; m < 2; m++) {
+                    if (m >= high) break;
+                    load_matrices(a[m][0], upper + m * 16 * apart + w);
+                    load_matrices(a[m][1], upper + m * 16 * apart + w + 8);
+                }
+#pragma unroll
+                for (int n = 0; n < 2; n++) {
+                    if (first + n * (THREADS / 32) >= across) break;
+                    unsigned b[4];
+                    load_matrices(b, right + n * THREADS / 4 * stride + w);
+                    const unsigned low[2] = {b[0], b[1]}, upper_half[2] = {b[2], b[3]};
 #pragma unroll
                     for (int m = 0; m < 2; m++) {
-                        const unsigned* row = tile + (m * 16 + g) * ACROSS + w + t;
-                        a[m][0] = row[0];
-                        a[m][1] = row[8 * ACROSS];
-                        a[m][2] = row[4];
-                        a[m][3] = row[8 * ACROSS + 4];
-                    }
-#pragma unroll
-                    for (int n = 0; n < 2; n++) {
-                        const int column = first + n * (THREADS / 32);
-                        if (column >= across) break;
-                        const unsigned* right = weights + (here + w + t) * stride + column * 8 + g;
-                        const unsigned b[2] = {right[0], right[4 * stride]};
-                        Number::multiply_add(made[n][0], a[0], b);
-                        if (high > 1) Number::multiply_add(made[n][1], a[1], b);
+                        if (m >= high) break;
+                        Number::multiply_add(made[n][m], a[m][0], low);
+                        Number::multiply_add(made[n][m], a[m][1], upper_half);
                     }
                 }
-            tile = tile == lefts ? lefts + HIGH * ACROSS : lefts;
-        }
+            }
+        });
+        const int g = lane >> 2, t = lane & 3;
         if (part < parts)
 #pragma unroll
             for (int n = 0; n < 2; n++) {
@@ -95,10 +88,8 @@ template <class Number> struct Rounded {
                 for (int m = 0; m < 2; m++) {
                     if (m >= high) break;
                     float* out = sums + (part * high * 16 + m * 16 + g) * wide + column * 8 + 2 * t;
-                    out[0] = made[n][m][0];
-                    out[1] = made[n][m][1];
-                    out[8 * wide] = made[n][m][2];
-                    out[8 * wide + 1] = made[n][m][3];
+                    *(float2*)out = {made[n][m][0], made[n][m][1]};
+                    *(float2*)(out + 8 * wide) = {made[n][m][2], made[n][m][3]};
                 }
             }
         __syncthreads();

@@ -98,7 +98,8 @@ def _layer(steps: Steps[Any], data: Array, *, backward: bool) -> Layer:
     alone = isinstance(steps, CellSteps) and not steps.projects
     itemsize, flops = data.dtype.itemsize, weights.weight_hh.size
     kind = "float64" if itemsize == 8 else precision_of(data.dtype)
-    layer = Layer(None, size, gates, depth, width, itemsize, kind, flops)
+    held = 0 if backward else gates + weights.state_sizes[-1] // size
+    layer = Layer(None, size, gates, depth, width, itemsize, kind, flops, held)
     if alone:
         assert isinstance(steps, CellSteps)
         return replace(layer, cell=steps.cell())
