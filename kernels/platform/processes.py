@@ -22,6 +22,8 @@ except ImportError:  # Windows
 
 # A sandboxed child process inherits the open file, so it takes a fork.
 CAN_FORK = hasattr(os, "fork")
+# Elsewhere processor time is counted in steps of 16 ms.
+EXACT_USAGE = resource is not None
 # Also with limits on its memory, processor time, files and descriptors.
 CAN_ISOLATE = CAN_FORK and resource is not None
 

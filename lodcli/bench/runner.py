@@ -11,10 +11,11 @@ import numpy as np
 
 from lodcli.bench.measure.checks import Result, agreed, difference, digest
 from lodcli.bench.measure.errors import DisagreementError
-from lodcli.bench.measure.harness import Effort, measure, measure_steadily, sampler
+from lodcli.bench.measure.harness import Effort, Sampler, measure, measure_steadily, sampler
 from lodcli.bench.measure.samples import summarised
 from lodcli.bench.measure.tasks import COPY, LIMIT, OURS, Candidate, LimitKind, Task
-from lodcli.bench.report.results import Measured, rows_of
+from lodcli.bench.report.results import Clock, Measured, rows_of
+from lodcli.kernels.platform import processes
 
 # A first call may compile or load something; this long is no sign of a slow one.
 LEAST_PATIENCE_SECONDS = 5.0
@@ -40,14 +41,25 @@ def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict
     limit, amount = _limit(task, threads)
     timed = [*taking_part, limit]
     rng = np.random.default_rng(seed)
-    samplers = {one.name: one.sample for one in timed}
+    clock = _clock(task, threads)
+    samplers = {one.name: _by(clock, one.sample) for one in timed}
     samples = measure_steadily(lambda: measure(samplers, effort, rng=rng), limit.name)
     measured = [Measured(one, summarised(samples[one.name])) for one in timed]
     # The best of its samples: a limit is what the machine can do, not what it did on average.
     best_rate = amount / min(one.seconds for one in samples[limit.name])
     rate = best_rate if task.work.limit == limit.label else _copying_rate(task, measured)
-    rows = rows_of(task, measured, digest=computed, threads=threads, limit_rate=rate)
+    rows = rows_of(task, measured, digest=computed, threads=threads, clock=clock, limit_rate=rate)
     return {"rows": rows, "skipped": skipped}
+
+
+def _clock(task: Task, threads: int) -> Clock:
+    """Return what times a task: what else runs on the machine adds nothing to processor time."""
+    alone = threads == 1 and task.device == "cpu" and not task.uses_files
+    return "processor" if alone and processes.EXACT_USAGE else "wall"
+
+
+def _by(clock: Clock, sample: Sampler) -> Sampler:
+    return sample if clock == "wall" else lambda calls: sample(calls).by_processor()
 
 
 def _copying_rate(task: Task, measured: Sequence[Measured]) -> float | None:

@@ -52,6 +52,7 @@ class Result(TypedDict):
         ours: whether it is lod.
         allocates: whether its result is in new memory.
         device, threads: where it ran.
+        clock: what the seconds are: wall or processor time.
         q1, q3, iqr: quartiles of the times and their distance.
         samples, dropped: number of samples kept, and left out since they were disturbed.
         noisy: whether the machine was too busy to tell.
@@ -84,6 +85,7 @@ class Result(TypedDict):
     allocates: bool
     device: str
     threads: int
+    clock: str
     q1: float
     q3: float
     iqr: float

@@ -7,7 +7,7 @@ from typing import Any
 
 from lodcli.bench.report.fit import Curve, is_swept
 from lodcli.bench.report.results import is_disturbed
-from lodcli.bench.report.text_table import rate_text, time_text
+from lodcli.bench.report.text_table import CLOCKS, rate_text, time_text
 from tests.benchmarks.targets import LINEAR_OPS, SWEEPS
 from tests.benchmarks.verdicts import Row, device_of, sweep_of
 
@@ -27,14 +27,19 @@ def details(rows: Sequence[Row]) -> Iterator[str]:
         chosen = [row for row in rows if row["bench"] == bench]
         if bench == "kernels":
             chosen = [row for row in chosen if not is_swept(row["case"])]
-        for device, threads in dict.fromkeys((device_of(r), r["threads"]) for r in chosen):
-            where = "on a GPU" if device != "cpu" else f"{threads} thread{'s' * (threads > 1)}"
+        for where in dict.fromkeys(map(_where, chosen)):
             yield f"## {title}, {where}"
             yield ""
-            yield from _table(
-                [r for r in chosen if (device_of(r), r["threads"]) == (device, threads)]
-            )
+            yield from _table([row for row in chosen if _where(row) == where])
             yield ""
+
+
+def _where(row: Row) -> str:
+    """Return where a row was measured, and what its times are."""
+    if device_of(row) != "cpu":
+        return "on a GPU"
+    threads = f"{row['threads']} thread{'s' * (row['threads'] > 1)}"
+    return f"{threads}{CLOCKS[row.get('clock', 'wall')]}"
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # A process that the system takes off its processor more often than this was disturbed; once
 # happens to the best, and takes too little to matter.
@@ -22,7 +22,7 @@ class Sample:
     """How long one call took, on average over those of one sample.
 
     Attributes:
-        seconds: of wall time, a call.
+        seconds: of wall time, a call; or of processor time, see `by_processor`.
         user_seconds: of all threads of the process, a call.
         system_seconds: likewise, inside the system.
         preemptions: involuntary context switches of the process during the whole sample.
@@ -38,8 +38,11 @@ class Sample:
     @property
     def calm(self) -> bool:
         """Whether the process kept its processors."""
-        wall_seconds = self.seconds * self.calls
-        return self.preemptions <= 1 + MOST_PREEMPTIONS_PER_SECOND * wall_seconds
+        return self.preemptions <= 1 + MOST_PREEMPTIONS_PER_SECOND * self.seconds * self.calls
+
+    def by_processor(self) -> Sample:
+        """Return the same with the processor time of all threads in place of the wall time."""
+        return replace(self, seconds=self.user_seconds + self.system_seconds)
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ class Task:
         skipped: candidate and the reason it could not take part.
         device: "cpu" or "cuda".
         witness: computes the same elsewhere: compared with all, never timed.
+        uses_files: waits for them, which takes no processor time.
     """
 
     bench: str
@@ -86,6 +87,7 @@ class Task:
     skipped: dict[str, str] = field(default_factory=dict)
     device: str = "cpu"
     witness: Callable[[], Result] | None = None
+    uses_files: bool = False
 
     @property
     def title(self) -> str:

@@ -76,16 +76,28 @@ def compared(
         alpha: the largest probability of chance that still counts as a change.
 
     Raises:
-        InvalidDataError: they have none in common.
+        InvalidDataError: they have none in common, or one counts wall time and the other
+            processor time.
     """
     before = {row["command"]: row for row in old["results"] if row["ours"]}
     changes = []
     for row in new["results"]:
         if row["command"] in before:
-            changes.append(_change(before[row["command"]], row, threshold, alpha))
+            same = before[row["command"]]
+            _require_one_clock(same, row)
+            changes.append(_change(same, row, threshold, alpha))
     if not changes:
         raise InvalidDataError("the two reports have no measurement of ours in common")
     return changes
+
+
+def _require_one_clock(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    clocks = [row.get("clock", "wall") for row in (old, new)]  # older reports do not say
+    if len(set(clocks)) > 1:
+        raise InvalidDataError(
+            f"{new['command']}: the old report has {clocks[0]} time and the new one "
+            f"{clocks[1]} time; measure the old one again"
+        )
 
 
 def _change(

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from lodcli.bench.measure.samples import Summary
 from lodcli.bench.measure.tasks import COPY, LIMIT, OURS, Candidate, Task
 
 SCHEMA_VERSION = 1
+
+# What seconds are counted by: a watch, or how long processors were busy.
+Clock = Literal["wall", "processor"]
 
 
 @dataclass(frozen=True)
@@ -28,15 +31,22 @@ class Measured:
 
 
 def rows_of(
-    task: Task, measured: Sequence[Measured], *, digest: str, threads: int, limit_rate: float | None
+    task: Task,
+    measured: Sequence[Measured],
+    *,
+    digest: str,
+    threads: int,
+    clock: Clock,
+    limit_rate: float | None,
 ) -> list[dict[str, Any]]:
     """Return a row for each candidate that is no limit.
 
     Args:
+        clock: what seconds were counted by.
         limit_rate: bytes or operations a second at the machine's limit.
     """
     return [
-        _row(task, one, measured, digest, threads, limit_rate)
+        _row(task, one, measured, digest, threads, clock, limit_rate)
         for one in measured
         if one.candidate.library != LIMIT
     ]
@@ -48,6 +58,7 @@ def _row(
     measured: Sequence[Measured],
     digest: str,
     threads: int,
+    clock: Clock,
     limit_rate: float | None,
 ) -> dict[str, Any]:
     candidate, summary = one.candidate, one.summary
@@ -83,6 +94,7 @@ def _row(
         "allocates": not candidate.into_out,
         "device": task.device,
         "threads": threads,
+        "clock": clock,
         "q1": rounded(low),
         "q3": rounded(high),
         "iqr": rounded(high - low),

@@ -9,6 +9,9 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
+# What a title says of the seconds below it.
+CLOCKS = {"wall": "", "processor": ", processor time"}
+
 
 def report_text(report: Mapping[str, Any], *, colour: bool, width: int) -> str:
     """Return a table for each op and case: ours first, then the peers, the fastest first."""
@@ -74,7 +77,7 @@ def _table(key: tuple[str, int], rows: Sequence[Row]) -> Any:
     title, threads = key
     on_gpu = rows[0].get("device", "cpu") != "cpu"
     table = Table(
-        title=title if on_gpu else f"{title}, {_by(str(threads))}",
+        title=title if on_gpu else f"{title}, {_by(str(threads))}{CLOCKS[rows[0]['clock']]}",
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,

@@ -106,6 +106,7 @@ def convert_task(op: str, case: Case, dtype: np.dtype[Any], folder: Path, peers:
         ],
         work=Work(float(size_bytes), "B", float(size_bytes), "cp"),
         skipped=skipped,
+        uses_files=True,
     )
 
 

@@ -80,6 +80,7 @@ def files_task(
         candidates=[*in_this_process(OURS, ours(op, inputs, folder, opened)), *others],
         work=Work(float(moved), "B", float(moved), "copy" if op == "read" else None),
         skipped=skipped,
+        uses_files=True,
     )
 
 

@@ -65,6 +65,7 @@ def load_task(case: Case, folder: Path, peers: PeerSet) -> Task:
         candidates=[*in_this_process(OURS, ways), *others],
         work=Work(moved, "B", moved, "copy"),
         skipped=skipped,
+        uses_files=True,
     )
 
 

@@ -53,6 +53,14 @@ def test_a_change_counts_beyond_chance_and_threshold(factor: float, verdict: str
     assert change.ratio == pytest.approx(factor)
 
 
+def test_wall_time_is_not_compared_with_processor_time() -> None:
+    new = report(sum=STEADY)
+    new["results"][0]["clock"] = "processor"
+    assert len(compared(new, new, threshold=0.05, alpha=0.01)) == 1
+    with pytest.raises(InvalidDataError, match="old report has wall time and the new one proc"):
+        compared(report(sum=STEADY), new, threshold=0.05, alpha=0.01)
+
+
 def test_a_large_change_of_few_or_scattered_samples_is_no_verdict() -> None:
     few = compared(report(sum=[1.0, 1.1]), report(sum=[2.0, 2.1]), threshold=0.05, alpha=0.01)
     wild = [0.5, 3.0, 0.6, 2.5, 0.7, 2.9]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from lodcli.bench.session import Findings, Job, run_jobs
 from lodcli.bench.suites.cases import KERNEL_CASES, Case
 from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.kernels.errors import LodError
+from lodcli.kernels.platform import processes
 from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
 
@@ -149,3 +151,29 @@ def test_a_witness_is_believed_and_ours_is_not() -> None:
     assert found["skipped"].keys() == {"peer"}
     with pytest.raises(DisagreementError, match="odd fine x: lod and lod in main memory computed"):
         run_task(odd_task("fine", witness=wrong), QUICK, threads=1)
+
+
+@pytest.mark.skipif(not processes.EXACT_USAGE, reason="this system counts processor time in ticks")
+@pytest.mark.parametrize(
+    ("threads", "uses_files", "clock"),
+    [(1, False, "processor"), (2, False, "wall"), (1, True, "wall")],
+)
+def test_only_wall_time_holds_what_a_call_waits(threads: int, uses_files: bool, clock: str) -> None:
+    """With one thread processor time is reported, unless files are waited for."""
+
+    def wait() -> float:
+        time.sleep(0.02)
+        return 1.0
+
+    ways = {"": (wait, lambda found: [np.array(found)])}
+    task = Task(
+        "odd",
+        "waits",
+        {"case": "x"},
+        in_this_process("lod", ways),
+        Work(8, "B", 8, "copy"),
+        uses_files=uses_files,
+    )
+    (row,) = run_task(task, QUICK, threads=threads)["rows"]
+    assert row["clock"] == clock
+    assert (row["median"] < 0.01) == (clock == "processor")

@@ -192,7 +192,8 @@ def test_the_child_holds_no_folder(tmp_path: Path) -> None:
     code = f"""
 def is_mine(process):
     with contextlib.suppress(OSError):  # it has ended meanwhile
-        return open(f"/proc/{{process}}/stat").read().rpartition(")")[2].split()[1] == str(os.getpid())
+        fields = open(f"/proc/{{process}}/stat").read().rpartition(")")[2].split()
+        return int(fields[1]) == os.getpid()
 
 ready()
 child = next(name for name in os.listdir("/proc") if name.isdigit() and is_mine(name))
