@@ -414,8 +414,7 @@ class SeekableRecordSource(RecordSource):
         # Items are counted from the first of these records on.
         bases = [start for start, _ in item_ranges(lod, 0, low, high)]
         begin = bases[-1]
-        here = replace(
-            found,
+        here = found._replace(
             rows=slice(found.rows.start - begin, found.rows.stop - begin),
             start=found.start - bases[found.level],
             stop=found.stop - bases[found.level],

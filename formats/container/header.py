@@ -184,14 +184,15 @@ def decode(raw: bytes) -> Header:
 
 
 def _dataset(path: str, entry: Any) -> DatasetEntry:
-    _require(_DATASET_PATH.fullmatch(path) is not None, f"{shown(path)} is no path of a dataset")
+    # Not `_require` where a message shows a value: most of the time went there.
+    if _DATASET_PATH.fullmatch(path) is None:
+        raise _damaged(f"{shown(path)} is no path of a dataset")
     _exact_keys(entry, {"dtype", "shape", "block_rows", "crc32c"}, path)
     dtype, shape, rows, sums = (entry[k] for k in ("dtype", "shape", "block_rows", "crc32c"))
-    _require(isinstance(dtype, str) and dtype in NAMES, f"{path}: no dtype {shown(dtype)}")
-    _require(
-        isinstance(shape, list) and 1 <= len(shape) <= 32 and all(_is_count(n) for n in shape),
-        f"{path}: no shape {shown(shape)}",
-    )
+    if not isinstance(dtype, str) or dtype not in NAMES:
+        raise _damaged(f"{path}: no dtype {shown(dtype)}")
+    if not (isinstance(shape, list) and 1 <= len(shape) <= 32 and all(map(_is_count, shape))):
+        raise _damaged(f"{path}: no shape {shown(shape)}")
     size = numpy_type(dtype).itemsize
     # NumPy refuses arrays of no bytes as well, if the other axes are that long.
     _require(size * math.prod(n or 1 for n in shape) < 1 << 62, f"{path}: shape is too large")
@@ -217,7 +218,8 @@ def _tensor(
     except InvalidDataError as error:
         raise DamagedFileError(f"{PATH}: {error}") from None
     kind = entry.get("kind") if isinstance(entry, dict) else None
-    _require(kind in ("tensor", "array"), f"{name}: no kind of tensor {shown(kind)}")
+    if kind not in ("tensor", "array"):
+        raise _damaged(f"{name}: no kind of tensor {shown(kind)}")
     extra = extra | {"order", "outer"} if kind == "array" else extra
     _exact_keys(entry, {"kind", "data", "levels"} | extra, name)
     _require(entry["data"] == data_path(name), f"{name}: data must be at {data_path(name)}")
@@ -301,16 +303,15 @@ def _levels(
             f"{tensor}: {path} is no place for level {number}",
         )
         _require_offsets(offsets, path)
-        _require(
-            name is None or (isinstance(name, str) and is_level_name(name)),
-            f"{tensor}: {shown(name)} is no level name",
-        )
+        if name is not None and not (isinstance(name, str) and is_level_name(name)):
+            raise _damaged(f"{tensor}: {shown(name)} is no level name")
         levels.append(LevelSpec(path, name, offsets.shape[0] - 1))
     return tuple(levels)
 
 
 def _named(datasets: Mapping[str, DatasetEntry], path: Any, tensor: str) -> DatasetEntry:
-    _require(isinstance(path, str) and path in datasets, f"{tensor}: no dataset {shown(path)}")
+    if not isinstance(path, str) or path not in datasets:
+        raise _damaged(f"{tensor}: no dataset {shown(path)}")
     return datasets[path]
 
 
@@ -337,6 +338,9 @@ def _require_all_used(schema: Schema, datasets: Mapping[str, DatasetEntry]) -> N
 
 def _require_shared_from_the_top(schema: Schema) -> None:
     """Raise for a level shared by tensors with different levels above it."""
+    keys = [level.key for spec in schema for level in (*spec.levels, *spec.outer)]
+    if len(set(keys)) == len(keys):
+        return
     seen: dict[str, str] = {}
     for spec, ruled in zip(schema, rekeyed(schema), strict=True):
         for level, rule in zip(
@@ -355,6 +359,8 @@ def _items(content: dict[str, Any], key: str) -> list[tuple[str, Any]]:
 
 def _exact_keys(entry: Any, keys: set[str], what: str) -> None:
     _require(isinstance(entry, dict), f"{what}: is no object")
+    if entry.keys() == keys:
+        return
     for key in sorted(keys ^ entry.keys()):
         problem = "lacks" if key in keys else "has an unknown"
         raise DamagedFileError(f"{PATH}: {what} {problem} member {shown(key)}")
@@ -377,4 +383,8 @@ def _no_constant(text: str) -> None:
 
 def _require(condition: bool, what: str) -> None:
     if not condition:
-        raise DamagedFileError(f"{PATH}: {what}")
+        raise _damaged(what)
+
+
+def _damaged(what: str) -> DamagedFileError:
+    return DamagedFileError(f"{PATH}: {what}")

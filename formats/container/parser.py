@@ -24,6 +24,8 @@ LONGEST_HEADER = 1 << 16
 MOST_TREE_LEVELS = 16
 # Twice the ranks that the superblock states (R26), and HDF5's default rank for chunks.
 NAMES_A_LEAF, CHILDREN_A_NODE = 8, 32
+# Read at a time: most structures lie beside others. The last windows are kept.
+_WINDOW_BYTES, _WINDOWS = 4096, 8
 # Header messages by their numbers.
 NIL, DATASPACE, DATATYPE, FILL, LAYOUT = 0x00, 0x01, 0x03, 0x05, 0x08
 FILTERS, CONTINUATION, GROUP = 0x0B, 0x10, 0x11
@@ -71,6 +73,7 @@ class Blocks:
         self.size = size
         self._starts: set[int] = set()
         self._extents: list[tuple[int, int, str]] = []
+        self._windows: list[tuple[int, bytes]] = []
 
     def claim(self, address: int, length: int, what: str) -> None:
         """Record the use of a byte range.
@@ -91,10 +94,21 @@ class Blocks:
     def take(self, address: int, length: int, what: str) -> bytes:
         """Return the bytes of one structure and claim them."""
         self.claim(address, length, what)
-        found = files.pread(self.fd, length, address)
+        found = self.look(address, length)
         if len(found) < length:
             raise DamagedFileError(f"{what}: the file was truncated while it was read")
         return found
+
+    def look(self, address: int, length: int) -> bytes:
+        """Return bytes without claiming them; fewer at the end of the file."""
+        for start, held in self._windows:
+            if start <= address and address + length <= start + len(held):
+                return held[address - start : address - start + length]
+        if length > _WINDOW_BYTES:
+            return files.pread(self.fd, length, address)
+        held = files.pread(self.fd, _WINDOW_BYTES, address)
+        self._windows = [(address, held), *self._windows[: _WINDOWS - 1]]
+        return held[:length]
 
     def check_overlaps(self, more: Iterable[tuple[int, int, str]] = ()) -> None:
         """Raise DamagedFileError if two structures claim the same bytes."""
@@ -112,7 +126,7 @@ def root_of(blocks: Blocks) -> Link:
         DamagedFileError: damaged, or truncated.
     """
     # Not taken: a file may be too short for a superblock, which has an error of its own.
-    head = files.pread(blocks.fd, 96, 0)
+    head = blocks.look(0, 96)
     if not head.startswith(SIGNATURE):
         raise NotThisFormatError("is no HDF5 file")
     if head[8:9] in (b"\1", b"\2", b"\3"):
@@ -133,7 +147,7 @@ def root_of(blocks: Blocks) -> Link:
 
 def check_end(blocks: Blocks) -> None:
     """Raise DamagedFileError if there is something behind the end that the superblock names."""
-    end = int.from_bytes(files.pread(blocks.fd, 8, 40), "little")
+    end = int.from_bytes(blocks.look(40, 8), "little")
     if end != blocks.size:
         raise DamagedFileError(
             f"file: has trailing bytes (expected {end} bytes, found {blocks.size})"

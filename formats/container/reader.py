@@ -88,6 +88,8 @@ class ContainerSource(IndexedSource):
             else spec
             for spec in found.schema
         )
+        self._data = {spec.name: self._rows[header.data_path(spec.name)] for spec in self.schema}
+        self._arrays = frozenset(spec.name for spec in self.schema if spec.array)
         self._offsets: dict[str, Offsets] = {}
         self._indexes: dict[tuple[LevelSpec, ...], LoD] = {}
         self._lazy: dict[tuple[LevelSpec, ...], LazyLoD] = {}
@@ -120,12 +122,12 @@ class ContainerSource(IndexedSource):
         return self._lazy[spec.levels]
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
-        return self._rows[header.data_path(name)].read(start, stop)
+        return self._data[name].read(start, stop)
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
         spec = find(self.schema, name)
-        path = header.mask_path(spec, level)
-        if not spec.nullable or path not in self._rows:
+        path = header.mask_path(spec, level) if spec.nullable else ""
+        if path not in self._rows:
             return None
         count = spec.rows if level == len(spec.levels) else spec.levels[level].items
         assert count is not None
@@ -135,7 +137,7 @@ class ContainerSource(IndexedSource):
         return unpack(bits, start % 8, start % 8 + stop - start)
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        if find(self.schema, name).array:
+        if name in self._arrays:
             raise SelectionError(f"{name} is a TensorArray; `lod pack` it to slice it")
         return super().slice(name, branch, level)
 
@@ -157,7 +159,7 @@ class ContainerSource(IndexedSource):
     def _item(self, spec: TensorSpec) -> Item:
         if spec.array:
             return self._array(spec)
-        rows = self._rows[header.data_path(spec.name)]
+        rows = self._data[spec.name]
         data = rows.mapped() if self._mmap else None
         if data is None:
             assert spec.rows is not None
@@ -178,8 +180,8 @@ class ContainerSource(IndexedSource):
         self, spec: TensorSpec, buffer: Callable[[int], Array], block_bytes: int
     ) -> Iterator[tuple[int, Array]]:
         """Yield whole blocks of those that have a checksum, read into the caller's memory."""
-        path = header.data_path(spec.name)
-        rows, block_rows = self._rows[path], self._entries[path].block_rows
+        rows, path = self._data[spec.name], header.data_path(spec.name)
+        block_rows = self._entries[path].block_rows
         if not spec.row_bytes or not spec.rows:
             return
         step = max(1, block_bytes // (spec.row_bytes * block_rows)) * block_rows
@@ -255,7 +257,7 @@ class ContainerSource(IndexedSource):
 
     def _array(self, spec: TensorSpec) -> StoredArray:
         assert spec.rows is not None
-        data = self._rows[header.data_path(spec.name)].read(0, spec.rows)
+        data = self._data[spec.name].read(0, spec.rows)
         order_path = header.part_path(spec.name, "order")
         order = self._rows[order_path].read(0, self._entries[order_path].shape[0])
         with naming(self._label, order_path):

@@ -53,9 +53,12 @@ class Rows:
     ) -> None:
         self._fd = fd
         self._path = path
+        self._naming = naming(path)
         self._entry = entry
         self._dtype = numpy_type(entry.dtype)
         self._chunks = stored.chunks
+        self._row_shape = entry.shape[1:]
+        self._row_bytes = math.prod(self._row_shape) * self._dtype.itemsize
         self.offset = stored.offset
         self._checked = CheckedBlocks(state, -(-entry.shape[0] // entry.block_rows))
 
@@ -67,19 +70,18 @@ class Rows:
         Args:
             check: whether their checksums must match; without it, `check` is to follow.
         """
-        row_shape = self._entry.shape[1:]
         if stop <= start:
-            return memory.empty((0, *row_shape), self._dtype)
+            return memory.empty((0, *self._row_shape), self._dtype)
         rows = self._entry.block_rows
         first, last = start // rows, -(-stop // rows)
         whole, changes = self._checked.hold(first, last) if check else (False, 0)
         if whole and self.offset is not None:
-            found = memory.empty((stop - start, *row_shape), self._dtype)
-            with naming(self._path):
-                self._fill(start, found)
+            found = memory.empty((stop - start, *self._row_shape), self._dtype)
+            with self._naming:
+                read_into(self._fd, found, self.offset + start * self._row_bytes)
             return found
         low, high = first * rows, min(last * rows, self._entry.shape[0])
-        found = memory.empty((high - low, *row_shape), self._dtype)
+        found = memory.empty((high - low, *self._row_shape), self._dtype)
         self.fill(low, found, check=check)
         if check:
             self._checked.add(first, last, changes)
@@ -95,11 +97,11 @@ class Rows:
         rows = self._entry.block_rows
         step = rows
         if self._chunks is None:
-            step *= max(1, PIECE_BYTES // (rows * out[:1].nbytes))
+            step *= max(1, PIECE_BYTES // (rows * self._row_bytes))
 
         def read(begin: int) -> None:
             part = out[begin : begin + step]
-            with naming(self._path):
+            with self._naming:
                 self._fill(start + begin, part)
             if check:
                 self.check(part, (start + begin) // rows)
@@ -115,15 +117,14 @@ class Rows:
         if self._chunks is not None:
             self._decode(self._chunks, start // self._entry.block_rows, flat_bytes(out))
         elif self.offset is not None:
-            read_into(self._fd, out, self.offset + start * out[:1].nbytes)
+            read_into(self._fd, out, self.offset + start * self._row_bytes)
 
     def _decode(self, chunks: Chunks, number: int, out: Bytes) -> None:
         """Fill `out` with a chunk, the last one as far as it has rows."""
         raw = files.pread(self._fd, int(chunks.sizes[number]), int(chunks.offsets[number]))
-        row_bytes = math.prod(self._entry.shape[1:]) * self._dtype.itemsize
         whole = out
-        if len(out) < self._entry.block_rows * row_bytes:
-            whole = np.empty(self._entry.block_rows * row_bytes, np.uint8)
+        if len(out) < self._entry.block_rows * self._row_bytes:
+            whole = np.empty(self._entry.block_rows * self._row_bytes, np.uint8)
         skipped = int(chunks.skipped[number])
         decode(raw, chunks.filters, skipped, whole, self._dtype.itemsize)
         if whole is not out:

@@ -22,7 +22,6 @@ from lodcli.formats.container.header import LIMIT_BYTES, PATH, DatasetEntry
 from lodcli.formats.container.parser import Blocks, Link, Messages
 from lodcli.formats.container.types import datatype_message, numpy_type, string_message
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.kernels.platform import files
 
 # Deflate cannot expand further; what declares more was not written by a compressor.
 MAX_EXPANSION = 1100
@@ -120,7 +119,7 @@ class ContainerFile:
             raise DamagedFileError(f"{PATH}: must be one string within the file")
         _check_others(messages, PATH)
         offset = self._place(layout, PATH, size)
-        return files.pread(self._blocks.fd, size, offset)
+        return self._blocks.look(offset, size)
 
     def datasets(self, entries: Mapping[str, DatasetEntry]) -> dict[str, StoredDataset]:
         """Return the datasets that the header names, if the file holds these and no others."""

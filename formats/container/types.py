@@ -60,6 +60,7 @@ def _complex(part: bytes) -> bytes:
     return message
 
 
+@cache
 def numpy_type(name: str) -> np.dtype[Any]:
     """Return the little-endian NumPy dtype of this name."""
     if name == "bfloat16":

@@ -20,7 +20,7 @@ from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, item_ranges, null_item
 
@@ -82,16 +82,22 @@ class IndexedSource(Source):
         if branch and not isinstance(branch[-1], slice):
             size_bytes = (selection.rows.stop - selection.rows.start) * spec.row_bytes
             require_fits(f"the slice of {spec.name}", size_bytes, ITEM_COPIES)
-        nulls = self.read_nulls(spec.name, selection.level, selection.start, selection.stop)
-        if selection.item is not None:
-            above, item = selection.item
-            mask = self.read_mask(spec.name, above, item, item + 1)
-            if mask is not None and not mask[0]:
-                raise null_item()
+        nulls = NO_NULLS
+        if spec.nullable:
+            nulls = self.read_nulls(spec.name, selection.level, selection.start, selection.stop)
+            self._refuse_null(spec.name, selection)
         rows = self.read_rows(spec.name, selection.rows.start, selection.rows.stop)
         if selection.drops_row_axis:
             return tensor_of(spec, rows, _NONE).select(0)
         return tensor_of(spec, rows, selection.lod, nulls)
+
+    def _refuse_null(self, name: str, selection: Selection) -> None:
+        """Raise SelectionError if the one item that was named is null."""
+        if selection.item is not None:
+            level, item = selection.item
+            mask = self.read_mask(name, level, item, item + 1)
+            if mask is not None and not mask[0]:
+                raise null_item()
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         return ahead(self._batches(limit_bytes))

@@ -91,6 +91,8 @@ class Limited(Wrapped):
     def __init__(self, inner: Source, bounds: Bounds) -> None:
         super().__init__(inner)
         self._bounds = bounds
+        # Tensors of which any slice is within the limits.
+        self._small: set[str] = set()
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
@@ -142,11 +144,15 @@ class Limited(Wrapped):
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         """See Source."""
+        if name in self._small:
+            return self._inner.slice(name, branch, level)
         spec = find(self.schema, name)
         if not self.partial:
             return super().slice(name, branch, level)  # counts as it goes
         whole = declared_bytes(spec)
-        if self._bounds.max_bytes is not None and whole > self._bounds.max_bytes and not spec.array:
+        if self._bounds.max_bytes is None or whole <= self._bounds.max_bytes:
+            self._small.add(name)
+        elif not spec.array:
             # The whole is too much; what is asked for may be little.
             lod = self.read_index(name)
             chosen = select(lod, known_rows(spec, lod), branch, level)

@@ -8,16 +8,19 @@ from dataclasses import asdict, replace
 from reprlib import repr as shown
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.names import check_name
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec
 from lodcli.formats.values.file_attributes import checked, parsed
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import (
     ALL_MARKS,
+    NO_MARKS,
     TIME_UNITS,
     VALUES,
     Categories,
@@ -92,6 +95,8 @@ def from_json(content: Any, where: str, also: Iterable[str] = (), *, words: bool
     """
     if not isinstance(content, dict):
         raise DamagedFileError(f"{where}: marks: expected an object, found {shown(content)}")
+    if not content:
+        return NO_MARKS
     fields = _fields(content[FIELDS], where) if FIELDS in content else ()
     also_said = Marks(fields=fields, attributes=_attributes(content, where))
     kind = content.get("values")
@@ -343,6 +348,9 @@ def tensor_of(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls = NO_NULLS) 
         InvalidDataError: text is not UTF-8; a null is no empty item, or no row of zeros; names the
             tensor, and the item and byte.
     """
+    if spec.marks is NO_MARKS and not nulls and type(rows) is np.ndarray:
+        check_rows(lod.levels, rows.shape[0])
+        return LoDTensor._made(rows, lod)
     marks = spec.marks.kept(lod.n_levels, len(spec.levels))
     if not nulls and not marks.is_text and marks.categories is None:
         return LoDTensor(rows, lod, marks)

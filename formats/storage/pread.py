@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform import files
@@ -13,9 +15,9 @@ def read_into(fd: int, out: Array, position: int) -> None:
     Raises:
         DamagedFileError: the file has fewer.
     """
-    view = memoryview(out.reshape(-1).view("u1").data)
-    while len(view):
-        done = files.read_at(fd, view, position)
+    view = out.reshape(-1).view(np.uint8).data
+    size = len(view)
+    while (done := files.read_at(fd, view, position)) < size:
         if not done:
-            raise DamagedFileError(f"the file ended {len(view)} bytes early")
-        view, position = view[done:], position + done
+            raise DamagedFileError(f"the file ended {size} bytes early")
+        view, position, size = view[done:], position + done, size - done

@@ -6,7 +6,7 @@ file can resolve a slice first and then read only those.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.lod import NO_LEVELS, Index, LoD
@@ -14,8 +14,7 @@ from lodcli.kernels.index.lod import NO_LEVELS, Index, LoD
 Key = int | slice
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """What a slice keeps: its index, its rows, and whether the row axis itself is dropped.
 
     Attributes:
@@ -26,10 +25,10 @@ class Selection:
     lod: LoD
     rows: slice
     drops_row_axis: bool = False
-    level: int = field(default=0, repr=False)
-    start: int = field(default=0, repr=False)
-    stop: int = field(default=0, repr=False)
-    item: tuple[int, int] | None = field(default=None, repr=False)
+    level: int = 0
+    start: int = 0
+    stop: int = 0
+    item: tuple[int, int] | None = None
 
 
 def select(lod: Index, rows: int, branch: tuple[Key, ...], level: int | str = 0) -> Selection:
@@ -50,28 +49,28 @@ def select(lod: Index, rows: int, branch: tuple[Key, ...], level: int | str = 0)
     >>> lod = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
     >>> select(lod, 15, (2, 0)).rows
     slice(10, 12, None)
-    >>> select(lod, 15, (slice(3, 6),), level=1)
-    Selection(lod=LoD.from_lengths([[1, 2, 3]]), rows=slice(9, 15, None), drops_row_axis=False)
+    >>> select(lod, 15, (slice(3, 6),), level=1)[:3]
+    (LoD.from_lengths([[1, 2, 3]]), slice(9, 15, None), False)
     """
-    first = lod.level(level) if lod.n_levels or level != 0 else 0
+    depth = lod.n_levels
+    first = lod.level(level) if depth or level != 0 else 0
     if not branch:
         raise SelectionError("an empty branch selects nothing; give an index or a range")
-    if first + len(branch) > lod.n_levels + 1:
+    if first + len(branch) > depth + 1:
         raise SelectionError(
             f"the branch has {counted(len(branch), 'part')}, but below level {first} there are "
-            f"only {counted(lod.n_levels - first, 'level')} and the rows"
+            f"only {counted(depth - first, 'level')} and the rows"
         )
-    start, stop = 0, lod.count(first) if first < lod.n_levels else rows
-    for depth, key in enumerate(branch):
-        here = first + depth
+    start, stop = 0, lod.count(first) if first < depth else rows
+    for here, key in enumerate(branch, first):
         if isinstance(key, slice):
-            if depth != len(branch) - 1:
+            if here != first + len(branch) - 1:
                 raise SelectionError(
-                    f"part {depth} of the branch is a range; only the last part may be one"
+                    f"part {here - first} of the branch is a range; only the last part may be one"
                 )
             return _range(lod, here, key, start, stop)
         item = start + item_number(lod, here, key, stop - start)
-        if here == lod.n_levels:
+        if here == depth:
             rows_kept = slice(item, item + 1)
             return Selection(NO_LEVELS, rows_kept, True, here, item, item + 1, (here, item))
         start, stop = lod.part(here, item, item + 1).tolist()

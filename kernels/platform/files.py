@@ -152,7 +152,8 @@ def pread(fd: int, size: int, position: int) -> bytes:
 
 def read_at(fd: int, view: memoryview, position: int) -> int:
     """Fill a view of bytes from a position on; return how many were read, 0 at the end."""
-    fetch(fd, position, len(view))
+    if fd in _FETCHES:
+        fetch(fd, position, len(view))
     if hasattr(os, "preadv"):
         return os.preadv(fd, [view], position)
     part = pread(fd, len(view), position)

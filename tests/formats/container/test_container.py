@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import WriteOptions
@@ -304,3 +306,22 @@ def test_a_container_written_by_the_first_version_is_read(name: str) -> None:
 def test_samples_stay_readable() -> None:
     for path in sorted((ROOT / "samples").glob("*.lod.h5")):
         assert io.read_all(path)
+
+
+def test_opening_reads_structures_that_lie_together_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "large.lod.h5"
+    io.write(path, LoDTensor(np.arange(200_000), LoD.from_lengths([[150_000, 50_000]])))
+    calls: list[int] = []
+    pread = os.pread
+
+    def counted(fd: int, size: int, position: int) -> bytes:
+        calls.append(position)
+        return pread(fd, size, position)
+
+    monkeypatch.setattr(os, "pread", counted)
+    fd = os.open(path, os.O_RDONLY)
+    ContainerSource(fd, "large").close()
+    os.close(fd)
+    assert len(calls) <= 4  # before and behind the rows, and the header
