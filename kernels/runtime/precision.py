@@ -26,9 +26,9 @@ def float32_products(precision: Precision) -> Iterator[None]:
     states and results stay float32, and sums are float32's. A backward pass goes by the
     block that it runs in. Products of float64 are exact anyway.
 
-    On a CPU "bfloat16" does the same for RNN layers forward, by AMX: plain lstm, gru, elman
-    and slstm layers; others, and processors without AMX, are an UnsupportedError. All other
-    products in main memory, and all with "tf32" and "float16", are exact.
+    On a CPU "bfloat16" does the same for RNN layers, forward and backward, by AMX: plain lstm,
+    gru, elman and slstm layers; others, and processors without AMX, are an UnsupportedError. All
+    other products in main memory, and all with "tf32" and "float16", are exact.
 
     Args:
         precision: "float32", exact; or the digits kept: "tf32" (11 bits, float32's range),

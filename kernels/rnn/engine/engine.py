@@ -200,8 +200,12 @@ def rnn_backward(
     Raises:
         InvalidDataError: the gradient of a cell state that the cell does not have.
         ShapeMismatchError: a gradient does not have the shape of its result.
+        UnsupportedError: products are to be rounded (see float32_products), and that backend
+            cannot do it.
     """
     weights, data = tape.weights, tape.data
+    if not is_on_device(data) and rounds_on_cpu(data.dtype):
+        _rounding_backend("auto", weights)
     rows, sequences = len(data), len(tape.plan.order)
     found = tape.backward(
         data,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.cell import (
     Cell,
@@ -25,6 +26,7 @@ from lodcli.kernels.rnn.cells.cell import (
 )
 from lodcli.kernels.rnn.cells.registry import cell_of
 from lodcli.kernels.rnn.engine.plan import StepPlan
+from lodcli.kernels.runtime.precision import rounds_on_cpu
 
 
 class LayerRun(NamedTuple):
@@ -86,7 +88,15 @@ def layer_backward(
     Args:
         by_row: the gradient of each part of the state after every row; None is zeros.
         by_sequence: likewise of the state after every sequence.
+
+    Raises:
+        UnsupportedError: products are to be rounded: NumPy's are exact.
     """
+    if rounds_on_cpu(data.dtype):
+        raise UnsupportedError(
+            "precision bfloat16 on a CPU: NumPy has run this layer forward, and only compiled "
+            "kernels round; run it forward with backend numba, or in the same float32_products"
+        )
     cell = cell_of(weights)
     here_of = [
         np.zeros((len(data), size), data.dtype) if part is None else part

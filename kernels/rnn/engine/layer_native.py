@@ -99,7 +99,7 @@ def layer_backward(
 ) -> LayerGradients:
     """See layer.py."""
     work = 2 * work_of(weights, len(data))
-    collector = Collector(data, weights, kept, by_row, by_sequence)
+    collector = Collector(products_for(data.dtype), data, weights, kept, by_row, by_sequence)
     with team(threads_worth(threads, work)) as helpers:
         members = range(helpers.size)
         plans = schedule(plan, reverse, helpers.size, collector.row_bytes)

@@ -7,34 +7,66 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.native.load import Kernels
-from lodcli.kernels.rnn.engine.amx.layout import BLOCK_ROWS, depth_tiles, row_words
-from lodcli.kernels.rnn.engine.amx.packing import rounded_panels
-from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES, VECTORS
-from lodcli.kernels.rnn.engine.native.packing import KINDS, Pack, layout, recurrent_panels
+from lodcli.kernels.rnn.engine.amx.layout import (
+    BLOCK_ROWS,
+    BLOCK_SLOTS,
+    TILE_WORDS,
+    depth_tiles,
+    row_words,
+)
+from lodcli.kernels.rnn.engine.amx.packing import rounded_matrix, rounded_panels
+from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES, DEPTH, VECTORS
+from lodcli.kernels.rnn.engine.native.packing import (
+    KINDS,
+    Pack,
+    layout,
+    matrix_panels,
+    recurrent_panels,
+)
 from lodcli.kernels.rnn.engine.native.structures import Cell, Matrix
 from lodcli.kernels.runtime.precision import rounds_on_cpu
+
+
+class BackwardRoom(NamedTuple):
+    """How many elements a thread needs on the way back: see BackwardSpace."""
+
+    sums: int
+    panel: int
+    rounded: int
 
 
 class Products(NamedTuple):
     """Kernels, and what they work on.
 
     Attributes:
-        forward: a kernel for each kind of cell.
-        panels: packs weights for them.
+        forward, backward: a kernel for each kind of cell.
+        collect: the kernel that adds up the gradients of a chunk.
+        panels, matrix_panels: pack weights for them, transposed and as they are.
         tile_sums: returns how many vectors of sums a cell's kernel needs room for.
         rounded: returns how many words it needs to round so many rows.
+        backward_room: returns what the kernels need on the way back, for weight_hh, weight_ih and
+            chunks of so many slots.
     """
 
     forward: dict[str, Kernels]
+    backward: dict[str, Kernels]
+    collect: Kernels
     panels: Pack
+    matrix_panels: Callable[[Array], Array]
     tile_sums: Callable[[Cell], int]
     rounded: Callable[[Cell, Matrix, int], int]
+    backward_room: Callable[[Matrix, Matrix, int], BackwardRoom]
 
 
-def _kernels(folder: str) -> dict[str, Kernels]:
-    return {kind: load.kernel(f"kernels.rnn.engine.{folder}.forward_numba", kind) for kind in KINDS}
+def _kernels(folder: str, deed: str) -> dict[str, Kernels]:
+    return {kind: load.kernel(f"kernels.rnn.engine.{folder}.{deed}_numba", kind) for kind in KINDS}
+
+
+def _collect(folder: str) -> Kernels:
+    return load.kernel(f"kernels.rnn.engine.{folder}.backward_numba", "collect")
 
 
 def _rounded_words(cell: Cell, matrix: Matrix, rows: int) -> int:
@@ -42,17 +74,44 @@ def _rounded_words(cell: Cell, matrix: Matrix, rows: int) -> int:
     return (rows + BLOCK_ROWS) * row_words(depth_tiles(max(cell.hidden, matrix.depth)))
 
 
+def _exact_room(recurrent: Matrix, inputs: Matrix, slots: int) -> BackwardRoom:
+    item_bytes = recurrent.panels.itemsize
+    panel = DEPTH * layout().panel_width(item_bytes)
+    return BackwardRoom(layout().tile_sums * layout().lanes(item_bytes), panel, 0)
+
+
+def _amx_room(recurrent: Matrix, inputs: Matrix, slots: int) -> BackwardRoom:
+    width = layout().panel_width(recurrent.panels.itemsize)
+    panels = sum(-(-each.columns // width) for each in (recurrent, inputs) if each.depth)
+    steps = depth_tiles(min(slots, BLOCK_SLOTS))
+    words = row_words(max(steps, depth_tiles(recurrent.depth)))
+    return BackwardRoom(
+        BLOCK_ROWS * width, panels * steps * VECTORS * TILE_WORDS, BLOCK_ROWS * words
+    )
+
+
 EXACT = Products(
-    _kernels("native"),
+    _kernels("native", "forward"),
+    _kernels("native", "backward"),
+    _collect("native"),
     recurrent_panels,
+    matrix_panels,
     lambda cell: layout().tile_sums * (BLOCK_TILES if cell.blocked else 1),
     lambda cell, matrix, rows: 0,
+    _exact_room,
 )
 BFLOAT16 = Products(
-    _kernels("amx"), rounded_panels, lambda cell: BLOCK_ROWS * VECTORS, _rounded_words
+    _kernels("amx", "forward"),
+    _kernels("amx", "backward"),
+    _collect("amx"),
+    rounded_panels,
+    rounded_matrix,
+    lambda cell: BLOCK_ROWS * VECTORS,
+    _rounded_words,
+    _amx_room,
 )
 
 
 def products_for(dtype: np.dtype[Any]) -> Products:
-    """Return how to multiply here; rnn_forward has seen to it that AMX can be used."""
+    """Return how to multiply here; engine.py has seen to it that AMX can be used."""
     return BFLOAT16 if rounds_on_cpu(dtype) else EXACT

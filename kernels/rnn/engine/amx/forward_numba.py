@@ -11,7 +11,8 @@ from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.native.target import level
 from lodcli.kernels.rnn.engine.amx import layout
 from lodcli.kernels.rnn.engine.amx.layout import BLOCK_ROWS, TILE_ROWS, TILE_WORDS
-from lodcli.kernels.rnn.engine.amx.tiles_numba import configure, multiply, release, round_row
+from lodcli.kernels.rnn.engine.amx.rounding_numba import round_row
+from lodcli.kernels.rnn.engine.amx.tiles_numba import configure, multiply, release
 from lodcli.kernels.rnn.engine.native.cells_numba import shape_of
 from lodcli.kernels.rnn.engine.native.forward_numba import (
     find_inputs,

@@ -9,6 +9,7 @@ TILE_DEPTH = 32  # elements of bfloat16 that one instruction multiplies and adds
 BLOCK_ROWS = 2 * TILE_ROWS  # that a product takes at once
 PAIRS = TILE_DEPTH // 2  # in a tile's row: two of bfloat16 lie in the place of a float32
 TILE_WORDS = TILE_COLUMNS * PAIRS
+BLOCK_SLOTS = 16 * TILE_DEPTH  # whose slopes, inputs and states are multiplied at once
 
 
 def depth_tiles(depth: int) -> int:

@@ -10,6 +10,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.rnn.engine.amx.layout import TILE_COLUMNS, TILE_WORDS, depth_tiles
 from lodcli.kernels.rnn.engine.native.arrays import aligned, flat
+from lodcli.kernels.rnn.engine.native.layout import VECTORS
 from lodcli.kernels.rnn.engine.native.packing import once
 
 _pack = load.kernel("kernels.rnn.engine.amx.packing_numba", "pack")
@@ -20,15 +21,35 @@ def rounded_panels(weight: Array, gates: int, vectors: int) -> Array:
 
     A word, of the type float32, holds two numbers of bfloat16.
     """
-    units = TILE_COLUMNS * vectors // gates
     size, depth = len(weight) // gates, weight.shape[1]
-    shape = (-(-size // units), depth_tiles(depth), vectors, TILE_WORDS)
 
     def pack() -> Array:
-        panels = aligned(math.prod(shape), weight.dtype)
-        words = flat(weight).view(np.uint32), panels.view(np.uint32)
-        _pack[""].call(0, 1, *words, gates, size, depth, units, shape[0])
-        return panels
+        return _packed(weight, gates, size, depth, vectors, (depth, 1))
 
     panels: Array = once((weight,), ("bfloat16", gates, vectors), pack)
+    return panels
+
+
+def rounded_matrix(weight: Array) -> Array:
+    """Return a weight (K, columns) in panels as packing.matrix_panels of engine/native does; flat.
+
+    See rounded_panels.
+    """
+    depth, columns = weight.shape
+
+    def pack() -> Array:
+        return _packed(weight, 1, columns, depth, VECTORS, (1, columns))
+
+    panels: Array = once((weight,), ("bfloat16 matrix",), pack)
+    return panels
+
+
+def _packed(
+    weight: Array, gates: int, size: int, depth: int, vectors: int, steps: tuple[int, int]
+) -> Array:
+    units = TILE_COLUMNS * vectors // gates
+    shape = (-(-size // units), depth_tiles(depth), vectors, TILE_WORDS)
+    panels = aligned(math.prod(shape), weight.dtype)
+    words = flat(weight).view(np.uint32), panels.view(np.uint32)
+    _pack[""].call(0, 1, *words, gates, size, depth, units, shape[0], *steps)
     return panels

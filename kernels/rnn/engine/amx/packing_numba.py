@@ -20,12 +20,15 @@ def _rounded(bits: int) -> int:
 @kernel()
 def pack(
     weight: Pointer[np.uint32], to: Pointer[np.uint32], gates: int, size: int, depth: int,
-    units: int, panels: int,
+    units: int, panels: int, row_step: int, step: int,
 ) -> int:  # fmt: skip
     """Fill to[p, k, column tile, pair, column] with two elements of a row of the weight each.
 
     Column c of panel p belongs to unit p * units + c % units of gate c // units. Past the last
     unit, and past the last element of a row, are zeros.
+
+    Args:
+        row_step, step: what leads to the next row of the weight, and to a row's next element.
     """
     tiles, steps = gates * units // TILE_COLUMNS, (depth + TILE_DEPTH - 1) // TILE_DEPTH
     for p in range(panels):
@@ -36,12 +39,12 @@ def pack(
                 tile = ((p * steps + k) * tiles + n) * TILE_WORDS
                 for column in range(TILE_COLUMNS):
                     unit = first + column
-                    row = (gate * size + unit) * depth
+                    row = (gate * size + unit) * row_step
                     for pair in range(PAIRS):
                         at, word = k * TILE_DEPTH + 2 * pair, 0
                         if unit < size and at < depth:
-                            word = _rounded(np.int64(weight[row + at]))
+                            word = _rounded(np.int64(weight[row + at * step]))
                             if at + 1 < depth:
-                                word |= _rounded(np.int64(weight[row + at + 1])) << 16
+                                word |= _rounded(np.int64(weight[row + (at + 1) * step])) << 16
                         to[tile + pair * TILE_COLUMNS + column] = np.uint32(word)
     return 0

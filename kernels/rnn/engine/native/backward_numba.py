@@ -8,6 +8,8 @@ no sum depends on how many threads there are. Only one chunk of slopes exists at
 
 from __future__ import annotations
 
+from typing import Any
+
 from lodcli.kernels.native.declare import FLOATS, kernel
 from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.rnn.engine.native.barrier_numba import meet
@@ -36,29 +38,82 @@ from lodcli.kernels.rnn.engine.native.structures import (
 from lodcli.kernels.simd.lanes_numba import lanes_in, load, store
 
 
+def runner(multiply: Any) -> Any:
+    """Return a function that runs the steps of a chunk, and returns whether it came to their end.
+
+    Args:
+        multiply: multiplies rows by a matrix, as `_multiply` does.
+    """
+
+    @function()
+    def steps(cell, matrix, sequences, run, chunk, space, team):  # type: ignore[no-untyped-def]
+        lanes = lanes_in(run.outputs)
+        panels = panels_of(cell.hidden, run.outputs)
+        panel_from, panel_to = part_of(panels, team.member, team.members)
+        unit_from = panel_from * VECTORS * lanes
+        unit_to = min(panel_to * VECTORS * lanes, cell.hidden)
+        alive = 0
+        for step in range(chunk.step_to - 1, chunk.step_from - 1, -1):
+            while alive < sequences.total and sequences.lengths[alive] > step:
+                alive += 1
+            base = chunk.bases[step - chunk.step_from]
+            for n in range(alive):
+                _run_back(cell, sequences, run, chunk, step, base, n, unit_from, unit_to)
+                space.from_at[n] = (base + sequences.ranks[n]) * chunk.stride
+                space.to_at[n] = sequences.numbers[n] * cell.hidden
+            if not meet(team.barrier, team.member, team.members):
+                return False
+            multiply(
+                matrix, chunk.slopes, space.from_at, 0, alive, panel_from, panel_to,
+                run.carry_h, space.to_at, cell.hidden, space,
+            )  # fmt: skip
+        return True
+
+    return steps
+
+
 @function()
-def _recur(cell, matrix, sequences, run, chunk, space, team):  # type: ignore[no-untyped-def]
-    lanes = lanes_in(run.outputs)
-    panels = panels_of(cell.hidden, run.outputs)
-    panel_from, panel_to = part_of(panels, team.member, team.members)
-    unit_from = panel_from * VECTORS * lanes
-    unit_to = min(panel_to * VECTORS * lanes, cell.hidden)
-    alive = 0
-    for step in range(chunk.step_to - 1, chunk.step_from - 1, -1):
-        while alive < sequences.total and sequences.lengths[alive] > step:
-            alive += 1
-        base = chunk.bases[step - chunk.step_from]
-        for n in range(alive):
-            _run_back(cell, sequences, run, chunk, step, base, n, unit_from, unit_to)
-            space.from_at[n] = (base + sequences.ranks[n]) * chunk.stride
-            space.to_at[n] = sequences.numbers[n] * cell.hidden
-        if not meet(team.barrier, team.member, team.members):
-            return False
-        multiply_rows(
-            matrix, chunk.slopes, space.from_at, 0, alive, panel_from, panel_to,
-            run.carry_h, space.to_at, cell.hidden, space.sums, space.sums_at,
-        )  # fmt: skip
-    return True
+def _multiply(  # type: ignore[no-untyped-def]
+    matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room, space
+):
+    multiply_rows(
+        matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room,
+        space.sums, space.sums_at,
+    )  # fmt: skip
+
+
+_recur = runner(_multiply)
+
+
+def input_gradients(multiply: Any) -> Any:
+    """Return a function that writes one member's share of the gradients of a chunk's inputs.
+
+    Args:
+        multiply: see runner.
+    """
+
+    @function()
+    def of_inputs(matrix, chunk, gradients, space, columns, skipped, member, members):  # type: ignore[no-untyped-def]
+        first, end = part_of(chunk.filled, member, members)
+        if matrix.depth:
+            for slot in range(first, end):
+                space.from_at[slot] = slot * chunk.stride + skipped
+                space.to_at[slot] = chunk.rows[slot] * matrix.columns
+            multiply(
+                matrix, chunk.slopes, space.from_at, first, end,
+                0, panels_of(matrix.columns, chunk.slopes),
+                gradients.of_input, space.to_at, matrix.columns, space,
+            )  # fmt: skip
+        else:
+            for slot in range(first, end):
+                at, to = slot * chunk.stride + skipped, chunk.rows[slot] * columns
+                for n in range(columns):
+                    gradients.of_input[to + n] = chunk.slopes[at + n]
+
+    return of_inputs
+
+
+_of_inputs = input_gradients(_multiply)
 
 
 @function()
@@ -94,21 +149,7 @@ def collect(
     """
     # A GRU has one block of slopes that only weight_hh sees: it comes first.
     skipped = slopes - columns
-    first, end = part_of(chunk.filled, member, members)
-    if matrix.depth:
-        for slot in range(first, end):
-            space.from_at[slot] = slot * chunk.stride + skipped
-            space.to_at[slot] = chunk.rows[slot] * matrix.columns
-        multiply_rows(
-            matrix, chunk.slopes, space.from_at, first, end,
-            0, panels_of(matrix.columns, chunk.slopes),
-            gradients.of_input, space.to_at, matrix.columns, space.sums, space.sums_at,
-        )  # fmt: skip
-    else:
-        for slot in range(first, end):
-            at, to = slot * chunk.stride + skipped, chunk.rows[slot] * columns
-            for n in range(columns):
-                gradients.of_input[to + n] = chunk.slopes[at + n]
+    _of_inputs(matrix, chunk, gradients, space, columns, skipped, member, members)
     column_from, column_to = part_of(columns, member, members)
     for first in range(0, chunk.filled, DEPTH):
         depth = min(DEPTH, chunk.filled - first)
@@ -129,7 +170,7 @@ def collect(
                 space.from_at, space.to_at,
             )  # fmt: skip
         low, high = part_of(slopes, member, members)
-        _add_slopes(chunk, at, depth, low, high, gradients.bias)
+        add_slopes(chunk, at, depth, low, high, gradients.bias)
     return 0
 
 
@@ -163,7 +204,7 @@ def _take(source, at, columns, k, p, panel):  # type: ignore[no-untyped-def]
 
 
 @function()
-def _add_slopes(chunk, at, depth, column_from, column_to, bias):  # type: ignore[no-untyped-def]
+def add_slopes(chunk, at, depth, column_from, column_to, bias):  # type: ignore[no-untyped-def]
     """Add up columns of slopes over `depth` slots."""
     for column in range(column_from, column_to, lanes_in(chunk.slopes)):
         count = column_to - column

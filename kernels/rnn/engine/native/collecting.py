@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.native import load
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine.layer import LayerGradients
 from lodcli.kernels.rnn.engine.native.arrays import aligned, flat, zeros
-from lodcli.kernels.rnn.engine.native.layout import DEPTH, SHAPES, VECTORS
+from lodcli.kernels.rnn.engine.native.layout import SHAPES, VECTORS
 from lodcli.kernels.rnn.engine.native.packing import (
-    KINDS,
     layout,
     matrix,
     no_matrix,
@@ -31,13 +29,11 @@ from lodcli.kernels.rnn.engine.native.structures import (
     words,
 )
 from lodcli.kernels.rnn.engine.plan import StepPlan
+from lodcli.kernels.rnn.engine.products import Products
 
 _CHUNK_BYTES = 1 << 23
 _LINE_BYTES = 64
-
-_MODULE = "kernels.rnn.engine.native.backward_numba"
-_recur = {kind: load.kernel(_MODULE, kind) for kind in KINDS}
-_collect = load.kernel(_MODULE, "collect")
+_TILE_ROWS = 16  # of sums that AMX adds up at once
 
 
 class Collector:
@@ -51,13 +47,14 @@ class Collector:
 
     def __init__(
         self,
+        products: Products,
         data: Array,
         weights: CellWeights,
         kept: Any,
         by_row: tuple[Array | None, ...],
         by_sequence: tuple[Array | None, ...],
     ) -> None:
-        self.weights = weights
+        self.products, self.weights = products, weights
         self.cell = unpacked_cell_of(weights)
         self.blocks = SHAPES[type(self.cell)]
         size, dtype = weights.hidden_size, data.dtype
@@ -66,12 +63,14 @@ class Collector:
         # A line more than a multiple of a page, or the rows would share a few lines' places.
         line = _LINE_BYTES // dtype.itemsize
         self.stride = -(-self.blocks.slopes * size // line) * line + line
-        self.recurrent = matrix(self._in_order_of_slopes(weights.weight_hh))
-        self.input = no_matrix(weights) if weights.weight_ih is None else matrix(weights.weight_ih)
+        pack = products.matrix_panels
+        self.recurrent = matrix(self._in_order_of_slopes(weights.weight_hh), pack)
+        of_input = weights.weight_ih
+        self.input = no_matrix(weights) if of_input is None else matrix(of_input, pack)
         sequences = len(kept.begin[0])
         self.shape, self.other_shape = (sequences, size), (sequences, weights.state_sizes[-1])
-        self.recur = _recur[weights.KIND][dtype.char]
-        self.collect = _collect[dtype.char]
+        self.recur = products.backward[weights.KIND][dtype.char]
+        self.collect = products.collect[dtype.char]
         self.run = self._run(kept, by_row, by_sequence)
         self.sums = self._sums(data)
 
@@ -112,7 +111,7 @@ class Collector:
 
     def _sums(self, data: Array) -> Gradients:
         size, panel = self.weights.hidden_size, layout().panel_width(self.dtype.itemsize)
-        rows = self.weights.GATES * size
+        rows = -(-self.weights.GATES * size // _TILE_ROWS) * _TILE_ROWS
         input_room = -(-self.input.columns // panel) * panel if self.input.depth else 0
         hidden_room = -(-size // panel) * panel
         return Gradients(
@@ -148,12 +147,14 @@ class Collector:
 
     def space(self, plan: StepPlan) -> BackwardSpace:
         """Return room for one thread to work in."""
-        lanes = layout().lanes(self.dtype.itemsize)
-        count = max(self._slots(plan), self.blocks.slopes * self.weights.hidden_size)
+        lanes, slots = layout().lanes(self.dtype.itemsize), self._slots(plan)
+        room = self.products.backward_room(self.recurrent, self.input, slots)
+        count = max(slots, self.blocks.slopes * self.weights.hidden_size)
         return BackwardSpace(
-            aligned(layout().tile_sums * lanes, self.dtype),
+            aligned(room.sums, self.dtype),
             np.arange(layout().tile_sums) * VECTORS * lanes,
-            aligned(DEPTH * layout().panel_width(self.dtype.itemsize), self.dtype),
+            aligned(room.panel, self.dtype),
+            aligned(room.rounded, self.dtype),
             np.empty(count, np.int64),
             np.empty(count, np.int64),
         )
@@ -182,14 +183,14 @@ class Collector:
         blocks = weights.GATES * size
         found = {
             "weight_hh": self._in_order_of_weights(
-                sums.weight_hh.reshape(blocks, sums.hidden_room)[:, :size]
+                sums.weight_hh.reshape(-1, sums.hidden_room)[:blocks, :size]
             ),
             "bias_hh": self._in_order_of_weights(sums.bias[:blocks]),
             "bias_ih": sums.bias[-blocks:].copy(),
         }
         if weights.weight_ih is not None:
-            wide = sums.weight_ih.reshape(blocks, sums.input_room)
-            found["weight_ih"] = wide[:, : weights.input_size]
+            wide = sums.weight_ih.reshape(-1, sums.input_room)
+            found["weight_ih"] = wide[:blocks, : weights.input_size]
         present: dict[str, Any] = {
             name: np.ascontiguousarray(found[name]) for name in weights.arrays()
         }

@@ -107,8 +107,15 @@ def transposed_matrix(weight: Array, pack: Pack = recurrent_panels) -> Matrix:
     return Matrix(panels, _zeros(weight.dtype), depth, columns, is_blocked(weight.nbytes))
 
 
-def matrix(weight: Array) -> Matrix:
-    """Return a weight (K, columns) as it is."""
+def matrix(weight: Array, pack: Callable[[Array], Array]) -> Matrix:
+    """Return a weight (K, columns) as it is, packed by matrix_panels or rounded as well."""
+    depth, columns = weight.shape
+    panels = pack(weight)
+    return Matrix(panels, _zeros(weight.dtype), depth, columns, is_blocked(weight.nbytes))
+
+
+def matrix_panels(weight: Array) -> Array:
+    """Return a weight (K, columns) in panels: see Matrix; flat."""
     depth, columns = weight.shape
     width = layout().panel_width(weight.itemsize)
     shape = (-(-columns // width), depth, width)
@@ -118,8 +125,8 @@ def matrix(weight: Array) -> Matrix:
         _pack[weight.dtype.char].call(0, 1, flat(weight), panels, depth, columns, width, shape[0])
         return panels
 
-    panels = once((weight,), ("matrix",), pack)
-    return Matrix(panels, _zeros(weight.dtype), depth, columns, is_blocked(weight.nbytes))
+    panels: Array = once((weight,), ("matrix",), pack)
+    return panels
 
 
 def _zeros(dtype: np.dtype[Any]) -> Array:

@@ -228,13 +228,15 @@ class BackwardSpace(NamedTuple):
 
     Attributes:
         sums: for the sums of a tile, its rows at `sums_at`.
-        panel: (DEPTH, panel width).
+        panel: (DEPTH, panel width); for AMX all panels of some slots' inputs and states.
+        rounded: rows as AMX multiplies them; empty for exact products.
         from_at, to_at: positions, one for every sequence, slot, and column of slopes.
     """
 
     sums: Floats
     sums_at: Wholes
     panel: Floats
+    rounded: Floats
     from_at: Wholes
     to_at: Wholes
 
@@ -244,7 +246,8 @@ class Gradients(NamedTuple):
 
     Attributes:
         data, of_input: (N, D), and its gradient.
-        weight_ih, input_room: (gates * H, input_room), rows wide enough for whole panels.
+        weight_ih, input_room: (gates * H, input_room), rows wide enough for whole panels, and
+            as many more as fill a tile of AMX.
         weight_hh, hidden_room: likewise, in the order of the slopes.
         bias: (SLOPES * H,), the sums of all slopes.
     """

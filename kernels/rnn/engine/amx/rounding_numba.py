@@ -1,0 +1,123 @@
+"""Rows of float32 as bfloat16, in the order in which products take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.rnn.engine.amx.instructions_numba import BFloat, call
+from lodcli.kernels.rnn.engine.amx.layout import PAIRS, TILE_COLUMNS
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.lanes_numba import address, load
+
+_I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+_WORD_BYTES = 4
+
+
+@intrinsic
+def _store_rounded(typing_context: Any, value: Any, to: Any, position: Any) -> Any:
+    """Write a vector of float32 as so many bfloat16, two to a word, from to[position] on."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        count = args[0].type.count
+        kind = ir.VectorType(BFloat(), count)
+        found = call(builder, "avx512bf16.cvtneps2bf16.512", args[0], result=kind)
+        bits = ir.VectorType(_I16, count)
+        place = builder.bitcast(address(builder, args[1], args[2]), bits.as_pointer())
+        builder.store(builder.bitcast(found, bits), place).align = _WORD_BYTES
+        return context.get_dummy_value()
+
+    return types.void(value, to, types.int64), generate
+
+
+# Called from compiled code without the typing context that they are declared with.
+_put: Any = _store_rounded
+
+
+@function()
+def round_row(a, at, count, to, to_at, words):  # type: ignore[no-untyped-def]
+    """Write `count` elements of a row as bfloat16, and zeros up to so many words."""
+    whole = count // PAIRS * (PAIRS // 2)
+    for word in range(0, whole, PAIRS // 2):
+        _put(load(a, at + 2 * word, PAIRS), to, to_at + word)
+    for word in range(whole, words, PAIRS // 2):
+        _put(load(a, at + 2 * word, count - 2 * word), to, to_at + word)
+
+
+@intrinsic
+def _store_pairs(typing_context: Any, low: Any, high: Any, to: Any, position: Any) -> Any:
+    """Write so many words, of two bfloat16 each: one of `low` and one of `high`."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        low, high, to, position = args
+        count = low.type.count
+        kind = ir.VectorType(BFloat(), 2 * count)
+        found = call(builder, "avx512bf16.cvtne2ps2bf16.512", high, low, result=kind)
+        halves = ir.VectorType(_I16, 2 * count)
+        order = [n for lane in range(count) for n in (lane, count + lane)]
+        mask = ir.Constant(ir.VectorType(_I32, 2 * count), order)
+        bits = builder.bitcast(found, halves)
+        pairs = builder.shuffle_vector(bits, bits, mask)
+        place = builder.bitcast(address(builder, to, position), halves.as_pointer())
+        builder.store(pairs, place).align = _WORD_BYTES
+        return context.get_dummy_value()
+
+    return types.void(low, high, to, types.int64), generate
+
+
+@intrinsic
+def _turn(typing_context: Any, a: Any, a_at: Any, out: Any, out_at: Any, out_row: Any) -> Any:
+    """Write 16 vectors of 16 words, one after another in `a`, as columns of 16 rows of `out`."""
+    sig = types.void(a, types.int64, out, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        a, a_at, out, out_at, out_row = args
+        count = TILE_COLUMNS
+        vector = ir.VectorType(_I32, count)
+
+        def place(array: Any, position: Any) -> Any:
+            return builder.bitcast(address(builder, array, position), vector.as_pointer())
+
+        rows = []
+        for n in range(count):
+            rows.append(builder.load(place(a, builder.add(a_at, _I64(n * count)))))
+            rows[-1].align = _WORD_BYTES
+        lanes = range(count)
+        for bit in (8, 4, 2, 1):
+            # Exchanges this bit of the number of a row with that of the number of a lane.
+            to_low = [lane - bit + count if lane & bit else lane for lane in lanes]
+            to_high = [lane + count if lane & bit else lane + bit for lane in lanes]
+            for n in lanes:
+                if not n & bit:
+                    pair = rows[n], rows[n | bit]
+                    for to, order in ((n, to_low), (n | bit, to_high)):
+                        rows[to] = builder.shuffle_vector(*pair, ir.Constant(vector, order))
+        for n, row in enumerate(rows):
+            position = builder.add(out_at, builder.mul(out_row, _I64(n)))
+            builder.store(row, place(out, position)).align = _WORD_BYTES
+        return context.get_dummy_value()
+
+    return sig, generate
+
+
+_put_pairs: Any = _store_pairs
+#: Called from compiled code: see _turn.
+turn: Any = _turn
+
+
+@function()
+def round_pairs(low, low_at, lows, high, high_at, highs, vectors, to, to_at, apart):  # type: ignore[no-untyped-def]
+    """Write two rows as pairs, a line for each vector: so a panel of tiles holds its columns.
+
+    Args:
+        low, low_at, lows: the row whose elements come first, and how many it has; past them are
+            zeros. Then likewise the other one.
+        vectors: of how many.
+        to, to_at, apart: where the first line goes, and the words from one to the next.
+    """
+    for n in range(vectors):
+        column = n * TILE_COLUMNS
+        _put_pairs(
+            load(low, low_at + column, lows - column), load(high, high_at + column, highs - column),
+            to, to_at + n * apart,
+        )  # fmt: skip
