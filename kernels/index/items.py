@@ -1,4 +1,4 @@
-"""Where whole items of a level lie in the rows, in any order."""
+"""Where whole items of a level lie in the rows, in any order, and those of time steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.dispatch import on
@@ -58,3 +58,26 @@ def segment_pick(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
     """
     begins = offsets[items]
     return begins, lengths_to_offsets(offsets[items + 1] - begins, level=0)
+
+
+def segment_steps(offsets: Offsets, order: Offsets) -> tuple[Offsets, Offsets]:
+    """Return item t of every segment that has one, for t = 0, 1, ..., and the steps' offsets.
+
+    Args:
+        offsets: (S+1,), of N items.
+        order: (S,), that of the segments in each step.
+
+    Returns:
+        (N,) items, and (T+1,) where the steps lie in them; T is the longest length.
+
+    >>> [part.tolist() for part in segment_steps(np.array([0, 1, 4]), np.array([1, 0]))]
+    [[1, 0, 2, 3], [0, 2, 3, 4]]
+    """
+    lengths = offsets_to_lengths(offsets)[order]
+    bounds = lengths_to_offsets(lengths, level=0)
+    steps = np.arange(bounds[-1]) - bounds[:-1].repeat(lengths)
+    items = steps + offsets[:-1][order].repeat(lengths)
+    # NumPy's stable sort takes linear time (radix) on 16 bits and fewer.
+    longest = int(lengths.max(initial=0))
+    by_step: Offsets = items[steps.astype(np.min_scalar_type(longest)).argsort(kind="stable")]
+    return by_step, lengths_to_offsets(np.bincount(steps, minlength=longest), level=0)

@@ -9,7 +9,8 @@ from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 
-_pick = load.kernel("kernels.index.items_numba", "pick")
+_MODULE = "kernels.index.items_numba"
+_pick, _longest, _steps = (load.kernel(_MODULE, name) for name in ("pick", "longest", "steps"))
 
 
 def segment_pick(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
@@ -20,3 +21,15 @@ def segment_pick(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
         items.size,
     )
     return reference.segment_pick(offsets, items) if overflows else (begins, bounds)
+
+
+def segment_steps(offsets: Offsets, order: Offsets) -> tuple[Offsets, Offsets]:
+    """See items.py."""
+    index, count = np.ascontiguousarray(offsets), order.size
+    length = _longest[""].call(0, 1, index, count)
+    items, bounds = np.empty(int(index[-1]), np.int64), unwritten(length + 1)
+    _steps[""].call(
+        *(0, 1, index, np.ascontiguousarray(order), items, bounds, np.empty(length, np.int64)),
+        *(count, length),
+    )
+    return items, bounds

@@ -1,4 +1,4 @@
-"""Kernel that finds items of a level, and their offsets side by side."""
+"""Kernels that find items of a level: picked ones with their offsets, all in time steps."""
 
 from __future__ import annotations
 
@@ -22,3 +22,45 @@ def pick(
         sign |= total
         bounds[k + 1] = total
     return 1 if sign < 0 else 0
+
+
+@kernel()
+def longest(offsets: Pointer[np.int64], count: int) -> int:
+    """Return the greatest length."""
+    most = 0
+    for s in range(count):
+        most = max(most, offsets[s + 1] - offsets[s])
+    return most
+
+
+@kernel()
+def steps(
+    offsets: Pointer[np.int64], order: Pointer[np.int64], items: Pointer[np.int64],
+    bounds: Pointer[np.int64], ends: Pointer[np.int64], count: int, length: int,
+) -> int:  # fmt: skip
+    """Write item t of every sequence that has one, in order, for t = 0, 1, ...
+
+    Args:
+        offsets: of `count` sequences.
+        order: of the sequences in a step.
+        items: as many as the sequences have.
+        bounds: (length + 1,), where the steps lie in `items`.
+        ends: (length,), scratch.
+        length: of the longest sequence.
+    """
+    for t in range(length + 1):
+        bounds[t] = 0
+    for s in range(count):
+        bounds[offsets[s + 1] - offsets[s]] += 1
+    alive, total = count, 0
+    for t in range(length):
+        alive -= bounds[t]
+        bounds[t] = ends[t] = total
+        total += alive
+    bounds[length] = total
+    for place in range(count):
+        begin = offsets[order[place]]
+        for t in range(offsets[order[place] + 1] - begin):
+            items[ends[t]] = begin + t
+            ends[t] += 1
+    return 0

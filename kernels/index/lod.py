@@ -222,9 +222,16 @@ class LoD:
             found = known.setdefault(number, made)
         return found
 
+    def upto(self, level: int | str) -> LoD:
+        """Return the levels down to `level`; the same object if that is the finest."""
+        number = self.level(level) + 1
+        return self if number == len(self.levels) else self.above(number)
+
     def below(self, level: int | str) -> LoD:
         """Return the levels strictly below `level`."""
         number = self.level(level) + 1
+        if number == len(self.levels):
+            return NO_LEVELS
         return LoD._trusted(self.levels[number:], self.names[number:])
 
     def without_finest(self) -> LoD:
@@ -265,12 +272,7 @@ class LoD:
         if not parts:
             raise ShapeMismatchError("nothing to concatenate: no index given")
         first = parts[0]
-        for position, part in enumerate(parts[1:], 1):
-            if part.n_levels != first.n_levels:
-                raise ShapeMismatchError(
-                    f"cannot concatenate: part 0 has {first.n_levels} levels, "
-                    f"part {position} has {part.n_levels}"
-                )
+        require_same_depth(parts)
         if len(parts) == 1:
             return first
         levels = []
@@ -345,6 +347,17 @@ class LoD:
 _set_levels, _set_names, _set_absolute, _set_above = (
     LoD.__dict__[name].__set__ for name in ("levels", "names", "_absolute", "_above")
 )
+
+
+def require_same_depth(parts: Sequence[LoD]) -> None:
+    """Raise ShapeMismatchError unless all have as many levels as the first."""
+    first = len(parts[0].levels)
+    for position, part in enumerate(parts):
+        if len(part.levels) != first:
+            raise ShapeMismatchError(
+                f"cannot concatenate: part 0 has {first} levels, "
+                f"part {position} has {part.n_levels}"
+            )
 
 
 def part_below(index: Index, level: int | str, start: int, stop: int) -> tuple[LoD, slice]:

@@ -10,7 +10,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.load import address
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, result_array
+from lodcli.kernels.ops.common import result_array
 
 PIECE_BYTES = 1 << 18
 # Results from so many bytes on bypass the caches: docs/decisions/0022-thresholds.md.
@@ -105,15 +105,16 @@ def interleave_ranges(
     total, ranges = sum(int(each[-1]) for each in offsets), offsets[0].size - 1
     result = result_array(out, (total, *parts[0].shape[1:]), parts[0].dtype, *parts)
     if result.size:
-        rows, width = [flat_rows(part) for part in parts], row_bytes(result)
+        rows, size = [np.ascontiguousarray(part) for part in parts], result.nbytes
         bounds = [np.ascontiguousarray(each) for each in offsets]
-        piece_rows, size = rows_a_piece(width), result.nbytes
+        table: list[int] = []
+        for part, each in zip(rows, bounds, strict=True):
+            table += (address(part), part.nbytes, address(each))
+        width = size // total
+        piece_rows = rows_a_piece(width)
         run(
             *(_interleave[""], -(-total // piece_rows), 2 * size),
-            np.array([address(part) for part in rows]),
-            np.array([part.nbytes for part in rows]),
-            np.array([address(each) for each in bounds]),
-            *(len(parts), ranges, address(result), width, total, piece_rows),
+            *(np.array(table), len(parts), ranges, result, width, total, piece_rows),
             streamed(size, len(parts) * ranges),
         )
     return result

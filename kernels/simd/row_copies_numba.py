@@ -115,44 +115,43 @@ def reverse(
 
 
 @function()
-def _rows_before(bounds: Any, parts: int, i: int) -> int:
+def _rows_before(table: Any, parts: int, i: int) -> int:
     """Return how many rows the ranges before number `i` have, of all parts."""
     total = 0
     for part in range(parts):
-        total += number_at(bounds[part] + 8 * i)
+        total += number_at(table[3 * part + 2] + 8 * i)
     return total
 
 
 @kernel()
 def interleave(
-    ats: Pointer[np.int64], sizes: Pointer[np.int64], bounds: Pointer[np.int64], parts: int,
-    ranges: int, to: int, width: int, total: int, piece_rows: int, streamed: bool,
-    first: int, last: int,
+    table: Pointer[np.int64], parts: int, ranges: int, to: int, width: int, total: int,
+    piece_rows: int, streamed: bool, first: int, last: int,
 ) -> int:  # fmt: skip
     """Copy range 0 of every part, then range 1 of every part, and so on.
 
     Args:
-        ats, sizes, bounds: of each part, the address and size of its rows, and the address of
-            its offsets.
+        table: of each part, the address and size of its rows, and the address of its offsets.
     """
     for piece in range(first, last):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
         stop, i, high = to + stop_row * width, 0, ranges
         while i < high:
             middle = (i + high + 1) >> 1
-            if _rows_before(bounds, parts, middle) <= row:
+            if _rows_before(table, parts, middle) <= row:
                 i = middle
             else:
                 high = middle - 1
-        here = _rows_before(bounds, parts, i)
+        here = _rows_before(table, parts, i)
         line, held, full = begin(to + row * width)
         while row < stop_row:
             for part in range(parts):
-                lo = number_at(bounds[part] + 8 * i)
-                after = here + number_at(bounds[part] + 8 * (i + 1)) - lo
+                at, size, bounds = table[3 * part], table[3 * part + 1], table[3 * part + 2]
+                lo = number_at(bounds + 8 * i)
+                after = here + number_at(bounds + 8 * (i + 1)) - lo
                 if row < after:
-                    n, at = min(after, stop_row) - row, ats[part]
-                    source, end = at + (lo + row - here) * width, at + sizes[part]
+                    n, end = min(after, stop_row) - row, at + size
+                    source = at + (lo + row - here) * width
                     if streamed:
                         line, held, full = append(
                             line, held, full, stop, source, at, end, n * width

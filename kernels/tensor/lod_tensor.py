@@ -18,7 +18,7 @@ from lodcli.kernels.errors import (
     UnsupportedError,
 )
 from lodcli.kernels.index.checks import Array, check_rows
-from lodcli.kernels.index.lod import NO_LEVELS, LoD
+from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
 from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.runtime.arrays import RAGGED, as_array, is_on_device, on_host
 from lodcli.kernels.tensor.conversions import Conversions
@@ -579,26 +579,42 @@ class LoDTensor(NumpyProtocol, Conversions):
             ShapeMismatchError: different row shapes, dtypes, marks or numbers of levels.
             InvalidDataError: ordered categories of other words.
         """
+        parts = LoDTensor._agreeing(parts)
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        lod = LoD.concatenate([part.lod for part in parts])
+        nulls = joined([(part._nulls, part._lod, part.rows) for part in parts])
+        return LoDTensor(np.concatenate([part._data for part in parts]), lod, first.marks, nulls)
+
+    @staticmethod
+    def _agreeing(parts: Sequence[LoDTensor]) -> Sequence[LoDTensor]:
+        """Return parts of one batch, their categories as codes of the same words.
+
+        Raises:
+            ShapeMismatchError, InvalidDataError: as `concatenate`.
+        """
         if not parts:
             raise ShapeMismatchError("nothing to concatenate: no tensor given")
-        words = parts[0].marks.categories
+        words = parts[0]._marks.categories
         if words is not None and any(part.marks != parts[0].marks for part in parts):
             for part in parts:
                 words = words.with_words(part.marks.categories or words)
             parts = [part if part.categories is None else part.recoded(words) for part in parts]
         first = parts[0]
-        for position, part in enumerate(parts[1:], 1):
+        dtype, row_shape, marks = first._data.dtype, first._data.shape[1:], first._marks
+        for position, part in enumerate(parts):
+            data = part._data
+            if data.dtype == dtype and data.shape[1:] == row_shape and part._marks == marks:
+                continue
             for what in ("row_shape", "dtype", "marks"):
                 if getattr(part, what) != getattr(first, what):
                     raise ShapeMismatchError(
                         f"cannot concatenate: {what} of part 0 is {getattr(first, what)}, "
                         f"of part {position} {getattr(part, what)}"
                     )
-        if len(parts) == 1:
-            return first
-        lod = LoD.concatenate([part.lod for part in parts])
-        nulls = joined([(part._nulls, part._lod, part.rows) for part in parts])
-        return LoDTensor(np.concatenate([part._data for part in parts]), lod, first.marks, nulls)
+        require_same_depth([part._lod for part in parts])
+        return parts
 
     # -- devices -------------------------------------------------------------------
 

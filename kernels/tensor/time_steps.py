@@ -12,15 +12,22 @@ still alive are always the first few, so every batch is a prefix of the one befo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import (
+    Array,
+    Offsets,
+    offsets_to_lengths,
+    same_offsets,
+)
 from lodcli.kernels.index.immutable import immutable
-from lodcli.kernels.index.items import find_items
+from lodcli.kernels.index.items import find_items, segment_steps
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import gather_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -81,15 +88,13 @@ class IndexMap:
     @property
     def items(self) -> Offsets:
         """The original number of every item, step by step, (items,) int64."""
+        return self.steps()[0]
+
+    def steps(self) -> tuple[Offsets, Offsets]:
+        """Return `items`, and where the T steps lie in them, (T + 1,) int64."""
         offsets = self.outer.levels[-1]
-        lengths = offsets_to_lengths(offsets)[self.order]
-        bounds = lengths_to_offsets(lengths, level=self.level)
-        steps = np.arange(bounds[-1]) - bounds[:-1].repeat(lengths)
-        items = steps + offsets[:-1][self.order].repeat(lengths)
-        # NumPy's stable sort takes linear time (radix) on 16 bits and fewer.
-        narrow = np.min_scalar_type(int(lengths.max(initial=0)))
-        by_step: Offsets = items[steps.astype(narrow).argsort(kind="stable")]
-        return by_step
+        kernel = on("auto", segment_steps, size_bytes=16 * int(offsets[-1]))
+        return kernel(offsets, self.order)
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -120,7 +125,7 @@ def index_map_of(lod: LoD, level: int | str = -1, sort_by_length: bool = True) -
     """
     number = lod.level(level)
     # The same object where nothing is below, so that packing gives it back.
-    outer = lod if number == lod.n_levels - 1 else lod.above(number + 1)
+    outer = lod.upto(number)
     lengths = outer.lengths(-1)
     order = longest_first(lengths) if sort_by_length else np.arange(lengths.size)
     return IndexMap._trusted(order, outer)
@@ -157,10 +162,9 @@ def to_steps(tensor: LoDTensor, index_map: IndexMap) -> LoDTensor:
         found = index_map.outer.difference(LoD._trusted(tensor.lod.levels[:depth]))
         if found is not None:
             raise ShapeMismatchError(f"the index map belongs to another tensor: {found}")
-    rows, below = _taken(tensor, depth, index_map.items)
-    sizes = lengths_to_offsets(index_map.step_sizes, level=0)
-    names = (STEP_LEVEL, *below.names)
-    return LoDTensor(rows, LoD._trusted((sizes, *below.levels), names))
+    items, sizes = index_map.steps()
+    rows, below = _taken(tensor, depth, items)
+    return LoDTensor._made(rows, LoD._trusted((sizes, *below.levels), (STEP_LEVEL, *below.names)))
 
 
 def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
@@ -174,31 +178,37 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
     Raises:
         ShapeMismatchError: another number of steps, or of items in one; names the step.
     """
-    found = steps.lod.lengths(0)
+    held, outer = steps.lod.levels[steps.lod.level(0)], index_map.outer
+    # Before steps(), which takes memory for as many items as the map speaks of.
+    if held[-1] != outer.levels[-1][-1]:
+        _refuse_steps(held, index_map)
+    items, sizes = index_map.steps()
+    if not same_offsets(held, sizes):
+        _refuse_steps(held, index_map)
+    place = np.empty_like(items)
+    place[items] = np.arange(items.size)
+    rows, below = _taken(steps, 1, place)
+    if not below.levels:
+        return LoDTensor._made(rows, outer)
+    names = (*outer.names, *below.names)
+    return LoDTensor._made(rows, LoD._trusted((*outer.levels, *below.levels), names))
+
+
+def _refuse_steps(held: Offsets, index_map: IndexMap) -> NoReturn:
+    """Raise ShapeMismatchError for the offsets of steps that are not those of a map."""
+    found = offsets_to_lengths(held)
     # Before step_sizes, which takes memory for as many steps as the map speaks of.
     expected = int(index_map.outer.lengths(-1).max(initial=0))
     if found.size != expected:
         raise ShapeMismatchError(f"expected {expected} steps, found {found.size}")
     sizes = index_map.step_sizes
-    wrong = (found != sizes).nonzero()[0]
-    if wrong.size:
-        step = int(wrong[0])
-        raise ShapeMismatchError(f"step {step}: expected {sizes[step]} items, found {found[step]}")
-    items = index_map.items
-    place = np.empty_like(items)
-    place[items] = np.arange(items.size)
-    rows, below = _taken(steps, 1, place)
-    outer = index_map.outer
-    if not below.n_levels:
-        return LoDTensor(rows, outer)
-    names = (*outer.names, *below.names)
-    return LoDTensor(rows, LoD._trusted((*outer.levels, *below.levels), names))
+    step = int((found != sizes).argmax())
+    raise ShapeMismatchError(f"step {step}: expected {sizes[step]} items, found {found[step]}")
 
 
 def _taken(tensor: LoDTensor, depth: int, items: Offsets) -> tuple[Array, LoD]:
     """Return the rows and the index of these items of a level, which are known to be there."""
-    lod = tensor.lod
-    found = find_items(LoD._trusted(lod.levels[depth:], lod.names[depth:]), items)
+    found = find_items(tensor.lod.below(depth - 1), items)
     return gather_items(tensor.data, found), found.lod
 
 

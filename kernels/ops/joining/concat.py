@@ -127,6 +127,42 @@ def segment_concat(
     return result
 
 
+def segment_turns(levels: Sequence[Offsets], bounds: Sequence[Offsets]) -> Offsets:
+    """Return the offsets of the items of several levels that take turns.
+
+    Args:
+        levels: of each part, its offsets.
+        bounds: of each part (K+1,), its ranges of items, which come in the order of
+            `segment_concat`.
+    """
+    lengths = segment_concat([offsets_to_lengths(each) for each in levels], bounds)
+    return lengths_to_offsets(lengths, level=0)
+
+
+def items_in_turn(
+    tensors: Sequence[LoDTensor], bounds: Sequence[Offsets], level: int = 0
+) -> tuple[Array, list[Offsets]]:
+    """Return the rows and levels of tensors whose items of a level take turns.
+
+    Args:
+        tensors: of equal dtype, row shape and number of levels.
+        bounds: of each tensor (K+1,), ranges of items of `level`, or of rows if there is none:
+            range 0 of every tensor is followed by range 1 of every tensor, and so on.
+
+    Returns:
+        The rows, and the offsets of `level` and those below it.
+    """
+    levels = []
+    for depth in range(level, tensors[0].lod.n_levels):
+        here = [one.lod.levels[depth] for one in tensors]
+        levels.append(on("auto", segment_turns, size_bytes=here[0].nbytes)(here, bounds))
+        bounds = [each[those] for each, those in zip(here, bounds, strict=True)]
+    size = sum(tensor.nbytes for tensor in tensors)
+    return on("auto", segment_concat, size_bytes=size)(
+        [one.data for one in tensors], bounds
+    ), levels
+
+
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:
     """Return the rows of each part again: the inverse of `segment_concat`."""
     back = np.empty_like(upstream)

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.immutable import unwritten
+from lodcli.kernels.native import load
+from lodcli.kernels.native.load import address
+from lodcli.kernels.ops.joining import concat as reference
 from lodcli.kernels.simd.row_copies import gather_ranges, interleave_ranges
+
+_turns = load.kernel("kernels.ops.joining.concat_numba", "turns")
 
 
 def segment_concat(
@@ -15,6 +21,17 @@ def segment_concat(
 ) -> Array:
     """See concat.py."""
     return interleave_ranges(data, offsets, out=out)
+
+
+def segment_turns(levels: Sequence[Offsets], bounds: Sequence[Offsets]) -> Offsets:
+    """See concat.py."""
+    held = [
+        np.ascontiguousarray(each) for pair in zip(levels, bounds, strict=True) for each in pair
+    ]
+    offsets = unwritten(sum(int(each[-1]) for each in bounds) + 1)
+    table = np.array([address(each) for each in held])
+    overflows = _turns[""].call(0, 1, table, len(bounds), bounds[0].size - 1, offsets)
+    return reference.segment_turns(levels, bounds) if overflows else offsets
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:

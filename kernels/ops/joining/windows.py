@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from lodcli.kernels.index.items import FoundItems, find_items
 from lodcli.kernels.index.lod import NO_LEVELS, LoD
 from lodcli.kernels.ops.arguments import require_at_least
 from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.joining.concat import items_in_turn
 from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.slicing.slice import segment_place, segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
@@ -151,9 +152,10 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     [1, 1, 7, 2, 8]
     """
     first, number = _alike(tensors, level, "sequence_interleave")
-    parts = [LoDTensor._made(one.data, _from(one.lod, number)) for one in tensors]
-    mixed = take_known(LoDTensor.concatenate(parts), _turns(len(parts), first.count(number)), 0)
-    return LoDTensor._made(mixed.data, _under(first.above(number), mixed.lod, len(parts), first))
+    parts = LoDTensor._agreeing([LoDTensor._made(one.data, one.lod) for one in tensors])
+    each = np.arange(first.levels[number].size)
+    rows, levels = items_in_turn(parts, [each] * len(parts), number)
+    return LoDTensor._made(rows, _under(first.above(number), levels, len(parts), first))
 
 
 def sequence_interleave_grad(
@@ -184,7 +186,7 @@ def sequence_interleave_grad(
     found = find_items(joined, _turns(len(tensors), first.count(number)))
     flow = upstream_of(
         *(upstream, (ends[-1], *tensors[0].row_shape), op),
-        lambda: _under(first.above(number), found.lod, len(tensors), first),
+        lambda: _under(first.above(number), found.lod.levels, len(tensors), first),
     )
     place = on("auto", segment_place, size_bytes=flow.nbytes)
     rows = place(flow, found.starts, found.bounds, ends[-1])
@@ -295,12 +297,12 @@ def _from(lod: LoD, number: int) -> LoD:
     return LoD._trusted(lod.levels[number:], lod.names[number:])
 
 
-def _under(above: LoD, below: LoD, times: int, like: LoD) -> LoD:
-    """Return `below` under levels whose items have become `times` as many."""
+def _under(above: LoD, below: Iterable[Offsets], times: int, like: LoD) -> LoD:
+    """Return levels under others whose items have become `times` as many."""
     levels = above.levels
     if levels:
         levels = (*levels[:-1], levels[-1] * times)
-    return LoD._trusted((*levels, *below.levels), like.names)
+    return LoD._trusted((*levels, *below), like.names)
 
 
 # -- arrays ----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.arrays import on_host
+from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -62,9 +63,7 @@ def sequence_to_steps(tensor: LoDTensor, table: npt.ArrayLike, level: int | str 
     [[1, 4, 0], [2, 5], [3]]
     """
     number = tensor.lod.level(level)
-    outer = LoD._trusted(tensor.lod.levels[: number + 1], tensor.lod.names[: number + 1])
-    steps = to_steps(tensor, _index_map(table, outer))
-    return TensorArray.from_steps(steps)
+    return TensorArray.from_steps(to_steps(tensor, _index_map(table, tensor.lod.upto(number))))
 
 
 def sequence_to_steps_grad(
@@ -85,8 +84,7 @@ def sequence_to_steps_grad(
             than the steps.
     """
     number = tensor.lod.level(level)
-    outer = LoD._trusted(tensor.lod.levels[: number + 1], tensor.lod.names[: number + 1])
-    back = sequence_from_steps(upstream, table, outer)
+    back = sequence_from_steps(upstream, table, tensor.lod.upto(number))
     return tensor._with_rows(
         upstream_of(back, tensor.data.shape, "sequence_to_steps_grad", tensor.lod)
     )
@@ -273,39 +271,57 @@ def rank_order(count: int, table: npt.ArrayLike) -> Offsets:
         InvalidDataError: no rank table.
         ShapeMismatchError: another number of items than the table has.
     """
-    checked = _checked(table)
-    if count != len(checked):
+    order, _ = _ranks(table)
+    if count != order.size:
         raise ShapeMismatchError(
-            f"the rank table has {len(checked)} sequences, the tensor {count} items"
+            f"the rank table has {order.size} sequences, the tensor {count} items"
         )
-    return checked[:, 0]
+    return order
 
 
 def _index_map(table: npt.ArrayLike, outer: LoD | None) -> IndexMap:
-    checked = _checked(table)
-    lengths = np.empty(len(checked), np.int64)
-    lengths[checked[:, 0]] = checked[:, 1]
+    order, lengths = _ranks(table)
     if outer is None:
         outer = LoD.from_lengths([lengths])
     elif not same_offsets(lengths, outer.lengths()):
         found = LoD.from_lengths([lengths]).difference(LoD._trusted(outer.levels[-1:]))
         raise ShapeMismatchError(f"the rank table does not fit level {outer.n_levels - 1}: {found}")
-    return IndexMap._trusted(checked[:, 0], outer)
+    return IndexMap._trusted(order, outer)
 
 
-def _checked(table: npt.ArrayLike) -> Offsets:
+def _table(table: npt.ArrayLike) -> Offsets:
+    """Return a rank table as (S, 2) int64, its numbers unchecked.
+
+    Raises:
+        InvalidDataError: not two whole numbers a row.
+    """
     array = on_host(table, "rank table")
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise InvalidDataError(
             f"a rank table is (S, 2) whole numbers, found {array.dtype} of shape {array.shape}"
         )
     result: Offsets = array.astype(np.int64, copy=False)
-    sequences, lengths = result[:, 0], result[:, 1]
+    return result
+
+
+def _ranks(table: npt.ArrayLike) -> tuple[Offsets, Offsets]:
+    """Return the sequences of a rank table, in its order, and the length of each sequence.
+
+    Raises:
+        InvalidDataError: it is no rank table.
+    """
+    numbers = _table(table)
+    return on("auto", segment_ranks, size_bytes=2 * numbers.nbytes)(numbers)
+
+
+def segment_ranks(table: Offsets) -> tuple[Offsets, Offsets]:
+    """See _ranks: of (S, 2) numbers."""
+    sequences, lengths = table[:, 0], table[:, 1]
     in_order = sequences.copy()
     in_order.sort()
-    if np.count_nonzero(in_order != np.arange(len(result))):
+    if np.count_nonzero(in_order != np.arange(len(table))):
         raise InvalidDataError(
-            f"a rank table holds each sequence 0 to {len(result) - 1} once; this one does not"
+            f"a rank table holds each sequence 0 to {len(table) - 1} once; this one does not"
         )
     rises = lengths[1:] > lengths[:-1]
     if np.count_nonzero(rises):
@@ -314,4 +330,13 @@ def _checked(table: npt.ArrayLike) -> Offsets:
             f"rank table, row {place}: longest first (expected at most {lengths[place - 1]}, "
             f"found {lengths[place]})"
         )
-    return result
+    by_sequence = np.empty_like(lengths)
+    by_sequence[sequences] = lengths
+    return sequences, by_sequence
+
+
+def _checked(table: npt.ArrayLike) -> Offsets:
+    """Return a rank table as (S, 2) int64. Raises InvalidDataError if it is none."""
+    numbers = _table(table)
+    _ranks(numbers)
+    return numbers

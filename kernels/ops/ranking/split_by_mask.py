@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_shape
+from lodcli.kernels.ops.joining.concat import items_in_turn
 from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
@@ -100,8 +101,11 @@ def sequence_merge_by_mask(
     ... )
     LoDTensor(3 int64, [[5], [7, 8]])
     """
-    merged = take_known(LoDTensor.concatenate([true, false]), _order(true, false, mask), 0)
-    return LoDTensor._made(merged.data, _under(above, merged.lod))
+    parts = LoDTensor._agreeing([true, false])
+    places = _merging_mask(true, false, mask)
+    ours = lengths_to_offsets(places.view(np.int8).astype(np.int64), level=0)
+    rows, levels = items_in_turn(parts, [ours, np.arange(ours.size) - ours])
+    return LoDTensor._made(rows, _under(above, LoD._trusted(levels, true.lod.names)))
 
 
 def sequence_merge_by_mask_grad(
@@ -153,16 +157,22 @@ def _places(tensor: LoDTensor, mask: npt.ArrayLike, level: int | str) -> tuple[O
 
 def _order(true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike) -> Offsets:
     """Return the items of the merged batch, as numbered in the true part and then the false."""
+    places = _merging_mask(true, false, mask)
+    order = np.empty(places.size, np.int64)
+    order[places] = np.arange(len(true))
+    order[~places] = np.arange(len(true), places.size)
+    return order
+
+
+def _merging_mask(true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike) -> Mask:
+    """Return a mask that is true as often as the true part has sequences."""
     places = _checked_mask(mask, len(true) + len(false))
-    wanted = int(np.count_nonzero(places))
+    wanted = np.count_nonzero(places)
     if wanted != len(true):
         raise ShapeMismatchError(
             f"the mask is true for {wanted} sequences, the true part has {len(true)}"
         )
-    order = np.empty(places.size, np.int64)
-    order[places] = np.arange(wanted)
-    order[~places] = np.arange(wanted, places.size)
-    return order
+    return places
 
 
 def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:

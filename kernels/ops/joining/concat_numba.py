@@ -1,0 +1,32 @@
+"""Kernel that makes the offsets of items of several levels that take turns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.native.declare import Pointer, kernel
+from lodcli.kernels.simd.byte_moves import number_at
+
+
+@kernel()
+def turns(
+    table: Pointer[np.int64], parts: int, ranges: int, offsets: Pointer[np.int64]
+) -> int:  # fmt: skip
+    """Write the running total of the lengths of range 0 of every part, then range 1, and so on.
+
+    Args:
+        table: of each part, the addresses of its offsets and of those of its ranges in its items.
+        offsets: one more than there are items; 1 is returned if they are too many for int64.
+    """
+    total = sign = at = 0
+    offsets[0] = 0
+    for i in range(ranges):
+        for part in range(parts):
+            level, bounds = table[2 * part], table[2 * part + 1]
+            before = total - number_at(level + 8 * number_at(bounds + 8 * i))
+            for item in range(number_at(bounds + 8 * i), number_at(bounds + 8 * (i + 1))):
+                total = before + number_at(level + 8 * (item + 1))
+                sign |= total
+                at += 1
+                offsets[at] = total
+    return 1 if sign < 0 else 0

@@ -1,0 +1,26 @@
+"""Kernel that takes a rank table apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.native.declare import Pointer, kernel
+
+
+@kernel()
+def ranks(
+    table: Pointer[np.int64], order: Pointer[np.int64], lengths: Pointer[np.int64], count: int
+) -> int:
+    """Write the sequences of a table (count, 2) in order, and their lengths; 1 if it is none."""
+    for s in range(count):
+        # No sequence has it: below all lengths of a table that is accepted, and of all others.
+        lengths[s] = -1
+    for place in range(count):
+        sequence, length = table[2 * place], table[2 * place + 1]
+        if not 0 <= sequence < count or length < 0 or lengths[sequence] >= 0:
+            return 1
+        if place and length > table[2 * place - 1]:
+            return 1
+        order[place] = sequence
+        lengths[sequence] = length
+    return 0

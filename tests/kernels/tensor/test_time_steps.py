@@ -1,0 +1,95 @@
+"""Items by time step, rank tables and items in turn: NumPy and compiled code as plain loops."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.errors import InvalidDataError, InvalidLoDError
+from lodcli.kernels.index.items import segment_steps
+from lodcli.kernels.ops.joining.concat import segment_turns
+from lodcli.kernels.ops.ranking.rank_table import segment_ranks
+from lodcli.kernels.runtime.dispatch import Backend, on
+from tests.cases_ops import BACKENDS
+from tests.oracles import steps_of
+
+LENGTHS = st.lists(st.integers(0, 6), max_size=7)
+
+
+def offsets(lengths: list[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array([0, *itertools.accumulate(lengths)], np.int64)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(lengths=LENGTHS, data=st.data())
+def test_step_t_holds_item_t_of_every_sequence_that_has_one(
+    backend: Backend, lengths: list[int], data: st.DataObject
+) -> None:
+    order = data.draw(st.permutations(range(len(lengths))))
+    numbers = iter(range(sum(lengths)))
+    sequences = [list(itertools.islice(numbers, length)) for length in lengths]
+    items, bounds = on(backend, segment_steps)(offsets(lengths), np.array(order, np.int64))
+    expected = steps_of(sequences, order)
+    assert items.tolist() == [item for step in expected for item in step]
+    assert bounds.tolist() == [0, *itertools.accumulate(map(len, expected))]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(lengths=LENGTHS)
+def test_a_rank_table_tells_the_order_and_the_length_of_each_sequence(
+    backend: Backend, lengths: list[int]
+) -> None:
+    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+    table = np.array([[place, lengths[place]] for place in order], np.int64).reshape(-1, 2)
+    found = on(backend, segment_ranks)(table)
+    assert [one.tolist() for one in found] == [order, lengths]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([[0, 2], [0, 1]], "each sequence 0 to 1 once"),
+        ([[0, 2], [2, 1]], "each sequence 0 to 1 once"),
+        ([[-1, 2], [0, 1]], "each sequence 0 to 1 once"),
+        ([[1, 1], [0, 2]], r"row 1: longest first \(expected at most 1, found 2\)"),
+    ],
+)
+def test_what_is_no_rank_table_is_refused(
+    backend: Backend, table: list[list[int]], message: str
+) -> None:
+    with pytest.raises(InvalidDataError, match=message):
+        on(backend, segment_ranks)(np.array(table))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(data=st.data(), parts=st.integers(1, 3), ranges=st.integers(0, 4))
+def test_items_take_turns_range_by_range(
+    backend: Backend, data: st.DataObject, parts: int, ranges: int
+) -> None:
+    counts = data.draw(
+        st.lists(
+            st.lists(st.integers(0, 3), min_size=ranges, max_size=ranges),
+            min_size=parts,
+            max_size=parts,
+        )
+    )
+    lengths = [[data.draw(st.integers(0, 5)) for _ in range(sum(each))] for each in counts]
+    rest = [iter(each) for each in lengths]
+    mixed = [next(rest[part]) for i in range(ranges) for part in range(parts)
+             for _ in range(counts[part][i])]  # fmt: skip
+    found = on(backend, segment_turns)(
+        [offsets(each) for each in lengths], [offsets(each) for each in counts]
+    )
+    assert found.tolist() == [0, *itertools.accumulate(mixed)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_turns_of_more_rows_than_int64_counts_are_refused(backend: Backend) -> None:
+    huge = [np.array([0, 1 << 62]), np.array([0, 1 << 62])]
+    with pytest.raises(InvalidLoDError, match=r"expected a total below 2\*\*63"):
+        on(backend, segment_turns)(huge, [np.array([0, 1])] * 2)
