@@ -67,6 +67,12 @@ def unwritten(count: int) -> npt.NDArray[np.int64]:
     return np.frombuffer(bytes(8 * count), np.int64)
 
 
+def is_bytes(array: Array) -> bool:
+    """Return whether this is an immutable array as most are: told in less time."""
+    base: object = array.base
+    return type(base) is bytes and not array.flags.writeable
+
+
 def is_immutable(array: Array) -> bool:
     """Return whether nobody can change this array, nor the one that it is a view of."""
     if array.flags.writeable:

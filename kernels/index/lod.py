@@ -22,9 +22,10 @@ from lodcli.kernels.index.checks import (
     offsets_to_lengths,
     same_offsets,
 )
-from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.index.immutable import immutable, is_bytes
 
 LevelNames = tuple[str | None, ...]
+_new = object.__new__
 
 
 class Index(Protocol):
@@ -99,8 +100,8 @@ class LoD:
     @classmethod
     def _trusted(cls, levels: Iterable[Offsets], names: Sequence[str | None] | None = None) -> LoD:
         """Return an index over offsets that are known to be valid."""
-        lod = cls.__new__(cls)
-        lod._set(tuple(map(immutable, levels)), names)
+        lod = _new(cls)
+        lod._set(tuple([each if is_bytes(each) else immutable(each) for each in levels]), names)
         return lod
 
     @classmethod

@@ -11,6 +11,7 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import FoundItems, find_items
+from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.runtime.arrays import is_on_device, on_host
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -58,8 +59,6 @@ def gather_items(data: Array, found: FoundItems) -> Array:
     if is_on_device(data) or data.flags.c_contiguous:
         # Not row by row: the index of all rows may be larger than they are, and its copy to a GPU
         # costs as much as that of rows.
-        from lodcli.kernels.ops.slicing.slice import segment_slice
-
         size = int(bounds[-1]) * math.prod(data.shape[1:]) * data.itemsize
         return on("auto", segment_slice, size_bytes=size)(data, starts, bounds)
     # What copies ranges of rows first copies all of strided data.

@@ -14,9 +14,12 @@ import numpy as np
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.groups import segment_cut
+from lodcli.kernels.index.items import picked_offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.index.selection import item_number, select
 from lodcli.kernels.runtime.arrays import beside, is_on_device
+from lodcli.kernels.runtime.dispatch import on
 
 _ALL = slice(None)
 
@@ -138,8 +141,8 @@ def _walk(
 ) -> tuple[list[Offsets], LevelNames, Offsets]:
     """Return the levels that are left, their names, and the numbers of the rows.
 
-    At each depth there are some groups of items, those between `starts` and `stops`; a part
-    picks in every group. Until a part keeps its level there is one group, the whole batch.
+    At each depth there are some groups of items, those of the items above; a part picks in every
+    group. Until a part keeps its level there is one group, the whole batch.
     """
     depth, start, stop = first, 0, lod.count(first) if first < lod.n_levels else rows
     while isinstance(part := parts[depth - first], int):
@@ -151,13 +154,12 @@ def _walk(
     names: list[str | None] = []
     above = depth  # the depth that the groups are items of
     while depth < lod.n_levels:
-        starts, stops = lod.levels[depth][items], lod.levels[depth][items + 1]
         depth += 1
         part = parts[depth - first] if depth - first < len(parts) else _ALL
         if isinstance(part, int):
-            items = _numbered(lod, depth, part, starts, stops)
+            items = _numbered(lod, depth, part, items)
         else:
-            items, bounds = _several(lod, depth, part, starts, stops)
+            items, bounds = _several(lod, depth, part, items)
             levels.append(bounds)
             names.append(lod.names[above])
             above = depth
@@ -184,8 +186,10 @@ def _of_one_group(lod: LoD, depth: int, part: slice | Array, start: int, stop: i
     return part + start if start else part
 
 
-def _numbered(lod: LoD, depth: int, number: int, starts: Offsets, stops: Offsets) -> Offsets:
-    """Return item `number` of every group."""
+def _numbered(lod: LoD, depth: int, number: int, items: Offsets) -> Offsets:
+    """Return item `number` of each of the items above a depth."""
+    offsets = lod.levels[depth - 1]
+    starts, stops = offsets[items], offsets[items + 1]
     counts = stops - starts
     missing = (number >= counts) | (number < -counts)
     if np.count_nonzero(missing):
@@ -193,21 +197,16 @@ def _numbered(lod: LoD, depth: int, number: int, starts: Offsets, stops: Offsets
     return (stops if number < 0 else starts) + number
 
 
-def _several(
-    lod: LoD, depth: int, part: slice | Array, starts: Offsets, stops: Offsets
-) -> tuple[Offsets, Offsets]:
-    """Return the items that a part picks of every group, and the offsets of the groups."""
-    counts = stops - starts
+def _several(lod: LoD, depth: int, part: slice | Array, items: Offsets) -> tuple[Offsets, Offsets]:
+    """Return what a part picks of each of the items above a depth, and the offsets of that."""
+    offsets = lod.levels[depth - 1]
     if isinstance(part, slice):
         if part == _ALL:
-            bounds = lengths_to_offsets(counts, level=depth)
-            return ranges(starts, bounds, counts), bounds
-        begin, step, lengths = _steps(part, counts)
-        bounds = lengths_to_offsets(lengths, level=depth)
-        if step == 1:
-            return ranges(starts + begin, bounds, lengths), bounds
-        turns = np.arange(bounds[-1]) - bounds[:-1].repeat(lengths)
-        return (starts + begin).repeat(lengths) + step * turns, bounds
+            begins, bounds = picked_offsets(offsets, items)
+            return ranges(begins, bounds), bounds
+        return on("auto", segment_cut, size_bytes=2 * items.nbytes)(offsets, items, part)
+    starts = offsets[items]
+    counts = offsets[items + 1] - starts
     if part.dtype.kind == "b":
         wrong = counts != part.size
         if np.count_nonzero(wrong):
@@ -226,26 +225,6 @@ def _several(
         _refuse(lod, depth, high if high >= counts[group] else low, group, counts)
     bounds = np.arange(counts.size + 1) * part.size
     return (starts[:, np.newaxis] + wrapped).reshape(-1), bounds
-
-
-def _steps(part: slice, counts: Offsets) -> tuple[Offsets, int, Offsets]:
-    """Return where a range begins in groups of these counts, its step, and how many it picks.
-
-    As `slice.indices`, for all groups at once.
-    """
-    step = 1 if part.step is None else int(part.step)
-    least, most = (0, counts) if step > 0 else (-1, counts - 1)
-
-    def bound(value: Any, default: Any) -> Any:
-        if value is None:
-            return default
-        placed = int(value) if value >= 0 else counts + int(value)
-        return np.minimum(np.maximum(placed, least), most)
-
-    begin = bound(part.start, least if step > 0 else most)
-    end = bound(part.stop, most if step > 0 else least)
-    lengths = (end - begin + (step - 1 if step > 0 else step + 1)) // step
-    return begin, step, np.maximum(lengths, 0)
 
 
 def _refuse(lod: LoD, depth: int, number: int, group: int, counts: Offsets) -> None:

@@ -1,0 +1,61 @@
+"""Kernels of ranges: their numbers, and what a range picks of each of many groups."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.native.declare import Pointer, kernel
+
+
+@kernel()
+def ranges(
+    starts: Pointer[np.int64], offsets: Pointer[np.int64], numbers: Pointer[np.int64], count: int,
+    step: int,
+) -> int:  # fmt: skip
+    """Write the numbers starts[i], starts[i] + step, .. to offsets[i]..offsets[i+1].
+
+    Returns 1 if these are no offsets of as many numbers as the last one says.
+    """
+    at, total = 0, offsets[count]
+    for i in range(count):
+        if offsets[i] != at or not at <= offsets[i + 1] <= total:
+            return 1
+        number = starts[i]
+        while at < offsets[i + 1]:
+            numbers[at] = number
+            number += step
+            at += 1
+    return 0
+
+
+@kernel()
+def cut(
+    offsets: Pointer[np.int64], items: Pointer[np.int64], begin: int, end: int, step: int,
+    begins: bool, ends: bool, starts: Pointer[np.int64], bounds: Pointer[np.int64], count: int,
+) -> int:  # fmt: skip
+    """Write the first item that a range picks of each group, and the offsets of those it picks.
+
+    Args:
+        offsets: of all groups.
+        items: the groups.
+        begin, end, step: of the range, as of a slice of Python.
+        begins, ends: whether it has a begin and an end.
+    """
+    total = 0
+    bounds[0] = 0
+    for i in range(count):
+        base = offsets[items[i]]
+        length = offsets[items[i] + 1] - base
+        least, most = (0, length) if step > 0 else (-1, length - 1)
+        low, high = (least, most) if step > 0 else (most, least)
+        if begins:
+            low = min(max(begin + length if begin < 0 else begin, least), most)
+        if ends:
+            high = min(max(end + length if end < 0 else end, least), most)
+        starts[i] = base + low
+        if step > 0 and high > low:
+            total += (high - low - 1) // step + 1
+        elif step < 0 and high < low:
+            total += (low - high - 1) // -step + 1
+        bounds[i + 1] = total
+    return 0
