@@ -51,6 +51,7 @@ def gather_ranges(
     offsets: Offsets,
     *,
     backwards: bool = False,
+    scattered: bool = False,
     out: Array | None = None,
 ) -> Array:
     """Return rows starts[i] and on, as rows offsets[i]..offsets[i+1] of the result.
@@ -60,6 +61,7 @@ def gather_ranges(
         starts: (K,) int64, the first row of each range; its last where `backwards`.
         offsets: (K+1,) int64, where the ranges lie in the result.
         backwards: each range runs towards row 0.
+        scattered: the ranges lie in no order: they are prefetched, which the processor cannot.
         out: where they go; by default a new array.
     """
     total = int(offsets[-1])
@@ -68,11 +70,14 @@ def gather_ranges(
         rows, size = np.ascontiguousarray(data), result.nbytes
         width = size // total
         piece_rows = rows_a_piece(width)
+        kernels, how = _gather, [streamed(size, starts.size), scattered]
+        if backwards:
+            kernels, how = _reverse, [streamed_rows(size, total)]
         run(
-            *((_reverse if backwards else _gather)[""], -(-total // piece_rows), 2 * size),
+            *(kernels[""], -(-total // piece_rows), 2 * size),
             *(rows, rows.nbytes, np.ascontiguousarray(starts)),
             *(np.ascontiguousarray(offsets), result, width, starts.size, piece_rows),
-            streamed_rows(size, total) if backwards else streamed(size, starts.size),
+            *how,
         )
     return result
 

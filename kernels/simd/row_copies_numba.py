@@ -30,9 +30,9 @@ _PAGE = 1 << 12
 @kernel()
 def gather(
     at: int, size: int, starts: Pointer[np.int64], offsets: Pointer[np.int64], to: int, width: int,
-    ranges: int, piece_rows: int, streamed: bool, first: int, last: int,
+    ranges: int, piece_rows: int, streamed: bool, scattered: bool, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Copy rows starts[i] and on to rows offsets[i]..offsets[i+1]."""
+    """Copy rows starts[i] and on to rows offsets[i]..offsets[i+1]; prefetch those `scattered`."""
     total, end = offsets[ranges], at + size
     for piece in range(first, last):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
@@ -42,6 +42,9 @@ def gather(
         while row < stop_row:
             after = min(offsets[i + 1], stop_row)
             source, n = at + (starts[i] + skipped) * width, (after - row) * width
+            if scattered:
+                later = min(i + AHEAD, ranges - 1)
+                fetch(at + starts[later] * width, (offsets[later + 1] - offsets[later]) * width)
             if streamed:
                 line, held, full = append(line, held, full, stop, source, at, end, n)
             else:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import FoundItems, find_items
-from lodcli.kernels.ops.slicing.slice import segment_slice
-from lodcli.kernels.runtime.arrays import is_on_device, on_host
-from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.ops.slicing.row_ranges import RowRanges
+from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -55,14 +51,7 @@ def take_known(tensor: LoDTensor, items: Offsets, number: int) -> LoDTensor:
 
 def gather_items(data: Array, found: FoundItems) -> Array:
     """Return the rows of the items that were found in `data`, copied."""
-    starts, bounds = found.starts, found.bounds
-    if is_on_device(data) or data.flags.c_contiguous:
-        # Not row by row: the index of all rows may be larger than they are, and its copy to a GPU
-        # costs as much as that of rows.
-        size = int(bounds[-1]) * math.prod(data.shape[1:]) * data.itemsize
-        return on("auto", segment_slice, size_bytes=size)(data, starts, bounds)
-    # What copies ranges of rows first copies all of strided data.
-    return data[ranges(starts, bounds)]
+    return RowRanges(found.starts, found.bounds).of(data)
 
 
 def _checked_items(items: npt.ArrayLike, count: int) -> Offsets:

@@ -13,11 +13,11 @@ import numpy as np
 
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
-from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.groups import segment_cut
 from lodcli.kernels.index.items import picked_offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.index.selection import item_number, select
+from lodcli.kernels.ops.slicing.row_ranges import RowRanges
 from lodcli.kernels.runtime.arrays import beside, is_on_device
 from lodcli.kernels.runtime.dispatch import on
 
@@ -29,25 +29,29 @@ class Picked(NamedTuple):
 
     Attributes:
         lod: the index of what comes back.
-        rows: a range of rows, or their numbers.
+        rows: a range of rows, several ranges, or their numbers.
         drops_row_axis: whether it is one row, without its axis.
         features: the part of the key that is for the axes of a row.
         whole: whether it is whole finest sequences, under one level or more.
     """
 
     lod: LoD
-    rows: slice | Offsets
+    rows: slice | Offsets | RowRanges
     drops_row_axis: bool = False
     features: tuple[Any, ...] = ()
     whole: bool = False
 
     def on(self, data: Array) -> Any:
         """Return the rows as a key of `data`: numbers of rows lie where it lies."""
-        return self.rows if isinstance(self.rows, slice) else beside(self.rows, data)
+        rows = self.rows
+        if isinstance(rows, slice):
+            return rows
+        return beside(rows.numbers() if isinstance(rows, RowRanges) else rows, data)
 
     def of(self, data: Array) -> Array:
         """Return the rows themselves: a view for a range, else a copy."""
-        found: Array = data[self.on(data)]
+        rows = self.rows
+        found: Array = rows.of(data) if isinstance(rows, RowRanges) else data[self.on(data)]
         if not self.features:
             return found[0] if self.drops_row_axis else found
         try:
@@ -116,7 +120,7 @@ def _checked(part: Any) -> int | slice | Array:
     if isinstance(part, list | np.ndarray) or hasattr(part, "__array__"):
         array = np.asarray(part)
         if array.ndim == 1 and (array.dtype.kind in "iub" or not array.size):
-            return array if array.dtype.kind == "b" else array.astype(np.int64)
+            return array if array.dtype.kind == "b" else array.astype(np.int64, copy=False)
         what = f"{array.ndim} dimensions of {array.dtype}"
         raise SelectionError(f"an array in a key is a flat list of numbers or booleans, not {what}")
     raise SelectionError(
@@ -138,8 +142,8 @@ def _is_range(part: Any) -> bool:
 
 def _walk(
     lod: LoD, rows: int, parts: tuple[Any, ...], first: int
-) -> tuple[list[Offsets], LevelNames, Offsets]:
-    """Return the levels that are left, their names, and the numbers of the rows.
+) -> tuple[list[Offsets], LevelNames, Offsets | RowRanges]:
+    """Return the levels that are left, their names, and the rows.
 
     At each depth there are some groups of items, those of the items above; a part picks in every
     group. Until a part keeps its level there is one group, the whole batch.
@@ -149,11 +153,13 @@ def _walk(
         item = start + item_number(lod, depth, part, stop - start)
         start, stop = lod.part(depth, item, item + 1).tolist()
         depth += 1
-    items = _of_one_group(lod, depth, part, start, stop)
+    items: Offsets | RowRanges = _of_one_group(lod, depth, part, start, stop)
     levels: list[Offsets] = []
     names: list[str | None] = []
     above = depth  # the depth that the groups are items of
     while depth < lod.n_levels:
+        if isinstance(items, RowRanges):
+            items = items.numbers()
         depth += 1
         part = parts[depth - first] if depth - first < len(parts) else _ALL
         if isinstance(part, int):
@@ -197,13 +203,15 @@ def _numbered(lod: LoD, depth: int, number: int, items: Offsets) -> Offsets:
     return (stops if number < 0 else starts) + number
 
 
-def _several(lod: LoD, depth: int, part: slice | Array, items: Offsets) -> tuple[Offsets, Offsets]:
+def _several(
+    lod: LoD, depth: int, part: slice | Array, items: Offsets
+) -> tuple[Offsets | RowRanges, Offsets]:
     """Return what a part picks of each of the items above a depth, and the offsets of that."""
     offsets = lod.levels[depth - 1]
     if isinstance(part, slice):
         if part == _ALL:
-            begins, bounds = picked_offsets(offsets, items)
-            return ranges(begins, bounds), bounds
+            picked_ranges = RowRanges(*picked_offsets(offsets, items))
+            return picked_ranges, picked_ranges.bounds
         return on("auto", segment_cut, size_bytes=2 * items.nbytes)(offsets, items, part)
     starts = offsets[items]
     counts = offsets[items + 1] - starts
@@ -280,9 +288,9 @@ def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
             )
         items = offsets[:-1][groups] + np.where(places < 0, places + counts, places)
     levels = [*lod.levels[: depth - 1], bounds]
+    taken: Offsets | RowRanges = items
     for lower in lod.levels[depth:]:
-        starts = lower[items]
-        bounds = lengths_to_offsets(lower[items + 1] - starts, level=depth)
-        levels.append(bounds)
-        items = ranges(starts, bounds)
-    return Picked(LoD._trusted(levels, lod.names), items)
+        inner = taken.numbers() if isinstance(taken, RowRanges) else taken
+        taken = RowRanges(*picked_offsets(lower, inner))
+        levels.append(taken.bounds)
+    return Picked(LoD._trusted(levels, lod.names), taken)

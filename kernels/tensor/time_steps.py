@@ -137,7 +137,11 @@ def longest_first(lengths: Offsets) -> Offsets:
     >>> longest_first(np.array([1, 3, 0, 3])).tolist()
     [1, 3, 0, 2]
     """
-    return (-lengths).argsort(kind="stable").astype(np.int64, copy=False)
+    below = lengths.max(initial=0) - lengths
+    # NumPy sorts numbers of one or two bytes by counting them.
+    keys = below.astype(np.min_scalar_type(below.max(initial=0)), copy=False)
+    order: Offsets = keys.argsort(kind="stable").astype(np.int64, copy=False)
+    return order
 
 
 def to_steps(tensor: LoDTensor, index_map: IndexMap) -> LoDTensor:

@@ -39,11 +39,11 @@ MORE = {
 KEYS: dict[str, tuple[Any, int]] = {
     "a number": (1, 21),
     "a range": (slice(1, 3), 33),
-    "a step": (slice(None, None, 2), 45),
-    "numbers": ([0, 2], 38),
-    "booleans": (np.array([True, False, True]), 38),
+    "a step": (slice(None, None, 2), 50),
+    "numbers": ([0, 2], 43),
+    "booleans": (np.array([True, False, True]), 43),
     "a number in each": ((slice(None), 0), 47),
-    "a range in each": ((slice(None), slice(1, None)), 64),
+    "a range in each": ((slice(None), slice(1, None)), 67),
 }
 
 
