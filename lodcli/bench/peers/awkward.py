@@ -87,7 +87,8 @@ def _picked(inputs: dict[str, Any], last: bool) -> dict[str, Any]:
         return [rows.reshape(int(full.sum()), -1)]
 
     def call() -> Any:
-        return ak.firsts(array[:, ::-1] if last else array, axis=1)
+        # Packed, as the rows of all other candidates are: firsts alone gives their numbers.
+        return ak.to_packed(ak.firsts(array[:, ::-1] if last else array, axis=1))
 
     return {"firsts": (call, arrays)}
 
