@@ -32,6 +32,8 @@ from lodcli.kernels.tensor.gather import gather_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 STEP_LEVEL = "step"
+# As many lengths are sorted as fast as a narrower dtype for them is found.
+COUNTED_LENGTHS = 1 << 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +139,11 @@ def longest_first(lengths: Offsets) -> Offsets:
     >>> longest_first(np.array([1, 3, 0, 3])).tolist()
     [1, 3, 0, 2]
     """
-    below = lengths.max(initial=0) - lengths
-    # NumPy sorts numbers of one or two bytes by counting them.
-    keys = below.astype(np.min_scalar_type(below.max(initial=0)), copy=False)
+    keys = -lengths
+    if lengths.size > COUNTED_LENGTHS:
+        # NumPy sorts numbers of one or two bytes by counting them.
+        keys += lengths.max()
+        keys = keys.astype(np.min_scalar_type(keys.max()), copy=False)
     order: Offsets = keys.argsort(kind="stable").astype(np.int64, copy=False)
     return order
 

@@ -101,8 +101,8 @@ def test_ranges_of_strided_rows_are_those_of_their_copy() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 255, 256, 65_535, 65_536, 1 << 40])
 def test_longest_first_is_a_stable_order_of_any_lengths(most: int) -> None:
-    lengths = np.random.default_rng(7).integers(0, most + 1, 500)
+    lengths = np.random.default_rng(7).integers(0, most + 1, 600)
     lengths[:2] = most, 0
-    want = sorted(range(500), key=lambda s: -int(lengths[s]))
-    assert longest_first(lengths).tolist() == want
-    assert longest_first(lengths[:0]).tolist() == []
+    for count in (0, 20, 600):
+        want = sorted(range(count), key=lambda s: -int(lengths[s]))
+        assert longest_first(lengths[:count]).tolist() == want
