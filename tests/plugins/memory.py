@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lodcli.kernels.runtime import buffers
 from tests.plugins.slow import chosen, is_quick
 
 # On its own, a process of the quick run: a laptop runs as many as it has cores.
@@ -45,11 +46,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Note by how much a test raises the peak, imports and compiled kernels included."""
+    """Note by how much a test raises the peak, imports and compiled kernels included.
+
+    Blocks in the pool are free for the system to take back, but it counts them until it does, so
+    that each test begins with an empty pool.
+    """
     before = peak_bytes()
     done = yield
     if grown := peak_bytes() - before:
         item.config.stash[GROWTH][item.nodeid] = grown
+    buffers._free.clear()
     return done
 
 
