@@ -5,7 +5,8 @@
 // After each step the blocks of a group meet, for each needs the states that the others have made;
 // what they pass on is rounded to what the product takes. Of its own units and sequences a block keeps
 // states, biases, lengths and the inputs of the next step in shared memory: after a meeting nothing
-// but what was passed on comes from further away. Groups never meet. All blocks must be on the chip at once: the launch is a cooperative one.
+// but what was passed on comes from further away. Groups never meet. All blocks must be on the chip
+// at once: the launch is a cooperative one.
 #include "rnn_elman.cuh"
 #include "rnn_exact.cuh"
 #include "rnn_gru.cuh"
