@@ -72,6 +72,7 @@ PARTS: dict[str, str] = {
     "rnn-ad": f"rnn --case a,d {_TWO} --rounds 11 --budget 4",
     "rnn-b": f"rnn --case b {_TWO} --rounds 7 --budget 10",
     "rnn-c": f"rnn --case c {_TWO} --rounds 5 --budget 12",
+    "rnn-few": f"rnn --cell lstm,gru --case 1x200,1x512,8x200,64x200 {_TWO} --rounds 9 --budget 3",
     "rnn-odd": f"rnn --cell lstm --case b --hidden 250 --features 250 {_TWO} --against torch "
     "--rounds 5 --budget 8",
     "rnn-1-thread": f"rnn --cell lstm,gru --case a,b,c,d {_ONE} --rounds 5 --budget 5",

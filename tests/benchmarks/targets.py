@@ -87,6 +87,12 @@ _RNN: dict[str, tuple[tuple[float, float | None], ...]] = {
     "gru training": ((4.0, None), (5.0, None), (4.0, None), (1.2, None)),
     "elman training": ((4.0, None), (5.0, None), (4.0, None), (1.2, None)),
 }
+# op: case: ratio
+_FEW = {
+    "lstm forward": {"1x200": 1.3, "1x512": 1.3, "8x200": 1.8},
+    "gru forward": {"8x200": 1.8},
+    "lstm training": {"64x200": 3.0},
+}
 # At most 1.3 times what Arrow takes to read or write the bytes, 1.5 times what cp takes.
 _ARROW, _CP = 1 / 1.3, 1 / 1.5
 # command / peer: at most.
@@ -121,6 +127,8 @@ def targets() -> Iterator[Target]:
     for op, lines in _RNN.items():
         for case, (ratio, fraction) in zip("abcd", lines, strict=True):
             yield Target("rnn", op, case, ratio, fraction)
+    for op, by_case in _FEW.items():
+        yield from (Target("rnn", op, case, ratio) for case, ratio in by_case.items())
     for case in "abc":
         yield Target("rnn", "lstm forward", case, padded=0.9)
     for op in ("jsonl_to_lod", "lod_to_jsonl"):

@@ -152,6 +152,11 @@ RNN_CASES = {
         _case("h64", 12_800, 64, 64, "lognormal:200,0.8,0,800", 64),
         _case("h128", 12_800, 128, 64, "lognormal:200,0.8,0,800", 128),
         _case("h192", 12_800, 192, 64, "lognormal:200,0.8,0,800", 192),
+        # One sequence, or a few: sequences x hidden size.
+        _case("1x200", 500, 200, 1, "fixed:500", 200),
+        _case("1x512", 500, 512, 1, "fixed:500", 512),
+        _case("8x200", 800, 200, 8, "lognormal:100,0.8,0,400", 200),
+        _case("64x200", 6_400, 200, 64, "lognormal:100,0.8,0,400", 200),
     )
 }
 # Equal lengths, of which a box is no waste, but for the last.

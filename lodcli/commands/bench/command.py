@@ -137,6 +137,7 @@ def rnn(
     a is 32 sequences of 50 rows on average, 128 features and as many hidden; b 256 of 60, 256;
     c 64 of 200, 512; d one sequence of 500, 256; e, for --device cuda, 1,024 of 100, 1,024.
     b-equal, c-equal and e-equal have equal lengths; h64, h128 and h192 are c with narrower states.
+    1x200, 1x512, 8x200 and 64x200 are few sequences: their number, and the hidden size.
     Padding does not count as work.
 
     On a GPU the report says how lod runs the layer, and how long that is estimated to take.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lodcli.formats.core import io
@@ -228,7 +229,7 @@ def test_a_file_much_larger_than_the_limit_takes_little_memory(tmp_path: Path) -
         path = tmp_path / f"t{suffix}"
         table = pa.table({"x": array})
         if suffix == ".parquet":
-            pa.parquet.write_table(table, path, use_dictionary=False)
+            pq.write_table(table, path, use_dictionary=False)
         else:
             with pa.ipc.new_file(str(path), table.schema) as writer:
                 writer.write_table(table)

@@ -12,6 +12,7 @@ import pytest
 from lodcli.formats.core.bounds import Bounds
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pc = pytest.importorskip("pyarrow.compute", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 
 NO_BOUNDS = Bounds()
@@ -146,7 +147,7 @@ def test_text_in_parquet_is_measured(
             words = column.combine_chunks()
             while pa.types.is_nested(words.type):
                 words = words.flatten()
-            text = pa.compute.sum(pa.compute.binary_length(words.cast("large_string"))).as_py()
+            text = pc.sum(pc.binary_length(words.cast("large_string"))).as_py()
             found = pages.column(group, leaf, NO_BOUNDS)
             measured = found.measured()
             # Lengths and levels stand beside the text, but for a dictionary.
