@@ -20,13 +20,12 @@ from lodcli.kernels.rnn.engine.amx.layout import (
 from lodcli.kernels.rnn.engine.amx.packing import rounded_matrix, rounded_panels
 from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES, DEPTH, VECTORS
 from lodcli.kernels.rnn.engine.native.packing import (
-    KINDS,
     Pack,
     layout,
     matrix_panels,
     recurrent_panels,
 )
-from lodcli.kernels.rnn.engine.native.structures import Cell, Matrix
+from lodcli.kernels.rnn.engine.native.structures import KINDS, Cell, Matrix
 from lodcli.kernels.runtime.precision import rounds_on_cpu
 
 

@@ -24,6 +24,7 @@ from lodcli.kernels.rnn.engine.engine import RNNResult, RNNTape, States, rnn_bac
 from lodcli.kernels.rnn.engine.layer import LayerGradients
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.precision import Precision, current_precision, float32_products
 
 W = TypeVar("W", bound=LayerWeights)
 
@@ -86,10 +87,11 @@ class Chunk(Generic[W]):
 
 @dataclass(frozen=True, eq=False)
 class Chunks(Generic[W]):
-    """What the tape of a run in chunks keeps."""
+    """What the tape of a run in chunks keeps; precision: see float32_products."""
 
     chunks: tuple[Chunk[W], ...]
     backend: Backend
+    precision: Precision
 
 
 def chunked_forward(
@@ -142,7 +144,7 @@ def chunked_forward(
         goes_on = lengths[sequences] > stop
         chunks.append(Chunk(sequences, rows, inside, goes_on, cut, before, result.tape))
     cell = state[1] if len(state) == 2 else None
-    kept = Chunks(tuple(chunks), backend)
+    kept = Chunks(tuple(chunks), backend, current_precision())
     tape = RNNTape(weights, plan_steps(offsets), data, reverse, kept, _backward)
     return RNNResult(outputs, None, state[0], cell, tape)
 
@@ -182,7 +184,7 @@ def _backward(
             for part in behind:
                 part[chunk.goes_on] = 0
         found = rnn_backward(
-            chunk.tape or _again(data, weights, chunk, reverse, kept.backend, threads),
+            chunk.tape or _again(data, weights, chunk, reverse, kept, threads),
             grad_outputs=None if by_row[0] is None else by_row[0][chunk.rows],
             grad_last_hidden=behind[0],
             grad_last_cell=behind[1] if len(behind) == 2 else None,
@@ -197,18 +199,21 @@ def _backward(
 
 
 def _again(
-    data: Array, weights: W, chunk: Chunk[W], reverse: bool, backend: Backend, threads: int
+    data: Array, weights: W, chunk: Chunk[W], reverse: bool, kept: Chunks[W], threads: int
 ) -> RNNTape[W]:
-    result = rnn_forward(
-        data[chunk.rows],
-        chunk.offsets,
-        weights,
-        initial=chunk.initial,
-        reverse=reverse,
-        keep=True,
-        cells=False,
-        backend=backend,
-        threads=threads,
-    )
+    # The gradient is of the states that were given out: the block that the backward pass runs in
+    # decides its own products only.
+    with float32_products(kept.precision):
+        result = rnn_forward(
+            data[chunk.rows],
+            chunk.offsets,
+            weights,
+            initial=chunk.initial,
+            reverse=reverse,
+            keep=True,
+            cells=False,
+            backend=kept.backend,
+            threads=threads,
+        )
     assert result.tape is not None
     return result.tape

@@ -26,17 +26,14 @@ from lodcli.kernels.rnn.engine.native.backward_numba import add_slopes, input_gr
 from lodcli.kernels.rnn.engine.native.layout import DEPTH, VECTORS
 from lodcli.kernels.rnn.engine.native.products_numba import panels_of, part_of
 from lodcli.kernels.rnn.engine.native.structures import (
+    KINDS,
     BackwardRun,
     BackwardSpace,
     Cell,
     Chunk,
-    Elman,
     Gradients,
-    Gru,
-    Lstm,
     Matrix,
     Sequences,
-    Slstm,
     Team,
 )
 from lodcli.kernels.simd.lanes_numba import load, store
@@ -211,10 +208,8 @@ def _declare(name: str, kind: type[Cell]) -> None:
 
 # All processors with AMX have this level.
 if level().name == layout.LEVEL:
-    _declare("lstm", Lstm)
-    _declare("gru", Gru)
-    _declare("elman", Elman)
-    _declare("slstm", Slstm)
+    for _name, _kind in KINDS.items():
+        _declare(_name, _kind)
 
     @kernel(types=("float32",))
     def collect(

@@ -23,15 +23,12 @@ from lodcli.kernels.rnn.engine.native.forward_numba import (
 from lodcli.kernels.rnn.engine.native.layout import VECTORS
 from lodcli.kernels.rnn.engine.native.products_numba import panels_of, part_of
 from lodcli.kernels.rnn.engine.native.structures import (
+    KINDS,
     Cell,
-    Elman,
     ForwardRun,
     ForwardSpace,
-    Gru,
-    Lstm,
     Matrix,
     Sequences,
-    Slstm,
     Team,
 )
 from lodcli.kernels.simd.lanes_numba import lanes_in
@@ -121,7 +118,5 @@ def _declare(name: str, kind: type[Cell]) -> None:
 
 # All processors with AMX have this level.
 if level().name == layout.LEVEL:
-    _declare("lstm", Lstm)
-    _declare("gru", Gru)
-    _declare("elman", Elman)
-    _declare("slstm", Slstm)
+    for _name, _kind in KINDS.items():
+        _declare(_name, _kind)

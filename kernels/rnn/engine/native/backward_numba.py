@@ -22,17 +22,14 @@ from lodcli.kernels.rnn.engine.native.products_numba import (
     part_of,
 )
 from lodcli.kernels.rnn.engine.native.structures import (
+    KINDS,
     BackwardRun,
     BackwardSpace,
     Cell,
     Chunk,
-    Elman,
     Gradients,
-    Gru,
-    Lstm,
     Matrix,
     Sequences,
-    Slstm,
     Team,
 )
 from lodcli.kernels.simd.lanes_numba import lanes_in, load, store
@@ -231,7 +228,5 @@ def _declare(name: str, kind: type[Cell]) -> None:
     kernel(name=name, types=FLOATS)(recur)
 
 
-_declare("lstm", Lstm)
-_declare("gru", Gru)
-_declare("elman", Elman)
-_declare("slstm", Slstm)
+for _name, _kind in KINDS.items():
+    _declare(_name, _kind)

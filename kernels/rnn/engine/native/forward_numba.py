@@ -24,15 +24,12 @@ from lodcli.kernels.rnn.engine.native.products_numba import (
     share_of,
 )
 from lodcli.kernels.rnn.engine.native.structures import (
+    KINDS,
     Cell,
-    Elman,
     ForwardRun,
     ForwardSpace,
-    Gru,
-    Lstm,
     Matrix,
     Sequences,
-    Slstm,
     Team,
 )
 from lodcli.kernels.rnn.engine.native.tiles_numba import multiply, multiply_one
@@ -239,7 +236,5 @@ def _declare(name: str, kind: type[Cell]) -> None:
     kernel(name=name, types=FLOATS)(forward)
 
 
-_declare("lstm", Lstm)
-_declare("gru", Gru)
-_declare("elman", Elman)
-_declare("slstm", Slstm)
+for _name, _kind in KINDS.items():
+    _declare(_name, _kind)

@@ -19,19 +19,15 @@ from lodcli.kernels.rnn.engine.native.arrays import aligned, flat
 from lodcli.kernels.rnn.engine.native.layout import SHAPES, VECTORS, Layout
 from lodcli.kernels.rnn.engine.native.structures import (
     IDENTITY,
+    KINDS,
     RELU,
     SIGMOID,
     TANH,
     Cell,
-    Elman,
-    Gru,
-    Lstm,
     Matrix,
-    Slstm,
 )
 from lodcli.kernels.rnn.engine.native.tuning import is_blocked
 
-KINDS: dict[str, type[Cell]] = {"lstm": Lstm, "gru": Gru, "elman": Elman, "slstm": Slstm}
 #: See recurrent_panels: packs a weight for so many gates and vectors.
 Pack = Callable[[Array, int, int], Array]
 _ACTIVATIONS = {"tanh": TANH, "relu": RELU, "sigmoid": SIGMOID, "identity": IDENTITY}

@@ -93,6 +93,7 @@ class Gru(NamedTuple):
 
 
 Cell = Lstm | Elman | Slstm | Gru
+KINDS: dict[str, type[Cell]] = {"lstm": Lstm, "gru": Gru, "elman": Elman, "slstm": Slstm}
 
 
 class Sequences(NamedTuple):

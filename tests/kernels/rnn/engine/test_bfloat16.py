@@ -126,14 +126,6 @@ def test_projected_inputs_are_not_rounded(cell: str) -> None:
     np.testing.assert_array_equal(forward(given).outputs[ones], exact[ones])
 
 
-@pytest.fixture
-def few_operations_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let threads share out even the smallest runs."""
-    from lodcli.kernels.rnn.engine.native import schedule
-
-    monkeypatch.setattr(schedule, "_LEAST_WORK", 1)
-
-
 @with_amx
 @pytest.mark.usefixtures("few_operations_are_shared")
 @pytest.mark.parametrize("cell", slow_except(["lstm", "gru"], CELLS))
@@ -148,18 +140,9 @@ def test_no_row_depends_on_the_threads_or_the_other_sequences(
         np.testing.assert_array_equal(found.outputs, wanted.outputs)
         np.testing.assert_array_equal(found.last_hidden, wanted.last_hidden)
     for number, (first, end) in enumerate(zip(given.offsets, given.offsets[1:], strict=False)):
-        alone = dataclasses.replace(
-            given,
-            data=given.data[first:end],
-            offsets=offsets_of([int(end - first)]),
-            states=States(
-                **{
-                    name: None if state is None else state[number : number + 1]
-                    for name, state in vars(given.states).items()
-                }
-            ),
+        np.testing.assert_array_equal(
+            forward(given.alone(number)).outputs, wanted.outputs[first:end]
         )
-        np.testing.assert_array_equal(forward(alone).outputs, wanted.outputs[first:end])
 
 
 @with_amx

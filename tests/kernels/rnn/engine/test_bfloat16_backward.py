@@ -11,8 +11,10 @@ import pytest
 from lodcli import float32_products
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.rnn.engine.amx import availability
-from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
-from lodcli.kernels.rnn.stack.stack import seeded_weights
+from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
+from lodcli.kernels.rnn.stack.chunked import Chunking, chunked_forward
+from lodcli.kernels.rnn.stack.state_dict import weights_from_state_dict
+from lodcli.kernels.runtime.precision import Precision
 from tests.cells_rnn import cell_weights
 from tests.kernels.rnn.engine.test_bfloat16 import rounded, with_amx
 from tests.kernels.rnn.engine.test_compiled import LENGTHS, Problem, problem
@@ -183,14 +185,6 @@ def gradients(found: Any) -> dict[str, Array]:
     return {**arrays, **found.weights.arrays()}
 
 
-@pytest.fixture
-def few_operations_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let threads share out even the smallest runs."""
-    from lodcli.kernels.rnn.engine.native import schedule
-
-    monkeypatch.setattr(schedule, "_LEAST_WORK", 1)
-
-
 @with_amx
 @pytest.mark.usefixtures("few_operations_are_shared")
 @pytest.mark.parametrize("cell", slow_except(["lstm", "gru"], CELLS))
@@ -205,21 +199,9 @@ def test_no_gradient_depends_on_the_threads_and_none_of_a_row_on_other_sequences
         for name, array in gradients(wanted).items():
             np.testing.assert_array_equal(found[name], array, err_msg=name)
     for number, (first, end) in enumerate(zip(given.offsets, given.offsets[1:], strict=False)):
-        one, rows = slice(number, number + 1), slice(first, end)
-        states = {name: None if a is None else a[one] for name, a in vars(given.states).items()}
-        alone = dataclasses.replace(
-            given,
-            data=given.data[rows],
-            offsets=offsets_of([int(end - first)]),
-            states=States(**states),
-            grads={
-                name: None if a is None else a[one if "last" in name else rows]
-                for name, a in given.grads.items()
-            },
-        )
-        found = gradients(solve(alone)[1])
-        np.testing.assert_array_equal(found["input"], wanted.input[rows])
-        np.testing.assert_array_equal(found["initial_hidden"], wanted.initial_hidden[one])
+        found = gradients(solve(given.alone(number))[1])
+        np.testing.assert_array_equal(found["input"], wanted.input[first:end])
+        np.testing.assert_array_equal(found["initial_hidden"], wanted.initial_hidden[[number]])
 
 
 @with_amx
@@ -243,6 +225,12 @@ def test_gradients_that_are_not_finite_stay_in_their_sequence() -> None:
         assert np.isnan(found.input[5]).all()
 
 
+def layer_of(model: Any, cell: str = "lstm") -> Any:
+    """Return the weights of the first layer of a torch module, in float32."""
+    arrays = {n: array.detach().float().numpy() for n, array in model.named_parameters()}
+    return weights_from_state_dict(arrays, cell).layers[0][0]
+
+
 # As torch initialises weights, from states of zeros; of the largest of each gradient.
 @with_amx
 @pytest.mark.parametrize(("cell", "bound"), [("lstm", 5e-3), ("gru", 5e-3), ("elman", 6e-3)])
@@ -253,19 +241,14 @@ def test_errors_are_those_that_are_documented_and_below_those_of_torch(
     torch.manual_seed(1)
     kind = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "elman": torch.nn.RNN}[cell]
     model = kind(200, 200).double()
-    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    weights = seeded_weights(cell, 200, 200, rng=np.random.default_rng(0), dtype="float32")
-    layer = dataclasses.replace(
-        weights.layers[0][0],
-        **{name: getattr(model, f"{name}_l0").detach().float().numpy() for name in names},
-    )
+    layer = layer_of(model, cell)
     data, upstream = torch.randn(20, 50, 200), torch.randn(20, 50, 200)
 
     def theirs(model: Any, dtype: Any) -> dict[str, Array]:
         model.zero_grad()
         rows = data.transpose(0, 1).to(dtype).requires_grad_(True)
         model(rows)[0].backward(upstream.transpose(0, 1).to(dtype))
-        found = {name: getattr(model, f"{name}_l0").grad for name in names}
+        found = {name: getattr(model, f"{name}_l0").grad for name in layer.arrays()}
         found["input"] = rows.grad.transpose(0, 1).reshape(-1, 200)
         return {name: array.double().numpy() for name, array in found.items()}
 
@@ -302,6 +285,63 @@ def test_a_backward_pass_rounds_if_it_runs_within_the_block(cell: str) -> None:
     with float32_products("bfloat16"):
         rounding = rnn_backward(run.tape, **dict[str, Any](given.grads))
     assert 0 < np.abs(rounding.input - exact["input"]).max() < 1e-2 * np.abs(rounding.input).max()
+
+
+_BOTH_WAYS: tuple[tuple[Precision, Precision], ...] = (
+    ("bfloat16", "float32"),
+    ("float32", "bfloat16"),
+)
+
+
+@with_amx
+def test_a_checkpoint_is_computed_again_as_it_was() -> None:
+    given = problem("lstm", LENGTHS, hidden=30, inputs=20, dtype="float32")
+    by_row = given.grads["grad_outputs"]
+    found = []
+    for chunking in (Chunking(truncate=100), Chunking(checkpoint=100)):
+        for there, back in _BOTH_WAYS:
+            with float32_products(there):
+                run = chunked_forward(
+                    given.data, given.offsets, given.weights, chunking=chunking, backend="numba"
+                )
+            assert run.tape is not None
+            with float32_products(back):
+                found.append(gradients(rnn_backward(run.tape, grad_outputs=by_row)))
+    for kept, computed_again in ((found[0], found[2]), (found[1], found[3])):
+        for name, array in kept.items():
+            np.testing.assert_array_equal(computed_again[name], array, err_msg=name)
+    assert not np.array_equal(found[0]["input"], found[1]["input"])
+
+
+@with_amx
+def test_torch_rounds_in_a_backward_pass_within_the_block() -> None:
+    torch = pytest.importorskip("torch")
+    from lodcli.torch import LSTM
+
+    torch.manual_seed(0)
+    layer, rows, upstream = LSTM(20, 30), torch.randn(25, 3, 20), torch.randn(25, 3, 30)
+
+    weight: Any = dict(layer.named_parameters())["weight_hh_l0"]
+
+    def gradient(within: bool) -> Array:
+        layer.zero_grad()
+        with float32_products("bfloat16"):
+            loss = (layer(rows)[0] * upstream).sum()
+            if within:
+                loss.backward()
+        if not within:
+            loss.backward()
+        found: Array = weight.grad.numpy().copy()
+        return found
+
+    with float32_products("bfloat16"):
+        weights, x = layer_of(layer), rows.transpose(0, 1).reshape(-1, 20).numpy()
+        run = rnn_forward(x, np.arange(4) * 25, weights, keep=True)
+    assert run.tape is not None
+    by_row = upstream.transpose(0, 1).reshape(-1, 30).numpy()
+    exact = rnn_backward(run.tape, grad_outputs=by_row).weights.weight_hh
+    np.testing.assert_array_equal(gradient(within=False), exact)
+    assert 0 < np.abs(gradient(within=True) - exact).max() < 1e-2 * np.abs(exact).max()
 
 
 # -- Where it cannot be done -------------------------------------------------------------

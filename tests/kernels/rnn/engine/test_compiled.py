@@ -78,6 +78,23 @@ class Problem:
         found |= {"initial_hidden": back.initial_hidden, "initial_cell": back.initial_cell}
         return found | {f"gradient of {k}": v for k, v in back.weights.arrays().items()}
 
+    def alone(self, number: int) -> Problem:
+        """Return the problem of one sequence."""
+        one = slice(number, number + 1)
+        first, end = self.offsets[number : number + 2]
+        states = {name: None if a is None else a[one] for name, a in vars(self.states).items()}
+        grads = {
+            name: None if a is None else a[one] if "last" in name else a[first:end]
+            for name, a in self.grads.items()
+        }
+        return dataclasses.replace(
+            self,
+            data=self.data[first:end],
+            offsets=offsets_of([int(end - first)]),
+            states=States(**states),
+            grads=grads,
+        )
+
 
 def problem(
     cell: str,
@@ -182,14 +199,6 @@ def test_any_batch_is_that_of_the_reference(
         cell, lengths, hidden=hidden, inputs=inputs, reverse=reverse, projected=projected
     )
     check(given, threads)
-
-
-@pytest.fixture
-def few_operations_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let threads share out even the smallest runs."""
-    from lodcli.kernels.rnn.engine.native import schedule
-
-    monkeypatch.setattr(schedule, "_LEAST_WORK", 1)
 
 
 @pytest.mark.usefixtures("few_operations_are_shared")

@@ -25,13 +25,7 @@ from tests.oracles_rnn import Array
 from tests.slow import slow_except
 
 pytest.importorskip("numba")
-
-
-@pytest.fixture(autouse=True)
-def _few_operations_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lodcli.kernels.rnn.engine.native import schedule
-
-    monkeypatch.setattr(schedule, "_LEAST_WORK", 1)
+pytestmark = pytest.mark.usefixtures("few_operations_are_shared")
 
 
 @pytest.mark.parametrize("lengths", [[9, 3, 0, 7, 7, 1, 12], [40]], ids=str)
