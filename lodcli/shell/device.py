@@ -1,14 +1,17 @@
-"""The option --device."""
+"""The options --device and --precision."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
+import numpy as np
 
 from lodcli.kernels.errors import OptionError, UnsupportedError
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu
+from lodcli.kernels.runtime.precision import Precision, float32_products
 
 
 @contextmanager
@@ -44,3 +47,24 @@ def require_device(device: str) -> None:
         require_gpu(device)
     except UnsupportedError as error:
         raise UnsupportedError(f"--device {error}; or use --device cpu") from error
+
+
+@contextmanager
+def rounding_to(precision: Precision, dtype: np.dtype[Any], remedy: str) -> Iterator[None]:
+    """Round products of float32 within this block; see float32_products.
+
+    Args:
+        precision: of the products.
+        dtype: that is computed in.
+        remedy: what to do if that is not float32.
+
+    Raises:
+        OptionError: there is nothing to round.
+    """
+    if precision != "float32" and dtype != np.float32:
+        raise OptionError(
+            f"--precision {precision} rounds products of float32, and this is computed in {dtype}; "
+            f"{remedy}"
+        )
+    with float32_products(precision):
+        yield

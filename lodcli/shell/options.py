@@ -13,6 +13,7 @@ import click
 
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.table import TABLE
+from lodcli.kernels.runtime.precision import PRECISIONS, Precision
 from lodcli.shell.limits import guarded
 from lodcli.shell.messages import as_json as as_json
 from lodcli.shell.messages import quiet as quiet
@@ -206,6 +207,26 @@ def device(function: F) -> F:
         metavar="NAME",
         help="Where to compute: auto (the CPU), cpu, cuda or cuda:N.",
     )(function)
+
+
+def precision(function: F) -> F:
+    """--precision, of a command with --device; a usage error if that has no such one."""
+
+    @click.option(
+        "--precision",
+        type=click.Choice(PRECISIONS),
+        default="float32",
+        help="Precision of float32 products: float32 is exact, others are faster; see above.",
+    )
+    @functools.wraps(function)
+    def wrapped(*args: Any, precision: Precision, device: str, **rest: Any) -> Any:
+        if precision not in ("float32", "bfloat16") and not device.startswith("cuda"):
+            raise click.UsageError(
+                f"--precision {precision} needs --device cuda: the CPU has float32 and bfloat16"
+            )
+        return function(*args, precision=precision, device=device, **rest)
+
+    return wrapped  # type: ignore[return-value]
 
 
 def source(function: F) -> F:

@@ -22,15 +22,13 @@ from lodcli.commands.run_rnn.step_function import load_step
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.weights import read_weights
-from lodcli.kernels.errors import OptionError
 from lodcli.kernels.rnn.nested.state_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.run import arithmetic_dtype
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import require_shape, weights_from_state_dict
-from lodcli.kernels.runtime.precision import float32_products
 from lodcli.shell import output
-from lodcli.shell.device import computing_on
+from lodcli.shell.device import computing_on, rounding_to
 from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
@@ -46,12 +44,13 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
     """
     with ExitStack() as stack:
         device = stack.enter_context(computing_on(given["device"]))
-        stack.enter_context(float32_products(given["precision"]))
         file = stack.enter_context(opened(source))
+        dtype = arithmetic_dtype(given["dtype"] or file.tensor().dtype)
+        stack.enter_context(rounding_to(given["precision"], dtype, "add --dtype float32"))
         feeds = [stack.enter_context(fed(given[n], f"--{n}")) for n in ("h0", "c0")]
         kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
         settings = Settings(kinds, given["dtype"], device, given["threads"], *feeds)
-        runner = _runner(settings, file.tensor(), given)
+        runner = _runner(settings, file.tensor(), dtype, given)
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
             runner.gradients.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
@@ -64,15 +63,11 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
             output.note(line)
 
 
-def _runner(settings: Settings, spec: TensorSpec, given: dict[str, Any]) -> Runner:
+def _runner(
+    settings: Settings, spec: TensorSpec, dtype: np.dtype[Any], given: dict[str, Any]
+) -> Runner:
     width = int(np.prod(spec.row_shape, dtype=np.int64))
     level = -1 if given["level"] is None else given["level"]
-    dtype = arithmetic_dtype(settings.dtype or spec.dtype)
-    if given["precision"] != "float32" and dtype != np.float32:
-        raise OptionError(
-            f"--precision {given['precision']} rounds products of float32, and this is computed in "
-            f"{dtype}; add --dtype float32"
-        )
     if given["step"]:
         step = load_step(given["step"])
         return StepRunner(settings, step, level=level, reverse=given["reverse"])

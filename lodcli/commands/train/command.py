@@ -17,6 +17,7 @@ from lodcli.shell.references import Reference, parse_reference
 # What brings NumPy along is imported where it is used: --help can do without.
 if TYPE_CHECKING:
     from lodcli.kernels.rnn.training.train import Epoch, Recipe
+    from lodcli.kernels.runtime.precision import Precision
 
 
 @click.command(cls=options.Command)
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     help="Maximum number of threads [default: all processors].",
 )
 @options.device
+@options.precision
 @options.as_json
 @options.quiet
 def command(
@@ -110,6 +112,7 @@ def command(
     seed: int,
     threads: int | None,
     device: str,
+    precision: Precision,
     as_json: bool,
 ) -> None:
     """Train an RNN to classify the sequences of SOURCE, without padding.
@@ -123,6 +126,10 @@ def command(
     --device cuda trains on an NVIDIA GPU (pip install 'lodcli[cuda12]'); all of SOURCE is then
     copied to the GPU.
 
+    --precision bfloat16 rounds the inputs of the RNN's products, forward and backward, on Intel
+    processors with AMX for lstm, gru, elman and slstm, and on a GPU, which has tf32 and float16
+    too. Weights, and everything else, stay float32.
+
     \b
     Examples:
       lod train vowels.ts -o new.safetensors --test more.ts
@@ -132,11 +139,12 @@ def command(
     """
     from lodcli.commands.train import training
     from lodcli.kernels.rnn.training.train import Recipe, accuracy, train
-    from lodcli.shell.device import computing_on
+    from lodcli.shell.device import computing_on, rounding_to
 
     _check(out, force, epochs, weights)
     if heads is not None and weights is not None:
         raise click.UsageError("--weights defines the number of heads: leave --heads out")
+    context = click.get_current_context()
     recipe = Recipe(
         epochs,
         batch,
@@ -145,7 +153,7 @@ def command(
         clip,
         seed,
         threads,
-        click.get_current_context().with_resource(computing_on(device)),
+        context.with_resource(computing_on(device)),
     )
     share_right = functools.partial(accuracy, threads=threads, device=recipe.device)
     examples = training.read_examples(source, labels, level)
@@ -164,6 +172,8 @@ def command(
         heads=heads,
         bidirectional=bidirectional,
     )
+    remedy = "use --precision float32"
+    context.with_resource(rounding_to(precision, model.weight.dtype, remedy))
     keeper = training.Keeper(out, examples.names, force)
     unicode = output.shows_unicode(sys.stderr)
     with training.saving(keeper), output.progress_line() as show:

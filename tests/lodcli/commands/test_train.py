@@ -17,6 +17,9 @@ import safetensors.numpy
 
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.engine import products
+from lodcli.kernels.rnn.engine.amx.availability import amx_problem
+from lodcli.kernels.runtime.precision import current_precision
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment, tensor
@@ -179,6 +182,55 @@ def test_the_report_says_what_was_learnt(lod: Lod, signs: Path) -> None:
     assert done.stdout.endswith("of 40)\n")
 
 
+@pytest.mark.skipif(amx_problem() is not None, reason=f"needs AMX: {amx_problem()}")
+def test_precision_bfloat16_rounds_products_of_training_and_of_scores(
+    lod: Lod, signs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lodcli.kernels.rnn.engine import layer_native
+
+    asked = []
+
+    def products_for(dtype: np.dtype[Any]) -> Any:
+        asked.append(current_precision())
+        return products.products_for(dtype)
+
+    monkeypatch.setattr(layer_native, "products_for", products_for)
+    rounded = ["--precision", "bfloat16"]
+    args = ["--hidden", "40", "--epochs", "4", "--json"]
+    losses = []
+    for name, options in (("exact", []), ("rounded", rounded)):
+        done = lod("train", signs, "-o", name, "--test", signs, *args, *options)
+        assert done.code == 0, done.stderr
+        losses.append(json.loads(done.stdout)["loss"])
+    # Forward and backward over 3 batches in each of 4 epochs, 4 scores of the test set, and two.
+    assert asked.count("bfloat16") == 2 * 3 * 4 + 4 + 2
+    assert 0 < abs(losses[0] - losses[1]) < 1e-2
+    scored = lod("train", signs, "--weights", "rounded", "--epochs", "0", *rounded)
+    assert scored.code == 0
+    assert asked[-1] == "bfloat16"
+    assert safetensors.numpy.load_file("rounded")["rnn.weight_hh_l0"].dtype == np.float32
+
+
+def test_precision_bfloat16_without_amx_is_an_error_and_saves_nothing(
+    lod: Lod, signs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOD_NATIVE", "off")
+    done = lod("train", signs, "-o", "m", "--precision", "bfloat16")
+    assert (done.code, done.stdout) == (4, "")
+    assert "needs AMX: no compiled kernels: LOD_NATIVE=off; use float32, or a GPU" in done.stderr
+    assert not Path("m").exists()
+
+
+def test_a_precision_of_float32_for_a_model_of_float64_is_an_error(lod: Lod, signs: Path) -> None:
+    assert lod("train", signs, "-o", "m", "--hidden", "3", "--epochs", "1").code == 0
+    arrays = safetensors.numpy.load_file("m")
+    wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+    safetensors.numpy.save_file(wide, "wide", {"format": "pt"})
+    done = lod("train", signs, "--weights", "wide", "--epochs", "0", "--precision", "bfloat16")
+    assert done.code == 2
+    assert "this is computed in float64; use --precision float32" in done.stderr
+
+
 def test_a_model_may_go_to_a_pipe(signs: Path) -> None:
     done = subprocess.run(
         ["lod", "train", signs, "-o", "-", "--epochs", "1", "--hidden", "3"],
@@ -256,6 +308,12 @@ def test_progress_is_shown_on_a_terminal(signs: Path) -> None:
         (["-o", "m", "--labels", "data"], 1, "labels: expected 40"),
         (["-o", "m", "--lr", "-1"], 1, "rate: expected more than 0"),
         (["-o", "m", "--dropout", "1"], 1, "dropout: expected 0 or more and less than 1"),
+        (["-o", "m", "--precision", "tf32"], 2, "--precision tf32 needs --device cuda"),
+        (
+            ["-o", "m", "--precision", "bfloat16", "--cell", "mingru"],
+            4,
+            "this mingru has no kernel for it, only a plain lstm",
+        ),
         (["-o", "m", "--weights", "gone"], 3, "gone: no such file"),
         (["-o", "signs.lod.h5"], 3, "exists already"),
         (["-o", "m", "--test", "words.lod.h5"], 2, "no tensor named 'label'"),
