@@ -24,7 +24,8 @@ def float32_products(precision: Precision) -> Iterator[None]:
 
     On a GPU copies in registers are rounded on their way into tensor cores: data, weights,
     states and results stay float32, and sums are float32's. A backward pass goes by the
-    block that it runs in. Products of float64 are exact anyway.
+    block that it runs in; steps that it runs again, by that of the forward pass. Products of
+    float64 are exact anyway.
 
     On a CPU "bfloat16" does the same for RNN layers, forward and backward, by AMX: plain lstm,
     gru, elman and slstm layers; others, and processors without AMX, are an UnsupportedError. All

@@ -210,7 +210,7 @@ def device(function: F) -> F:
 
 
 def precision(function: F) -> F:
-    """--precision, of a command with --device; a usage error if that has no such one."""
+    """--precision, of a command with --device; a precision that the CPU lacks is a usage error."""
 
     @click.option(
         "--precision",
