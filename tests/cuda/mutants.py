@@ -84,6 +84,10 @@ MUTANTS = (
         "half a row", "row_sum<A, Tiles::ROW_LANES>(sum[r])", "row_sum<A, 2>(sum[r])", ATTENTION
     ),
     Mutant("wrong row", "(int64)i + 1 + (align", "(int64)i + (align", ATTENTION),
+    Mutant("wrong part", "end - begin > keys ? begin", "false ? begin", ATTENTION),
+    Mutant("wrong part", "part < count; part++) total", "part < 1; part++) total", ATTENTION),
+    Mutant("wrong share", "? (A)0 : Tiles::power(log - top);", "? (A)0 : (A)1;", ATTENTION),
+    Mutant("wrong row", "- at.first : at.own;", ": at.own;", ATTENTION),
     Mutant(
         "beyond the end",
         "row + i < rows.count && column + j < rows.width;",

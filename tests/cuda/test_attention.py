@@ -93,6 +93,17 @@ def found(rows: list[Any], options: dict[str, Any]) -> list[Any]:
     return [cupy.asnumpy(one) for one in (out, *grads)]
 
 
+def forward(rows: list[Any], options: dict[str, Any]) -> Any:
+    there = map(cupy.asarray, rows[:3])
+    run: Any = on("cupy", segment_attention)
+    return cupy.asnumpy(run(*there, offsets_of(QUERIES), offsets_of(KEYS), **options))
+
+
+def in_main_memory(rows: list[Any], options: dict[str, Any]) -> Any:
+    q, k, v, _ = rows
+    return segment_attention(q, k, v, offsets_of(QUERIES), offsets_of(KEYS), **options)
+
+
 def compare(rows: list[Any], options: dict[str, Any], rounding: float) -> list[Any]:
     """Compare with torch, by the greatest value of each: a gradient is a sum of many products."""
     arrays = found(rows, options)
@@ -180,11 +191,85 @@ def test_nan_and_infinite_scores_are_numpys() -> None:
     rows = rows_of(8, 8)
     rows[1][2, 0, 0], rows[1][80, 1, 3] = np.nan, np.inf
     options: dict[str, Any] = {"causal": False, "scale": 0.3}
-    q, k, v, _ = rows
-    here = segment_attention(q, k, v, offsets_of(QUERIES), offsets_of(KEYS), **options)
+    here = in_main_memory(rows, options)
     there = found(rows, options)[0]
     np.testing.assert_array_equal(np.isnan(there), np.isnan(here))
     np.testing.assert_allclose(there, here, rtol=1e-4, atol=1e-5)
+
+
+def test_keys_of_no_weight_leave_the_others_theirs() -> None:
+    rows = rows_of(8, 8)
+    rows[0][..., 0] = np.abs(rows[0][..., 0]) + 1
+    # A tile of scores of -inf before others; and queries that see no other score.
+    rows[1][:66, 1, 0] = rows[1][139:156, 0, 0] = -np.inf
+    options: dict[str, Any] = {"causal": False, "scale": 0.3}
+    here = in_main_memory(rows, options)
+    assert np.isfinite(here[:3]).all()
+    assert np.isnan(here[68:101, 0]).all()
+    np.testing.assert_allclose(forward(rows, options), here, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of the kernels that join parts of few queries over many keys."""
+    # A single query, one without keys, keys without any, and more queries than a block has.
+    monkeypatch.setitem(globals(), "QUERIES", [1, 1, 0, 66])
+    monkeypatch.setitem(globals(), "KEYS", [160, 0, 5, 290])
+    twin: Any = importlib.import_module(f"{attention.__name__}_cupy")
+    monkeypatch.setattr(twin, "LEAST_KEYS", 64)
+    seen: list[str] = []
+
+    def noted(file: str, kernel: str, *args: Any, **more: Any) -> None:
+        if kernel.startswith("attention_joined"):
+            seen.append(kernel)
+        launch.run(file, kernel, *args, **more)
+
+    monkeypatch.setattr(twin, "run", noted)
+    return seen
+
+
+@pytest.mark.parametrize("options", [
+    {"causal": False, "scale": 0.2},
+    {"causal": True, "scale": 0.2},
+    {"causal": False, "scale": -3.0},  # so that parts have very different sums of powers
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["f4", "f8", *HALVES], ids=str)
+def test_keys_of_few_queries_are_divided_among_blocks(
+    dtype: Any, options: dict[str, Any], joined: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dtype = np.dtype(dtype)
+    rounding = {"float32": 2.0**-21, "float64": 2.0**-48}.get(dtype.name) or ROUNDING[dtype.name]
+    rows = rows_of(20, 24, 1, dtype)
+    first = compare(rows, options, 4 * rounding)
+    assert len(joined) == 2  # with the gradients once more
+    assert forward(rows, options).tobytes() == first[0].tobytes()
+    # Without parts, as where a GPU is full.
+    monkeypatch.setattr(f"{attention.__name__}_cupy._MANY", 0)
+    whole = forward(rows, options).astype(np.float64)
+    np.testing.assert_allclose(first[0].astype(np.float64), whole, rtol=0, atol=8 * rounding)
+    assert len(joined) == 3
+
+
+def test_nan_and_infinite_scores_of_parts_are_numpys(joined: list[str]) -> None:
+    rows = rows_of(8, 8)
+    rows[1][2, 0, 0], rows[1][240, 1, 3] = np.nan, np.inf
+    options: dict[str, Any] = {"causal": False, "scale": 0.3}
+    here = in_main_memory(rows, options)
+    np.testing.assert_allclose(forward(rows, options), here, rtol=1e-4, atol=1e-5)
+    assert joined
+
+
+def test_parts_of_no_weight_leave_the_others_theirs(joined: list[str]) -> None:
+    rows = rows_of(8, 8)
+    rows[0][..., 0] = np.abs(rows[0][..., 0]) + 1
+    # Whole parts of scores of -inf, at both ends; and a query that sees no other score.
+    rows[1][165:300, 0, 0] = rows[1][385:455, 0, 0] = rows[1][:160, 1, 0] = -np.inf
+    options: dict[str, Any] = {"causal": False, "scale": 0.3}
+    here = in_main_memory(rows, options)
+    assert np.isfinite(here[2:]).all()
+    assert np.isnan(here[0, 1]).all()
+    np.testing.assert_allclose(forward(rows, options), here, rtol=1e-4, atol=1e-5)
+    assert joined
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)

@@ -3,8 +3,9 @@
 // A block has a tile of rows of one segment and head, and goes through the rows of the other side a
 // tile at a time (attention_exact.cuh, attention_rounded.cuh). No scores are kept: the softmax of a
 // query is made over again as its greatest score grows, and the gradients work out scores from the
-// logarithm of each query's sum. Nothing is added up by several blocks, so results are the same
-// every time. Neither the number of segments times the longest nor a matrix of scores is held.
+// logarithm of each query's sum. Where queries are few and their keys many, several blocks have some
+// keys each, and another kernel joins what they leave, in order: results are the same every time.
+// Neither the number of segments times the longest nor a matrix of scores is held.
 #include "attention_exact.cuh"
 #include "attention_rounded.cuh"
 
@@ -30,22 +31,22 @@ template <class A> __device__ __forceinline__ A lowest();
 template <> __device__ __forceinline__ float lowest<float>() { return __uint_as_float(0xff800000u); }
 template <> __device__ __forceinline__ double lowest<double>() { return __longlong_as_double((int64)0xfff0000000000000ull); }
 
-// Where a block is: its own rows from `first` on, of `count` in a segment, and `others` of the other
-// side. `align`: 0 every query sees all keys; 1 up to its own number; 2 the last query's is the last.
+// Where a block, or `block`, is: its own rows from `first` on, of `count` in a segment, and `others` of
+// the other side. `align`: 0 every query sees all keys; 1 up to its own number; 2 the last query's is the last.
 struct Place {
     int64 head, own, other;  // the segment's first rows
     int first, count, others;
     int64 align;
 
     __device__ __forceinline__ Place(const int64* own_offsets, const int64* other_offsets, const int64* tiles,
-                                     int64 segments, int64 high, int64 align)
+                                     int64 segments, int64 high, int64 align, int64 block)
         : head(blockIdx.y), align(align) {
-        const int64 segment = segment_of(tiles, segments, blockIdx.x);
+        const int64 segment = segment_of(tiles, segments, block);
         own = own_offsets[segment];
         other = other_offsets[segment];
         count = (int)(own_offsets[segment + 1] - own);
         others = (int)(other_offsets[segment + 1] - other);
-        first = (int)((blockIdx.x - tiles[segment]) * high);
+        first = (int)((block - tiles[segment]) * high);
     }
 
     // The first key that query i does not see, and the first query that sees key i.
@@ -69,18 +70,18 @@ struct Place {
     }
 };
 
-// Writes the sums of a thread, each row by its factor.
+// Writes the sums of a thread, each row by its factor; the segment's first row goes to row `base`.
 template <class Tiles, class Out>
 __device__ __forceinline__ void
 write(const Tiles& tiles, const Place& at, typename Tiles::A (&sums)[Tiles::ROWS][Tiles::SUMS],
-      const typename Tiles::A (&factors)[Tiles::ROWS], int64 heads, int64 width, Out* out) {
+      const typename Tiles::A (&factors)[Tiles::ROWS], int64 heads, int64 width, Out* out, int64 base) {
     enum { GROUP = Tiles::GROUP };
     const int64 slab = (int64)blockIdx.z * Tiles::WIDE;
 #pragma unroll
     for (int r = 0; r < Tiles::ROWS; r++) {
         const int row = at.first + tiles.row(r);
         if (row >= at.count) continue;
-        Out* to = out + ((at.own + row) * heads + at.head) * width;
+        Out* to = out + ((base + row) * heads + at.head) * width;
 #pragma unroll
         for (int e = 0; e < Tiles::SUMS; e += GROUP) {
             const int64 column = slab + tiles.result_column(e);
@@ -99,33 +100,43 @@ write(const Tiles& tiles, const Place& at, typename Tiles::A (&sums)[Tiles::ROWS
 }
 
 // The result, and of each query the logarithm of its sum of powers. The grid is (tiles of queries,
-// heads, slabs of columns); `tiles` are the offsets of those of each segment.
+// heads, slabs of columns); `tiles` are the offsets of those of each segment. With `parts`, the offsets
+// of each tile's parts of `keys` keys, it is (parts, ..), and the results of part p are those of its
+// keys alone, from row p * `most_rows` on.
 template <class Tiles, class Out>
 __global__ void __launch_bounds__(Tiles::THREADS, Tiles::BLOCKS)
 attention(const typename Tiles::T* __restrict__ q, const typename Tiles::T* __restrict__ k,
           const typename Tiles::T* __restrict__ v, const int64* __restrict__ q_offsets,
           const int64* __restrict__ k_offsets, const int64* __restrict__ tiles, int64 segments,
           int64 heads, int64 width, int64 value_width, double scale_, int64 align,
+          const int64* __restrict__ parts, int64 keys, int64 most_rows,
           Out* __restrict__ out, typename Tiles::A* __restrict__ logs) {
     typedef typename Tiles::A A;
-    const Place at(q_offsets, k_offsets, tiles, segments, Tiles::OWN, align);
+    const int64 block = keys ? segment_of(parts, tiles[segments], blockIdx.x) : blockIdx.x;
+    const Place at(q_offsets, k_offsets, tiles, segments, Tiles::OWN, align, block);
+    const int64 base = keys ? blockIdx.x * most_rows - at.first : at.own;
+    const int begin = keys ? (int)((blockIdx.x - parts[block]) * keys) : 0;
     const HeadRows<typename Tiles::T> own[2] = {at.mine(q, heads, width), at.mine(q, heads, width)};
     const HeadRows<typename Tiles::T> others[2] = {at.theirs(k, heads, width), at.theirs(v, heads, value_width)};
     const A scale = (A)scale_ * Tiles::unit();
     Tiles tile(shared, own);
     int ends[Tiles::ROWS];
+    const auto end_here = [&](int row) {
+        const int end = at.end_of(row);
+        return keys && end - begin > keys ? begin + (int)keys : end;
+    };
     A top[Tiles::ROWS], sum[Tiles::ROWS] = {}, sums[Tiles::ROWS][Tiles::SUMS] = {};
 #pragma unroll
     for (int r = 0; r < Tiles::ROWS; r++) {
-        ends[r] = at.end_of(at.first + tile.row(r));
+        ends[r] = end_here(at.first + tile.row(r));
         top[r] = lowest<A>();
     }
     // No query of the block sees more.
     const int last = at.first + Tiles::OWN < at.count ? at.first + Tiles::OWN : at.count;
-    const int end = at.end_of(last - 1);
-    tile.begin(others, 0);
+    const int end = end_here(last - 1);
+    tile.begin(others, begin);
 #pragma unroll 1
-    for (int first = 0; first < end; first += Tiles::OTHERS) {
+    for (int first = begin; first < end; first += Tiles::OTHERS) {
         tile.turn(others, first + Tiles::OTHERS, first + Tiles::OTHERS < end);
         A s[Tiles::ROWS][Tiles::COLUMNS];
         tile.template scores<0>(s, own, others, first);
@@ -141,10 +152,12 @@ attention(const typename Tiles::T* __restrict__ q, const typename Tiles::T* __re
             here = row_max<A, Tiles::ROW_LANES>(here);
             if (here > before) top[r] = here;
             const A factor = before == top[r] ? (A)1 : Tiles::power(before - top[r]);
+            // Where all scores so far are -inf their powers are 0, not NaN: greater ones may come.
+            const A less = top[r] == lowest<A>() ? (A)0 : top[r];
             sum[r] *= factor;
 #pragma unroll
             for (int c = 0; c < Tiles::COLUMNS; c++) {
-                s[r][c] = first + tile.column(c) < ends[r] ? Tiles::power(s[r][c] - top[r]) : (A)0;
+                s[r][c] = first + tile.column(c) < ends[r] ? Tiles::power(s[r][c] - less) : (A)0;
                 sum[r] += s[r][c];
             }
 #pragma unroll
@@ -157,10 +170,49 @@ attention(const typename Tiles::T* __restrict__ q, const typename Tiles::T* __re
         const A total = row_sum<A, Tiles::ROW_LANES>(sum[r]);
         const int row = at.first + tile.row(r);
         if (row < at.count && tile.column(0) == 0 && blockIdx.z == 0)
-            logs[(at.own + row) * heads + at.head] = top[r] + Tiles::logarithm(total);
-        sum[r] = total == (A)0 ? (A)0 : (A)1 / total;
+            logs[(base + row) * heads + at.head] = top[r] + Tiles::logarithm(total);
+        // NaN where all scores are -inf; 0 where there are none.
+        sum[r] = total == (A)0 && ends[r] <= begin ? (A)0 : (A)1 / total;
     }
-    write(tile, at, sums, sum, heads, value_width, out);
+    write(tile, at, sums, sum, heads, value_width, out, base);
+}
+
+// The result and the logarithm of each query from those of its parts of the keys, each by its share of
+// the sum of powers. The grid is (queries, heads).
+template <class Tiles, class Out>
+__global__ void __launch_bounds__(128)
+attention_joined(const typename Tiles::A* __restrict__ results, const typename Tiles::A* __restrict__ part_logs,
+                 const int64* __restrict__ q_offsets, const int64* __restrict__ tiles,
+                 const int64* __restrict__ parts, int64 segments, int64 heads, int64 width, int64 most_rows,
+                 Out* __restrict__ out, typename Tiles::A* __restrict__ logs) {
+    typedef typename Tiles::A A;
+    const int64 row = blockIdx.x, head = blockIdx.y, segment = segment_of(q_offsets, segments, row);
+    const int64 place = row - q_offsets[segment], tile = tiles[segment] + place / Tiles::OWN;
+    const int64 first = (parts[tile] * most_rows + place % Tiles::OWN) * heads + head, apart = most_rows * heads;
+    const int64 count = parts[tile + 1] - parts[tile];
+    A top = lowest<A>(), total = (A)0;
+    for (int64 part = 0; part < count; part++) {
+        const A log = part_logs[first + part * apart];
+        if (log > top) top = log;
+    }
+    // The logarithm is the lowest of a part that the query sees no key of, or only scores of -inf: its
+    // results, 0 or NaN, count where no part has others.
+    const auto share = [&](int64 part) {
+        const A log = part_logs[first + part * apart];
+        return log == lowest<A>() ? (A)0 : Tiles::power(log - top);
+    };
+    for (int64 part = 0; part < count; part++) total += share(part);
+    if (threadIdx.x == 0) logs[row * heads + head] = top + Tiles::logarithm(total);
+    const A factor = total == (A)0 ? (A)1 : (A)1 / total;
+    for (int64 column = threadIdx.x; column < width; column += blockDim.x) {
+        A sum = (A)0;
+#pragma unroll 4
+        for (int64 part = 0; part < count; part++) {
+            const A weight = total == (A)0 ? (A)1 : share(part);
+            if (weight != (A)0) sum += weight * results[(first + part * apart) * width + column];
+        }
+        out[(row * heads + head) * width + column] = as<Out, A>(sum * factor);
+    }
 }
 
 // Gradients: those of the queries of a block, from `own` q and the result's gradient and the others'
@@ -175,7 +227,7 @@ attention_grad(const typename Tiles::T* __restrict__ own_rows, const typename Ti
                int64 value_width, double scale_, int64 align, const typename Tiles::A* __restrict__ logs,
                const typename Tiles::A* __restrict__ deltas, Out* __restrict__ out, Out* __restrict__ out_values) {
     typedef typename Tiles::A A;
-    const Place at(own_offsets, other_offsets, tiles, segments, Tiles::OWN, align);
+    const Place at(own_offsets, other_offsets, tiles, segments, Tiles::OWN, align, blockIdx.x);
     const HeadRows<typename Tiles::T> own[2] = {at.mine(own_rows, heads, width), at.mine(own_values, heads, value_width)};
     const HeadRows<typename Tiles::T> others[2] = {at.theirs(other_rows, heads, width), at.theirs(other_values, heads, value_width)};
     const A scale = (A)scale_ * Tiles::unit();
@@ -228,8 +280,8 @@ attention_grad(const typename Tiles::T* __restrict__ own_rows, const typename Ti
             for (int c = 0; c < Tiles::COLUMNS; c++) s[r][c] *= flow[r][c] - (OF == KEY ? delta[c] : own_delta[r]);
         tile.template gather<0>(s, others, first, slab, sums);
     }
-    write(tile, at, sums, factors, heads, width, out);
-    if constexpr (OF == KEY) write(tile, at, value_sums, ones, heads, value_width, out_values);
+    write(tile, at, sums, factors, heads, width, out, at.own);
+    if constexpr (OF == KEY) write(tile, at, value_sums, ones, heads, value_width, out_values, at.own);
 }
 
 // Of each row of both, (rows, width), the sum of products: a warp each.

@@ -17,6 +17,11 @@ from lodcli.kernels.ops.common import is_half
 # Columns of rows that the tiles on tensor cores are made for; wider rows are computed exactly.
 WIDTHS = (32, 64, 128)
 _NUMBERS = {"float32": "TF32", "float16": "FP16", "bfloat16": "BF16"}
+# Keys of one query are divided into parts where that fills a GPU, of so many keys at least.
+LEAST_KEYS = 256
+# Blocks of attention.cu that a multiprocessor has at once; and beyond how many times as many tiles
+# no part is worth looking for.
+_RESIDENT, _MANY = 2, 16
 # Places inside a segment are numbers of 32 bits.
 _LONGEST = (1 << 31) - 256
 
@@ -189,15 +194,74 @@ def _forward(task: _Task) -> tuple[Array, Array]:
     logs = cupy.empty(out.shape[:2], task.sums)
     tiles = task.tiles("")
     counts = _counts(task.q_offsets, tiles.own)
+    slabs = max(1, blocks(width, tiles.wide))
+    parts = _parts(task, counts, tiles.own, slabs)
+    grid_blocks, to, dtype = int(counts[-1]), (out, logs), task.result
+    index = on_device(task.q_offsets), on_device(counts)
+    divided: tuple[Any, ...] = (index[1], 0, 0)
+    if parts:
+        grid_blocks, dtype = int(parts.offsets[-1]), task.sums
+        divided = (on_device(parts.offsets), parts.keys, parts.rows)
+        shape = (grid_blocks * parts.rows, heads, width)
+        to = cupy.empty(shape, dtype), cupy.empty(shape[:2], dtype)
     run(
-        *("attention", f"attention<{tiles.name}, {c_type(task.result, 'attention')}>"),
-        *((int(counts[-1]), heads, max(1, blocks(width, tiles.wide))), (tiles.threads,)),
-        *(task.q, task.k, task.v, on_device(task.q_offsets), on_device(task.k_offsets)),
-        *(on_device(counts), task.q_offsets.size - 1, *task.sizes, task.scale, task.way),
-        *(out, logs),
+        *("attention", f"attention<{tiles.name}, {c_type(dtype, 'attention')}>"),
+        *((grid_blocks, heads, slabs), (tiles.threads,)),
+        *(task.q, task.k, task.v, index[0], on_device(task.k_offsets)),
+        *(index[1], task.q_offsets.size - 1, *task.sizes, task.scale, task.way, *divided, *to),
         shared_bytes=tiles.shared_bytes,
     )
+    if parts:
+        run(
+            *("attention", f"attention_joined<{tiles.name}, {c_type(task.result, 'attention')}>"),
+            *((out.shape[0], heads), (128,), *to, *index, divided[0], task.q_offsets.size - 1),
+            *(heads, width, parts.rows, out, logs),
+        )
     return out, logs
+
+
+class _Parts(NamedTuple):
+    """How the keys of tiles of queries are divided among blocks.
+
+    Attributes:
+        offsets: of the parts of each tile.
+        keys: of a part.
+        rows: of a tile, at most.
+    """
+
+    offsets: Offsets
+    keys: int
+    rows: int
+
+
+def _parts(task: _Task, counts: Offsets, own: int, slabs: int) -> _Parts | None:
+    """Return the parts that keys are divided into; None if every tile goes through all of its own.
+
+    Args:
+        counts: offsets of the tiles of each segment.
+        own: queries of a tile.
+        slabs: of columns of the result.
+    """
+    wanted, tiles = _RESIDENT * limits().multiprocessors, int(counts[-1])
+    each = task.sizes[0] * slabs
+    on_host = isinstance(task.q_offsets, np.ndarray) and isinstance(task.k_offsets, np.ndarray)
+    if not (on_host and 0 < tiles * each < _MANY * wanted):
+        return None
+    many, others = np.diff(task.q_offsets), np.diff(task.k_offsets)
+    segments = np.repeat(np.arange(many.size), np.diff(counts))
+    ends = others[segments]
+    if task.way:
+        # What the last query of each tile sees.
+        last = (np.arange(tiles) - counts[segments] + 1) * own
+        seen = np.minimum(last, many[segments])
+        seen += (others - many)[segments] if task.way == 2 else 0
+        ends = np.clip(seen, 0, ends)
+    keys = max(LEAST_KEYS, -(-int(ends.sum()) * each // wanted))
+    keys = blocks(keys, 64) * 64  # whole tiles of keys
+    if int(ends.max()) < 2 * keys:
+        return None
+    offsets = lengths_to_offsets(np.maximum(1, -(-ends // keys)), level=0)
+    return _Parts(offsets, keys, min(own, int(many.max())))
 
 
 def _gradients(
