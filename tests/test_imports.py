@@ -33,6 +33,7 @@ OPTIONAL: dict[str, str | tuple[str, ...]] = {
     "datasets": "datasets",
     "distributed": "dask",
     "fbgemm_gpu": "fbgemm",
+    "flash_attn": "flash_attn",
     "kvikio": "kvikio",
     "matplotlib": "matplotlib",
     "onnx": "onnx",

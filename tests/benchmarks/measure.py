@@ -48,6 +48,9 @@ _SOFTMAX = "softmax,log_softmax"
 _COPY = "expand,concat,reverse,last,slice"
 _MORE = "first,cumsum,add,sort_by_length,pick,conv"
 _ODD = "sum,max,softmax,expand,reverse,last,sort_by_length,add,conv"
+_HALF = ",".join(
+    f"attention{which}_{dtype}" for which in ("", "_grad") for dtype in ("float16", "bfloat16")
+)
 # With all processors: they compute what results are compared with.
 _GPU = "--device cuda"
 _LINEAR = "--op sum,softmax,reverse --against none --rounds 7 --budget 2"
@@ -96,6 +99,7 @@ PARTS: dict[str, str] = {
     "gpu-pool": f"kernels --op {_POOL} --case G2,G1 {_GPU}",
     "gpu-softmax": f"kernels --op {_SOFTMAX} --case G2,G1 {_GPU}",
     "gpu-attention": f"kernels --op attention --case G2,G1 {_GPU}",
+    "gpu-attention-half": f"kernels --op {_HALF} --case G2,G1 {_GPU}",
     "gpu-copy": f"kernels --op {_COPY},cumsum --case G2,G1 {_GPU}",
     "gpu-pad": f"kernels --op pad,unpad --case G3,G1 {_GPU}",
     "gpu-narrow": f"kernels --case B2 {_GPU}",

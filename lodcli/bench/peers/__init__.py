@@ -55,6 +55,9 @@ PEERS: dict[str, PeerEntry] = {
         "torch_scatter", "torch-scatter", {"kernels": "torch_scatter"}, devices=_BOTH
     ),
     "flashrnn": PeerEntry("flashrnn", "flashrnn", {"rnn": "torch_flashrnn"}, devices=("cuda",)),
+    "flash_attn": PeerEntry(
+        "flash_attn", "flash-attn", {"kernels": "torch_flash_attn"}, devices=("cuda",)
+    ),
     "fbgemm": PeerEntry(
         "fbgemm_gpu",
         "fbgemm-gpu-cpu",

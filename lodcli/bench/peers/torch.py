@@ -67,11 +67,15 @@ class _Tensors:
     def pooled(self) -> Any:
         return torch.zeros(self.count, self.x.shape[1], device=self.device)
 
-    def nested_way(self, call: Any, arrays: Any) -> dict[str, Any]:
+    def padded(self, x: Any) -> Any:
+        parts = list(torch.split(x, self.counts.tolist()))
+        return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+
+    def nested_way(self, call: Any, arrays: Any, x: Any = None) -> dict[str, Any]:
         """Return a way through a nested jagged tensor, where that ends in useful time."""
         if self.count > MOST_NESTED and self.device == "cpu":
             return {}
-        nested = torch.nested.nested_tensor_from_jagged(self.x, self.offsets)
+        nested = torch.nested.nested_tensor_from_jagged(self.x if x is None else x, self.offsets)
         return {"nested jagged": (lambda: call(nested), arrays)}
 
     def of_full(self, rows: Any) -> list[Any]:
@@ -174,27 +178,65 @@ def _softmax(t: _Tensors, log: bool = False) -> dict[str, Any]:
     return ways
 
 
-def _attention(t: _Tensors) -> dict[str, Any]:
+def _attention(t: _Tensors, dtype: Any = torch.float32) -> dict[str, Any]:
     attend = torch.nn.functional.scaled_dot_product_attention
+    x = t.x.to(dtype)
 
     def call(nested: Any) -> Any:
         heads = nested.unsqueeze(2).transpose(1, 2)
         return attend(heads, heads, heads)
 
-    ways = t.nested_way(
-        call,
-        lambda found: [found.transpose(1, 2).values()[:, 0].cpu().numpy()],
-    )
-    longest = int(t.counts.max())
-    if t.count * longest * t.x.shape[1] * 4 <= MOST_PADDED_BYTES:
-        seen = t.there(torch.arange(longest) < t.counts[:, None])
-        parts = list(torch.split(t.x, t.counts.tolist()))
-        box = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+    ways = t.nested_way(call, lambda found: _numpy(found.transpose(1, 2).values()[:, 0].float()), x)
+    if _fits_padded(t):
+        seen, mask = _seen(t)
+        box = t.padded(x)
         ways["padded"] = (
-            lambda: attend(box[:, None], box[:, None], box[:, None], attn_mask=seen[:, None, None]),
-            lambda found: _numpy(found[:, 0][seen]),
+            lambda: attend(box[:, None], box[:, None], box[:, None], attn_mask=mask),
+            lambda found: _numpy(found[:, 0][seen].float()),
         )
     return ways
+
+
+def _attention_grad(t: _Tensors, dtype: Any) -> dict[str, Any]:
+    """Return the ways to compute attention and its gradients, as ours computes both."""
+    attend: Any = torch.nn.functional.scaled_dot_product_attention
+    x, upstream = t.x.to(dtype), t.given("addend").to(dtype)
+    leaves = [x.clone().requires_grad_(True) for _ in range(3)]
+    longest, shortest = int(t.counts.max()), int(t.counts.min())
+
+    def jagged() -> Any:
+        nested = (
+            torch.nested.nested_tensor_from_jagged(
+                one, t.offsets, min_seqlen=shortest, max_seqlen=longest
+            )
+            for one in leaves
+        )
+        found = attend(*(one.unsqueeze(2).transpose(1, 2) for one in nested))
+        rows = found.transpose(1, 2).values()[:, 0]
+        return torch.autograd.grad(rows, leaves, upstream)
+
+    ways = {
+        "nested jagged": (jagged, lambda found: [one.float().cpu().numpy() for one in found]),
+    }
+    if _fits_padded(t):
+        seen, mask = _seen(t)
+        boxes = [t.padded(x)[:, None].requires_grad_(True) for _ in range(3)]
+        flow = t.padded(upstream)[:, None]
+        ways["padded"] = (
+            lambda: torch.autograd.grad(attend(*boxes, attn_mask=mask), boxes, flow),
+            lambda found: [one[:, 0][seen].float().cpu().numpy() for one in found],
+        )
+    return ways
+
+
+def _fits_padded(t: _Tensors) -> bool:
+    return bool(t.count * int(t.counts.max()) * t.x.shape[1] * 4 <= MOST_PADDED_BYTES)
+
+
+def _seen(t: _Tensors) -> tuple[Any, Any]:
+    """Return which rows of a padded batch there are, and the mask of the scores."""
+    seen = t.there(torch.arange(int(t.counts.max())) < t.counts[:, None])
+    return seen, seen[:, None, None]
 
 
 def _taken(t: _Tensors, x: Any, full: Any = None) -> dict[str, Any]:
@@ -319,6 +361,10 @@ _OPS = {
     "min": lambda t: _extreme(t, "min"),
     "softmax": _softmax,
     "attention": _attention,
+    "attention_float16": lambda t: _attention(t, torch.float16),
+    "attention_bfloat16": lambda t: _attention(t, torch.bfloat16),
+    "attention_grad_float16": lambda t: _attention_grad(t, torch.float16),
+    "attention_grad_bfloat16": lambda t: _attention_grad(t, torch.bfloat16),
     "log_softmax": lambda t: _softmax(t, log=True),
     "pad": _pad,
     "unpad": _unpad,

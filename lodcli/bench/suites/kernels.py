@@ -15,12 +15,14 @@ from lodcli.bench.suites.ops import (
     Sizes,
     make_inputs,
     needed_bytes,
+    ops_of,
     ours,
     reference,
     sizes_of,
     tolerance_of,
     work_of,
 )
+from lodcli.kernels.errors import SelectionError
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,15 @@ class KernelPlan:
     folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
-        """Raise NotEnoughMemoryError if one of them would not fit."""
+        """Raise NotEnoughMemoryError if one of them would not fit.
+
+        Raises:
+            SelectionError: an op that is measured on no such device.
+        """
+        there = ops_of(devices)
+        for op in self.ops:
+            if op not in there:
+                raise SelectionError(f"--op {op} goes with --device cuda")
         for case in self.cases:
             sizes = sizes_of(case, case.draw_lengths())
             for op in self.ops:
@@ -40,8 +50,9 @@ class KernelPlan:
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:
         """Yield one task for each op and case; its arrays live until the next one."""
+        there = ops_of([peers.device])
         for case in self.cases:
-            for op in self.ops:
+            for op in (one for one in self.ops if one in there):
                 yield kernel_task(op, case, peers)
 
 

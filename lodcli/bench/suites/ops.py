@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import ml_dtypes  # noqa: F401 - makes NumPy know bfloat16
 import numpy as np
 
 from lodcli.bench.measure.checks import Result
@@ -18,6 +19,7 @@ from lodcli.bench.suites.lengths import shares
 from lodcli.bench.suites.row_numbers import row_numbers
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.attention.attention import sequence_attention_grad
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -30,6 +32,7 @@ FLOAT = 4
 # What, of the inputs, are rows: on a GPU they lie there.
 ROWS = ("data", "values", "other", "addend", "box", "weight")
 EPSILON = 1.2e-7
+HALF_EPSILONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 # conv: each row with the one before and behind it; the largest number of columns of its result.
 CONTEXT_ROWS, MOST_FILTERS = 3, 64
 
@@ -51,6 +54,8 @@ class BenchOp:
         name: of the registry, where it is another.
         function: what is measured, where that is no op of the registry.
         has_backend: whether it takes a backend.
+        dtype: of the rows on a GPU; where it is not float32 the op is measured only there, and
+            compared with NumPy's of float32 rows of as few digits.
     """
 
     limit: LimitKind
@@ -63,6 +68,12 @@ class BenchOp:
     name: str = ""
     function: Callable[..., Any] | None = None
     has_backend: bool = True
+    dtype: str = "float32"
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it is measured on the CPU as well."""
+        return self.dtype == "float32"
 
     def load(self, op: str) -> Callable[..., Any]:
         """Return what is measured."""
@@ -146,6 +157,35 @@ def extremes_at(values: Array, rows: Array, inputs: Inputs) -> Result:
     return [values[full], np.take_along_axis(inputs["data"], rows[full], axis=0)]
 
 
+def _three(inputs: Inputs) -> tuple[LoDTensor, LoDTensor, LoDTensor]:
+    return _tensor(inputs), _tensor(inputs), _tensor(inputs)
+
+
+def _half_attention(dtype: str) -> BenchOp:
+    return BenchOp(
+        "copy",
+        lambda z: 2 * z.data + z.index,
+        lambda i: (_three(i), {}),
+        results=lambda value, _: [value.data.astype(np.float32)],
+        rounds_off=True,
+        name="attention",
+        dtype=dtype,
+    )
+
+
+def _half_attention_grad(dtype: str) -> BenchOp:
+    return BenchOp(
+        "copy",
+        lambda z: 3.5 * z.data + z.index,
+        lambda i: ((i["addend"], *_three(i)), {}),
+        inputs=("addend",),
+        results=lambda value, _: [one.data.astype(np.float32) for one in value],
+        rounds_off=True,
+        function=sequence_attention_grad,
+        dtype=dtype,
+    )
+
+
 BENCH_OPS: dict[str, BenchOp] = {
     "sum": _pool_op(rounds_off=True),
     "mean": _pool_op(rounds_off=True),
@@ -203,9 +243,14 @@ BENCH_OPS: dict[str, BenchOp] = {
     "attention": BenchOp(
         "copy",
         lambda z: 4 * z.data + z.index,
-        lambda i: ((_tensor(i), _tensor(i), _tensor(i)), {}),
+        lambda i: (_three(i), {}),
         rounds_off=True,
     ),
+    "attention_float16": _half_attention("float16"),
+    "attention_bfloat16": _half_attention("bfloat16"),
+    # Forward and back.
+    "attention_grad_float16": _half_attention_grad("float16"),
+    "attention_grad_bfloat16": _half_attention_grad("bfloat16"),
     "sort_by_length": _copy_op(inputs=("rows",), has_backend=False),
     # Each row with its neighbours, times a matrix.
     "conv": BenchOp(
@@ -230,6 +275,11 @@ BENCH_OPS: dict[str, BenchOp] = {
 }
 
 
+def ops_of(devices: Sequence[str]) -> list[str]:
+    """Return the ops that are measured on one of the devices."""
+    return [op for op, entry in BENCH_OPS.items() if entry.on_cpu or "cuda" in devices]
+
+
 def sizes_of(case: Case, lengths: Offsets) -> Sizes:
     """Return the bytes of a case, without making it."""
     row_bytes = FLOAT * case.features
@@ -252,6 +302,8 @@ def needed_bytes(op: str, sizes: Sizes) -> int:
     box = sizes.box_rows * sizes.row_bytes
     if op in ("pad", "unpad"):
         return 2 * sizes.data + 4 * box
+    if not BENCH_OPS[op].on_cpu:  # q, k, v and their gradients, in boxes too
+        return 12 * sizes.data + 8 * sizes.rows
     if op == "concat":
         return 9 * sizes.data
     if op == "conv":  # rows with their neighbours beside them, and numbers of rows
@@ -271,8 +323,11 @@ def work_of(op: str, sizes: Sizes) -> Work:
 def tolerance_of(op: str, lengths: Offsets) -> float:
     """Return the difference allowed between two orders of adding float32 numbers.
 
-    Errors of a running sum grow with the root of its length; the factor is for luck.
+    Errors of a running sum grow with the root of its length; the factor is for luck. Weights of
+    fewer digits are rounded before they are multiplied.
     """
+    if not BENCH_OPS[op].on_cpu:
+        return 8 * HALF_EPSILONS[BENCH_OPS[op].dtype]
     if not BENCH_OPS[op].rounds_off:
         return 0.0
     return float(max(1e-5, 4 * EPSILON * np.sqrt(lengths.max(initial=1))))
@@ -297,6 +352,9 @@ def make_inputs(op: str, case: Case, sizes: Sizes) -> Inputs:
         found["other_offsets"] = np.concatenate([[0], np.cumsum(other)]).astype(np.int64)
     if "addend" in wanted:
         found["addend"] = rng.standard_normal(found["data"].shape, np.float32)
+    if not BENCH_OPS[op].on_cpu:
+        for name in (one for one in ROWS if one in found):
+            found[name] = found[name].astype(BENCH_OPS[op].dtype).astype(np.float32)
     if "weight" in wanted:
         shape = CONTEXT_ROWS * case.features, filters(case.features)
         found["weight"] = rng.standard_normal(shape, np.float32) / np.float32(shape[0] ** 0.5)
@@ -337,7 +395,10 @@ def ours(op: str, inputs: Inputs, there: Inputs | None = None) -> dict[str, Way]
     """
     entry = BENCH_OPS[op]
     function = entry.load(op)
-    arguments, options = entry.arguments(there or inputs)
+    given = {**(there or inputs)}
+    for name in (one for one in ROWS if one in given):
+        given[name] = given[name].astype(entry.dtype, copy=False)
+    arguments, options = entry.arguments(given)
     options = {**options, **entry.on("auto" if there else "numba")}
 
     def call() -> Any:

@@ -82,7 +82,8 @@ def kernels(
     value in 500,000 short sequences, B3 100,000 rows of 1,024 in 200 long ones; 3 % are empty.
     S1 and S2 are 10 and 1,000 rows of 64; W3, W5, W7, W48, W100 and W300 are 256 MB of rows of that
     width. G1, G2 and G3, for --device cuda, are 10,000,000 rows of 64 in 200,000 sequences of
-    equal, very skewed and skewed lengths. --rows, --features, --sequences and --lengths define a
+    equal, very skewed and skewed lengths. attention and attention_grad of float16 and bfloat16
+    are measured with --device cuda only. --rows, --features, --sequences and --lengths define a
     custom case; the others default to B1 (with only --device cuda to G1).
 
     \b
@@ -93,12 +94,13 @@ def kernels(
     """
     from lodcli.bench.suites.cases import KERNEL_CASES, USUAL_KERNEL_CASES
     from lodcli.bench.suites.kernels import KernelPlan
-    from lodcli.bench.suites.ops import BENCH_OPS
+    from lodcli.bench.suites.ops import BENCH_OPS, ops_of
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show, usual
 
     case = case or usual(USUAL_KERNEL_CASES, settings.device)
     chosen = cases_of(KERNEL_CASES, case, sweep, settings.seed, **sizes)
-    run_and_show("kernels", KernelPlan(parse_ops(ops, list(BENCH_OPS)), chosen), settings)
+    known = ops_of(settings.device) if ops is None else list(BENCH_OPS)
+    run_and_show("kernels", KernelPlan(parse_ops(ops, known), chosen), settings)
 
 
 @command.command(cls=options.Command)

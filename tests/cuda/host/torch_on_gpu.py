@@ -14,10 +14,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 GPU = torch.device("cuda:0")
-# What takes tensors of both memories: an index or step sizes that lie in main memory.
+# What takes tensors of both memories: an index or sizes of steps or sequences in main memory.
 MIXING = {
     *("lstm", "gru", "rnn_tanh", "rnn_relu", "_pack_padded_sequence", "_pad_packed_sequence"),
     *("copy_", "__getitem__", "__setitem__", "__set__", "_has_compatible_shallow_copy_type"),
+    "_nested_view_from_jagged",
 }
 # Of these the second result lies in main memory.
 SIZES_AT_HOME = {"_pack_padded_sequence", "_pad_packed_sequence"}

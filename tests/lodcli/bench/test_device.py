@@ -30,6 +30,7 @@ from tests.lodcli.conftest import Lod
 cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
+ATTENTION = [op for op in BENCH_OPS if op.startswith("attention")]
 # What torch does each by.
 WAYS = {
     "sum": (
@@ -44,7 +45,7 @@ WAYS = {
     "min": ("segment_reduce", "scatter_reduce", "scatter_reduce out="),
     "softmax": ("composed", "nested jagged"),
     "log_softmax": ("composed",),
-    "attention": ("nested jagged", "padded"),
+    **dict.fromkeys(ATTENTION, ("nested jagged", "padded")),
     "pad": ("pad_sequence", "nested jagged"),
     "unpad": ("mask", "index_select", "index_select out="),
     "expand": ("repeat_interleave", "index_select", "index_select out="),
@@ -97,7 +98,7 @@ def test_every_op_runs_on_the_device_and_agrees(op: str, peers: PeerSet) -> None
     assert {row["limit"] for row in found["rows"]} == {"gemm" if op == "conv" else "copy"}
     assert all(row["fraction_of_limit"] > 0 for row in ours)
     assert all(len(row["limit_times"]) == 1 for row in ours)
-    alone = ("cumsum", "max_index", "add", "sort_by_length", "pick", "conv", "attention")
+    alone = ("cumsum", "max_index", "add", "sort_by_length", "pick", "conv", *ATTENTION)
     if op not in alone:
         assert "cupy" in {row["library"] for row in found["rows"]}
     require_torch(op, peers, found["rows"])

@@ -18,15 +18,15 @@ from lodcli.bench.measure.peer_set import FOLDER, PeerSet, chosen_peers
 from lodcli.bench.measure.tasks import Candidate, Task, Work, in_this_process
 from lodcli.bench.peers import PEERS
 from lodcli.bench.runner import run_task
-from lodcli.bench.suites.kernels import kernel_task
-from lodcli.bench.suites.ops import BENCH_OPS
+from lodcli.bench.suites.kernels import KernelPlan, kernel_task
+from lodcli.bench.suites.ops import ops_of
 from lodcli.kernels.errors import SelectionError
 from tests.lodcli.bench.small import QUICK, small_case
 from tests.lodcli.conftest import Lod
 
 
 @pytest.mark.parametrize("features", [1, 5])
-@pytest.mark.parametrize("op", BENCH_OPS)
+@pytest.mark.parametrize("op", ops_of(["cpu"]))
 def test_every_peer_agrees_with_ours(op: str, features: int) -> None:
     with PeerSet("kernels", chosen_peers("kernels", None), 1, {}) as peers:
         found = run_task(kernel_task(op, small_case(features), peers), QUICK, threads=1)
@@ -36,6 +36,14 @@ def test_every_peer_agrees_with_ours(op: str, features: int) -> None:
     assert not any("peer" in name for name in found["skipped"])
     if op != "cumsum" and not (op == "log_softmax" and features > 1):
         assert {"numpy"} & {row["library"] for row in rows} or op == "max_index"
+
+
+def test_rows_of_two_bytes_are_measured_on_a_gpu_only() -> None:
+    plan = KernelPlan(["attention_float16", "sum"], [small_case(2)])
+    assert [task.op for task in plan.tasks(PeerSet("kernels", [], 1, {}))] == ["sum"]
+    plan.check(["cpu", "cuda"])
+    with pytest.raises(SelectionError, match="--op attention_float16 goes with --device cuda"):
+        plan.check(["cpu"])
 
 
 def test_a_peer_in_another_interpreter_computes_the_same() -> None:

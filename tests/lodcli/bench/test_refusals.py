@@ -27,6 +27,7 @@ USAGE, IO, UNSUPPORTED = 2, 3, 4
         ("kernels --rows 1e16", USAGE, "expected a whole number from 1"),
         ("kernels --features -3", USAGE, "expected a whole number from 1"),
         ("rnn --hidden nan", USAGE, "expected a whole number from 1"),
+        ("kernels --op sum,attention_float16", USAGE, "--op attention_float16 goes with --device"),
         ("kernels --op sum --rows 1e15", IO, "drawing 20,000,000,000,000 lengths needs about"),
         ("kernels --op sum --rows 1e12 --lengths fixed:1e9", IO, "kernels sum custom needs about"),
         ("kernels --op sum --features 1e13", IO, "kernels sum custom needs about"),

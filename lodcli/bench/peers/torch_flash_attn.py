@@ -1,0 +1,53 @@
+"""FlashAttention on packed rows: `flash_attn_varlen_func`, of rows of two bytes only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flash_attn
+import numpy as np
+import torch
+
+
+def version() -> str:
+    """Return the versions measured."""
+    return f"{flash_attn.__version__} on torch {torch.__version__}"
+
+
+def threads(count: int) -> None:
+    """Make torch compute with so many threads."""
+    torch.set_num_threads(count)
+
+
+def require_gpu() -> None:
+    """Raise RuntimeError where torch cannot compute on a GPU."""
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
+
+
+def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the way FlashAttention does attention, or its gradients too, on rows of two bytes."""
+    which, _, name = op.rpartition("_")
+    if which not in ("attention", "attention_grad") or name not in ("float16", "bfloat16"):
+        return {}
+    device, dtype = inputs.get("device", "cpu"), getattr(torch, name)
+
+    def there(rows: str) -> Any:
+        return torch.as_tensor(inputs[rows], device=device).to(dtype)[:, None]
+
+    x = there("data")
+    bounds = torch.as_tensor(inputs["offsets"], dtype=torch.int32, device=device)
+    longest = int(np.diff(inputs["offsets"]).max(initial=0))
+
+    def attend(*rows: Any) -> Any:
+        return flash_attn.flash_attn_varlen_func(*rows, bounds, bounds, longest, longest)
+
+    def arrays(found: Any) -> list[Any]:
+        return [one[:, 0].float().cpu().numpy() for one in found]
+
+    if which == "attention":
+        return {"varlen": (lambda: [attend(x, x, x)], arrays)}
+    leaves, upstream = [x.clone().requires_grad_(True) for _ in range(3)], there("addend")
+    return {
+        "varlen": (lambda: torch.autograd.grad(attend(*leaves), leaves, upstream), arrays),
+    }
