@@ -8,6 +8,9 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets, offsets_to_lengths
 
+# Beyond every length, and far enough from the limits of int64 for what is added to it.
+_FAR = 1 << 61
+
 
 def segment_cut(offsets: Offsets, items: Offsets, part: slice) -> tuple[Offsets, Offsets]:
     """Return the numbers of what a range picks of these items of a level, and their offsets.
@@ -19,13 +22,13 @@ def segment_cut(offsets: Offsets, items: Offsets, part: slice) -> tuple[Offsets,
     [[4, 1, 2], [0, 1, 3]]
     """
     starts, counts = offsets[items], offsets_to_lengths(offsets)[items]
-    step = 1 if part.step is None else int(part.step)
+    step = 1 if part.step is None else near(part.step)
     least, most = (0, counts) if step > 0 else (-1, counts - 1)
 
     def bound(value: Any, default: Any) -> Any:
         if value is None:
             return default
-        placed = int(value) if value >= 0 else counts + int(value)
+        placed = near(value) if value >= 0 else counts + near(value)
         return np.minimum(np.maximum(placed, least), most)
 
     begin = bound(part.start, least if step > 0 else most)
@@ -35,3 +38,8 @@ def segment_cut(offsets: Offsets, items: Offsets, part: slice) -> tuple[Offsets,
     lengths = offsets_to_lengths(bounds)
     turns = np.arange(bounds[-1]) - bounds[:-1].repeat(lengths)
     return (starts + begin).repeat(lengths) + step * turns, bounds
+
+
+def near(number: int | None) -> int:
+    """Return a number of a range as an int64 that picks the same; 0 for none."""
+    return 0 if number is None else max(-_FAR, min(int(number), _FAR))

@@ -7,6 +7,6 @@ INDEX_ARGUMENTS = frozenset(
     (
         *("offsets", "q_offsets", "k_offsets", "hyp_offsets", "ref_offsets", "row_offsets"),
         *("column_offsets", "starts", "counts", "bounds", "offset", "length", "lengths", "table"),
-        *("pad_value", "tokens", "blanks", "topks", "edges", "plan", "kept"),
+        *("pad_value", "tokens", "blanks", "topks", "edges", "plan", "kept", "items"),
     )
 )

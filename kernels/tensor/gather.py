@@ -8,8 +8,10 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.items import FoundItems, find_items
-from lodcli.kernels.ops.slicing.row_ranges import RowRanges
-from lodcli.kernels.runtime.arrays import on_host
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.slicing.row_ranges import RowRanges, segment_take
+from lodcli.kernels.runtime.arrays import is_on_device, on_host
+from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -44,9 +46,25 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
 
 def take_known(tensor: LoDTensor, items: Offsets, number: int) -> LoDTensor:
     """Return `take_items` of int64 that are known to be there."""
-    found = find_items(tensor.lod, items, number)
     nulls = tensor.nulls.taken(tensor.lod, items, number)
-    return tensor._part(gather_items(tensor.values, found), found.lod, nulls)
+    return tensor._part(*taken(tensor.values, tensor.lod, items, number), nulls)
+
+
+def taken(data: Array, lod: LoD, items: Offsets, number: int) -> tuple[Array, LoD]:
+    """Return the rows and the index of items of a level, which are known to be there.
+
+    Args:
+        data: (N, ...), under `lod`.
+        items: (K,) int64.
+        number: of the level; 0 where there is none.
+    """
+    if number != len(lod.levels) - 1 or not (data.flags.c_contiguous or is_on_device(data)):
+        found = find_items(lod, items, number)
+        return gather_items(data, found), found.lod
+    offsets = lod.levels[number]
+    size = data.nbytes * items.size // offsets.size
+    rows, bounds = on("auto", segment_take, size_bytes=size)(data, offsets, items)
+    return rows, LoD._trusted((bounds,), lod.names[number:])
 
 
 def gather_items(data: Array, found: FoundItems) -> Array:

@@ -25,10 +25,10 @@ from lodcli.kernels.index.checks import (
     same_offsets,
 )
 from lodcli.kernels.index.immutable import immutable
-from lodcli.kernels.index.items import find_items, segment_steps
+from lodcli.kernels.index.items import segment_steps
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.dispatch import on
-from lodcli.kernels.tensor.gather import gather_items
+from lodcli.kernels.tensor.gather import taken
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 STEP_LEVEL = "step"
@@ -216,8 +216,7 @@ def _refuse_steps(held: Offsets, index_map: IndexMap) -> NoReturn:
 
 def _taken(tensor: LoDTensor, depth: int, items: Offsets) -> tuple[Array, LoD]:
     """Return the rows and the index of these items of a level, which are known to be there."""
-    found = find_items(tensor.lod.below(depth - 1), items)
-    return gather_items(tensor.data, found), found.lod
+    return taken(tensor.data, tensor.lod.below(depth - 1), items, 0)
 
 
 def _permutation(order: Array, count: int) -> Offsets:

@@ -94,20 +94,17 @@ def _queries(
 ) -> tuple[Any, ...]:
     """Return the fields of Queries: see attention_numba.py."""
     index = (np.ascontiguousarray(one) for one in (q_offsets, k_offsets))
-    weights = np.empty(_longest_short(q_offsets, k_offsets))
+    # A query of a short segment has fewer keys.
+    weights = np.empty(_LONG)
     return (
         *(q, k, v, q.shape[1], q.shape[2], v.shape[2], *index, q_offsets.size - 1),
         *(causal, align == "last", float(scale), _LONG, weights),
     )
 
 
-def _longest_short(q_offsets: Offsets, k_offsets: Offsets) -> int:
-    """Return the most keys of a segment that the compiled loop takes."""
-    sizes = offsets_to_lengths(k_offsets)
-    return int(sizes[offsets_to_lengths(q_offsets) * sizes < _LONG].max(initial=0))
-
-
 def _long_segments(q_offsets: Offsets, k_offsets: Offsets) -> Iterator[tuple[slice, slice]]:
+    if int(q_offsets[-1]) * int(k_offsets[-1]) < _LONG:
+        return
     scores = offsets_to_lengths(q_offsets) * offsets_to_lengths(k_offsets)
     for s in (scores >= _LONG).nonzero()[0]:
         yield (

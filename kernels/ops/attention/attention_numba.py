@@ -18,7 +18,7 @@ class Queries(NamedTuple, Generic[T]):
         q_offsets, k_offsets: (segments + 1,).
         last: whether the last query is aligned with the last key.
         long: segments of so many scores, queries times keys, are left out.
-        weights: scratch, as long as the longest segment of keys.
+        weights: scratch, as long as the longest segment of keys that is not long.
     """
 
     q: Pointer[T]

@@ -17,7 +17,7 @@ from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
-from lodcli.kernels.tensor.gather import gather_items, take_known
+from lodcli.kernels.tensor.gather import take_known, taken
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, longest_first, to_steps
@@ -242,8 +242,9 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
     >>> sequence_sort_by_length(words).data.tolist()
     [0, 1, 2, 3, 6, 7, 8, 4, 5]
     """
-    found = find_items(tensor.lod, longest_first(tensor.lod.lengths(level)), level)
-    return LoDTensor._made(gather_items(tensor.data, found), found.lod)
+    lod = tensor.lod
+    number = lod.level(level)
+    return LoDTensor._made(*taken(tensor.data, lod, longest_first(lod.lengths(number)), number))
 
 
 def sequence_sort_by_length_grad(

@@ -9,6 +9,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.items import segment_pick
 from lodcli.kernels.runtime.dispatch import on
 
 # Fewer take longer to be dispatched than NumPy takes to copy them.
@@ -47,3 +48,14 @@ def segment_rows(data: Array, starts: Offsets, offsets: Offsets) -> Array:
     rows = ranges(starts, offsets)
     # Several times faster than data[rows]; rows are known to be there.
     return data.take(rows, axis=0, mode="clip") if len(data) else data[rows]
+
+
+def segment_take(data: Array, offsets: Offsets, items: Offsets) -> tuple[Array, Offsets]:
+    """Return whole segments, which are known to be there, in this order, and their offsets.
+
+    Args:
+        data: (N, ...), C-contiguous.
+        items: (K,).
+    """
+    starts, bounds = segment_pick(offsets, items)
+    return segment_rows(data, starts, bounds), bounds

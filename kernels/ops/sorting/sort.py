@@ -69,7 +69,9 @@ def sequence_argsort(
     """
     offsets = _ordered(tensor, level, "sequence_argsort")
     rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
-    return tensor._with_rows(_places(rows, offsets))
+    # Of as many as there are, all.
+    _, places = on(backend, segment_best, size_bytes=rows.nbytes)(rows, offsets, offsets)
+    return tensor._with_rows(places)
 
 
 def sequence_topk(
@@ -113,9 +115,8 @@ def sequence_topk(
     rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, largest)
     bounds = lengths_to_offsets(np.minimum(counts, offsets_to_lengths(offsets)), level=0)
     lod = recut(tensor.lod, level, bounds)
-    best = on(backend, segment_slice, size_bytes=rows.nbytes)(rows, offsets[:-1], bounds)
+    best, places = on(backend, segment_best, size_bytes=rows.nbytes)(rows, offsets, bounds)
     values = _taken(tensor.data, best)
-    places = _places(best, offsets, bounds)
     return LoDTensor._made(values, lod), LoDTensor._made(places, lod)
 
 
@@ -310,19 +311,6 @@ def _unique(
     return LoDTensor._made(found[0], lod), LoDTensor._made(found[1], lod)
 
 
-def _places(rows: Offsets, offsets: Offsets, bounds: Offsets | None = None) -> Offsets:
-    """Return rows counted from the start of their segment.
-
-    Args:
-        rows: (M, ...), in the segments of `bounds`.
-        offsets: (S+1,), where the segments start that the rows are of.
-        bounds: (S+1,); None: the same.
-    """
-    spread = on("auto", segment_broadcast, size_bytes=rows.nbytes)
-    starts = spread(beside(offsets[:-1], rows), offsets if bounds is None else bounds)
-    return rows - _by_row(starts, rows.ndim)
-
-
 def _taken(data: Array, rows: Offsets) -> Array:
     """Return data[rows] by column: both (N, ...)."""
     if data.ndim == 1:
@@ -348,6 +336,18 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
     of = np.broadcast_to(_by_row(segment_numbers(offsets), data.ndim), data.shape)
     result: Offsets = np.lexsort((comparable(data), of), axis=0)
     return result
+
+
+def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Offsets, Offsets]:
+    """Return the first of the ordered rows of each segment, and their places in it.
+
+    Args:
+        order: (N, ...), as `segment_order` returns it.
+        offsets: (S+1,), of its segments.
+        bounds: (S+1,), how many of each are the first, as offsets.
+    """
+    rows = segment_slice(order, offsets[:-1], bounds)
+    return rows, rows - _by_row(segment_broadcast(offsets[:-1], bounds), rows.ndim)
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:

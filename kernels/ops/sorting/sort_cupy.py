@@ -19,6 +19,7 @@ from lodcli.kernels.ops.common import is_float
 from lodcli.kernels.ops.ids.ids_cupy import segment_compress
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 from lodcli.kernels.ops.scatter.scatter_cupy import segment_scatter
+from lodcli.kernels.ops.slicing.slice_cupy import segment_slice
 
 THREADS, COLUMNS = 256, 16  # as in sort.cu
 MOST_BLOCKS = 65535  # along the second axis of a grid
@@ -55,6 +56,13 @@ def _complex_order(values: Array, numbers: Array, descending: bool) -> Array:
     again = cupy.argsort(numbers[order], axis=0)
     result: Array = cupy.take_along_axis(order, again, axis=0)
     return result
+
+
+def segment_best(order: Array, offsets: Offsets, bounds: Offsets) -> tuple[Array, Array]:
+    """See sort.py."""
+    rows = segment_slice(order, offsets[:-1], bounds)
+    starts = segment_broadcast(cupy.asarray(offsets[:-1]), bounds)
+    return rows, rows - starts.reshape(-1, *[1] * (rows.ndim - 1))
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Array, Offsets]:

@@ -13,8 +13,8 @@ from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
 from lodcli.kernels.ops.sorting import sort as reference
 
 _MODULE = "kernels.ops.sorting.sort_numba"
-_order, _differs, _searchsorted, _histogram = (
-    load.kernel(_MODULE, name) for name in ("order", "differs", "searchsorted", "histogram")
+_order, _best, _differs, _searchsorted, _histogram = (
+    load.kernel(_MODULE, name) for name in ("order", "best", "differs", "searchsorted", "histogram")
 )
 _TOP_BIT = np.uint64(1 << 63)
 
@@ -31,6 +31,19 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
         *(offsets.size - 1, rows.shape[1], descending, pieces),
     )
     return out.reshape(data.shape)
+
+
+def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Offsets, Offsets]:
+    """See sort.py."""
+    given = flat_rows(order)
+    rows = np.empty((int(bounds[-1]), *order.shape[1:]), np.int64)
+    places = np.empty_like(rows)
+    pieces = piece_count(given)
+    run(
+        *(_best[""], pieces, 3 * rows.nbytes, given, np.ascontiguousarray(offsets)),
+        *(np.ascontiguousarray(bounds), rows, places, bounds.size - 1, given.shape[1], pieces),
+    )
+    return rows, places
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:

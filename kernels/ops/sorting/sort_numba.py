@@ -91,6 +91,23 @@ def _merge(
             a += 1
 
 
+@kernel()
+def best(
+    order: Pointer[np.int64], offsets: Pointer[np.int64], bounds: Pointer[np.int64],
+    rows: Pointer[np.int64], places: Pointer[np.int64], segments: int, width: int, pieces: int,
+    first: int, last: int,
+) -> int:  # fmt: skip
+    """Write the first bounds[s]..bounds[s+1] rows of `order` of each segment, and their places."""
+    for piece in range(first, last):
+        begin, after = segments_of_piece(bounds, segments, piece, pieces)
+        for s in range(begin, after):
+            lo, source, to = offsets[s], order + offsets[s] * width, bounds[s] * width
+            for k in range((bounds[s + 1] - bounds[s]) * width):
+                rows[to + k] = source[k]
+                places[to + k] = source[k] - lo
+    return 0
+
+
 @kernel(types=_TYPES)
 def differs(
     x: Pointer[T], offsets: Pointer[np.int64], out: Pointer[np.uint8], segments: int, width: int,

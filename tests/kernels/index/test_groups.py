@@ -36,11 +36,12 @@ def test_a_range_picks_of_each_group_what_a_slice_does(
     assert bounds.tolist() == [0, *itertools.accumulate(map(len, picked))]
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     "part", [slice(10**30), slice(-(10**30), None), slice(None, None, 10**30), slice(10**30, 0, -1)]
 )
-def test_numbers_beyond_int64_pick_what_a_slice_does(part: slice) -> None:
-    found, bounds = on("numba", segment_cut)(np.array([0, 3]), np.array([0]), part)
+def test_numbers_beyond_int64_pick_what_a_slice_does(backend: Backend, part: slice) -> None:
+    found, bounds = on(backend, segment_cut)(np.array([0, 3]), np.array([0]), part)
     assert found.tolist() == list(range(3))[part]
     assert bounds.tolist() == [0, found.size]
 

@@ -15,6 +15,7 @@ from lodcli.kernels.index.immutable import is_immutable
 from lodcli.kernels.index.items import segment_pick
 from lodcli.kernels.native import load
 from lodcli.kernels.ops.slicing import slice_native
+from lodcli.kernels.ops.slicing.row_ranges import segment_take
 from lodcli.kernels.ops.slicing.slice import segment_part
 from lodcli.kernels.runtime.dispatch import Backend, on
 from tests.cases_ops import BACKENDS
@@ -89,3 +90,13 @@ def test_parts_are_the_same_in_one_piece_and_in_several(
     if fits:
         np.testing.assert_array_equal(starts, expected[0])
         np.testing.assert_array_equal(bounds, expected[1])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_taken_segments_are_whole_and_in_the_order_asked_for(backend: Backend) -> None:
+    rows = np.arange(12).reshape(6, 2)
+    found, bounds = on(backend, segment_take)(
+        rows, np.array([0, 3, 3, 4, 6]), np.array([3, 1, 0, 3])
+    )
+    np.testing.assert_array_equal(found, rows[[4, 5, 0, 1, 2, 4, 5]])
+    assert bounds.tolist() == [0, 2, 2, 5, 7]

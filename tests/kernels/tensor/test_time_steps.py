@@ -14,6 +14,7 @@ from lodcli.kernels.index.items import segment_steps
 from lodcli.kernels.ops.joining.concat import segment_turns
 from lodcli.kernels.ops.ranking.rank_table import segment_ranks
 from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.time_steps import longest_first
 from tests.cases_ops import BACKENDS
 from tests.oracles import steps_of
 
@@ -93,3 +94,11 @@ def test_turns_of_more_rows_than_int64_counts_are_refused(backend: Backend) -> N
     huge = [np.array([0, 1 << 62]), np.array([0, 1 << 62])]
     with pytest.raises(InvalidLoDError, match=r"expected a total below 2\*\*63"):
         on(backend, segment_turns)(huge, [np.array([0, 1])] * 2)
+
+
+@pytest.mark.parametrize("most", [1, 300, 70_000])
+@pytest.mark.parametrize("count", [5, 500])
+def test_the_longest_come_first_and_equal_ones_in_their_order(count: int, most: int) -> None:
+    lengths = np.random.default_rng(0).integers(0, most, count)
+    expected = sorted(range(count), key=lambda place: -lengths[place])
+    assert longest_first(lengths).tolist() == expected
