@@ -178,23 +178,27 @@ def _columns(reduction: Any, blocks: int) -> Any:
         row_bytes: Any,
         rows: Any,
         count: Any,
+        ahead: Any,
+        ahead_bytes: Any,
         row: Any,
         fresh: Any,
         flip: Any,
         zero: Any,
         total: Any,
     ) -> Any:
-        """Reduce `count` columns, or all of a block, of so many rows, `row_bytes` apart."""
+        """Reduce `count` columns, or all of a block, of so many rows, `row_bytes` apart.
+
+        With each row as many bytes are prefetched: at the address `ahead`, and `ahead_bytes`
+        further with every row.
+        """
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = Vectors(context, builder, sig.args[9], sig.args[10])
-            to, index_to, at, row_bytes, rows, count, row, fresh, flip, _, _ = args
+            v = Vectors(context, builder, sig.args[11], sig.args[12])
+            to, index_to, at, row_bytes, rows, count, ahead, ahead_bytes, *rest = args
+            row, fresh, flip, _, _ = rest
             mask = None if blocks > 1 else v.below(count)
             streams = STREAMS if blocks == 1 else 1
             size = len(reduction.start(v))
-            # Where a row has more columns, the same ones of the rows that are taken next.
-            wide = builder.icmp_signed(">", row_bytes, _I64(blocks * v.lanes * v.bytes))
-            ahead = builder.select(wide, builder.mul(rows, row_bytes), _I64(0))
 
             def body(at: Any, base: Any) -> Any:
                 def step(k: Any, values: Values) -> Values:
@@ -203,11 +207,12 @@ def _columns(reduction: Any, blocks: int) -> Any:
                         stream, block = divmod(n, blocks)
                         here = builder.add(k, _I64(stream))
                         place = builder.add(at, builder.mul(here, row_bytes))
-                        place = builder.add(place, _I64(block * v.lanes * v.bytes))
-                        if blocks > 1:
-                            v.fetch(builder.add(place, ahead))
-                        new = v.load(place, v.kind, mask, v.zero())
-                        number = _numbered(v, builder.add(base, here))
+                        column = _I64(block * v.lanes * v.bytes)
+                        taken = builder.add(base, here)
+                        later = builder.add(ahead, builder.mul(taken, ahead_bytes))
+                        v.fetch(builder.add(later, column))
+                        new = v.load(builder.add(place, column), v.kind, mask, v.zero())
+                        number = _numbered(v, taken)
                         state = values[n * size : (n + 1) * size]
                         result += reduction.take(v, state, _Row(new, number, flip, None))
                     return result
@@ -220,9 +225,9 @@ def _columns(reduction: Any, blocks: int) -> Any:
                 found = states[:size]
                 for n in range(1, streams):
                     found = reduction.merge(v, found, states[n * size : (n + 1) * size])
-                rest = builder.add(at, builder.mul(many, row_bytes))
+                after = builder.add(at, builder.mul(many, row_bytes))
                 left = builder.sub(rows, many)
-                states = v.loop(left, 1, found, body(rest, many))
+                states = v.loop(left, 1, found, body(after, many))
             for n in range(blocks):
                 place = _Place(
                     builder.add(to, _I64(n * v.lanes * v.total_bytes)),
@@ -233,7 +238,7 @@ def _columns(reduction: Any, blocks: int) -> Any:
                 reduction.finish(v, states[n * size : (n + 1) * size], place)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 9, zero, total), generate
+        return types.void(*[types.int64] * 11, zero, total), generate
 
     return columns
 

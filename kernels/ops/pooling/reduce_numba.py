@@ -33,6 +33,9 @@ LEAST_ROWS = 16
 # Rows as wide as this put the same columns in the same few places of the cache, so that only
 # some rows are taken down a block; extremes, which wait for no addition, go row by row.
 WIDE_BYTES = 1 << 12
+# Data that caches hold is not prefetched; other data by so much more than what is read in turns.
+CACHES_BYTES = 1 << 21
+AHEAD_BYTES = 1 << 12
 _put, _value_at, _divide_row = scalars.put, scalars.value_at, divide
 _copy_row, _fetch, _word, _require = moves.copy_row, moves.fetch, moves._word_4, moves.require
 
@@ -92,9 +95,29 @@ def _declare(
     block, vector, values, single = tools
 
     @function()
+    def rows_at_once(width: int, row_bytes: int, lanes: int) -> int:
+        """Return how many rows are taken down a block before its next columns are."""
+        if row_bytes >= WIDE_BYTES:
+            return wide_rows
+        return RUN if width <= BLOCK * lanes else max(LEAST_ROWS, CACHED_BYTES // row_bytes)
+
+    @function()
+    def prefetch_distance(rows: int, width: int, value: Any, total: Any) -> int:
+        """Return how many bytes ahead to prefetch when so many rows are reduced.
+
+        Of wide rows the same columns of later ones. Of others the columns are read in turns, which
+        no processor foresees: they are prefetched line by line, whatever the lengths of segments.
+        """
+        row_bytes, lanes = width * item_bytes(value), VECTOR_BYTES // max(4, item_bytes(total))
+        if rows * row_bytes <= CACHES_BYTES:
+            return 0
+        turn_bytes: int = rows_at_once(width, row_bytes, lanes) * row_bytes
+        return turn_bytes if row_bytes >= WIDE_BYTES else turn_bytes + AHEAD_BYTES
+
+    @function()
     def part(
         to: int, index_to: int, at: int, row: int, rows: int, width: int, fresh: int, flip: int,
-        value: Any, total: Any,
+        distance: int, value: Any, total: Any,
     ) -> None:  # fmt: skip
         """Reduce so many rows, of which the first at `at` is number `row`, to the row at `to`."""
         value_bytes, total_bytes = item_bytes(value), item_bytes(total)
@@ -113,20 +136,23 @@ def _declare(
                 at += n * width * value_bytes
             return
         row_bytes = width * value_bytes
-        most = RUN if width <= BLOCK * lanes else max(LEAST_ROWS, CACHED_BYTES // row_bytes)
-        most = wide_rows if row_bytes >= WIDE_BYTES else most
+        most, wide = rows_at_once(width, row_bytes, lanes), row_bytes >= WIDE_BYTES
         while rows > 0:
             n, k = min(rows, most), 0
+            ahead, turn = at + distance, value_bytes * (1 if wide else n)
             while k + BLOCK * lanes <= width:
                 block(
                     to + k * total_bytes, index_to + k * 8, at + k * value_bytes, row_bytes, n,
-                    0, row, fresh, flip, zero, like,
+                    0, ahead + k * turn, row_bytes if wide else BLOCK * lanes * value_bytes,
+                    row, fresh, flip, zero, like,
                 )  # fmt: skip
                 k += BLOCK * lanes
             while k < width:
+                count = min(lanes, width - k)
                 vector(
                     to + k * total_bytes, index_to + k * 8, at + k * value_bytes, row_bytes, n,
-                    min(lanes, width - k), row, fresh, flip, zero, like,
+                    count, ahead + k * turn, row_bytes if wide else count * value_bytes,
+                    row, fresh, flip, zero, like,
                 )  # fmt: skip
                 k += lanes
             fresh = MORE
@@ -141,7 +167,7 @@ def _declare(
         """Join the row at `at` to the row at `to`."""
         size, like = item_bytes(total), total(0)
         if not indexed:
-            part(to, 0, at, 0, 1, width, MORE, flip, total, total)
+            part(to, 0, at, 0, 1, width, MORE, flip, 0, total, total)
             return
         for k in range(width):
             old, new = _value_at(to + k * size, like), _value_at(at + k * size, like)
@@ -190,6 +216,7 @@ def _declare(
         row_bytes, out_bytes = item_bytes(value) * width, item_bytes(total) * width
         at, to, index_to = address(r.x), address(r.out), address(r.numbers)
         parts, places = address(r.parts), address(r.places)
+        distance = prefetch_distance(r.rows, width, value, total)
         first = segment_at(offsets, r.segments, start)
         while first > 0 and offsets[first - 1] == start:
             first -= 1
@@ -201,7 +228,7 @@ def _declare(
                 n = min(piece * r.piece_rows + r.piece_rows, end) - start
                 part(
                     parts + piece * out_bytes, places + piece * width * 8, at + start * row_bytes,
-                    start, n, width, NEXT, r.flip, value, total,
+                    start, n, width, NEXT, r.flip, distance, value, total,
                 )  # fmt: skip
                 start += n
         edge = start // r.piece_rows * r.piece_rows
@@ -225,12 +252,18 @@ def _declare(
             while edge <= lo:
                 edge += r.piece_rows
             n = min(edge, end) - lo
-            part(here, index_here, at + lo * row_bytes, lo, n, width, FIRST, r.flip, value, total)
+            part(
+                here, index_here, at + lo * row_bytes, lo, n, width, FIRST, r.flip, distance,
+                value, total,
+            )  # fmt: skip
             lo += n
             while lo < end:
                 piece, n = lo // r.piece_rows, min(r.piece_rows, end - lo)
                 waiting, place = parts + piece * out_bytes, places + piece * width * 8
-                part(waiting, place, at + lo * row_bytes, lo, n, width, NEXT, r.flip, value, total)
+                part(
+                    waiting, place, at + lo * row_bytes, lo, n, width, NEXT, r.flip, distance,
+                    value, total,
+                )  # fmt: skip
                 join(here, index_here, waiting, place, width, r.flip, total)
                 lo += n
             if r.divided and end == hi:
