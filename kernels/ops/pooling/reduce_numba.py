@@ -1,9 +1,9 @@
 """Kernels of sums, extremes and their places: pieces of the rows, so that threads share even one
 giant segment.
 
-The rows are cut at fixed places, whatever the number of threads. A segment is the part of it in
-the piece that it begins in, joined in order with its parts in the pieces after: so the result
-does not depend on the threads, bit for bit. A chunk is some neighbouring pieces; parts of a
+Every segment is cut into pieces of so many rows from its own first row on, which are reduced
+alone and joined in order. So its result depends neither on the threads nor on the segments beside
+it, bit for bit. A chunk is a range of rows: it has the pieces that begin there. Pieces of a
 segment that began in another chunk wait in rows of their own, and are joined by a kernel that
 runs when all chunks are done.
 
@@ -56,7 +56,9 @@ class Rows(NamedTuple, Generic[T, U]):
         out: (segments, width).
         numbers: the rows of extremes, the same shape, or none.
         pad: one value, for empty segments.
-        parts, places: (pieces, width), one row for each piece of `piece_rows` rows.
+        parts, places: (rows / piece_rows, width), rounded up: what waits, the piece that begins
+            at row `lo` in row `lo // piece_rows`. No two have the same one: the first piece of a
+            segment does not wait.
         flip: the bits that make the wanted extreme the greatest of signed numbers.
         divided: PLAIN, MEAN: by the length, ROOT: by its square root.
     """
@@ -179,18 +181,18 @@ def _declare(
                 _put(index_to + k * 8, _value_at(index_at + k * 8, 0), 0)
 
     @function()
-    def shorts(r: Any, s: int, limit: int, end: int, value: Any, total: Any) -> int:
+    def shorts(r: Any, s: int, stop: int, end: int, value: Any, total: Any) -> int:
         """Reduce short segments of single values from `s` on; return the first that is none, or
-        does not lie before row `limit`."""
+        does not begin before row `stop`."""
         value_bytes, total_bytes = item_bytes(value), item_bytes(total)
         zero, like = value(0), total(0)
         most = RUN * (VECTOR_BYTES // max(4, total_bytes))
         at, to, index_to = address(r.x), address(r.out), address(r.numbers)
         lo = r.offsets[s]
-        while s < r.segments and lo < limit:
+        while s < r.segments and lo < stop:
             hi = r.offsets[s + 1]
             n = hi - lo
-            if hi > limit or n > most:
+            if n > most:
                 break
             here, index_here = to + s * total_bytes, index_to + s * 8
             if n == 0:
@@ -204,40 +206,60 @@ def _declare(
                 single(here, index_here, source, n, lo, r.flip, zero, like)
                 if r.divided:
                     by = np.float64(n) if r.divided == MEAN else np.sqrt(np.float64(n))
-                    _put(here, _value_at(here, like) / by, like)
+                    _put(here, _value_at(here, like) / total(by), like)
             lo = hi
             s += 1
         return s
 
     @function()
+    def next_piece(begin: int, row: int, piece_rows: int) -> int:
+        """Return where the first piece at or after `row` of a segment from `begin` on begins."""
+        return begin + -(-(row - begin) // piece_rows) * piece_rows
+
+    @function()
+    def wait(r: Any, lo: int, hi: int, value: Any, total: Any) -> int:
+        """Reduce the piece from row `lo` on of a segment that ends at `hi`; return its rows."""
+        width, slot = r.width, lo // r.piece_rows
+        n: int = min(r.piece_rows, hi - lo)
+        part(
+            address(r.parts) + slot * width * item_bytes(total),
+            address(r.places) + slot * width * 8,
+            address(r.x) + lo * width * item_bytes(value), lo, n, width, NEXT, r.flip,
+            prefetch_distance(r.rows, width, value, total), value, total,
+        )  # fmt: skip
+        return n
+
+    @function()
+    def join_piece(r: Any, s: int, lo: int, total: Any) -> None:
+        """Join the piece that waits, from row `lo` on, to its segment `s`."""
+        out_bytes, index_bytes, slot = r.width * item_bytes(total), r.width * 8, lo // r.piece_rows
+        join(
+            address(r.out) + s * out_bytes, address(r.numbers) + s * index_bytes,
+            address(r.parts) + slot * out_bytes, address(r.places) + slot * index_bytes,
+            r.width, r.flip, total,
+        )  # fmt: skip
+
+    @function()
     def chunk(r: Any, start: int, stop: int, final: bool, value: Any, total: Any) -> None:
-        """Reduce rows start..stop: the segments that begin there, and what is left of one."""
+        """Reduce the pieces that begin in rows start..stop."""
         width, offsets = r.width, r.offsets
         row_bytes, out_bytes = item_bytes(value) * width, item_bytes(total) * width
         at, to, index_to = address(r.x), address(r.out), address(r.numbers)
-        parts, places = address(r.parts), address(r.places)
         distance = prefetch_distance(r.rows, width, value, total)
         first = segment_at(offsets, r.segments, start)
         while first > 0 and offsets[first - 1] == start:
             first -= 1
         if offsets[first] < start:
+            lo, hi = next_piece(offsets[first], start, r.piece_rows), offsets[first + 1]
+            while lo < min(hi, stop):
+                lo += wait(r, lo, hi, value, total)
             first += 1
-            end = min(offsets[first], stop)
-            while start < end:
-                piece = start // r.piece_rows
-                n = min(piece * r.piece_rows + r.piece_rows, end) - start
-                part(
-                    parts + piece * out_bytes, places + piece * width * 8, at + start * row_bytes,
-                    start, n, width, NEXT, r.flip, distance, value, total,
-                )  # fmt: skip
-                start += n
-        edge = start // r.piece_rows * r.piece_rows
         s = first - 1
         while True:
             s += 1
             if width == 1:
                 end = at + offsets[r.segments] * item_bytes(value)
-                s = shorts(r, s, min(edge, stop), end, value, total)
+                s = shorts(r, s, stop, end, value, total)
             if s >= r.segments or (offsets[s] >= stop and not final):
                 break
             lo, hi = offsets[s], offsets[s + 1]
@@ -248,25 +270,17 @@ def _declare(
                     if indexed:
                         _put(index_here + k * 8, -1, 0)
                 continue
-            end = min(hi, stop)
-            while edge <= lo:
-                edge += r.piece_rows
-            n = min(edge, end) - lo
+            n = min(r.piece_rows, hi - lo)
             part(
                 here, index_here, at + lo * row_bytes, lo, n, width, FIRST, r.flip, distance,
                 value, total,
             )  # fmt: skip
             lo += n
-            while lo < end:
-                piece, n = lo // r.piece_rows, min(r.piece_rows, end - lo)
-                waiting, place = parts + piece * out_bytes, places + piece * width * 8
-                part(
-                    waiting, place, at + lo * row_bytes, lo, n, width, NEXT, r.flip, distance,
-                    value, total,
-                )  # fmt: skip
-                join(here, index_here, waiting, place, width, r.flip, total)
+            while lo < min(hi, stop):
+                n = wait(r, lo, hi, value, total)
+                join_piece(r, s, lo, total)
                 lo += n
-            if r.divided and end == hi:
+            if r.divided and lo == hi:
                 _divide(here, width, hi - offsets[s], r.divided, total)
 
     @kernel(name=name, types=types)
@@ -285,23 +299,23 @@ def _declare(
 
     @kernel(name=f"{name}_join", types=types)
     def join_chunks(r: Rows[T, U], value: type[T], total: type[U], pieces: int, chunks: int) -> int:
-        """Join the parts of segments that go on in later chunks, when all chunks are done."""
-        width, out_bytes = r.width, r.width * item_bytes(total)
-        parts, places = address(r.parts), address(r.places)
+        """Join the pieces of segments that go on in later chunks, when all chunks are done."""
         for number in range(1, chunks):
-            piece = pieces * number // chunks
+            start = pieces * number // chunks * r.piece_rows
             stop = min(pieces * (number + 1) // chunks * r.piece_rows, r.rows)
-            s = segment_at(r.offsets, r.segments, piece * r.piece_rows)
-            if r.offsets[s] < piece * r.piece_rows:
-                end = min(r.offsets[s + 1], stop)
-                here = address(r.out) + s * out_bytes
-                index_here = address(r.numbers) + s * width * 8
-                while piece * r.piece_rows < end:
-                    waiting, place = parts + piece * out_bytes, places + piece * width * 8
-                    join(here, index_here, waiting, place, width, r.flip, total)
-                    piece += 1
-                if r.divided and r.offsets[s + 1] <= stop:
-                    _divide(here, width, r.offsets[s + 1] - r.offsets[s], r.divided, total)
+            s = segment_at(r.offsets, r.segments, start)
+            begin, hi = r.offsets[s], r.offsets[s + 1]
+            lo = next_piece(begin, start, r.piece_rows) if begin < start else hi
+            if lo >= min(hi, stop):
+                continue
+            while lo < min(hi, stop):
+                join_piece(r, s, lo, total)
+                lo += r.piece_rows
+            if r.divided and lo >= hi:
+                _divide(
+                    address(r.out) + s * r.width * item_bytes(total), r.width, hi - begin,
+                    r.divided, total,
+                )  # fmt: skip
         return 0
 
 

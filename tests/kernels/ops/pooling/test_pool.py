@@ -163,16 +163,37 @@ def test_one_long_segment_and_many_short_ones_are_summed_as_exactly(width: int, 
         )
 
 
-def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("width", [1, 5])
+@pytest.mark.parametrize(
+    "name", ["segment_sum", "segment_mean", "segment_sqrt", "segment_max", "segment_min_index"]
+)
+def test_neither_threads_nor_other_segments_change_a_bit(
+    name: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from lodcli.kernels.ops.pooling import pool_native as twin
 
-    data = np.random.default_rng(4).normal(size=(500_000, 5)).astype(np.float32)
-    offsets = np.array([0, 7, 490_000, 500_000])
-    found = set()
+    generator = np.random.default_rng(4)
+    pieces = 131_072 // width  # rows that are reduced at once
+    lengths = [
+        *(7, 0, 4 * pieces + 9, 0, 0, 2 * pieces),
+        *generator.integers(0, pieces // 64, 300).tolist(),
+        *(pieces, 0),
+    ]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    data = generator.normal(size=(offsets[-1], width)).astype(np.float32)
+
+    def reduced(lo: int, hi: int, part: Array) -> Array:
+        found = getattr(twin, name)(data[lo:hi], part)
+        return np.asarray(found[0] if isinstance(found, tuple) else found)
+
+    alone = [
+        reduced(lo, hi, np.array([0, hi - lo]))
+        for lo, hi in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+    ]
     for threads in (1, 2, 5):
         monkeypatch.setenv("LOD_THREADS", str(threads))
-        found.add(twin.segment_sum(data, offsets).tobytes())
-    assert len(found) == 1
+        found = reduced(0, int(offsets[-1]), offsets)
+        np.testing.assert_array_equal(found, np.concatenate(alone))
 
 
 @pytest.mark.parametrize(("dtype", "backend"), compiled_for(FLOATS, DTYPES, BACKENDS), ids=str)
