@@ -27,15 +27,18 @@ def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict
     """Return the rows of a task, and who could not take part.
 
     Raises:
-        DisagreementError: two candidates computed different things.
+        DisagreementError: ours computed what most others did not.
     """
     skipped = dict(task.skipped)
     taking_part: list[Candidate] = []
     results = _results(task, taking_part, skipped, effort.budget_seconds)
     if task.witness is None:
-        computed = agreed(task.title, results, task.tolerance)
+        ours = {one.name for one in task.candidates if one.library == OURS}
+        computed, wrong = agreed(task.title, results, task.tolerance, ours)
     else:
-        computed = _as_witnessed(task, results, taking_part, skipped)
+        computed, wrong = _as_witnessed(task, results)
+    skipped |= wrong
+    taking_part = [one for one in taking_part if one.name not in wrong]
     if task.device == "cuda":
         effort = replace(effort, warm_calls=WARM_CALLS, warm_seconds=WARM_SECONDS)
     limit, amount = _limit(task, threads)
@@ -96,15 +99,10 @@ def _results(
         taking_part.append(one)
 
 
-def _as_witnessed(
-    task: Task,
-    results: Iterator[tuple[str, Result]],
-    taking_part: list[Candidate],
-    skipped: dict[str, str],
-) -> str:
-    """Return the digest of ours; leave peers out that compute what the witness does not."""
+def _as_witnessed(task: Task, results: Iterator[tuple[str, Result]]) -> tuple[str, dict[str, str]]:
+    """Return the digest of ours, and which peers compute what the witness does not."""
     assert task.witness is not None
-    truth, found, wrong = task.witness(), "", set[str]()
+    truth, found, wrong = task.witness(), "", dict[str, str]()
     ours = {one.name for one in task.candidates if one.library == OURS}
     for name, result in results:
         found = found or digest(result)
@@ -114,10 +112,8 @@ def _as_witnessed(
         told = f"{name} and {OURS} in main memory computed different results: {what.what}"
         if name in ours:
             raise DisagreementError(f"{task.title}: {told}; nothing was timed")
-        skipped[name] = told[:200]
-        wrong.add(name)
-    taking_part[:] = [one for one in taking_part if one.name not in wrong]
-    return found
+        wrong[name] = told[:200]
+    return found, wrong
 
 
 def _limit(task: Task, threads: int) -> tuple[Candidate, float]:

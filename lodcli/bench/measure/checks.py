@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -34,18 +34,21 @@ class _Group:
     names: list[str]
 
 
-def agreed(what: str, results: Iterable[tuple[str, Result]], tolerance: float) -> str:
-    """Return the digest of the first result, once all are found to agree.
+def agreed(
+    what: str, results: Iterable[tuple[str, Result]], tolerance: float, ours: Container[str]
+) -> tuple[str, dict[str, str]]:
+    """Return the digest of the first result, and which peers computed what most others did not.
 
     Args:
         what: the work done, for the message.
-        results: name and arrays of every candidate, one after another: only those that
+        results: name and arrays of every candidate, one after another, ours first: only those that
             differ are kept, so that a generator needs memory for two.
         tolerance: the largest difference allowed, as a fraction of the greatest absolute
             value of the array; 0 for equal values.
+        ours: the names of those that must agree with most libraries.
 
     Raises:
-        DisagreementError: names who differs from the majority, and where.
+        DisagreementError: ours differ from the majority; says where.
     """
     groups: list[_Group] = []
     first = ""
@@ -57,17 +60,26 @@ def agreed(what: str, results: Iterable[tuple[str, Result]], tolerance: float) -
                 break
         else:
             groups.append(_Group(result, [name]))
-    if len(groups) > 1:
-        # Ours comes first; of two equally large groups the others are believed.
-        majority = max(reversed(groups), key=lambda group: len(group.names))
-        odd = next(group for group in groups if group is not majority)
-        found = difference(odd.result, majority.result, tolerance)
+    # Of two equally large groups the one without ours is believed.
+    majority = max(reversed(groups), key=_libraries, default=None)
+    wrong: dict[str, str] = {}
+    for group in groups:
+        if majority is None or group is majority:
+            continue
+        found = difference(group.result, majority.result, tolerance)
         assert found is not None
-        raise DisagreementError(
-            f"{what}: {', '.join(odd.names)} and {', '.join(majority.names)} computed "
-            f"different things: {found.what}; nothing was timed"
+        told = (
+            f"{', '.join(group.names)} and {', '.join(majority.names)} computed different things: "
+            f"{found.what}"
         )
-    return first
+        if any(name in ours for name in group.names):
+            raise DisagreementError(f"{what}: {told}; nothing was timed")
+        wrong |= dict.fromkeys(group.names, told[:200])
+    return first, wrong
+
+
+def _libraries(group: _Group) -> int:
+    return len({name.partition(" ")[0] for name in group.names})
 
 
 def difference(one: Result, other: Result, tolerance: float) -> Difference | None:

@@ -11,25 +11,34 @@ from lodcli.bench.measure.errors import DisagreementError
 ONE = np.array([[1.0, 2.0], [3.0, 100.0]], np.float32)
 
 
+OURS = {"lod", "lod out="}
+
+
 def test_results_within_the_tolerance_agree() -> None:
     near = ONE * np.float32(1 + 1e-6)
-    assert agreed("sum", [("lod", [ONE]), ("peer", [near])], 1e-5) == digest([ONE])
+    results = [("lod", [ONE]), ("peer", [near])]
+    assert agreed("sum", results, 1e-5, OURS) == (digest([ONE]), {})
 
 
-def test_who_differs_from_the_majority_is_named_with_the_place() -> None:
+def test_a_peer_that_differs_from_the_majority_is_named_with_the_place() -> None:
     wrong = ONE.copy()
     wrong[1, 0] = 3.5
-    results = [("lod", [ONE]), ("first", [ONE]), ("second", [wrong])]
-    with pytest.raises(DisagreementError, match=r"sum B1: second and lod, first .*at \(1, 0\) 3.5"):
-        agreed("sum B1", results, 1e-5)
+    results = [("lod", [ONE]), ("first", [ONE]), ("second sum", [wrong])]
+    computed, odd = agreed("sum B1", results, 1e-5, OURS)
+    assert computed == digest([ONE])
+    assert odd.keys() == {"second sum"}
+    assert odd["second sum"].startswith("second sum and lod, first computed different things: ")
+    assert "at (1, 0) 3.5" in odd["second sum"]
 
 
 def test_ours_is_not_believed_more_than_a_peer() -> None:
     wrong = ONE + 1
     with pytest.raises(DisagreementError, match=r"^sum: lod and one, other computed"):
-        agreed("sum", [("lod", [wrong]), ("one", [ONE]), ("other", [ONE])], 1e-5)
-    with pytest.raises(DisagreementError, match=r"^sum: lod and peer computed"):
-        agreed("sum", [("lod", [wrong]), ("peer", [ONE])], 1e-5)
+        agreed("sum", [("lod", [wrong]), ("one", [ONE]), ("other", [ONE])], 1e-5, OURS)
+    with pytest.raises(DisagreementError, match=r"^sum: lod, lod out= and peer computed"):
+        agreed("sum", [("lod", [wrong]), ("lod out=", [wrong]), ("peer", [ONE])], 1e-5, OURS)
+    with pytest.raises(DisagreementError, match=r"^sum: lod out= and lod, peer computed"):
+        agreed("sum", [("lod", [ONE]), ("lod out=", [wrong]), ("peer", [ONE])], 1e-5, OURS)
 
 
 @pytest.mark.parametrize(
