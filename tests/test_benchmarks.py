@@ -202,6 +202,12 @@ def test_a_target_is_reached_only_if_all_it_asks_is(
         assert [got.share.low, got.share.high] == pytest.approx([share, share])
 
 
+def test_a_verdict_says_how_near_the_limit_the_work_came() -> None:
+    target = Target("kernels", "sum", "B1", 2.5)
+    assert verdict(target, [OURS, *PEERS]).roofline == "80% of read"
+    assert verdict(target, [{**OURS, "fraction_of_limit": None}, *PEERS]).roofline == ""
+
+
 @pytest.mark.parametrize(
     ("asked", "word"), [(1.9, REACHED), (2.1, UNCLEAR), (3.2, UNCLEAR), (3.4, MISSED)]
 )

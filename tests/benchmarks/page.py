@@ -121,10 +121,14 @@ def _misses(verdicts: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[str
     for one in verdicts:
         if one.word == MISSED:
             assert one.share is not None
-            text = f"{name_of(one.target)} ({one.share.text()})"
+            figures = "; ".join(filter(None, (one.share.text(), one.roofline)))
+            text = f"{name_of(one.target)} ({figures})"
             missed.setdefault(reason(one.target, why), []).append(text)
     if missed:
-        yield "Missed (measured value over target), and why:"
+        yield (
+            "Missed: measured value over target, the fraction of the machine's limit measured in "
+            "the same rounds, and why:"
+        )
         yield ""
     for text, names in sorted(missed.items(), key=lambda one: one[0] == ""):
         yield f"- {', '.join(names)}: {text or 'the reason is not known'}."

@@ -9,7 +9,7 @@ from lodcli.bench.report.fit import Curve, is_swept
 from lodcli.bench.report.results import is_disturbed
 from lodcli.bench.report.text_table import CLOCKS, rate_text, time_text
 from tests.benchmarks.targets import LINEAR_OPS, SWEEPS
-from tests.benchmarks.verdicts import Row, device_of, sweep_of
+from tests.benchmarks.verdicts import Row, device_of, roofline_of, sweep_of
 
 TITLES = {
     "kernels": "Sequence ops",
@@ -50,7 +50,7 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
         if not row["ours"]:
             continue
         peer = peer_of(row, rows)
-        fraction, ratio = row["fraction_of_limit"], row["ratio_to_best_peer"]
+        ratio = row["ratio_to_best_peer"]
         padding = row["parameters"].get("padding_ratio")
         case = row["case"] if padding is None else f"{row['case']} (padding {float(padding):.2f})"
         weak = is_disturbed(row) or (peer is not None and is_disturbed(peer))
@@ -58,7 +58,7 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
             *(row["op"], case, row["label"] or "plain"),
             *(time_text(row["min"]), time_text(row["median"]), time_text(row["iqr"])),
             rate_text(row["rate"], row["unit"]),
-            "" if fraction is None else f"{fraction:.0%} {row['limit']}",
+            roofline_of(row),
             row["best_peer"] or "",
             "" if peer is None else time_text(peer["median"]),
             ("" if ratio is None else f"{ratio:.2f}") + " (disturbed)" * weak,

@@ -48,6 +48,7 @@ class Verdict:
         found: the figures, as people read them.
         share: found over asked, the smaller of two; None if not measured.
         against: who or what it is compared with.
+        roofline: the fraction of the machine's limit that was measured in the same rounds, in words.
     """
 
     target: Target
@@ -55,6 +56,7 @@ class Verdict:
     found: str = ""
     share: Between | None = None
     against: str = ""
+    roofline: str = ""
 
 
 def time_of(row: Row) -> Between:
@@ -105,7 +107,15 @@ def verdict(target: Target, rows: Sequence[Row], startup: Sequence[Row] = ()) ->
         words.append(share.text())
         against.append("itself on padded input" if padded["ours"] else "torch padded")
     worst = Between(min(one.low for one in shares), min(one.high for one in shares))
-    return Verdict(target, _word(worst), ", ".join(words), worst, ", ".join(against))
+    return Verdict(
+        target, _word(worst), ", ".join(words), worst, ", ".join(against), roofline_of(ours)
+    )
+
+
+def roofline_of(row: Row) -> str:
+    """Return the fraction of the machine's limit that a row reached, in words; "" without one."""
+    fraction = row["fraction_of_limit"]
+    return "" if fraction is None else f"{fraction:.0%} of {row['limit']}"
 
 
 def ratio_of(target: Target, rows: Sequence[Row]) -> Between | None:
