@@ -37,6 +37,11 @@ THREAD_VARIABLES = (
     "RAYON_NUM_THREADS",
     "LOD_THREADS",
 )
+# What is measured is this package, whatever the current folder holds.
+_START = (
+    "import ast, sys; sys.path[:] = ast.literal_eval(sys.argv[1]); "
+    "from lodcli.bench.session import serve; serve()"
+)
 _ERRORS: dict[str, type[LodError]] = {
     kind.__name__: kind for kind in (DisagreementError, NotEnoughMemoryError, UnsupportedError)
 }
@@ -180,7 +185,7 @@ def _events_of(job: Job, folder: str) -> Iterator[dict[str, Any]]:
     variables = dict.fromkeys(THREAD_VARIABLES, str(job.threads)) | {"TMPDIR": folder}
     environment = {**os.environ, **variables}
     process = subprocess.Popen(
-        [sys.executable, "-m", "lodcli.bench.session"],
+        [sys.executable, "-P", "-c", _START, repr([*map(os.path.abspath, sys.path)])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
@@ -263,7 +268,3 @@ def serve() -> None:
         ours = isinstance(error, LodError)
         what = str(error) if ours else f"{type(error).__name__}: {error}"
         answer(error=" ".join(what.split()), kind=type(error).__name__)
-
-
-if __name__ == "__main__":
-    serve()

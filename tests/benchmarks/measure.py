@@ -12,6 +12,9 @@ is. Peers that are missing are named in the report, and so is what failed, besid
 part of which nothing succeeds leaves the report that was there. --limit SECONDS interrupts the
 part that is running then, whose report holds what was measured. What failed is named again at the
 end, with exit code 1. Let the machine do nothing else meanwhile.
+
+`lod` is the command beside this Python. Its package must be built (`pip install .`): in a checkout
+NumPy computes what is small, and users would get other times. Parts on a GPU run in a checkout too.
 """
 
 from __future__ import annotations
@@ -143,12 +146,19 @@ def quickened(words: Sequence[str]) -> list[str]:
     return found
 
 
+def is_built() -> bool:
+    """Return whether the kernels of the package that is measured were built with it."""
+    code = "import sys; from lodcli.kernels.native import load; sys.exit(not load.is_shipped())"
+    return subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0
+
+
 def measure(
     name: str, folder: Path, *, quick: bool, threads: int, limit_seconds: float | None = None
 ) -> str:
     """Make one report; return what went wrong, or nothing."""
     words = command_of(name, folder, quick=quick)
-    start = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "lodcli"]
+    program = Path(sys.executable)
+    start = [str(program if words[0] == "python" else program.with_name("lod"))]
     if "--threads" in words:
         place = words.index("--threads") + 1
         words[place] = str(min(int(words[place]), threads))
@@ -216,6 +226,8 @@ def main() -> int:
         return 0
     if options.quick and options.folder == FOLDER:
         parser.error("--quick proves nothing: name another --folder")
+    if not (options.quick or is_built() or all(name.startswith(ON_GPU) for name in names)):
+        parser.error("the package of this Python is not built; install it: pip install .")
     options.folder.mkdir(parents=True, exist_ok=True)
     cores = len(os.sched_getaffinity(0))
     began, failed = time.monotonic(), []

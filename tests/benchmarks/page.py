@@ -249,7 +249,8 @@ def _commands(reports: Reports) -> Iterator[str]:
     yield "## The commands"
     yield ""
     yield (
-        "In an environment with `lod` and the peers installed, on an otherwise idle machine, "
+        "In an environment with the built package of `lod` (`pip install .`) and the peers, on an "
+        "otherwise idle machine, "
         "`python -m tests.benchmarks.measure` writes all reports and "
         "`python -m tests.benchmarks.page` this page. The command of each report:"
     )

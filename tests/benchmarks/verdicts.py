@@ -48,7 +48,7 @@ class Verdict:
         found: the figures, as people read them.
         share: found over asked, the smaller of two; None if not measured.
         against: who or what it is compared with.
-        roofline: the fraction of the machine's limit that was measured in the same rounds, in words.
+        roofline: the fraction of the machine's limit, measured in the same rounds, in words.
     """
 
     target: Target

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from lodcli.kernels.errors import LodError
+from lodcli.kernels.native.load import is_shipped
 from lodcli.kernels.platform.machine import (
     available_bytes,
     cpu_name,
@@ -36,7 +37,8 @@ def machine() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Return the versions of lod and what it stands on."""
-    found = {"lod": _version("lodcli"), "python": platform.python_version()}
+    kernels = "built with the package" if is_shipped() else "compiled when needed"
+    found = {"lod": _version("lodcli"), "kernels": kernels, "python": platform.python_version()}
     return found | {name: _version(name) for name in OURS_STANDS_ON}
 
 

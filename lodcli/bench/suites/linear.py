@@ -103,11 +103,11 @@ def _way(which: str, inputs: dict[str, Any], weights: Any) -> Way:
     data, offsets, upstream = inputs["data"], inputs["offsets"], inputs["upstream"]
 
     def forward() -> Array:
-        run = rnn_forward(data, offsets, frozen, cells=False, backend="numba")
+        run = rnn_forward(data, offsets, frozen, cells=False)
         return run.outputs
 
     def training() -> Any:
-        run = rnn_forward(data, offsets, weights, keep=True, cells=False, backend="numba")
+        run = rnn_forward(data, offsets, weights, keep=True, cells=False)
         assert run.tape is not None
         return run, rnn_backward(run.tape, grad_outputs=upstream)
 

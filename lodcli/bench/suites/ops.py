@@ -79,10 +79,6 @@ class BenchOp:
         """Return what is measured."""
         return self.function or OPS[self.name or op].load()
 
-    def on(self, backend: str) -> dict[str, str]:
-        """Return the option that chooses a backend, if there is one."""
-        return {"backend": backend} if self.has_backend else {}
-
 
 @dataclass(frozen=True)
 class Sizes:
@@ -399,7 +395,6 @@ def ours(op: str, inputs: Inputs, there: Inputs | None = None) -> dict[str, Way]
     for name in (one for one in ROWS if one in given):
         given[name] = given[name].astype(entry.dtype, copy=False)
     arguments, options = entry.arguments(given)
-    options = {**options, **entry.on("auto" if there else "numba")}
 
     def call() -> Any:
         return function(*arguments, **options)
@@ -419,7 +414,7 @@ def reference(op: str, inputs: Inputs) -> Callable[[], Result]:
     entry = BENCH_OPS[op]
     function = entry.load(op)
     arguments, options = entry.arguments(inputs)
-    options = {**options, **entry.on("numpy")}
+    options = {**options, **({"backend": "numpy"} if entry.has_backend else {})}
     return lambda: entry.results(function(*arguments, **options), inputs)
 
 

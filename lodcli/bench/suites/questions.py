@@ -98,8 +98,8 @@ def _padded_sum(op: str, case: Case) -> Task:
     return _task(
         *("padding", op, case),
         _ways(
-            lod=lambda: function(ragged, backend="numba").data,
-            padded=lambda: function(LoDTensor(box, even), backend="numba").data,
+            lod=lambda: function(ragged).data,
+            padded=lambda: function(LoDTensor(box, even)).data,
         ),
         work_of(op, sizes),
         tolerance_of(op, lengths),
@@ -155,12 +155,12 @@ def _kernel_from_lengths(op: str, case: Case) -> Task:
 
     def from_lengths() -> Any:
         found = LoD([lengths_to_offsets(lengths, level=0)])
-        return function(LoDTensor(data, found), backend="numba").data
+        return function(LoDTensor(data, found)).data
 
     return _task(
         *("offsets", op, case),
         _ways(
-            lod=lambda: function(LoDTensor(data, known), backend="numba").data,
+            lod=lambda: function(LoDTensor(data, known)).data,
             lengths=from_lengths,
         ),
         work_of(op, sizes),
@@ -221,17 +221,15 @@ def _sorted_before(op: str, case: Case) -> Task:
     ready = sequence_reorder_by_rank(tensor, table)
 
     def with_sorting() -> Array:
-        found = function(
-            sequence_reorder_by_rank(tensor, sequence_rank_table(tensor.lod)), backend="numba"
-        )
+        found = function(sequence_reorder_by_rank(tensor, sequence_rank_table(tensor.lod)))
         rows: Array = found.data[back]
         return rows
 
     return _task(
         *("sorting", op, case),
         _ways(
-            lod=lambda: function(tensor, backend="numba").data,
-            sorted_before=lambda: function(ready, backend="numba").data[back],
+            lod=lambda: function(tensor).data,
+            sorted_before=lambda: function(ready).data[back],
             sorting_included=with_sorting,
         ),
         work_of(op, sizes),

@@ -205,16 +205,13 @@ def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
         box[np.asarray(places, like=rows)] = rows
         return box
 
-    # By name: the default leaves small inputs to NumPy, until a first call is paid for.
-    on_gpu = is_on_device(inputs["data"])
-    backend: Backend = "cupy" if on_gpu else "numba"
-    ways = {"": _way(which, inputs, *_rows(inputs), None, backend)}
-    if on_gpu:
+    ways = {"": _way(which, inputs, *_rows(inputs), None)}
+    if is_on_device(inputs["data"]):
         call, results = ways[""]
         ways[STEP_BY_STEP] = (_stepwise(call), results)
     if everywhere[-1] > len(inputs["data"]):
         boxes = padded(inputs["data"]), padded(inputs["upstream"])
-        ways[ON_PADDED] = _way(which, inputs, boxes[0], everywhere, boxes[1], places, backend)
+        ways[ON_PADDED] = _way(which, inputs, boxes[0], everywhere, boxes[1], places)
     return ways
 
 
@@ -240,7 +237,7 @@ def _way(
     offsets: Offsets,
     upstream: Array,
     places: Offsets | None,
-    backend: Backend,
+    backend: Backend = "auto",
 ) -> Way:
     from lodcli.kernels.rnn.cells.registry import weights_class
 

@@ -19,12 +19,17 @@ from lodcli.bench.measure.tasks import Candidate, Task, Work, in_this_process
 from lodcli.bench.peers import PEERS
 from lodcli.bench.runner import run_task
 from lodcli.bench.suites.kernels import KernelPlan, kernel_task
-from lodcli.bench.suites.ops import ops_of
+from lodcli.bench.suites.ops import make_inputs, ops_of, ours, sizes_of
 from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime import dispatch
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.ops import sequence_sum
 from tests.lodcli.bench.small import QUICK, small_case
 from tests.lodcli.conftest import Lod
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("features", [1, 5])
 @pytest.mark.parametrize("op", ops_of(["cpu"]))
 def test_every_peer_agrees_with_ours(op: str, features: int) -> None:
@@ -36,6 +41,20 @@ def test_every_peer_agrees_with_ours(op: str, features: int) -> None:
     assert not any("peer" in name for name in found["skipped"])
     if op != "cumsum" and not (op == "log_softmax" and features > 1):
         assert {"numpy"} & {row["library"] for row in rows} or op == "max_index"
+
+
+def test_ours_is_computed_as_by_a_call_that_names_no_backend() -> None:
+    case = small_case(3)
+    inputs = make_inputs("sum", case, sizes_of(case, case.draw_lengths()))
+    tensor = LoDTensor(inputs["data"], LoD([inputs["offsets"]]))
+    told: list[tuple[str, str]] = []
+    dispatch.when_dispatched(lambda kernel, backend: told.append((kernel, backend)))
+    try:
+        ours("sum", inputs)[""][0]()
+        sequence_sum(tensor)
+    finally:
+        dispatch.when_dispatched(None)
+    assert told[0] == told[-1]
 
 
 def test_rows_of_two_bytes_are_measured_on_a_gpu_only() -> None:

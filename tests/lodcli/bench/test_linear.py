@@ -16,6 +16,7 @@ from tests.lodcli.bench.small import QUICK, small_layer
 from tests.lodcli.conftest import Lod
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("compiled")
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
 from tests.slow import slow
 
+pytestmark = pytest.mark.usefixtures("compiled")
 ASKED = [(question, op) for question, ops in QUESTIONS.items() for op in ops]
 
 

@@ -101,8 +101,6 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, signum: signal.Signals) -> 
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        # A shell that starts this in the background ignores it, and so would we.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     until = time.monotonic() + HANG_SECONDS
     # Not before the process that measures has made its file.

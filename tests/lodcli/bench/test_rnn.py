@@ -21,6 +21,8 @@ from tests.lodcli.bench.small import QUICK, small_layer
 from tests.lodcli.conftest import Lod
 from tests.slow import slow_except
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 @pytest.fixture(scope="module")
 def peers() -> Iterator[PeerSet]:

@@ -78,6 +78,18 @@ def test_what_fails_leaves_the_others() -> None:
     assert isinstance(differed, DisagreementError)
 
 
+def test_this_package_is_measured_whatever_the_current_folder_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lodcli").mkdir()
+    (tmp_path / "lodcli" / "__init__.py").write_text("raise SystemExit(9)\n")
+    monkeypatch.chdir(tmp_path)
+    found = Findings()
+    plan = OddPlan(["fine"], [KERNEL_CASES["B1"]])
+    run_jobs([Job("convert", plan, QUICK, 1, [], {})], found, lambda _: None)
+    assert (len(found.rows), found.failed) == (2, {})
+
+
 def test_before_the_first_task_nothing_is_tried_again() -> None:
     no_peers = cast(Any, None)
     job = Job("convert", OddPlan(["fine"], [KERNEL_CASES["B1"]]), QUICK, 1, no_peers, {})
