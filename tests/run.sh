@@ -7,5 +7,6 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 
 use_venv "[test]"
 cd "$root"
-# A process that is done takes tests from another, which may hold long ones.
-exec "$venv/bin/python" -m pytest -n auto --dist worksteal "$@"
+# Three processes for two cores: many tests wait for processes that they start. One that is done takes
+# tests from another, which may hold long ones.
+exec "$venv/bin/python" -m pytest -n $((($(nproc) * 3 + 1) / 2)) --dist worksteal "$@"
