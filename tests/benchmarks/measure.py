@@ -56,38 +56,38 @@ _HALF = ",".join(
 )
 # With all processors: they compute what results are compared with.
 _GPU = "--device cuda"
-_LINEAR = "--op sum,softmax,reverse --against none --rounds 7 --budget 2"
+_LINEAR = "--op sum,softmax,reverse --against none --rounds 7 --budget 1"
 
 # name of the report: what follows `lod bench`.
 PARTS: dict[str, str] = {
-    "kernels-B1-pool": f"kernels --op {_POOL} --case B1 {_TWO} --rounds 9 --budget 4",
-    "kernels-B1-softmax": f"kernels --op {_SOFTMAX} --case B1 {_TWO} --rounds 7 --budget 5",
-    "kernels-B1-copy": f"kernels --op {_COPY} --case B1 {_TWO} --rounds 9 --budget 4",
-    "kernels-B1-pad": f"kernels --op pad,unpad --case B1 {_TWO} --rounds 5 --budget 8",
-    "kernels-B2-pool": f"kernels --op {_POOL},{_SOFTMAX} --case B2 {_TWO} --rounds 9 --budget 3",
-    "kernels-B2-copy": f"kernels --op {_COPY},pad,unpad --case B2 {_TWO} --rounds 9 --budget 3",
-    "kernels-B3-pool": f"kernels --op {_POOL},{_SOFTMAX} --case B3 {_TWO} --rounds 9 --budget 4",
-    "kernels-B3-copy": f"kernels --op {_COPY} --case B3 {_TWO} --rounds 7 --budget 4",
-    "kernels-B3-pad": f"kernels --op pad,unpad --case B3 {_TWO} --rounds 7 --budget 4",
-    "kernels-more": f"kernels --op {_MORE} --case B1,B2,B3 {_TWO} --rounds 7 --budget 3",
-    "kernels-small": f"kernels --case S1,S2 {_TWO} --rounds 7 --budget 1",
+    "kernels-B1-pool": f"kernels --op {_POOL} --case B1 {_TWO} --rounds 7 --budget 2",
+    "kernels-B1-softmax": f"kernels --op {_SOFTMAX} --case B1 {_TWO} --rounds 5 --budget 3",
+    "kernels-B1-copy": f"kernels --op {_COPY} --case B1 {_TWO} --rounds 7 --budget 2",
+    "kernels-B1-pad": f"kernels --op pad,unpad --case B1 {_TWO} --rounds 5 --budget 4",
+    "kernels-B2-pool": f"kernels --op {_POOL},{_SOFTMAX} --case B2 {_TWO} --rounds 7 --budget 1.5",
+    "kernels-B2-copy": f"kernels --op {_COPY},pad,unpad --case B2 {_TWO} --rounds 7 --budget 1.5",
+    "kernels-B3-pool": f"kernels --op {_POOL},{_SOFTMAX} --case B3 {_TWO} --rounds 7 --budget 2",
+    "kernels-B3-copy": f"kernels --op {_COPY} --case B3 {_TWO} --rounds 5 --budget 2",
+    "kernels-B3-pad": f"kernels --op pad,unpad --case B3 {_TWO} --rounds 5 --budget 2",
+    "kernels-more": f"kernels --op {_MORE} --case B1,B2,B3 {_TWO} --rounds 7 --budget 1.5",
+    "kernels-small": f"kernels --case S1,S2 {_TWO} --rounds 7 --budget 0.5",
     "kernels-odd": f"kernels --op {_ODD} --case W3,W5,W7,W48,W100,W300 {_TWO} --rounds 5 "
-    "--budget 2",
+    "--budget 1",
     "kernels-1-thread": f"kernels --op sum,max_index,softmax,reverse,concat,last,add,conv {_ONE} "
-    "--rounds 5 --budget 3",
-    "rnn-ad": f"rnn --case a,d {_TWO} --rounds 11 --budget 4",
-    "rnn-b": f"rnn --case b {_TWO} --rounds 7 --budget 10",
-    "rnn-c": f"rnn --case c {_TWO} --rounds 5 --budget 12",
-    "rnn-few": f"rnn --cell lstm,gru --case 1x200,1x512,8x200,64x200 {_TWO} --rounds 9 --budget 3",
+    "--rounds 5 --budget 1.5",
+    "rnn-ad": f"rnn --case a,d {_TWO} --rounds 9 --budget 2",
+    "rnn-b": f"rnn --case b {_TWO} --rounds 5 --budget 5",
+    "rnn-c": f"rnn --case c {_TWO} --rounds 5 --budget 6",
+    "rnn-few": f"rnn --cell lstm,gru --case 1x200,1x512,8x200,64x200 {_TWO} --rounds 7 --budget 2",
     "rnn-odd": f"rnn --cell lstm --case b --hidden 250 --features 250 {_TWO} --against torch "
-    "--rounds 5 --budget 8",
-    "rnn-1-thread": f"rnn --cell lstm,gru --case a,b,c,d {_ONE} --rounds 5 --budget 5",
-    "rnn-float64": f"rnn --cell lstm,gru --case b --dtype float64 {_TWO} --rounds 5 --budget 6",
-    "rnn-linear": f"linear {_ONE} --rounds 5 --budget 4",
-    "convert": f"convert {_TWO} --rounds 7 --budget 4 --folder {SHARED_MEMORY}",
-    "io": f"io {_TWO} --rounds 5 --budget 4 --folder {SHARED_MEMORY}",
-    "slice": f"slice {_TWO} --rounds 7 --budget 3 --folder {SHARED_MEMORY}",
-    "padding": f"padding {_TWO} --rounds 7 --budget 2",
+    "--rounds 5 --budget 4",
+    "rnn-1-thread": f"rnn --cell lstm,gru --case a,b,c,d {_ONE} --rounds 5 --budget 2.5",
+    "rnn-float64": f"rnn --cell lstm,gru --case b --dtype float64 {_TWO} --rounds 5 --budget 3",
+    "rnn-linear": f"linear {_ONE} --rounds 5 --budget 2",
+    "convert": f"convert {_TWO} --rounds 5 --budget 2 --folder {SHARED_MEMORY}",
+    "io": f"io {_TWO} --rounds 5 --budget 2 --folder {SHARED_MEMORY}",
+    "slice": f"slice {_TWO} --rounds 7 --budget 1.5 --folder {SHARED_MEMORY}",
+    "padding": f"padding {_TWO} --rounds 7 --budget 1",
     "offsets": f"offsets {_TWO} --rounds 7 --budget 1",
     "sorting": f"sorting {_TWO} --rounds 7 --budget 1",
     "levels": f"levels {_TWO} --rounds 7 --budget 1",
@@ -95,7 +95,7 @@ PARTS: dict[str, str] = {
     "linear-sequences": f"kernels {_LINEAR} --sweep sequences=1,1e2,1e4,1e6 --rows 4e6 "
     f"--features 16 {_TWO}",
     "scaling": "kernels --op sum,softmax,reverse --against numpy,torch,awkward --rounds 5 "
-    f"--budget 2 --sweep rows=1e4,1e5,1e6,1e7 --features 8 {_TWO}",
+    f"--budget 1 --sweep rows=1e4,1e5,1e6,1e7 --features 8 {_TWO}",
     "linear-skew": f"kernels {_LINEAR} --sweep skew=0,1,2,3,4 --rows 4e6 --features 16 {_TWO}",
     **dict.fromkeys(SCRIPTS, ""),
     # Each takes minutes; skewed lengths come first, for of them --quick makes its own.
