@@ -25,7 +25,8 @@ struct Access {
 struct Cell {
     Access wrote, read[2];
 };
-// What is known of 4096 bytes: of accesses of 4 bytes or more by words, of others by bytes.
+// What is known of 4096 bytes: of accesses of 4 bytes or more by words, of others by bytes. Each is
+// checked against both.
 struct Page {
     Cell words[1024];
     std::vector<Cell> bytes;
@@ -86,11 +87,16 @@ static void check(const Access& one, const Access& now, bool shared, const char*
     fail("nothing says which comes first");
 }
 
-static void access(Cell& cell, const Access& now, bool shared, bool writes, const void* place, const void* code) {
+static void check(const Cell& cell, const Access& now, bool shared, bool writes, const void* place, const void* code) {
     const char* does = writes ? "writes to" : "reads";
     check(cell.wrote, now, shared, "wrote to", does, place, code);
+    if (!writes) return;
+    for (const Access& read : cell.read) check(read, now, shared, "reads", does, place, code);
+}
+
+static void access(Cell& cell, const Access& now, bool shared, bool writes, const void* place, const void* code) {
+    check(cell, now, shared, writes, place, code);
     if (writes) {
-        for (const Access& read : cell.read) check(read, now, shared, "reads", does, place, code);
         cell.wrote = now;
         return;
     }
@@ -109,12 +115,16 @@ void watch(const void* place, size_t size, bool writes, bool atomic, const void*
         const uintptr_t at = from + done;
         Page*& page = pages[at >> 12];
         if (!page) page = new Page;
+        Cell& word = page->words[(at & 4095) >> 2];
         if (size < 4) {
             page->bytes.resize(4096);
+            check(word, now, shared, writes, place, code);
             access(page->bytes[at & 4095], now, shared, writes, place, code);
             done++;
         } else {
-            access(page->words[(at & 4095) >> 2], now, shared, writes, place, code);
+            for (size_t byte = at & 4092; byte < (at & 4092) + 4 && !page->bytes.empty(); byte++)
+                check(page->bytes[byte], now, shared, writes, place, code);
+            access(word, now, shared, writes, place, code);
             done += 4 - (at & 3);
         }
     }
