@@ -53,6 +53,7 @@ struct float16 {
 #endif
         return result;
     }
+    __device__ __forceinline__ float16& operator=(float value) { return *this = from(value); }
 };
 
 struct bfloat16 {
@@ -72,6 +73,7 @@ struct bfloat16 {
         }
         return result;
     }
+    __device__ __forceinline__ bfloat16& operator=(float value) { return *this = from(value); }
 };
 
 // A word from its bytes, which a launch passes as two numbers.

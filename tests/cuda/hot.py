@@ -118,6 +118,10 @@ HOT: dict[str, tuple[str, ...]] = {
         "persistent_backward<GRU, Rounded<TF32>>",
         "persistent_backward<Elman<TANH>, Exact<float>>",
         *("persistent_forward<SLSTM, Exact<float>>", "persistent_backward<SLSTM, Exact<float>>"),
+        "persistent_forward<LSTM<SIGMOID, TANH, TANH, false>, Rounded<BF16>, bfloat16>",
+        "persistent_forward<GRU, Rounded<FP16>, float16>",
+        "persistent_backward<LSTM<SIGMOID, TANH, TANH, false>, Rounded<BF16>, bfloat16>",
+        "persistent_backward<GRU, Rounded<FP16>, float16>",
     ),
     "rnn_product": (
         *("product_few<float>", "product_tiles<float>"),

@@ -44,6 +44,7 @@ ATTENTION = "tests/cuda/test_attention.py"
 DISTANCE = OPS + "ids/test_distance.py"
 RNN = "tests/cuda/test_rnn.py"
 PERSISTENT = "tests/cuda/test_persistent.py"
+HALVES = "tests/cuda/test_rnn_halves.py"
 SCATTER = OPS + "scatter/test_scatter.py"
 ORDER = OPS + "sorting/test_order.py"
 EXPAND = OPS + "joining/test_expand.py"
@@ -128,6 +129,15 @@ MUTANTS = (
     Mutant("no meeting", "});\n            meeting.meet();", "});", PERSISTENT),
     Mutant("no meeting", "});\n        meeting.meet();", "});", PERSISTENT),
     Mutant("leaves early", "awaited) < 0)", "awaited) < -1)", PERSISTENT),
+    Mutant("one buffer", "NARROW ? (step & 1) * HIGH * columns : 0", "0", HALVES),
+    Mutant("wrong row", "size % 2 == 0 && (uint64)run.projected", "(uint64)run.projected", HALVES),
+    Mutant(
+        "wrong row",
+        "pairs = size % 2 == 0 && (uint64)run.projected % 4 == 0",
+        "pairs = size % 2 == 0",
+        HALVES,
+    ),
+    Mutant("half a row", "else if (place % 2 == 0) copy", "else if (place % 4 == 0) copy", HALVES),
     Mutant("one buffer", "(step & 1) * sequences + sequence", "sequence", PERSISTENT),
     Mutant("one buffer", "chunk + STAGES - 1, chunks", "chunk + STAGES, chunks", PERSISTENT),
     Mutant("not atomic", "atomicAdd(&many[of_block], 1)", "many[of_block]++", WIDTHS),

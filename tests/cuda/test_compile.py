@@ -172,6 +172,24 @@ def test_a_step_copies_its_operand_and_inputs_past_registers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [80, 90])
+def test_an_rnn_of_rows_of_two_bytes_reads_and_writes_two_bytes(
+    architecture: int, tmp_path: Path
+) -> None:
+    kernels = tuple(one for one in HOT["rnn_persistent"] if one.endswith("float16>"))
+    instructions = _instructions("rnn_persistent", kernels, architecture, tmp_path)
+    for kernel in kernels:
+        code = re.sub(r"\.DESC|\.CONSTANT", "", instructions[kernel])
+        # Forward nothing has four bytes; back the gradients of states that each step adds to.
+        sums = 0 if "forward" in kernel else 2 if "LSTM" in kernel else 1
+        assert len(re.findall(r"\bLDG?\.E\s", code)) == sums, kernel
+        gates = 4 if "LSTM" in kernel else 3
+        assert len(re.findall(r"\bLDG?\.E\.U16\b", code)) >= gates, kernel
+        assert len(re.findall(r"\bSTG?\.E\.U16\b", code)) >= gates, kernel
+        assert bool(re.search(r"\bSTG?\.E\s", code)) == bool(sums), kernel
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", [80, 90])
 def test_blocks_that_meet_wait_for_their_stores_once(architecture: int, tmp_path: Path) -> None:
     kernels = HOT["rnn_persistent"]
     instructions = _instructions("rnn_persistent", kernels, architecture, tmp_path)

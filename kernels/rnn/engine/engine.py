@@ -16,12 +16,13 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.ops.scan.linear_scan import segment_linear_scan, segment_linear_scan_grad
 from lodcli.kernels.rnn.cells.cell import State
 from lodcli.kernels.rnn.cells.linear_cell import LinearWeights
 from lodcli.kernels.rnn.cells.slstm.slstm import SLSTMWeights
 from lodcli.kernels.rnn.cells.weights import LayerWeights, require_real
-from lodcli.kernels.rnn.engine import heads, layer, linear_layer
+from lodcli.kernels.rnn.engine import halves, heads, layer, linear_layer
 from lodcli.kernels.rnn.engine.amx.availability import require_amx
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.arrays import is_on_device
@@ -120,8 +121,10 @@ def rnn_forward(
     """Return the states after every row and after every sequence.
 
     Args:
-        data: (N, D), float32 or float64, the dtype of all the arithmetic and of the
-            results; with weight_ih None the projected inputs, (N, gates*H).
+        data: (N, D), float16, bfloat16, float32 or float64, the dtype of the results and, but
+            for the first two, of all the arithmetic; with weight_ih None the projected inputs,
+            (N, gates*H). Sums of float16 and bfloat16 are float32, and so are states from step
+            to step; a GPU keeps everything of rows in two bytes where it can.
         offsets: (S+1,) int64, in rows.
         weights: of any cell; cast to the dtype of the data.
         initial: states before the first step (the last row when reversed), in the order
@@ -204,7 +207,7 @@ def rnn_backward(
             cannot do it.
     """
     weights, data = tape.weights, tape.data
-    if not is_on_device(data) and rounds_on_cpu(data.dtype):
+    if not is_on_device(data) and rounds_on_cpu(_arithmetic(data)):
         _rounding_backend("auto", weights)
     rows, sequences = len(data), len(tape.plan.order)
     found = tape.backward(
@@ -221,13 +224,27 @@ def rnn_backward(
     return RNNGradients(found.input, found.weights, first[0], first[1] if len(first) == 2 else None)
 
 
+def _arithmetic(data: Array) -> np.dtype[Any]:
+    """Return the dtype of sums and states."""
+    return np.dtype(np.float32) if is_half(data.dtype) else data.dtype
+
+
 def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tuple[Any, Any]:
-    """Return the functions of layer.py on a backend.
+    """Return the functions of layer.py on a backend, for the dtype of the data.
 
     Raises:
         UnsupportedError: it does not have this cell.
     """
-    if not is_on_device(data) and rounds_on_cpu(data.dtype):
+    forward, backward = _twins(backend, weights, data, keep)
+    # layer_cupy.py takes rows of two bytes as they are.
+    taken = is_on_device(data) and not isinstance(weights, LinearWeights | SLSTMWeights)
+    if taken or not is_half(data.dtype):
+        return forward, backward
+    return partial(halves.layer_forward, run=forward), partial(halves.layer_backward, run=backward)
+
+
+def _twins(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tuple[Any, Any]:
+    if not is_on_device(data) and rounds_on_cpu(_arithmetic(data)):
         backend = _rounding_backend(backend, weights)
     # On a GPU there are all cells.
     if not weights.is_plain and backend != "cupy" and not is_on_device(data):
@@ -278,8 +295,12 @@ def _rounding_backend(backend: Backend, weights: LayerWeights) -> Backend:
 
 
 def _check_data(data: Array, weights: LayerWeights, suffix: str) -> None:
-    if data.dtype not in (np.float32, np.float64):
-        raise InvalidDataError(f"data: expected float32 or float64, found {data.dtype}")
+    if data.dtype not in (np.float32, np.float64) and not (
+        is_half(data.dtype) and data.dtype.isnative
+    ):
+        raise InvalidDataError(
+            f"data: expected float16, bfloat16, float32 or float64, found {data.dtype}"
+        )
     if data.ndim != 2 or data.shape[1] != weights.input_size:
         source = f"{weights.name_of(weights.INPUT_WEIGHT)}{suffix}"
         if weights.takes_projected:

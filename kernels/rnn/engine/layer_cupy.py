@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Iterator
+from functools import partial
 from typing import Any
 
 import cupy
+import numpy as np
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
 from lodcli.kernels.rnn.cells.registry import CELLS
+from lodcli.kernels.rnn.engine import halves
 from lodcli.kernels.rnn.engine.cupy import persistent
 from lodcli.kernels.rnn.engine.cupy.costs import Way
 from lodcli.kernels.rnn.engine.cupy.dot import dot
@@ -28,10 +32,15 @@ from lodcli.kernels.rnn.engine.cupy.spaces import (
 )
 from lodcli.kernels.rnn.engine.cupy.steps import Steps, column_sums
 from lodcli.kernels.rnn.engine.cupy.table import Launch, Table
-from lodcli.kernels.rnn.engine.cupy.ways import again_by_steps, way_backward, way_forward
+from lodcli.kernels.rnn.engine.cupy.ways import (
+    again_by_steps,
+    precision_of_rows,
+    way_backward,
+    way_forward,
+)
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun
 from lodcli.kernels.rnn.engine.plan import StepPlan
-from lodcli.kernels.runtime.precision import current_precision
+from lodcli.kernels.runtime.precision import current_precision, float32_products
 
 
 @again_by_steps
@@ -55,11 +64,15 @@ def layer_forward(
         kept = Kept(begin, through[0], through[-1], None, None)
         last = tuple(part.copy() for part in begin)
         return LayerRun(through if cells else through[:1], last, kept if keep else None)
+    way = way_forward(steps, plan, data)
+    if is_half(data.dtype) and not way.narrow:
+        again = partial(layer_forward, reverse=reverse, keep=keep, cells=cells, threads=threads)
+        with float32_products(precision_of_rows(data.dtype)):
+            return halves.layer_forward(data, plan, weights, begin, run=again)
     size, width = weights.hidden_size, weights.output_size
     order = order_of(plan, reverse)
     first = tuple(part[order.sequences] for part in begin)
     has_cell = len(begin) == 2
-    way = way_forward(steps, plan, data)
     # What a sequence starts from is needed on the way back, and read by others while what it has
     # come to changes here.
     states = tuple(part.copy() for part in first) if keep or way.fit else first
@@ -137,8 +150,14 @@ def layer_backward(
         return LayerGradients(cupy.zeros_like(data), weights.zeros_like(), ends)
     weights = _contiguous(weights)
     steps: Steps[Any] = CELLS[weights.KIND].steps_cupy()(weights, value_type(data))
-    order = order_of(plan, reverse)
     way = way_backward(steps, plan, data)
+    # A forward pass in float32 leaves float32.
+    if is_half(data.dtype) and not (way.narrow and kept.outputs.dtype == data.dtype):
+        again = partial(layer_backward, reverse=reverse, threads=threads)
+        given = data, plan, weights, kept.wide(), by_row, by_sequence
+        with float32_products(precision_of_rows(data.dtype)):
+            return halves.layer_backward(*given, run=again)
+    order = order_of(plan, reverse)
     by_steps = _has_steps(way)
     space = _way_back(data, weights, steps, order, kept, by_row, by_sequence, by_steps)
     if way.fit:
@@ -147,7 +166,11 @@ def layer_backward(
         _backward_by_steps(space, steps, way)
     first, alive = space.carried, int(plan.step_sizes[0])
     cupy.add(first[:alive], space.flow[:alive], out=first[:alive])
-    ends = (first,) if space.carried_cell is None else (first, space.carried_cell)
+    ends = tuple(
+        part.astype(data.dtype, copy=False)
+        for part in (first, space.carried_cell)
+        if part is not None
+    )
     has_bias = weights.bias_ih is not None or weights.bias_hh is not None
     sums = column_sums(space.gradients) if has_bias else None
     gradients = steps.recurrent_gradients(space, sums)
@@ -194,8 +217,12 @@ def _way_back(
     rows, sequences = len(data), len(order.plan.order)
     size, width = weights.hidden_size, weights.output_size
     given = [None if part is None else cupy.ascontiguousarray(part) for part in by_row]
+    # What is added up from step to step.
+    sums = np.dtype(np.float32) if is_half(data.dtype) else data.dtype
     carried = [
-        cupy.zeros_like(begin) if part is None else part[order.sequences]
+        cupy.zeros(begin.shape, sums)
+        if part is None
+        else part[order.sequences].astype(sums, copy=False)
         for part, begin in zip(by_sequence, kept.begin, strict=True)
     ]
 
@@ -209,7 +236,7 @@ def _way_back(
         kept=kept,
         by_row=given[0],
         by_row_cell=given[1] if len(given) == 2 else None,
-        flow=cupy.empty((sequences, width), data.dtype),
+        flow=cupy.empty((sequences, width), sums),
         carried=carried[0],
         carried_cell=carried[1] if len(carried) == 2 else None,
         opened=room(sequences, size, steps.OPENED or steps.projects),

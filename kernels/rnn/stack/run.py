@@ -49,6 +49,7 @@ def run_rnn(
     initial_cell: Array | None = None,
     keep: bool = False,
     chunking: Chunking | None = None,
+    dtype: DTypeLike | None = None,
     backend: Backend = "auto",
     threads: int | None = None,
 ) -> RNNOutput:
@@ -56,7 +57,7 @@ def run_rnn(
 
     Args:
         tensor: data (N, ...), at least one level. A row of any shape is taken flat; real
-            numbers other than float32 and float64 are computed in float32.
+            numbers other than float32 and float64 are computed in float32, unless `dtype` is given.
         weights: layers and directions of any cell, cast to the dtype of the arithmetic.
         level: whose items are the sequences; the levels below it do not matter.
         reverse: from last row to first; every result stays at its row.
@@ -65,6 +66,8 @@ def run_rnn(
         initial_cell: likewise, LSTM only.
         keep: give a tape, for stack_backward.
         chunking: of the tape; see chunked.py.
+        dtype: float16, bfloat16, float32 or float64, to which rows, weights and states are cast,
+            and the dtype of the results: see rnn_forward.
         backend, threads: see rnn_forward.
 
     Raises:
@@ -89,7 +92,7 @@ def run_rnn(
         )
     number = tensor.lod.level(level)
     result = stack_forward(
-        rows_as_vectors(tensor.data),
+        rows_as_vectors(tensor.data, dtype),
         tensor.lod.absolute(number),
         weights,
         initial_hidden=initial_hidden,
@@ -109,12 +112,13 @@ def run_rnn(
     )
 
 
-def rows_as_vectors(data: Array) -> Array:
-    """Return data as (N, D), float32 or float64."""
+def rows_as_vectors(data: Array, dtype: DTypeLike | None = None) -> Array:
+    """Return data as (N, D), of a dtype; if it is None, float32 or float64."""
     require_real("data", data)
     # The width is worked out here: reshape(-1) cannot, where there are no rows.
     width = math.prod(data.shape[1:])
-    return data.reshape(len(data), width).astype(arithmetic_dtype(data.dtype), copy=False)
+    wanted = arithmetic_dtype(data.dtype) if dtype is None else dtype
+    return data.reshape(len(data), width).astype(wanted, copy=False)
 
 
 def arithmetic_dtype(dtype: DTypeLike) -> np.dtype[Any]:

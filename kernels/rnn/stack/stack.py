@@ -218,7 +218,7 @@ def stack_forward(
     """Return the outputs of the last layer and the last states of all.
 
     Args:
-        data: (N, D), float32 or float64.
+        data: (N, D), float16, bfloat16, float32 or float64: see rnn_forward.
         offsets: (S+1,) int64, in rows.
         weights: of any cell, cast to the dtype of the data.
         initial_hidden: (layers*directions, S, H), P instead of H with a projection; (S, H)

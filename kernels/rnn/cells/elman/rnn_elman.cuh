@@ -10,19 +10,19 @@ template <int F> struct Elman {
 
     // Returns the hidden state of one unit after a step, whose `state` changes. `given`: of each gate
     // what the inputs give, and `recurrent` what the hidden state does, each with its bias.
-    template <class T>
+    template <class V, class T>
     static __device__ __forceinline__ T
-    step(const Run<T>&, int64, int64, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
+    step(const Run<V>&, int64, int64, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
         return state[0] = activated<F>(given[0] + recurrent[0]);
     }
 
     // One step back of one unit. `arrived`: the gradient of its hidden state; `by`: those that go
     // back through weight_hh.
-    template <class T>
+    template <class V, class T>
     static __device__ __forceinline__ void
-    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64, T arrived, T (&by)[GATES]) {
+    back(const Back<V>& back, int64 sequence, int64 unit, int64 row, int64, T arrived, T (&by)[GATES]) {
         const int64 here = sequence * back.size + unit, there = row * back.size + unit;
-        by[0] = arrived * slope<F>(back.outputs[there]);
+        by[0] = arrived * slope<F>((T)back.outputs[there]);
         back.carried[here] = (T)0;
         back.gradients[there] = by[0];
     }

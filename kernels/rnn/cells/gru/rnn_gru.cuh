@@ -8,9 +8,9 @@ struct GRU {
     static const bool HAS_CELL = false;
 
     // See Elman.
-    template <class T>
+    template <class V, class T>
     static __device__ __forceinline__ T
-    step(const Run<T>& run, int64 unit, int64 row, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
+    step(const Run<V>& run, int64 unit, int64 row, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
         const int64 size = run.size;
         const T r = activated<SIGMOID>(given[0] + recurrent[0]);
         const T z = activated<SIGMOID>(given[1] + recurrent[1]);
@@ -18,7 +18,7 @@ struct GRU {
         const T n = activated<TANH>(given[2] + r * inner);
         state[0] = ((T)1 - z) * n + z * state[0];
         if (run.gates) {
-            T* gates = run.gates + row * 3 * size + unit;
+            V* gates = run.gates + row * 3 * size + unit;
             gates[0] = r;
             gates[size] = z;
             gates[2 * size] = n;
@@ -27,18 +27,18 @@ struct GRU {
         return state[0];
     }
 
-    template <class T>
+    template <class V, class T>
     static __device__ __forceinline__ void
-    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64 step, T arrived, T (&by)[GATES]) {
+    back(const Back<V>& back, int64 sequence, int64 unit, int64 row, int64 step, T arrived, T (&by)[GATES]) {
         const int64 size = back.size;
-        const T* gates = back.gates + row * 3 * size + unit;
+        const V* gates = back.gates + row * 3 * size + unit;
         const T r = gates[0], z = gates[size], n = gates[2 * size];
         const T old = back.hidden_before(sequence, unit, row, step);
         const T by_n = arrived * ((T)1 - z) * ((T)1 - n * n);
         const T by_z = arrived * (old - n) * z * ((T)1 - z);
         const T by_r = by_n * back.inner[row * size + unit] * r * ((T)1 - r);
         back.carried[sequence * size + unit] = arrived * z;
-        T* gradients = back.gradients + row * 3 * size + unit;
+        V* gradients = back.gradients + row * 3 * size + unit;
         gradients[0] = by_r;
         gradients[size] = by_z;
         gradients[2 * size] = by_n;

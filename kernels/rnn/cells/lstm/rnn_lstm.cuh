@@ -8,9 +8,9 @@ template <int GATE, int CELL, int CANDIDATE, bool COUPLED> struct LSTM {
     static const bool HAS_CELL = true;
 
     // See Elman. With a projection the result is what is projected.
-    template <class T>
+    template <class V, class T>
     static __device__ __forceinline__ T
-    step(const Run<T>& run, int64 unit, int64 row, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
+    step(const Run<V>& run, int64 unit, int64 row, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
         const int64 size = run.size, place = row * 4 * size + unit;
         T inner[4];
         for (int gate = 0; gate < 4; gate++) inner[gate] = given[gate] + recurrent[gate];
@@ -37,14 +37,14 @@ template <int GATE, int CELL, int CANDIDATE, bool COUPLED> struct LSTM {
         return shown;
     }
 
-    template <class T>
+    template <class V, class T>
     static __device__ __forceinline__ void
-    back(const Back<T>& back, int64 sequence, int64 unit, int64 row, int64 step, T arrived, T (&by)[GATES]) {
+    back(const Back<V>& back, int64 sequence, int64 unit, int64 row, int64 step, T arrived, T (&by)[GATES]) {
         const int64 size = back.size, here = sequence * size + unit;
-        const T* gates = back.gates + row * 4 * size + unit;
+        const V* gates = back.gates + row * 4 * size + unit;
         const T i = gates[0], f = gates[size], g = gates[2 * size], o = gates[3 * size];
         const T old = back.cell_before(sequence, unit, row, step);
-        const T shown = activated<CELL>(back.cells[row * size + unit]);
+        const T shown = activated<CELL>((T)back.cells[row * size + unit]);
         const T by_o = arrived * shown * slope<GATE>(o);
         T cell = back.carried_cell[here] + arrived * o * slope<CELL>(shown);
         if (back.by_row_cell) cell += back.by_row_cell[row * size + unit];

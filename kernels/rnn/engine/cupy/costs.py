@@ -105,12 +105,13 @@ class Layer:
         size, gates: H and G.
         depth: of a step's product: H forward, G*H back.
         width: columns for each unit: G forward, 1 back.
-        value_bytes: 4 or 8.
+        value_bytes: 4 or 8, of what is computed.
         kind: what products are rounded to: float32, tf32, bfloat16 or float16; or float64.
         flops: multiplications for a sequence in a step.
         held: values that a block keeps in shared memory of each of its units and sequences, besides
             the product: forward G inputs and the cell's states, back none.
         launches: kernels of a step that is not one of `together`.
+        stored: the C++ type of rows of two bytes, which steps of `together` take as they are.
     """
 
     cell: str | None
@@ -123,6 +124,7 @@ class Layer:
     flops: int
     held: int = 0
     launches: int = 2
+    stored: str | None = None
 
     @property
     def passed(self) -> tuple[int, int]:
@@ -136,7 +138,7 @@ class Fit:
     """How steps that are one launch are dealt out.
 
     Attributes:
-        types: of C++, of the cell and of what multiplies.
+        types: of C++, of the cell, of what multiplies, and of rows of two bytes.
         units: of the hidden state that a block keeps the weights of.
         tall: how many sequences a group runs at a time.
         groups: of blocks, each with all units.
@@ -144,6 +146,7 @@ class Fit:
         shared_bytes: of a block.
         row_bytes: of what is passed on, of a sequence in a step.
         microseconds: how long it takes, estimated.
+        narrow: whether rows are of two bytes.
     """
 
     types: str
@@ -154,6 +157,7 @@ class Fit:
     shared_bytes: int
     row_bytes: int
     microseconds: float
+    narrow: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,11 @@ class Way:
     steps: int
     microseconds: float
     captured: bool = False
+
+    @property
+    def narrow(self) -> bool:
+        """Whether all steps take rows of two bytes."""
+        return not self.large and self.fit is not None and self.fit.narrow
 
     def __str__(self) -> str:
         rest, parts = self.steps - self.large, []
@@ -239,7 +248,8 @@ def best_fit(layer: Layer, lengths: Offsets, device: DeviceLimits, costs: Costs)
     """
     if not device.together or layer.cell is None:
         return None
-    types = f"{layer.cell}, {product_type(layer.kind)}"
+    narrow = layer.stored is not None
+    types = f"{layer.cell}, {product_type(layer.kind)}" + f", {layer.stored}" * narrow
     sequences, found = len(lengths), []
     row_bytes = math.prod(layer.passed)
     for tall in ROWS:
@@ -260,7 +270,8 @@ def best_fit(layer: Layer, lengths: Offsets, device: DeviceLimits, costs: Costs)
             if apart > 1:
                 step += costs.meeting + costs.arrival * apart
             time = step * max(longest, whole / groups)
-            found.append(Fit(types, units, tall, groups, deep, shared, row_bytes, time))
+            fit = Fit(types, units, tall, groups, deep, shared, row_bytes, time, narrow)
+            found.append(fit)
         if tall >= sequences:
             break
     return min(found, key=lambda fit: fit.microseconds, default=None)

@@ -45,26 +45,29 @@ struct Order {
 };
 
 // A run forward. G is the cell's number of gates; P is H but for an LSTM with a projection.
-template <class T> struct Run {
+// Values are of V; what is computed is of T, wider where V has two bytes.
+template <class V> struct Run {
+    typedef typename Wide<V>::type T;
+
     Order order;
-    const T* projected;  // (N, G*H), the projected inputs, without a bias; may be `gates`
-    const T* bias_ih;    // (G*H,), or null
-    const T* bias_hh;    // (G*H,), or null
-    const T* peepholes;  // (3, H), or null
-    T* recurrent;        // (S, G*H), what the hidden state gives each gate
-    T* hidden;           // (S, P), the state
-    T* cell;             // (S, H); like all of cells, 3H wide of an sLSTM
-    T* opened;           // (S, H): a Paddle GRU's reset * hidden; an LSTM's output, unprojected
-    T* candidate;        // (S, H), what `opened` gives a Paddle GRU's candidate
-    T* outputs;          // (N, P)
-    T* cells;            // (N, H), or null
-    T* gates;            // (N, G*H), the activated gates, or null
-    T* inner;            // (N, H): a GRU's recurrent part of n; `opened` of all rows; or null
+    const V* projected;  // (N, G*H), the projected inputs, without a bias; may be `gates`
+    const V* bias_ih;    // (G*H,), or null
+    const V* bias_hh;    // (G*H,), or null
+    const V* peepholes;  // (3, H), or null
+    V* recurrent;        // (S, G*H), what the hidden state gives each gate
+    V* hidden;           // (S, P), the state
+    V* cell;             // (S, H); like all of cells, 3H wide of an sLSTM
+    V* opened;           // (S, H): a Paddle GRU's reset * hidden; an LSTM's output, unprojected
+    V* candidate;        // (S, H), what `opened` gives a Paddle GRU's candidate
+    V* outputs;          // (N, P)
+    V* cells;            // (N, H), or null
+    V* gates;            // (N, G*H), the activated gates, or null
+    V* inner;            // (N, H): a GRU's recurrent part of n; `opened` of all rows; or null
     int64 size, width;   // H and P
-    const T* begin;      // (S, P), the hidden state before the first step, which nobody changes
+    const V* begin;      // (S, P), the hidden state before the first step, which nobody changes
 
     // Of a Cell's state the first of a unit's values, `size` apart.
-    template <class Cell> __device__ __forceinline__ T* state(int64 sequence, int64 unit) const {
+    template <class Cell> __device__ __forceinline__ V* state(int64 sequence, int64 unit) const {
         return Cell::HAS_CELL ? cell + sequence * Cell::STATES * size + unit : hidden + sequence * size + unit;
     }
     __device__ __forceinline__ T bias(int64 place) const {
@@ -73,27 +76,29 @@ template <class T> struct Run {
 };
 
 // The way back. Names as above are what the run forward left.
-template <class T> struct Back {
+template <class V> struct Back {
+    typedef typename Wide<V>::type T;
+
     Order order;
-    const T* peepholes;
-    const T* outputs;
-    const T* cells;
-    const T* gates;
-    const T* inner;
-    const T* begin_hidden;  // (S, P), before the first step
-    const T* begin_cell;    // (S, H)
-    const T* by_row;        // (N, P), of the outputs, or null
-    const T* by_row_cell;   // (N, H), of the cells, or null
+    const V* peepholes;
+    const V* outputs;
+    const V* cells;
+    const V* gates;
+    const V* inner;
+    const V* begin_hidden;  // (S, P), before the first step
+    const V* begin_cell;    // (S, H)
+    const V* by_row;        // (N, P), of the outputs, or null
+    const V* by_row_cell;   // (N, H), of the cells, or null
     T* flow;                // (S, P), what comes back through weight_hh of the step behind
     T* carried;             // (S, P), what comes back to the hidden state on other ways
     T* carried_cell;        // (S, H)
     T* opened;              // (S, H), of Run's `opened`; null for an LSTM without projection
     T* total;               // (S, P), of the hidden state, for an LSTM with a projection
-    T* totals;              // (N, P), the same of all rows
-    T* gradients;           // (N, G*H), of the projected inputs
+    V* totals;              // (N, P), the same of all rows
+    V* gradients;           // (N, G*H), of the projected inputs
     T* packed;              // (S, G*H), of `recurrent`; null where all steps are one launch
     T* packed_candidate;    // (S, H), of `candidate`
-    T* reset;               // (N, H), of a GRU's recurrent part of n
+    V* reset;               // (N, H), of a GRU's recurrent part of n
     int64 size, width;
 
     // The gradient of the hidden state after a step; `through`: by way of the next one.

@@ -5,8 +5,9 @@
 // After each step the blocks of a group meet, for each needs the states that the others have made;
 // what they pass on is rounded to what the product takes. Of its own units and sequences a block keeps
 // states, biases, lengths and the inputs of the next step in shared memory: after a meeting nothing
-// but what was passed on comes from further away. Groups never meet. All blocks must be on the chip
-// at once: the launch is a cooperative one.
+// but what was passed on comes from further away. Rows, states and weights are of V in memory: of two
+// bytes, or of the type that is computed in. Groups never meet. All blocks must be on the chip at once:
+// the launch is a cooperative one.
 #include "rnn_elman.cuh"
 #include "rnn_exact.cuh"
 #include "rnn_gru.cuh"
@@ -79,23 +80,22 @@ extern __shared__ __align__(16) unsigned char shared[];
 // each group, of zeros. deep: values of a chunk of the product. from: the first step, at which so many
 // `sequences` are alive; the steps before are run by others.
 // Shared memory: that of the product, then starts and lengths (2, HIGH); then
-//   inputs  (HIGH, G, units) of the next step
+//   inputs  (HIGH, G, units) of the next step; where V has two bytes, of this and the next one
 //   states  (HIGH, STATES, units)
 //   biases  (2, G, units)
-template <class Cell, class Product>
+template <class Cell, class Product, class V = typename Product::T>
 __global__ void __launch_bounds__(THREADS, 1)
-persistent_forward(const Run<typename Product::T>* __restrict__ about,
-                   const typename Product::T* __restrict__ weight, typename Product::Value* passed_,
+persistent_forward(const Run<V>* __restrict__ about, const V* __restrict__ weight, typename Product::Value* passed_,
                    unsigned* meetings, int64 units_, int64 tall, int64 sequences, int64 deep, int64 from) {
     typedef typename Product::T T;
-    enum { GATES = Cell::GATES, STATES = Cell::STATES };
-    const Run<T> run = *about;
+    enum { GATES = Cell::GATES, STATES = Cell::STATES, NARROW = sizeof(V) < sizeof(T) };
+    const Run<V> run = *about;
     const int size = (int)run.size, units = (int)units_, columns = GATES * units;
     const Units own(size, units);
     Product product(shared, size, columns, (int)deep);
     Sequences about_them(product.end());
-    T* inputs = (T*)(about_them.lengths + HIGH);
-    T* states = inputs + HIGH * columns;
+    V* const inputs = (V*)(about_them.lengths + HIGH);
+    T* states = (T*)inputs + HIGH * columns;
     T* biases = states + HIGH * STATES * units;
     product.keep(size, [=](int k, int column) {
         const int gate = column / units, place = column % units;
@@ -109,11 +109,18 @@ persistent_forward(const Run<typename Product::T>* __restrict__ about,
     }
     const Passed<typename Product::Value> passed{passed_, sequences, Product::padded(size)};
     Meeting meeting{meetings + blockIdx.y * 32, gridDim.x, 0};
-    // Asks for what this thread itself needs.
+    const auto inputs_of = [=](int64 step) { return inputs + (NARROW ? (step & 1) * HIGH * columns : 0); };
+    const bool pairs = size % 2 == 0 && (uint64)run.projected % 4 == 0;
+    // Asks for what this thread itself needs. There is no copy of two bytes: one of two threads asks for
+    // both values, into the other half of the inputs, for its neighbour may not have read this one yet.
     const auto ask = [&](int i, int place, int64 unit, int64 step) {
-        const T* row = run.projected + about_them.row(i, step) * GATES * size + unit;
-        for (int gate = 0; gate < GATES; gate++)
-            copy_async_value(inputs + i * columns + gate * units + place, row + (int64)gate * size);
+        const V* row = run.projected + about_them.row(i, step) * GATES * size + unit;
+        V* to = inputs_of(step) + i * columns + place;
+        for (int gate = 0; gate < GATES; gate++, to += units, row += size) {
+            if (!NARROW) copy_async_value(to, row);
+            else if (!pairs) *to = *row;
+            else if (place % 2 == 0) copy_async_value((unsigned*)to, (const unsigned*)row);
+        }
     };
     for (int turn = 0;; turn++) {
         const Slice slice(turn, tall, sequences);
@@ -121,7 +128,7 @@ persistent_forward(const Run<typename Product::T>* __restrict__ about,
         about_them.bring(run.order, slice);
         own.each(slice.rows, [&](int i, int place, int64 unit) {
             const int64 sequence = slice.first + i;
-            const T* state = run.template state<Cell>(sequence, unit);
+            const V* state = run.template state<Cell>(sequence, unit);
             for (int s = 0; s < STATES; s++) states[(i * STATES + s) * units + place] = state[(int64)s * size];
             passed.row(sequence, from - 1)[unit] = Product::value(run.hidden[sequence * size + unit]);
             ask(i, place, unit, from);
@@ -132,12 +139,13 @@ persistent_forward(const Run<typename Product::T>* __restrict__ about,
         for (int64 step = from; step < steps; step++) {
             while (about_them.lengths[alive - 1] <= step) alive--;
             product.multiply(passed.row(slice.first, step - 1), passed.across, alive);
+            const V* brought = inputs_of(step);
             own.each(alive, [&](int i, int place, int64 unit) {
                 const int64 sequence = slice.first + i, row = about_them.row(i, step);
                 T given[GATES], recurrent[GATES], state[STATES];
                 for (int gate = 0; gate < GATES; gate++) {
                     const int column = gate * units + place;
-                    given[gate] = inputs[i * columns + column] + biases[column];
+                    given[gate] = brought[i * columns + column] + biases[column];
                     recurrent[gate] = product.sum(i, column) + biases[columns + column];
                 }
                 T* kept = states + i * STATES * units + place;
@@ -161,14 +169,13 @@ persistent_forward(const Run<typename Product::T>* __restrict__ about,
 }
 
 // See persistent_forward; what is passed on are gradients, (G, H) of each sequence.
-template <class Cell, class Product>
+template <class Cell, class Product, class V = typename Product::T>
 __global__ void __launch_bounds__(THREADS, 1)
-persistent_backward(const Back<typename Product::T>* __restrict__ about,
-                    const typename Product::T* __restrict__ weight, typename Product::Value* passed_,
+persistent_backward(const Back<V>* __restrict__ about, const V* __restrict__ weight, typename Product::Value* passed_,
                     unsigned* meetings, int64 units, int64 tall, int64 sequences, int64 deep, int64 from) {
     typedef typename Product::T T;
     enum { GATES = Cell::GATES };
-    const Back<T> back = *about;
+    const Back<V> back = *about;
     const int size = (int)back.size;
     const Units own(size, units);
     Product product(shared, GATES * size, (int)units, (int)deep);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
@@ -31,6 +31,14 @@ class Kept(NamedTuple):
     cells: Array | None
     gates: Array | None
     inner: Array | None
+
+    def wide(self) -> Kept:
+        """Return the same in float32."""
+
+        def widened(part: Any) -> Any:
+            return None if part is None else part.astype(np.float32, copy=False)
+
+        return Kept(tuple(map(widened, self.begin)), *map(widened, self[1:]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,15 +13,17 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.cuda.device_limits import DeviceLimits
-from lodcli.kernels.cuda.launch import limits
-from lodcli.kernels.cuda.tensor_cores import precision_of
+from lodcli.kernels.cuda.launch import C_TYPES, limits
+from lodcli.kernels.cuda.tensor_cores import TENSOR_CORES, precision_of
 from lodcli.kernels.errors import LaunchRefusedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.rnn.engine.cupy.calibration import costs_here
 from lodcli.kernels.rnn.engine.cupy.cell_steps import CellSteps
 from lodcli.kernels.rnn.engine.cupy.costs import Costs, Layer, Way, best_way
 from lodcli.kernels.rnn.engine.cupy.steps import Steps
 from lodcli.kernels.rnn.engine.plan import StepPlan
+from lodcli.kernels.runtime.precision import Precision
 
 REMEMBERED = 256  # decisions
 
@@ -86,9 +88,18 @@ def _way(steps: Steps[Any], plan: StepPlan, data: Array, *, backward: bool) -> W
     layer = _layer(steps, data, backward=backward)
     way = _decided(layer, plan.step_sizes.tobytes(), device, costs_here(layer.kind))
     observer = _observer.get()
-    if observer is not None:
+    # Rows of two bytes that are widened are decided on again.
+    if observer is not None and (way.narrow or not is_half(data.dtype)):
         observer(way)
     return way
+
+
+def precision_of_rows(dtype: np.dtype[Any]) -> Precision:
+    """Return to what products of a dtype are rounded; those of rows of two bytes to that dtype."""
+    if not is_half(dtype):
+        return precision_of(dtype)
+    name: Precision = dtype.name  # type: ignore[assignment]
+    return name if limits().capability >= TENSOR_CORES else "float32"
 
 
 def _layer(steps: Steps[Any], data: Array, *, backward: bool) -> Layer:
@@ -96,13 +107,15 @@ def _layer(steps: Steps[Any], data: Array, *, backward: bool) -> Layer:
     size, gates = weights.hidden_size, weights.GATES
     depth, width = (gates * size, 1) if backward else (size, gates)
     alone = isinstance(steps, CellSteps) and not steps.projects
-    itemsize, flops = data.dtype.itemsize, weights.weight_hh.size
-    kind = "float64" if itemsize == 8 else precision_of(data.dtype)
+    half, flops = is_half(data.dtype), weights.weight_hh.size
+    itemsize = max(4, data.dtype.itemsize)
+    kind = "float64" if itemsize == 8 else precision_of_rows(data.dtype)
+    stored = C_TYPES[data.dtype.name] if half and kind == data.dtype.name else None
     held = 0 if backward else gates + weights.state_sizes[-1] // size
     layer = Layer(None, size, gates, depth, width, itemsize, kind, flops, held)
     if alone:
         assert isinstance(steps, CellSteps)
-        return replace(layer, cell=steps.cell())
+        return replace(layer, cell=steps.cell(), stored=stored if weights.is_plain else None)
     # A second product and a second launch.
     return replace(layer, launches=4, flops=flops + size * weights.output_size * steps.projects)
 

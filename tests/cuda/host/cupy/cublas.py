@@ -1,10 +1,11 @@
-"""cuBLAS on the CPU: its product of matrices of float32 that lie column by column."""
+"""cuBLAS on the CPU: its product of matrices that lie column by column, with sums in float32."""
 
 from __future__ import annotations
 
 import ctypes
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from cupy.device import refuse_while_capturing, streams
@@ -13,21 +14,28 @@ from cupy.device import refuse_while_capturing, streams
 PERMITTED = False
 CUBLAS_OP_N, CUBLAS_OP_T = 0, 1
 CUBLAS_GEMM_DEFAULT = -1
+CUBLAS_COMPUTE_32F = 68
 CUBLAS_COMPUTE_32F_FAST_16F, CUBLAS_COMPUTE_32F_FAST_16BF, CUBLAS_COMPUTE_32F_FAST_TF32 = 74, 75, 77
+# CUDA_R_32F, CUDA_R_16F and CUDA_R_16BF.
+_DTYPES = {0: np.dtype(np.float32), 2: np.dtype(np.float16), 14: np.dtype(ml_dtypes.bfloat16)}
 # The digits of a float32 that are not kept.
 _DROPPED = {CUBLAS_COMPUTE_32F_FAST_16BF: 16, CUBLAS_COMPUTE_32F_FAST_TF32: 13}
 
 
-def _matrix(address: int, rows: int, columns: int, apart: int) -> np.ndarray:
+def _matrix(address: int, kind: int, rows: int, columns: int, apart: int) -> np.ndarray:
     """Return (rows, columns) values, each column `apart` values behind the last."""
     if apart < max(1, rows):
         raise ValueError(f"columns of {rows} values cannot lie {apart} apart")
     count = (columns - 1) * apart + rows
-    flat = np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
-    return np.lib.stride_tricks.as_strided(flat, (rows, columns), (4, 4 * apart))
+    dtype = _DTYPES[kind]
+    flat = np.frombuffer((ctypes.c_char * (count * dtype.itemsize)).from_address(address), dtype)
+    strides = (dtype.itemsize, dtype.itemsize * apart)
+    return np.lib.stride_tricks.as_strided(flat, (rows, columns), strides, writeable=True)
 
 
 def _rounded(values: np.ndarray, compute: int) -> np.ndarray:
+    if compute == CUBLAS_COMPUTE_32F:
+        return values.astype(np.float64)
     if compute == CUBLAS_COMPUTE_32F_FAST_16F:
         return values.astype(np.float16).astype(np.float64)
     bits = np.ascontiguousarray(values).view(np.uint32)
@@ -60,11 +68,11 @@ def gemmEx(
     """C (m, n) = alpha * op(A) @ op(B) + beta * C."""
     if not PERMITTED:
         refuse_while_capturing("gemmEx")
-    if (Atype, Btype, Ctype) != (0, 0, 0):
-        raise ValueError("only float32 here")
-    a = _matrix(A, k, m, lda).T if transa else _matrix(A, m, k, lda)
-    b = _matrix(B, n, k, ldb).T if transb else _matrix(B, k, n, ldb)
-    c = _matrix(C, m, n, ldc)
+    if not Atype == Btype == Ctype or (Atype and computeType != CUBLAS_COMPUTE_32F):
+        raise ValueError("only operands and results of one type here; float32 alone is rounded")
+    a = _matrix(A, Atype, k, m, lda).T if transa else _matrix(A, Atype, m, k, lda)
+    b = _matrix(B, Btype, n, k, ldb).T if transb else _matrix(B, Btype, k, n, ldb)
+    c = _matrix(C, Ctype, m, n, ldc)
     factors = [ctypes.c_float.from_address(place).value for place in (alpha, beta)]
     if factors != [1.0, 0.0]:
         raise ValueError("only products that replace the result here")

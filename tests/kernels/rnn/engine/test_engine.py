@@ -263,7 +263,10 @@ def test_weights_that_do_not_fit_are_named(changes: dict[str, Any], message: str
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (np.ones((3, 5), np.int64), "data: expected float32 or float64, found int64"),
+        (
+            np.ones((3, 5), np.int64),
+            "data: expected float16, bfloat16, float32 or float64, found int64",
+        ),
         (np.ones((3, 4)), r"data: expected \(N, 5\) for weight_ih, found \(3, 4\)"),
         (np.ones(3), r"data: expected \(N, 5\) for weight_ih, found \(3,\)"),
     ],

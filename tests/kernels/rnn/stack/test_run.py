@@ -41,6 +41,20 @@ def test_running_totals_worked_by_hand() -> None:
     assert backwards.last.data[:, 0].tolist() == [36, 9, 60, 0]
 
 
+def test_rows_and_weights_are_cast_to_a_dtype_that_is_given() -> None:
+    weights = seeded_weights("lstm", 2, 3, rng=np.random.default_rng(1))
+    rows = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
+    tensor = LoDTensor(rows, LoD.from_lengths([[3, 1]]))
+    whole = run_rnn(tensor, weights)
+    half = run_rnn(tensor, weights, dtype="float16")
+    assert half.all.dtype == half.last_hidden.dtype == np.float16
+    assert half.last_cell is not None
+    assert half.last_cell.dtype == np.float16
+    # A digit of float16 of values below 1.
+    np.testing.assert_allclose(half.all.data, whole.all.data, atol=2e-3)
+    assert run_rnn(tensor.with_data(rows.astype(np.float16)), weights).all.dtype == np.float32
+
+
 def test_all_keeps_the_very_index_and_last_the_levels_above() -> None:
     words = LoDTensor(np.zeros((15, 5)), LOD)
     run = run_rnn(words, make(bidirectional=True))

@@ -1,0 +1,73 @@
+"""One layer of rows of float16 or bfloat16 by a run of float32.
+
+States are float32 from step to step, as sums are; rows, weights and results have two bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.weights import LayerWeights
+from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun
+from lodcli.kernels.rnn.engine.plan import StepPlan
+
+Parts = tuple[Array | None, ...]
+
+
+def layer_forward(
+    data: Array,
+    plan: StepPlan,
+    weights: LayerWeights,
+    begin: tuple[Array, ...],
+    *,
+    run: Callable[..., LayerRun],
+    **how: Any,
+) -> LayerRun:
+    """See layer.py.
+
+    Args:
+        run: a twin of layer.layer_forward.
+        how: its keyword arguments.
+    """
+    made = run(_wide(data), plan, weights.astype(np.float32), _wide_parts(begin), **how)
+    return LayerRun(_as(made.through, data), _as(made.last, data), made.kept)
+
+
+def layer_backward(
+    data: Array,
+    plan: StepPlan,
+    weights: LayerWeights,
+    kept: Any,
+    by_row: Parts,
+    by_sequence: Parts,
+    *,
+    run: Callable[..., LayerGradients],
+    **how: Any,
+) -> LayerGradients:
+    """See layer.py.
+
+    Args:
+        run: a twin of layer.layer_backward.
+        how: its keyword arguments.
+    """
+    given = _wide_parts(by_row), _wide_parts(by_sequence)
+    found = run(_wide(data), plan, weights.astype(np.float32), kept, *given, **how)
+    (gradient,) = _as((found.input,), data)
+    return LayerGradients(gradient, found.weights.astype(data.dtype), _as(found.first, data))
+
+
+def _wide(array: Array) -> Array:
+    wide: Array = array.astype(np.float32)
+    return wide
+
+
+def _wide_parts(parts: Parts) -> Any:
+    return tuple(None if part is None else _wide(part) for part in parts)
+
+
+def _as(parts: tuple[Array, ...], data: Array) -> tuple[Array, ...]:
+    return tuple(part.astype(data.dtype) for part in parts)
