@@ -47,26 +47,26 @@ def multiply_adds(
 ) -> int:  # fmt: skip
     """Multiply and add `steps` times with ten vectors side by side; return how many lanes one has.
 
-    Ten hide how long one takes, and leave registers for the constants on every level.
+    Ten hide how long one takes. One factor of each product is read from the first cache, as in a
+    product of matrices, and it is another one in the next step, or it would stay in a register.
 
     Args:
-        values: (pieces, stride), what each begins with, and its sum.
-        stride: at least 10 more than a vector has lanes.
+        values: (pieces, stride), 8 * 10 factors each, then where its sum goes.
+        stride: at least 8 * 10, and the lanes of a vector more.
     """
     lanes = lanes_in(values)
     for piece in range(first, last):
         at = piece * stride
-        a, b = load(values, at, lanes), load(values, at + 1, lanes)
-        c, d = load(values, at + 2, lanes), load(values, at + 3, lanes)
-        e, f = load(values, at + 4, lanes), load(values, at + 5, lanes)
-        g, h = load(values, at + 6, lanes), load(values, at + 7, lanes)
-        i, j = load(values, at + 8, lanes), load(values, at + 9, lanes)
-        for _ in range(steps):
-            a, b = a * 0.999 + 0.001, b * 0.999 + 0.001
-            c, d = c * 0.999 + 0.001, d * 0.999 + 0.001
-            e, f = e * 0.999 + 0.001, f * 0.999 + 0.001
-            g, h = g * 0.999 + 0.001, h * 0.999 + 0.001
-            i, j = i * 0.999 + 0.001, j * 0.999 + 0.001
-        store(a + b + c + d + e + f + g + h + i + j, values, at, lanes)
+        x = load(values, at, lanes)
+        a, b, c, d, e = x, x, x, x, x
+        f, g, h, i, j = x, x, x, x, x
+        for step in range(steps):
+            row = at + step % 8 * 10
+            a, b = a + x * values[row], b + x * values[row + 1]
+            c, d = c + x * values[row + 2], d + x * values[row + 3]
+            e, f = e + x * values[row + 4], f + x * values[row + 5]
+            g, h = g + x * values[row + 6], h + x * values[row + 7]
+            i, j = i + x * values[row + 8], j + x * values[row + 9]
+        store(a + b + c + d + e + f + g + h + i + j, values, at + 8 * 10, lanes)
     found: int = lanes
     return found

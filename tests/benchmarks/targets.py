@@ -80,11 +80,11 @@ LINEAR_OPS = ("sum", "softmax", "reverse")
 SWEEPS = ("rows", "sequences", "skew")
 # op: for a, b, c, d
 _RNN: dict[str, tuple[tuple[float, float | None], ...]] = {
-    "lstm forward": ((2.5, None), (3.0, 0.70), (3.0, 0.70), (1.5, None)),
-    "lstm training": ((5.0, None), (6.0, None), (4.5, None), (1.2, None)),
-    "gru forward": ((4.0, None), (2.7, None), (3.0, None), (1.2, None)),
+    "lstm forward": ((2.5, None), (3.0, 0.75), (3.0, 0.75), (1.5, None)),
+    "lstm training": ((5.0, None), (6.0, 0.75), (4.5, 0.75), (1.2, None)),
+    "gru forward": ((4.0, None), (2.7, 0.75), (3.0, 0.75), (1.2, None)),
     "elman forward": ((5.0, None), (2.8, None), (3.0, None), (3.0, None)),
-    "gru training": ((4.0, None), (5.0, None), (4.0, None), (1.2, None)),
+    "gru training": ((4.0, None), (5.0, 0.75), (4.0, 0.75), (1.2, None)),
     "elman training": ((4.0, None), (5.0, None), (4.0, None), (1.2, None)),
 }
 # op: case: ratio

@@ -46,6 +46,17 @@ def test_operations_are_counted_for_all_threads() -> None:
     assert best_rates(["fma"], 2)["fma"] > 0
 
 
+def test_each_product_takes_a_factor_from_memory() -> None:
+    kernel = limits_native._multiply_adds[""]
+    values = np.arange(128, dtype=np.float32) / 128
+    factors = values[:80].copy()
+    lanes = kernel.call(0, 1, 8, values, 128)
+    # Ten sums, each begun with the first vector: 8 products with each of them follow.
+    expected = factors[:lanes] * (10 + factors.sum())
+    np.testing.assert_allclose(values[80 : 80 + lanes], expected, rtol=1e-5)
+    np.testing.assert_array_equal(values[:80], factors)
+
+
 def test_bench_needs_no_numba() -> None:
     script = """
 import sys
