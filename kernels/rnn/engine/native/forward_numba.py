@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from lodcli.kernels.native.declare import FLOATS, kernel
-from lodcli.kernels.native.language_numba import function, not_inlined
+from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.rnn.engine.native.barrier_numba import meet
 from lodcli.kernels.rnn.engine.native.cells_numba import shape_of, step_forward
 from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES
@@ -110,9 +110,6 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
         slot: of the first sequence's projected input.
     """
     find_states(cell, matrix, sequences, run, space, step, slot, alive)
-    if alive == 1:
-        _run_one(cell, matrix, run, space, step, team)
-        return
     shape, size = shape_of(cell), cell.hidden
     depth = 0 if step == 0 and run.no_begin_h else size
     width = shape.vectors * lanes_in(run.data)
@@ -122,16 +119,31 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
     old_h = run.outputs if step else run.begin_h
     panel = size * width
     most = shape.tile_rows * (BLOCK_TILES if cell.blocked else 1)
-    for number in range(panel_from, panel_to):
+    # The row of the only sequence alive takes several panels at once.
+    most_panels = shape.tile_panels if alive == 1 else 1
+    if alive == 1:
+        x = space.inputs if matrix.depth else run.data
+        unit_from, unit_to = panel_from * units, min(panel_to * units, size)
+        _fetch_row(old_h, space.old_h_at[0], depth)
+        for gate in range(shape.gates):
+            _fetch_row(x, space.x_at[0] + gate * size + unit_from, unit_to - unit_from)
+    number = panel_from
+    while number < panel_to:
+        count = share_of(panel_to - number, most_panels)
         p, after = number, min(number + 1, panel_to - 1)
-        # There and back, so that the panels used last are still in the second cache.
-        if cell.blocked and step & 1:
-            p = panel_from + panel_to - 1 - number
+        # There and back, so that the panels used last are still in the first and second cache.
+        if step & 1:
+            p = panel_from + panel_to - number - count
             after = max(p - 1, panel_from)
         first = 0
         while first < alive:
             rows = share_of(alive - first, most)
-            if cell.blocked:
+            if alive == 1:
+                multiply_one(
+                    cell.shape, count, old_h, space.old_h_at, 0, cell.panels, p * panel,
+                    panel, depth, cell.start, p * width, space.sums, space.sums_at, 0, 0,
+                )  # fmt: skip
+            elif cell.blocked:
                 multiply_blocks(
                     cell, shape.tile_rows, old_h, space.old_h_at, first, first + rows, depth,
                     p * panel, after * panel, panel, cell.start, p * width,
@@ -142,9 +154,12 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
                     cell.shape, rows, old_h, space.old_h_at, first, 1, cell.panels, p * panel,
                     depth, cell.start, p * width, space.sums, space.sums_at, 0, 0,
                 )  # fmt: skip
-            for n in range(rows):
-                run_units(cell, matrix, run, space, step, first + n, p * units, n * width)
+            # Rows of one panel, or panels of one row.
+            for n in range(rows * count):
+                row, place = (first, p + n) if alive == 1 else (first + n, p)
+                run_units(cell, matrix, run, space, step, row, place * units, n * width)
             first += rows
+        number += count
 
 
 @function()
@@ -163,42 +178,15 @@ def find_states(cell, matrix, sequences, run, space, step, slot, alive):  # type
 
 
 @function()
-def _run_one(cell, matrix, run, space, step, team):  # type: ignore[no-untyped-def]
-    """Run one step of the only sequence alive: its row takes several panels at once."""
-    shape = shape_of(cell)
-    size, lanes = cell.hidden, lanes_in(run.data)
-    old_h = run.outputs if step else run.begin_h
-    depth = 0 if step == 0 and run.no_begin_h else size
-    width = shape.vectors * lanes
-    units = width // shape.gates
-    panels = (size + units - 1) // units
-    panel_from, panel_to = part_of(panels, team.member, team.members)
-    # Both come from another processor's cache, a line at a time, unless asked for in advance.
-    for k in range(0, depth, lanes):
-        fetch(old_h, space.old_h_at[0] + k)
-    x = space.inputs if matrix.depth else run.data
-    for gate in range(shape.gates):
-        for unit in range(panel_from * units, min(panel_to * units, size), lanes):
-            fetch(x, space.x_at[0] + gate * size + unit)
-    number = panel_from
-    while number < panel_to:
-        count = share_of(panel_to - number, shape.tile_panels)
-        p = number
-        if cell.blocked and step & 1:  # there and back: see _run_step
-            p = panel_from + panel_to - number - count
-        multiply_one(
-            cell.shape, count, old_h, space.old_h_at, 0, cell.panels, p * size * width,
-            size * width, depth, cell.start, p * width, space.sums, space.sums_at, 0, 0,
-        )  # fmt: skip
-        for n in range(count):
-            run_units(cell, matrix, run, space, step, 0, (p + n) * units, n * width)
-        number += count
+def _fetch_row(source, at, count):  # type: ignore[no-untyped-def]
+    """Prefetch a row from another processor's cache: by itself it comes a line at a time."""
+    for k in range(0, count, lanes_in(source)):
+        fetch(source, at + k)
 
 
 @function()
 def run_units(cell, matrix, run, space, step, n, unit, at):  # type: ignore[no-untyped-def]
     """Go from the sums of a panel, at `at`, to the new state of sequence n for its units."""
-    not_inlined()
     old_c = run.cells if step and run.by_row else run.state_c
     step_forward(
         cell, unit, space.sums, at, space.inputs if matrix.depth else run.data, space.x_at[n],

@@ -1,8 +1,7 @@
 """Which weights are multiplied in blocks: it depends on the processor; results never do.
 
 In blocks, a tile takes DEPTH rows of a panel, and all tiles take them before the next ones; the
-panel after it is prefetched meanwhile; and every other step takes the panels in reverse, so that
-the second cache still has the first of them.
+panel after it is prefetched meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import cache
 from lodcli.kernels.platform.machine import cpu_vendor, second_cache_bytes
 
 #: By the maker of a processor, the share of its second cache that weights may take before they
-#: are multiplied in blocks. Only what was measured: docs/decisions/0008-compiled-rnn.md.
+#: are multiplied in blocks, where its third cache is slow: docs/decisions/0008-compiled-rnn.md.
 _UNBLOCKED_SHARE = {"GenuineIntel": 0.5}
 
 
