@@ -156,14 +156,14 @@ def collect(
                 _take_inputs(gradients.data, matrix.columns, chunk, first, depth, p, space.panel)
                 add_products_of_columns(
                     matrix, chunk.slopes, at + skipped, chunk.stride, column_from, column_to,
-                    depth, space.panel, p, gradients.weight_ih, gradients.input_room,
-                    space.from_at, space.to_at,
+                    depth, space.panel, p, matrix.columns, gradients.weight_ih,
+                    gradients.input_room, space.from_at, space.to_at,
                 )  # fmt: skip
         for p in range(panels_of(size, chunk.slopes)):
             _take_states(run, size, chunk, first, depth, p, space.panel)
             add_products_of_columns(
                 matrix, chunk.slopes, at, chunk.stride, column_from, column_to,
-                depth, space.panel, p, gradients.weight_hh, gradients.hidden_room,
+                depth, space.panel, p, size, gradients.weight_hh, gradients.hidden_room,
                 space.from_at, space.to_at,
             )  # fmt: skip
         low, high = part_of(slopes, member, members)

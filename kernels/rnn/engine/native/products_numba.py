@@ -9,6 +9,8 @@ from lodcli.kernels.rnn.engine.native.tiles_numba import (
     multiply_block,
     multiply_one,
     multiply_onto,
+    multiply_vectors,
+    multiply_vectors_onto,
 )
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.lanes_numba import LAYOUT, lanes_in
@@ -17,6 +19,9 @@ from lodcli.kernels.simd.lanes_numba import LAYOUT, lanes_in
 _BLOCK = 1 << 16
 _TILE_ROWS = LAYOUT.tile_rows(VECTORS)
 _TILE_PANELS = LAYOUT.panels_at_once(VECTORS)
+# So few vectors of a panel are computed one by one, and more as a whole panel: a tile of one
+# vector has a sum for each of its rows, and three wait for each other.
+_FEW = 2 if _TILE_ROWS > 3 else 1
 _LINE_VECTORS = VECTOR_BYTES // LAYOUT.vector_bytes
 
 
@@ -44,8 +49,8 @@ def multiply_rows(  # type: ignore[no-untyped-def]
         a, a_at: the rows, contiguous, and where each begins.
         row_from, row_to, panel_from, panel_to: the rows and the panels to do.
         out, out_at: where the products go.
-        room: how many elements a row of `out` has: at least all columns. Where it has room
-            for whole panels, the last one is written with its zeros.
+        room: how many elements a row of `out` has: at least all columns. Where there is room,
+            more is written than columns.
         spare: room for the sums of a tile, for a last panel that is not full.
         spare_at: where each row of the tile begins in it.
     """
@@ -59,7 +64,9 @@ def multiply_rows(  # type: ignore[no-untyped-def]
         end = min(first + block, row_to)
         for p in range(panel_from, panel_to):
             left = room - p * width
-            if matrix.blocked and left >= width:
+            vectors = _vectors_in(matrix.columns, p, a)
+            whole = left >= vectors * lanes_in(a)
+            if matrix.blocked and whole and vectors > _FEW:
                 size = matrix.depth * width
                 multiply_blocks(
                     matrix, _TILE_ROWS, a, a_at, first, end, matrix.depth, p * size,
@@ -70,17 +77,24 @@ def multiply_rows(  # type: ignore[no-untyped-def]
             row = first
             while row < end:
                 rows = share_of(end - row, _TILE_ROWS)
-                whole = left >= width
-                multiply(
-                    matrix.shape, rows, a, a_at, row, 1, matrix.panels, p * matrix.depth * width,
-                    matrix.depth, matrix.zeros, 0, out if whole else spare,
-                    out_at if whole else spare_at, row if whole else 0, p * width if whole else 0,
-                )  # fmt: skip
+                panel_at = p * matrix.depth * width
+                to, to_at = (out, out_at) if whole else (spare, spare_at)
+                to_row, plus = (row, p * width) if whole else (0, 0)
+                if vectors <= _FEW:
+                    multiply_vectors(
+                        vectors, matrix.shape, rows, a, a_at, row, 1, matrix.panels, panel_at,
+                        matrix.depth, matrix.zeros, 0, to, to_at, to_row, plus,
+                    )  # fmt: skip
+                else:
+                    multiply(
+                        matrix.shape, rows, a, a_at, row, 1, matrix.panels, panel_at,
+                        matrix.depth, matrix.zeros, 0, to, to_at, to_row, plus,
+                    )  # fmt: skip
                 if not whole:
                     for r in range(rows):
-                        to = out_at[row + r] + p * width
+                        place = out_at[row + r] + p * width
                         for n in range(left):
-                            out[to + n] = spare[spare_at[r] + n]
+                            out[place + n] = spare[spare_at[r] + n]
                 row += rows
 
 
@@ -133,6 +147,14 @@ def _multiply_row(matrix, a, a_at, row, panel_from, panel_to, out, out_at):  # t
 
 
 @function()
+def _vectors_in(columns, panel, a):  # type: ignore[no-untyped-def]
+    """Return how many vectors of a panel to compute: those with columns, or else all."""
+    lanes = lanes_in(a)
+    vectors = (columns - panel * VECTORS * lanes + lanes - 1) // lanes
+    return vectors if vectors <= _FEW else VECTORS
+
+
+@function()
 def panels_of(columns, a):  # type: ignore[no-untyped-def]
     """Return how many panels so many columns are."""
     width = VECTORS * lanes_in(a)
@@ -142,7 +164,7 @@ def panels_of(columns, a):  # type: ignore[no-untyped-def]
 @function()
 def add_products_of_columns(  # type: ignore[no-untyped-def]
     matrix, a, a_at, a_stride, column_from, column_to, depth,
-    panel, panel_number, out, out_stride, columns_at, out_at,
+    panel, panel_number, columns, out, out_stride, columns_at, out_at,
 ):  # fmt: skip
     """Add to rows column_from.. of `out` the products of those columns of `a` and a panel.
 
@@ -152,6 +174,7 @@ def add_products_of_columns(  # type: ignore[no-untyped-def]
         depth: how many rows there are, at most DEPTH.
         panel, panel_number: as many rows of a panel's width, and which columns of `out` they
             are for.
+        columns: how many all panels have.
         out, out_stride: flat, a row for every column of `a`, wide enough for whole panels.
         columns_at, out_at: room for a position each column.
     """
@@ -159,11 +182,18 @@ def add_products_of_columns(  # type: ignore[no-untyped-def]
     for column in range(column_from, column_to):
         columns_at[column] = a_at + column
         out_at[column] = column * out_stride + panel_number * width
+    vectors = _vectors_in(columns, panel_number, a)
     column = column_from
     while column < column_to:
         rows = share_of(column_to - column, _TILE_ROWS)
-        multiply_onto(
-            matrix.shape, rows, a, columns_at, column, a_stride, panel, 0, depth, matrix.zeros,
-            out, out_at, column, 0,
-        )  # fmt: skip
+        if vectors <= _FEW:
+            multiply_vectors_onto(
+                vectors, matrix.shape, rows, a, columns_at, column, a_stride, panel, 0, depth,
+                matrix.zeros, out, out_at, column, 0,
+            )  # fmt: skip
+        else:
+            multiply_onto(
+                matrix.shape, rows, a, columns_at, column, a_stride, panel, 0, depth,
+                matrix.zeros, out, out_at, column, 0,
+            )  # fmt: skip
         column += rows

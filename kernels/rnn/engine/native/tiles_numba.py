@@ -16,7 +16,7 @@ from lodcli.kernels.rnn.engine.native.structures import Fours, Threes
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES as LINE_BYTES
 from lodcli.kernels.simd.instructions import call, load, prefetch, splat, store
-from lodcli.kernels.simd.lanes_numba import LAYOUT, address, vector_type
+from lodcli.kernels.simd.lanes_numba import LAYOUT, address, lanes_in, vector_type
 
 _UNROLLED = 32  # products of vectors in one turn of the loop
 _TURNS = 2  # of k in one turn of the loop, at least, where blocks are multiplied
@@ -28,7 +28,8 @@ class _Tile:
     """Emits the sums of one tile, for the arguments of `multiply`.
 
     Args:
-        vectors: how many a panel is wide.
+        width: how many vectors a panel is wide.
+        vectors: how many of them the tile takes, from the first on.
         panels: how many panels the tile takes, `apart` elements from one to the next.
         block: see multiply_block; or none.
     """
@@ -39,6 +40,7 @@ class _Tile:
         builder: Any,
         sig: Any,
         args: Any,
+        width: int,
         vectors: int,
         panels: int,
         apart: Any,
@@ -51,7 +53,7 @@ class _Tile:
             self.k_from, self.ahead = block
         self.dtype = sig.args[2].dtype
         self.vector = vector_type(self.dtype)
-        self.width = vectors * self.vector.count
+        self.width, self.taken = width * self.vector.count, vectors * self.vector.count
         self.panels, self.apart = panels, apart
         self.vectors = vectors * panels
 
@@ -74,7 +76,7 @@ class _Tile:
         row = builder.gep(panel, [builder.mul(k, _I64(self.width))])
         for number in range(self.panels):
             first = builder.gep(row, [builder.mul(self.apart, _I64(number))]) if number else row
-            for n in range(0, self.width, self.vector.count):
+            for n in range(0, self.taken, self.vector.count):
                 places.append(self.vector_at(first, _I64(n)))
         return places
 
@@ -195,8 +197,14 @@ class _Tile:
         return changed
 
 
-def _tiles(*, one_row: bool = False, onto: bool = False, blocks: bool = False) -> Any:
-    """Return what computes a tile of 1 to `tile_rows` rows, or of one row and 1 to some panels."""
+def _tiles(
+    *, one_row: bool = False, onto: bool = False, blocks: bool = False, vector: bool = False
+) -> Any:
+    """Return what computes a tile of 1 to `tile_rows` rows, or of one row and 1 to some panels.
+
+    Args:
+        vector: take one vector of a panel only.
+    """
 
     @intrinsic
     def tiles(
@@ -222,8 +230,8 @@ def _tiles(*, one_row: bool = False, onto: bool = False, blocks: bool = False) -
     ) -> Any:
         """See multiply, multiply_one and multiply_block: the last arguments are for one of them."""
         whole = types.int64
-        vectors = _WIDTHS[shape.instance_class]
-        most = LAYOUT.panels_at_once(vectors) if one_row else LAYOUT.tile_rows(vectors)
+        width = _WIDTHS[shape.instance_class]
+        most = LAYOUT.panels_at_once(width) if one_row else LAYOUT.tile_rows(width)
         sig = types.void(
             shape, whole, a, a_at, whole, whole, panels, whole, whole, first, whole, out, out_at,
             whole, whole, whole, whole, whole,
@@ -239,7 +247,8 @@ def _tiles(*, one_row: bool = False, onto: bool = False, blocks: bool = False) -
                 rows, columns = (1, number) if one_row else (number, 1)
                 *usual, apart, k_from, ahead = args
                 block = (k_from, ahead) if blocks else None
-                tile = _Tile(context, builder, sig, usual, vectors, columns, apart, block)
+                taken = 1 if vector else width
+                tile = _Tile(context, builder, sig, usual, width, taken, columns, apart, block)
                 tile.emit(rows, onto=onto)
                 builder.branch(done)
             builder.position_at_end(done)
@@ -252,6 +261,7 @@ def _tiles(*, one_row: bool = False, onto: bool = False, blocks: bool = False) -
 
 _multiply, _multiply_onto, _multiply_one = _tiles(), _tiles(onto=True), _tiles(one_row=True)
 _multiply_block = _tiles(blocks=True)
+_multiply_vector, _multiply_vector_onto = _tiles(vector=True), _tiles(vector=True, onto=True)
 
 
 @function()
@@ -275,6 +285,19 @@ def multiply(  # type: ignore[no-untyped-def]
         shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
         out, out_at, out_row, out_plus, 0, 0, 0,
     )  # fmt: skip
+
+
+@function()
+def multiply_vectors(  # type: ignore[no-untyped-def]
+    vectors, shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
+    out, out_at, out_row, out_plus,
+):  # fmt: skip
+    """Likewise, by the first `vectors` of the panel only, one after the other."""
+    for plus in range(0, vectors * lanes_in(a), lanes_in(a)):
+        _multiply_vector(
+            shape, rows, a, a_at, row, a_step, panels, panel_at + plus, depth,
+            first, first_at + plus, out, out_at, out_row, out_plus + plus, 0, 0, 0,
+        )  # fmt: skip
 
 
 @function()
@@ -305,6 +328,19 @@ def multiply_onto(  # type: ignore[no-untyped-def]
         shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros, 0,
         out, out_at, out_row, out_plus, 0, 0, 0,
     )  # fmt: skip
+
+
+@function()
+def multiply_vectors_onto(  # type: ignore[no-untyped-def]
+    vectors, shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros,
+    out, out_at, out_row, out_plus,
+):  # fmt: skip
+    """Likewise, by the first `vectors` of the panel only, one after the other."""
+    for plus in range(0, vectors * lanes_in(a), lanes_in(a)):
+        _multiply_vector_onto(
+            shape, rows, a, a_at, row, a_step, panels, panel_at + plus, depth, zeros, 0,
+            out, out_at, out_row, out_plus + plus, 0, 0, 0,
+        )  # fmt: skip
 
 
 @function()
