@@ -80,8 +80,10 @@ class LSTMWeights(CellWeights):
         return shapes
 
     def sizes(self) -> Sizes:
-        width = 0 if self.weight_hr is None else int(self.weight_hr.shape[0])
-        return dataclasses.replace(super().sizes(), projection=width)
+        sizes = super().sizes()
+        if self.weight_hr is None:
+            return sizes
+        return dataclasses.replace(sizes, projection=int(self.weight_hr.shape[0]))
 
     @property
     def state_sizes(self) -> tuple[int, ...]:
