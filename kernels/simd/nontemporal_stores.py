@@ -28,7 +28,12 @@ def _load(builder: Any, at: Any) -> Any:
 
 
 def _store(builder: Any, line: Any, to: Any) -> None:
-    store = builder.store(line, builder.inttoptr(to, _LINE.as_pointer()))
+    store_line(builder, line, builder.inttoptr(to, _LINE.as_pointer()))
+
+
+def store_line(builder: Any, line: Any, where: Any) -> None:
+    """Write a vector of a whole line behind a pointer to where a line begins."""
+    store = builder.store(line, where)
     store.align = VECTOR_BYTES
     store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
 
@@ -81,7 +86,7 @@ def _fence(typing_context: Any) -> Any:
 
 # An intrinsic is called without the typing context that it is declared with.
 _whole: Any = _joined
-_settle: Any = _fence
+settle: Any = _fence
 _one_line, _four_lines = _lines(1), _lines(4)
 
 
@@ -151,4 +156,4 @@ def finish(to: int, held: int, full: int) -> None:
     """Write the line in the making, and have all be seen: such stores keep no order."""
     if full and held != FOREIGN and held != to:
         copy_exactly(to, held, full)
-    _settle()
+    settle()

@@ -11,14 +11,17 @@ from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
 from lodcli.kernels.ops.elementwise import elementwise as reference
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
 from lodcli.kernels.runtime.buffers import empty
+from lodcli.kernels.simd.row_copies import STREAMED_BYTES
 
 PIECE_BYTES = 1 << 18
 PIECES = 64
 # Segments of fewer values than this in all are left to one thread anyway.
 PIECE_VALUES = 1 << 12
+_LINE = 64  # bytes
 
 _MODULE = "kernels.ops.elementwise.elementwise_numba"
 _binary = {op: load.kernel(_MODULE, op) for op in ("add", "sub", "mul", "div")}
+_pairs = {op: load.kernel(_MODULE, f"{op}_pairs") for op in ("add", "sub", "mul", "div")}
 _dot = load.kernel(_MODULE, "dot")
 # Whole numbers as those that are compiled: the same bits wrap around alike.
 _WRAPPING = {
@@ -55,7 +58,7 @@ def row_ends(rows: Array, offsets: Offsets | None) -> Offsets:
 
 
 def _pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
-    """Return value with value combined, taken as rows of as many as a piece holds."""
+    """Return value with value combined."""
     dtype = UFUNCS[op](data[:0], values[:0]).dtype
     compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
     # Compiled products of complex numbers are rounded otherwise than those of `x * y`.
@@ -63,15 +66,13 @@ def _pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
         return reference.segment_binary(op, data, values, None)
     x, z = (np.ascontiguousarray(one, dtype).reshape(-1) for one in (data, values))
     out = empty(x.shape, dtype)
-    width = PIECE_BYTES // dtype.itemsize
-    rows = x.size // width
+    streams = out.nbytes >= STREAMED_BYTES and load.address(out) % _LINE == 0
+    piece_values = PIECE_BYTES // dtype.itemsize
     run(
-        *(_binary[op][compiled], rows, 3 * out.nbytes, x.view(compiled), z.view(compiled)),
-        *(np.arange(rows + 1), out.view(compiled), rows, width, width, 1),
+        *(_pairs[op][compiled], -(-x.size // piece_values), 3 * out.nbytes),
+        *(x.view(compiled), z.view(compiled), out.view(compiled), x.size),
+        *(_LINE // dtype.itemsize if streams else 0, piece_values),
     )
-    rest = slice(rows * width, None)
-    with np.errstate(all="ignore"):
-        UFUNCS[op](x[rest], z[rest], out=out[rest])
     return out.reshape(data.shape)
 
 

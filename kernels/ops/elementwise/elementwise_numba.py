@@ -9,14 +9,48 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, U, kernel
-from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.native.language_numba import CHECKED, data_of, function
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.instructions import VECTOR_BYTES, load
+from lodcli.kernels.simd.nontemporal_stores import settle, store_line
 from lodcli.kernels.simd.row_partition_numba import segment_at, segments_of_piece
 
 # Others wrap around as one of these does, or are computed by NumPy: elementwise.py.
-_WRAPPING = (*FLOATS, "int32", "int64", "uint8", "complex64", "complex128")
+_WHOLE, _COMPLEX = ("int32", "int64", "uint8"), ("complex64", "complex128")
 
 
-def _declare(name: str, of_two: Callable[[Any, Any], Any], types: Sequence[str]) -> None:
+def _line_of(real: str, whole: str) -> Any:
+    """Return a function of pointers x, z and `out` that combines the line of values from k on.
+
+    Args:
+        real, whole: LLVM's instruction for floating and whole numbers.
+    """
+
+    @intrinsic
+    def line(typing_context: Any, x: Any, z: Any, out: Any, k: Any) -> Any:
+        size = x.dtype.bitwidth // 8
+        emit = real if isinstance(x.dtype, types.Float) else whole
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            vector = ir.VectorType(context.get_data_type(x.dtype), VECTOR_BYTES // size)
+            places = [
+                builder.bitcast(builder.gep(data_of(builder, one), [args[3]]), vector.as_pointer())
+                for one in args[:3]
+            ]
+            values = [load(builder, place, size) for place in places[:2]]
+            store_line(builder, getattr(builder, emit)(*values), places[2])
+            return context.get_dummy_value()
+
+        return types.void(x, z, out, types.int64), generate
+
+    return line
+
+
+def _declare(
+    name: str, of_two: Callable[[Any, Any], Any], kinds: Sequence[str], real: str, whole: str = ""
+) -> None:
+    line = _line_of(real, whole)
+
     @function()
     def rows_with_one(x: Any, value: Any, out: Any, count: int) -> None:
         for k in range(count):
@@ -29,7 +63,29 @@ def _declare(name: str, of_two: Callable[[Any, Any], Any], types: Sequence[str])
             for k in range(width):
                 to[k] = of_two(row[k], z[k])
 
-    @kernel(name=name, types=types)
+    @kernel(name=f"{name}_pairs", types=kinds)
+    def pairs(
+        x: Pointer[T], z: Pointer[T], out: Pointer[T], count: int, line_values: int,
+        piece_values: int, first: int, last: int,
+    ) -> int:  # fmt: skip
+        """Combine value with value.
+
+        Args:
+            line_values: how many values a line has, where lines of `out` bypass the caches: it
+                begins where one does, and so do pieces. 0: they do not.
+        """
+        k, stop = first * piece_values, min(last * piece_values, count)
+        if CHECKED and k < stop:
+            out[stop - 1] = of_two(x[stop - 1], z[stop - 1])
+        if line_values:
+            while k + line_values <= stop:
+                line(x, z, out, k)
+                k += line_values
+            settle()
+        rows_with_row(x + k, z + k, out + k, 1, stop - k)
+        return 0
+
+    @kernel(name=name, types=(*kinds, *(_COMPLEX if whole else ())))
     def binary(
         x: Pointer[T], z: Pointer[T], offsets: Pointer[np.int64], out: Pointer[T],
         segments: int, width: int, z_width: int, piece_rows: int, first: int, last: int,
@@ -49,10 +105,10 @@ def _declare(name: str, of_two: Callable[[Any, Any], Any], types: Sequence[str])
         return 0
 
 
-_declare("add", operator.add, _WRAPPING)
-_declare("sub", operator.sub, _WRAPPING)
-_declare("mul", operator.mul, _WRAPPING)
-_declare("div", operator.truediv, FLOATS)
+_declare("add", operator.add, (*FLOATS, *_WHOLE), "fadd", "add")
+_declare("sub", operator.sub, (*FLOATS, *_WHOLE), "fsub", "sub")
+_declare("mul", operator.mul, (*FLOATS, *_WHOLE), "fmul", "mul")
+_declare("div", operator.truediv, FLOATS, "fdiv")
 
 
 @kernel(types=(("float32", "float64"), ("float64", "float64"), ("int64", "int64")))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.ops.elementwise import elementwise_native
@@ -87,12 +88,21 @@ def test_arithmetic_is_that_of_the_loops(
             near(row, PLAIN[op](at, value), 1e-12)
 
 
+def on_a_line(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array that begins where a cache line does."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    room = np.zeros(size + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
 @on_every_backend
 @pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("streamed", [False, True])
 @settings(deadline=None, max_examples=40)
 @given(tensor=tensors(min_levels=1, any_bits=True), seed=st.integers(0, 2**32 - 1))
 def test_values_of_one_index_and_shape_are_combined_as_numpy_does(
-    backend: Backend, op: Arithmetic, tensor: LoDTensor, seed: int
+    backend: Backend, op: Arithmetic, streamed: bool, tensor: LoDTensor, seed: int
 ) -> None:
     if tensor.dtype == np.bool_ or (op == "div" and tensor.dtype.kind in "iu"):
         return
@@ -100,7 +110,10 @@ def test_values_of_one_index_and_shape_are_combined_as_numpy_does(
     other = tensor.with_data(tensor.data.reshape(-1)[order].reshape(tensor.data.shape))
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         # A few values a piece, and some left over.
-        patch.setattr(elementwise_native, "PIECE_BYTES", 48)
+        patch.setattr(elementwise_native, "PIECE_BYTES", 128 if streamed else 48)
+        if streamed:
+            patch.setattr(elementwise_native, "STREAMED_BYTES", 0)
+            patch.setattr(elementwise_native, "empty", on_a_line)
         found = OPS[op](tensor, other, backend=backend)
         wanted = PLAIN[op](tensor.data, other.data)
     assert found.lod is tensor.lod
