@@ -35,7 +35,8 @@ CALLED = frozenset(
         *_MATHS,
         *(f"{name}f" for name in _MATHS),
         *("memcpy", "memmove", "memset", "memcmp"),
-        *("syscall", "clock_gettime", "sched_yield"),
+        *("syscall", "clock_gettime", "sched_yield", "sched_getcpu"),
+        *("sched_getaffinity", "sched_setaffinity"),
     )
 )
 # numba.core is annotated in part.

@@ -23,7 +23,7 @@ from lodcli.kernels.native.load import Kernels, kernel
 from lodcli.kernels.runtime.threads import thread_count
 
 # Work of fewer bytes, read and written, is done by the caller alone: docs/decisions/0022.
-SHARED_BYTES = 1 << 23
+SHARED_BYTES = 1 << 22
 # After so long a caller looks whether it is to be interrupted.
 _PATIENCE_NANOSECONDS = 50_000_000
 _MOST_THREADS = 1 << 10

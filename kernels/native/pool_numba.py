@@ -23,8 +23,10 @@ from lodcli.kernels.native.system_numba import (
     at_least,
     call_3,
     clock_gettime,
+    current_cpu,
     exchange,
     futex,
+    leave_cpu,
     load,
     pause,
     stack_words,
@@ -35,7 +37,7 @@ from lodcli.kernels.native.system_numba import (
 BELL, ASLEEP, ENDED, SLOTS_AT = 0, 8, 16, 24
 SLOTS = 8
 # Words of a slot: state, owner, what is to be done, and on other lines what changes all the time.
-STATE, OWNER, CODE, BLOCK, PIECES, GRAIN, HELPERS = range(7)
+STATE, OWNER, CODE, BLOCK, PIECES, GRAIN, HELPERS, CPU = range(8)
 NEXT, STATUS, SLOT_WORDS = 8, 16, 24
 WORDS = SLOTS_AT + SLOTS * SLOT_WORDS
 
@@ -44,7 +46,10 @@ _USERS, _OPEN, _SLEEPS, _TURN, _ALL = (1 << 12) - 1, 1 << 12, 1 << 13, 1 << 14, 
 
 #: What `run` and `finish` return when time is up and not all is done.
 NOT_YET = -(1 << 62)
-_SPINS = 400  # some ten microseconds
+# How long a thread spins for what it waits for before it sleeps: docs/decisions/0022. It looks at
+# the clock every so many pauses.
+_AWAKE_NANOSECONDS = 100_000
+_PAUSES = 32
 _WAIT, _WAKE = 128, 129  # futex operations, of this process alone
 _NANO = 1_000_000_000
 
@@ -74,6 +79,21 @@ def _now() -> int:
 
 
 @function()
+def _stays(word: int, value: int) -> bool:
+    """Spin as long as a word is `value`; return whether it still is when it is time to sleep."""
+    deadline = 0
+    while True:
+        for _ in range(_PAUSES):
+            if load(word) != value:
+                return False
+            pause()
+        if not deadline:
+            deadline = _now() + _AWAKE_NANOSECONDS
+        elif _now() > deadline:
+            return True
+
+
+@function()
 def _work(slot: int, deadline: int) -> bool:
     """Do pieces of a slot until there are none, or time is up; return whether there are none."""
     words = pointer(slot, SLOT_WORDS, np.int64)
@@ -96,6 +116,11 @@ def _helped(slot: int) -> bool:
     state = load(slot)
     while state & _OPEN and state & _USERS < load(slot + 8 * HELPERS):
         if exchange(slot, state, state + 1):
+            # The system may wake a thread on the caller's processor though others are idle, and
+            # would go on to do so: the two would work in turns.
+            cpu = load(slot + 8 * CPU)
+            if cpu == current_cpu():
+                leave_cpu(cpu)
             _work(slot, 0)
             before = add(slot, -1)
             if before & _SLEEPS and before & _USERS == 1:
@@ -116,11 +141,7 @@ def serve(pool: int) -> int:
                 helped = True
         if helped:
             continue
-        spins = 0
-        while spins < _SPINS and load(pool + 8 * BELL) == rung:
-            pause()
-            spins += 1
-        if spins == _SPINS:
+        if _stays(pool + 8 * BELL, rung):
             add(pool + 8 * ASLEEP, 1)
             # Not if it has been rung since the slots were looked at.
             _wait(pool + 8 * BELL, rung & 0xFFFFFFFF, 0)
@@ -179,6 +200,7 @@ def _open(
     words = pointer(slot, SLOT_WORDS, np.int64)
     words[CODE], words[BLOCK] = code, block
     words[PIECES], words[GRAIN], words[HELPERS] = pieces, grain, helpers
+    words[CPU] = current_cpu()
     words[NEXT], words[STATUS] = first, 0
     store(ticket, slot)
     store(slot, (words[STATE] // _TURN * _TURN + _TURN) & _ALL | _OPEN)
@@ -242,13 +264,10 @@ def _closed(slot: int, deadline: int) -> bool:
     while state & _OPEN:
         exchange(slot, state, state & ~_OPEN)
         state = load(slot)
-    spins = 0
     while state & _USERS:
-        if spins < _SPINS:
-            pause()
-            spins += 1
-        elif not state & _SLEEPS:
-            exchange(slot, state, state | _SLEEPS)
+        if not state & _SLEEPS:
+            if _stays(slot, state):
+                exchange(slot, state, state | _SLEEPS)
         else:
             left = deadline - _now()
             if left <= 0:

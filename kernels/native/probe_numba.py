@@ -6,7 +6,14 @@ import numpy as np
 
 from lodcli.kernels.native.declare import Pointer, T, kernel
 from lodcli.kernels.native.language_numba import address
-from lodcli.kernels.native.system_numba import add, load, sched_yield, sleep
+from lodcli.kernels.native.system_numba import (
+    add,
+    current_cpu,
+    leave_cpu,
+    load,
+    sched_yield,
+    sleep,
+)
 
 
 @kernel()
@@ -39,6 +46,14 @@ def sleep_each(done: Pointer[np.int64], nanoseconds: int, first: int, last: int)
         sleep(nanoseconds)
         done[piece] += 1
     return 0
+
+
+@kernel()
+def leave() -> int:
+    """Leave the processor that this thread runs on; return whether it runs on another now."""
+    cpu = current_cpu()
+    leave_cpu(cpu)
+    return 1 if current_cpu() != cpu else 0
 
 
 @kernel()

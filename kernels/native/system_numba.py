@@ -101,6 +101,11 @@ pause = _intrinsic_of(types.void, 0, _pause)
 _syscall = _external("syscall", _I64, [_I64] * 5, variadic=True)
 clock_gettime = _external("clock_gettime", _I32, [_I32, _I64])
 sched_yield = _external("sched_yield", _I32, [])
+#: current_cpu(): the processor that this thread runs on; -1 if the system does not say.
+current_cpu = _external("sched_getcpu", _I32, [])
+_getaffinity, _setaffinity = (
+    _external(f"sched_{name}affinity", _I32, [_I32, _I64, _I64]) for name in ("get", "set")
+)
 
 
 @intrinsic(prefer_literal=True)
@@ -150,6 +155,23 @@ def sleep(nanoseconds: int) -> None:
     store(word + 8, nanoseconds // 1_000_000_000)
     store(word + 16, nanoseconds % 1_000_000_000)
     futex(word, 128, 0, word + 8)
+
+
+@function()
+def leave_cpu(cpu: int) -> None:
+    """Have this thread go on on another processor, if it may use one; it may return later."""
+    # Of 1024 processors: where there are more, nothing happens.
+    allowed = stack_words(16)
+    if cpu < 0 or _getaffinity(0, 128, allowed):
+        return
+    word, others = allowed + cpu // 64 * 8, 0
+    before = load(word)
+    store(word, before & ~(1 << cpu % 64))
+    for place in range(16):
+        others |= load(allowed + 8 * place)
+    if others and not _setaffinity(0, 128, allowed):
+        store(word, before)
+        _setaffinity(0, 128, allowed)
 
 
 # Called from kernels without the typing context that they are declared with.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -36,6 +37,25 @@ def test_the_greatest_status_is_returned_whoever_found_it() -> None:
     statuses = np.array([0, 3, 0, 9, 4, 0, 1], np.int64)
     for threads in (1, 2, 4):
         assert pool.run_shared(probe("status"), len(statuses), threads, statuses, grain=1) == 9
+
+
+def test_a_thread_leaves_its_processor_and_may_return() -> None:
+    allowed = os.sched_getaffinity(0)
+    # The system may put it back at once, though it seldom does.
+    left = [probe("leave").call(0, 1) for _ in range(20)]
+    assert any(left) == (len(allowed) > 1)
+    assert os.sched_getaffinity(0) == allowed
+
+
+def test_a_thread_that_may_use_one_processor_stays() -> None:
+    allowed = os.sched_getaffinity(0)
+    only = {min(allowed)}
+    os.sched_setaffinity(0, only)
+    try:
+        assert probe("leave").call(0, 1) == 0
+        assert os.sched_getaffinity(0) == only
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def go_on() -> Any:
