@@ -196,6 +196,22 @@ def test_a_grid_holds_all_units_and_no_more_sequences_than_a_grid_may(
     assert other[2:4] == ((1, 1), (8, 32))
 
 
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+def test_a_product_takes_more_rows_than_the_second_axis_of_a_grid_has_tiles(
+    precision: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lodcli.kernels.rnn.engine.cupy import product as products
+    from lodcli.kernels.rnn.engine.cupy.table import Table
+
+    seen: list[Any] = []
+    monkeypatch.setattr(products, "run", lambda *args: seen.append(args))
+    one = cupy.asarray(np.zeros((1, 1), "f"))
+    with float32_products(precision):
+        made = products.product(Table(), one, one, one)
+        made.launch(3_000_000, by_cublas=False)(cupy.asarray(np.zeros(3, np.int64)))
+    assert seen[0][2] == (93_750, 1)
+
+
 def test_a_tape_serves_twice() -> None:
     problem = Problem("lstm", "float64", LENGTHS)
     data = cupy.asarray(problem.data)

@@ -52,7 +52,7 @@ class Product:
             kernel, block = f"product_tiles<{value}>", (128,)
             if number:
                 kernel = f"product_rounded<{number}>"
-            grid = (blocks(columns, WIDE), blocks(rows, HIGH))
+            grid = (blocks(rows, HIGH), blocks(columns, WIDE))
         place = self.place
         return lambda table: run(
             "rnn_product", kernel, grid, block, table[place:], rows, columns, depth

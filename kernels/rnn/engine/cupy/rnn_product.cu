@@ -32,6 +32,7 @@ product_few(const Operands<T>* __restrict__ about, int64 rows, int64 columns, in
     }
 }
 
+// A grid is (tiles of rows, of columns): it has up to 65,535 along its second axis.
 const int HIGH = 32, WIDE = 64, DEEP = 16;  // of the tile, and of what of it is loaded at once
 const int PAD = 4;                          // keeps rows of shared memory off the same banks
 
@@ -43,7 +44,7 @@ product_tiles(const Operands<T>* __restrict__ about, int64 rows, int64 columns, 
     const Operands<T> of = *about;
     __shared__ __align__(16) T lefts[DEEP][HIGH + PAD];
     __shared__ __align__(16) T rights[DEEP][WIDE + PAD];
-    const int64 top = (int64)blockIdx.y * HIGH, side = (int64)blockIdx.x * WIDE;
+    const int64 top = (int64)blockIdx.x * HIGH, side = (int64)blockIdx.y * WIDE;
     const int thread = threadIdx.x, up = thread / 16 * 4, across = thread % 16 * 4;
     // What this thread brings: 4 values of a row of left, 8 of a row of right.
     const int left_row = thread / 4, left_k = thread % 4 * 4;
@@ -116,7 +117,7 @@ product_rounded(const Operands<float>* __restrict__ about, int64 rows, int64 col
     const Operands<float> of = *about;
     __shared__ __align__(16) unsigned lefts[HIGH * ACROSS];
     __shared__ __align__(16) unsigned rights[WIDE * ACROSS];
-    const int64 top = (int64)blockIdx.y * HIGH, side = (int64)blockIdx.x * WIDE;
+    const int64 top = (int64)blockIdx.x * HIGH, side = (int64)blockIdx.y * WIDE;
     const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
     const int left_row = thread / 4, left_k = thread % 4 * 8;
     const int right_row = thread / 2, right_k = thread % 2 * 16;
