@@ -16,7 +16,12 @@ from lodcli.kernels.native import load
 Array = npt.NDArray[Any]
 Offsets = npt.NDArray[np.int64]
 
-_totals = load.kernel("kernels.index.checks_numba", "totals")
+_INT64 = np.dtype(np.int64)
+# Up to so many, copies are compared in less time than NumPy takes to begin.
+_FEW = 1 << 8
+_totals, _appended = (
+    load.kernel("kernels.index.checks_numba", name) for name in ("totals", "appended")
+)
 
 
 def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Offsets:
@@ -72,7 +77,7 @@ def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Off
 def _is_index(values: object) -> TypeGuard[Offsets]:
     return (
         type(values) is np.ndarray
-        and values.dtype == np.int64
+        and values.dtype == _INT64
         and values.ndim == 1
         and values.flags.c_contiguous
         and values.flags.aligned
@@ -176,7 +181,7 @@ def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:
         InvalidLoDError: a negative length, or a total beyond int64.
     """
     if load.is_shipped():
-        ready = np.ascontiguousarray(lengths, np.int64)
+        ready = np.ascontiguousarray(lengths, _INT64)
         made = unwritten(ready.size + 1)
         if not _totals[""].call(0, 1, ready, made, ready.size):
             return made
@@ -193,6 +198,26 @@ def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:
     return immutable(offsets)
 
 
+def joined_offsets(parts: Sequence[Offsets]) -> Offsets:
+    """Return the offsets of several batches, one or more, one after another, read-only.
+
+    >>> joined_offsets([np.array([0, 2]), np.array([0, 1, 4])]).tolist()
+    [0, 2, 3, 6]
+    """
+    if load.is_shipped():
+        made, items = unwritten(sum([part.size for part in parts]) - len(parts) + 1), 0
+        for part in parts:
+            count = part.size - 1
+            _appended[""].call(0, 1, np.ascontiguousarray(part), count, made, items)
+            items += count
+        return made
+    pieces, total = [np.zeros(1, np.int64)], 0
+    for part in parts:
+        pieces.append(part[1:] + total)
+        total += int(part[-1])
+    return immutable(np.concatenate(pieces))
+
+
 def offsets_to_lengths(offsets: Offsets) -> Offsets:
     """Return the differences of `offsets`: np.diff takes four times as long for a few.
 
@@ -204,5 +229,9 @@ def offsets_to_lengths(offsets: Offsets) -> Offsets:
 
 
 def same_offsets(one: Offsets, two: Offsets) -> bool:
-    """Return whether two levels, or two lists of lengths, are equal."""
-    return one is two or (one.size == two.size and not np.count_nonzero(one != two))
+    """Return whether two levels, or two lists of lengths, are equal; both are int64."""
+    if one is two or one.size != two.size:
+        return one is two
+    if one.size <= _FEW:
+        return one.tobytes() == two.tobytes()
+    return not np.count_nonzero(one != two)

@@ -1,4 +1,4 @@
-"""Kernel that makes offsets of lengths."""
+"""Kernels that make offsets of lengths, and of the offsets of several batches."""
 
 from __future__ import annotations
 
@@ -18,3 +18,14 @@ def totals(lengths: Pointer[np.int64], offsets: Pointer[np.int64], count: int) -
         sign |= lengths[k] | total
         offsets[k + 1] = total
     return 1 if sign < 0 else 0
+
+
+@kernel()
+def appended(
+    offsets: Pointer[np.int64], count: int, joined: Pointer[np.int64], items: int
+) -> int:  # fmt: skip
+    """Write the offsets of a batch of `count` items behind those of the `items` before it."""
+    total = joined[items] if items else 0
+    for k in range(count + 1):
+        joined[items + k] = total + offsets[k]
+    return 0

@@ -26,6 +26,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.native import load
 
 _ranges = load.kernel("kernels.index.ranges_numba", "ranges")
+_INT64 = np.dtype(np.int64)
 T = TypeVar("T")
 Order = Literal["coarse-to-fine", "fine-to-coarse"]
 # Item counts; running totals; those counted in rows, with and without the total; rows.
@@ -179,22 +180,23 @@ def outermost_first(levels: Iterable[T], order: Order) -> list[T]:
     return given[::-1] if order == "fine-to-coarse" else given
 
 
-def ranges(starts: Offsets, offsets: Offsets) -> Offsets:
+def ranges(starts: Offsets, offsets: Offsets, step: int = 1) -> Offsets:
     """Return the numbers of many ranges, one range after another.
 
     Args:
         starts: (S,) int64, the first number of each range.
         offsets: (S+1,) int64, where each range lies in the result.
+        step: from one number of a range to the next.
 
     >>> ranges(np.array([7, 20, 3]), np.array([0, 2, 2, 5])).tolist()
     [7, 8, 3, 4, 5]
     """
     if load.is_shipped():
-        index = np.ascontiguousarray(offsets, np.int64)
-        numbers = np.empty(int(index[-1]), np.int64)
-        begins = np.ascontiguousarray(starts, np.int64)
-        if not _ranges[""].call(0, 1, begins, index, numbers, index.size - 1, 1):
+        index = np.ascontiguousarray(offsets, _INT64)
+        numbers = np.empty(int(index[-1]), _INT64)
+        begins = np.ascontiguousarray(starts, _INT64)
+        if not _ranges[""].call(0, 1, begins, index, numbers, index.size - 1, step):
             return numbers
-    numbers = (starts - offsets[:-1]).repeat(offsets_to_lengths(offsets))
-    numbers += np.arange(numbers.size)
+    numbers = (starts - step * offsets[:-1]).repeat(offsets_to_lengths(offsets))
+    numbers += step * np.arange(numbers.size)
     return numbers

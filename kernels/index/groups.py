@@ -1,4 +1,4 @@
-"""What a range picks of every group of items."""
+"""What a number, a range and a list of numbers pick of every group of items."""
 
 from __future__ import annotations
 
@@ -12,17 +12,30 @@ from lodcli.kernels.index.checks import Offsets, lengths_to_offsets, offsets_to_
 _FAR = 1 << 61
 
 
+def segment_number(offsets: Offsets, items: Offsets, number: int) -> Offsets | None:
+    """Return item `number` of each of these items of a level; None if one has no such item.
+
+    >>> segment_number(np.array([0, 3, 5]), np.array([1, 0]), -1).tolist()
+    [4, 2]
+    """
+    starts, stops = offsets[items], offsets[items + 1]
+    counts = stops - starts
+    if np.count_nonzero((number >= counts) | (number < -counts)):
+        return None
+    return (stops if number < 0 else starts) + number
+
+
 def segment_cut(offsets: Offsets, items: Offsets, part: slice) -> tuple[Offsets, Offsets]:
-    """Return the numbers of what a range picks of these items of a level, and their offsets.
+    """Return the first that a range picks of each of these items of a level, and their offsets.
 
     As `slice.indices`, for all items at once.
 
     >>> found = segment_cut(np.array([0, 3, 5]), np.array([1, 0]), slice(1, None))
     >>> [part.tolist() for part in found]
-    [[4, 1, 2], [0, 1, 3]]
+    [[4, 1], [0, 1, 3]]
     """
     starts, counts = offsets[items], offsets_to_lengths(offsets)[items]
-    step = 1 if part.step is None else near(part.step)
+    step = near_step(part)
     least, most = (0, counts) if step > 0 else (-1, counts - 1)
 
     def bound(value: Any, default: Any) -> Any:
@@ -34,12 +47,41 @@ def segment_cut(offsets: Offsets, items: Offsets, part: slice) -> tuple[Offsets,
     begin = bound(part.start, least if step > 0 else most)
     end = bound(part.stop, most if step > 0 else least)
     lengths = (end - begin + (step - 1 if step > 0 else step + 1)) // step
-    bounds = lengths_to_offsets(np.maximum(lengths, 0), level=0)
-    lengths = offsets_to_lengths(bounds)
-    turns = np.arange(bounds[-1]) - bounds[:-1].repeat(lengths)
-    return (starts + begin).repeat(lengths) + step * turns, bounds
+    return starts + begin, lengths_to_offsets(np.maximum(lengths, 0), level=0)
+
+
+def segment_places(
+    offsets: Offsets, items: Offsets, places: Offsets, length: int
+) -> tuple[Offsets, Offsets] | None:
+    """Return the items at the same places of each of these items of a level, and their offsets.
+
+    Args:
+        offsets: of the level.
+        items: (K,).
+        places: (P,), from 0 on, or from -1 backwards.
+        length: how many items each has to have; -1 for any number.
+
+    Returns:
+        (K * P,) and (K + 1,); None if an item has no such place, or another length.
+
+    >>> segment_places(np.array([0, 3, 5]), np.array([1, 0]), np.array([0, -1]), -1)[0].tolist()
+    [3, 4, 0, 2]
+    """
+    starts = offsets[items]
+    counts = (offsets[items + 1] - starts)[:, np.newaxis]
+    wrapped = places + (places < 0) * counts
+    wrong = (wrapped < 0) | (wrapped >= counts)
+    if wrong.any() or (length >= 0 and (counts != length).any()):
+        return None
+    numbers = (starts[:, np.newaxis] + wrapped).reshape(-1)
+    return numbers, np.arange(items.size + 1) * places.size
 
 
 def near(number: int | None) -> int:
     """Return a number of a range as an int64 that picks the same; 0 for none."""
     return 0 if number is None else max(-_FAR, min(int(number), _FAR))
+
+
+def near_step(part: slice) -> int:
+    """Return the step of a range as `near` does."""
+    return 1 if part.step is None else near(part.step)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+_INT64 = np.dtype(np.int64)
 # Up to here copying takes less time than what it takes to share memory.
 _COPIED_BYTES = 1 << 14
 
@@ -64,13 +65,7 @@ def unwritten(count: int) -> npt.NDArray[np.int64]:
     >>> unwritten(2).flags.writeable
     False
     """
-    return np.frombuffer(bytes(8 * count), np.int64)
-
-
-def is_bytes(array: Array) -> bool:
-    """Return whether this is an immutable array as most are: told in less time."""
-    base: object = array.base
-    return type(base) is bytes and not array.flags.writeable
+    return np.frombuffer(bytes(8 * count), _INT64)
 
 
 def is_immutable(array: Array) -> bool:

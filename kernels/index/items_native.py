@@ -10,17 +10,34 @@ from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 
 _MODULE = "kernels.index.items_numba"
-_pick, _longest, _steps = (load.kernel(_MODULE, name) for name in ("pick", "longest", "steps"))
+_INT64 = np.dtype(np.int64)
+_pick, _inner, _longest, _steps = (
+    load.kernel(_MODULE, name) for name in ("pick", "inner", "longest", "steps")
+)
 
 
 def segment_pick(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
     """See items.py."""
-    begins, bounds = np.empty(items.size, np.int64), unwritten(items.size + 1)
+    count = items.size
+    begins, bounds = np.empty(count, _INT64), unwritten(count + 1)
     overflows = _pick[""].call(
-        *(0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items), begins, bounds),
-        items.size,
+        *(0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items), begins, bounds, count)
     )
     return reference.segment_pick(offsets, items) if overflows else (begins, bounds)
+
+
+def segment_inner(
+    offsets: Offsets, starts: Offsets, bounds: Offsets
+) -> tuple[Offsets, Offsets, Offsets]:
+    """See items.py."""
+    count = starts.size
+    lower, begins = unwritten(int(bounds[-1]) + 1), np.empty(count, _INT64)
+    ends = np.empty(count + 1, _INT64)
+    overflows = _inner[""].call(
+        *(0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(starts)),
+        *(np.ascontiguousarray(bounds), lower, begins, ends, count),
+    )
+    return reference.segment_inner(offsets, starts, bounds) if overflows else (lower, begins, ends)
 
 
 def segment_steps(offsets: Offsets, order: Offsets) -> tuple[Offsets, Offsets]:

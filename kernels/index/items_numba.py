@@ -25,6 +25,32 @@ def pick(
 
 
 @kernel()
+def inner(
+    offsets: Pointer[np.int64], starts: Pointer[np.int64], bounds: Pointer[np.int64],
+    lower: Pointer[np.int64], begins: Pointer[np.int64], ends: Pointer[np.int64], count: int,
+) -> int:  # fmt: skip
+    """Write what `pick` does of the items of ranges, and the ranges of what is in them.
+
+    Args:
+        offsets: of the level.
+        starts, bounds: the first item of each range, (count,), and their offsets, (count + 1,).
+        lower: (bounds[count] + 1,), the running total of lengths; 1 is returned if it overflows.
+        begins, ends: as `starts` and `bounds`, of the next level.
+    """
+    total = sign = 0
+    lower[0] = ends[0] = 0
+    for k in range(count):
+        begins[k] = offsets[starts[k]]
+        for n in range(bounds[k], bounds[k + 1]):
+            item = starts[k] + n - bounds[k]
+            total += offsets[item + 1] - offsets[item]
+            sign |= total
+            lower[n + 1] = total
+        ends[k + 1] = total
+    return 1 if sign < 0 else 0
+
+
+@kernel()
 def longest(offsets: Pointer[np.int64], count: int) -> int:
     """Return the greatest length."""
     most = 0

@@ -18,11 +18,12 @@ from lodcli.kernels.index.checks import (
     as_int64,
     check_chain,
     check_offsets,
+    joined_offsets,
     lengths_to_offsets,
     offsets_to_lengths,
     same_offsets,
 )
-from lodcli.kernels.index.immutable import immutable, is_bytes
+from lodcli.kernels.index.immutable import immutable
 
 LevelNames = tuple[str | None, ...]
 _new = object.__new__
@@ -83,7 +84,9 @@ class LoD:
 
     def _set(self, levels: tuple[Offsets, ...], names: Sequence[str | None] | None) -> None:
         _set_levels(self, levels)
-        _set_names(self, _checked_names(names, len(levels)))
+        if type(names) is not tuple or not len(names) == len(levels) == names.count(None):
+            names = _checked_names(names, len(levels))  # few, and in more time
+        _set_names(self, names)
         # Made when they are first asked for: most ops ask for one of each.
         _set_absolute(self, {})
         _set_above(self, {})
@@ -100,8 +103,13 @@ class LoD:
     @classmethod
     def _trusted(cls, levels: Iterable[Offsets], names: Sequence[str | None] | None = None) -> LoD:
         """Return an index over offsets that are known to be valid."""
-        lod = _new(cls)
-        lod._set(tuple([each if is_bytes(each) else immutable(each) for each in levels]), names)
+        lod, held = _new(cls), tuple(levels)
+        for each in held:
+            base: object = each.base
+            if type(base) is not bytes or each.flags.writeable:  # most are: in less time
+                held = tuple(map(immutable, held))
+                break
+        lod._set(held, names)
         return lod
 
     @classmethod
@@ -276,15 +284,8 @@ class LoD:
         require_same_depth(parts)
         if len(parts) == 1:
             return first
-        levels = []
-        for level in range(first.n_levels):
-            pieces, total = [np.zeros(1, np.int64)], 0
-            for part in parts:
-                offsets = part.levels[level]
-                pieces.append(offsets[1:] + total)
-                total += int(offsets[-1])
-            levels.append(np.concatenate(pieces))
-        return LoD._trusted(levels, first.names)
+        levels = zip(*[part.levels for part in parts], strict=True)
+        return LoD._trusted(map(joined_offsets, levels), first.names)
 
     # -- comparing and showing -----------------------------------------------------
 
@@ -387,8 +388,6 @@ def _sequence(values: Iterable[object], what: str) -> Iterable[object]:
 def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelNames:
     if names is None:
         return (None,) * levels
-    if type(names) is tuple and len(names) == levels == names.count(None):
-        return names  # most, in less time
     if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != levels:
         raise InvalidLoDError(
             f"{levels} levels need {levels} names, found {names!r}", expected=levels, found=names

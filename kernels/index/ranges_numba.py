@@ -1,4 +1,4 @@
-"""Kernels of ranges: their numbers, and what a range picks of each of many groups."""
+"""Kernels of ranges: their numbers; what a number, a range and places pick of many groups."""
 
 from __future__ import annotations
 
@@ -58,4 +58,47 @@ def cut(
         elif step < 0 and high < low:
             total += (low - high - 1) // -step + 1
         bounds[i + 1] = total
+    return 0
+
+
+@kernel()
+def number(
+    offsets: Pointer[np.int64], items: Pointer[np.int64], place: int, numbers: Pointer[np.int64],
+    count: int,
+) -> int:  # fmt: skip
+    """Write the item at a place, or before the end, of each group; 1 if a group has none."""
+    for i in range(count):
+        begin, end = offsets[items[i]], offsets[items[i] + 1]
+        found = place + (end if place < 0 else begin)
+        if not begin <= found < end:
+            return 1
+        numbers[i] = found
+    return 0
+
+
+@kernel()
+def places(
+    offsets: Pointer[np.int64], items: Pointer[np.int64], wanted: Pointer[np.int64], many: int,
+    length: int, numbers: Pointer[np.int64], bounds: Pointer[np.int64], count: int,
+) -> int:  # fmt: skip
+    """Write the items at several places of each group, and their offsets.
+
+    Args:
+        offsets: of all groups.
+        items: the groups.
+        wanted: the places, `many`.
+        length: of each group; -1 for any.
+
+    Returns 1 if a group has no such place, or another length.
+    """
+    bounds[0] = 0
+    for i in range(count):
+        begin, end = offsets[items[i]], offsets[items[i] + 1]
+        if length >= 0 and end - begin != length:
+            return 1
+        for n in range(many):
+            if not begin - end <= wanted[n] < end - begin:
+                return 1
+            numbers[i * many + n] = wanted[n] + (end if wanted[n] < 0 else begin)
+        bounds[i + 1] = (i + 1) * many
     return 0

@@ -9,9 +9,8 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.items import FoundItems, find_items
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.slicing.row_ranges import RowRanges, segment_take
-from lodcli.kernels.runtime.arrays import is_on_device, on_host
-from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.ops.slicing.row_ranges import DISPATCHED_BYTES, RowRanges
+from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -58,13 +57,10 @@ def taken(data: Array, lod: LoD, items: Offsets, number: int) -> tuple[Array, Lo
         items: (K,) int64.
         number: of the level; 0 where there is none.
     """
-    if number != len(lod.levels) - 1 or not (data.flags.c_contiguous or is_on_device(data)):
-        found = find_items(lod, items, number)
-        return gather_items(data, found), found.lod
-    offsets = lod.levels[number]
-    size = data.nbytes * items.size // offsets.size
-    rows, bounds = on("auto", segment_take, size_bytes=size)(data, offsets, items)
-    return rows, LoD._trusted((bounds,), lod.names[number:])
+    if not lod.levels and type(data) is np.ndarray and data.nbytes < DISPATCHED_BYTES:
+        return data.take(items, axis=0), lod
+    found = find_items(lod, items, number)
+    return gather_items(data, found), found.lod
 
 
 def gather_items(data: Array, found: FoundItems) -> Array:

@@ -108,10 +108,14 @@ class LoDTensor(NumpyProtocol, Conversions):
         self._data: Array = array.view()
         self._lod = index
         self._marks = marks
-        if marks and (wrong := marks.misfit(array.dtype, array.shape[1:], index.n_levels)):
+        if (
+            marks is not NO_MARKS
+            and marks
+            and (wrong := marks.misfit(array.dtype, array.shape[1:], index.n_levels))
+        ):
             raise InvalidDataError(wrong)
         self._nulls = nulls
-        if nulls:
+        if nulls.masks:
             if is_on_device(array):
                 raise UnsupportedError("a tensor on a GPU holds no nulls; fill or drop them first")
             if wrong := nulls.misfit(index, array.shape[0]):
@@ -125,7 +129,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         Raises:
             UnsupportedError: something is null: no row says so. See `values` and `nulls`.
         """
-        if self._nulls:
+        if self._nulls.masks:  # not bool(), which is Python
             self.refuse_nulls("an array of rows")
         # A view each time: assigning to its shape or dtype must not reach this tensor's.
         return self._data.view()
@@ -146,7 +150,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     def refuse_nulls(self, what: str) -> None:
         """Raise UnsupportedError if something is null; `what` cannot hold that."""
-        if self._nulls:
+        if self._nulls.masks:
             raise UnsupportedError(f"{self._nulls.first(self._lod)}; {what} has no nulls: {REMEDY}")
 
     @property
@@ -339,7 +343,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         data = self._data[selection.rows]
         nulls = self._nulls
-        if nulls:
+        if nulls.masks:
             if selection.item is not None and nulls.is_null(*selection.item):
                 raise null_item()
             nulls = nulls.part(self._lod, selection.level, selection.start, selection.stop)
@@ -386,11 +390,11 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         if type(key) is int or (type(key) is slice and key.step is None):  # most keys, in less time
             selection = select(self._lod, self.rows, (key,))
-            if self._nulls and selection.item and self._nulls.is_null(*selection.item):
+            if self._nulls.masks and selection.item and self._nulls.is_null(*selection.item):
                 return None
             if not selection.drops_row_axis or self._data.ndim > 1:
                 return self.cut(selection)
-        if self._nulls:
+        if self._nulls.masks:
             if type(key) is int:
                 return self._data[key]
             places = places_of(key, len(self))
@@ -403,9 +407,12 @@ class LoDTensor(NumpyProtocol, Conversions):
         data = found.of(self._data)
         if found.whole:
             return self._part(data, found.lod, NO_NULLS)
+        if not data.ndim:
+            return data[()]
+        if self._marks is NO_MARKS and not found.features:
+            return LoDTensor._made(data, found.lod)
         # Rows of a unit are still of it, text without whole sequences is no text.
-        marks = self._marks.kept(0, self._lod.n_levels)
-        return LoDTensor(data, found.lod, marks) if data.ndim else data[()]
+        return LoDTensor(data, found.lod, self._marks.kept(0, self._lod.n_levels))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set the rows that a key picks, in the memory of this tensor.
@@ -585,7 +592,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             return first
         lod = LoD.concatenate([part.lod for part in parts])
         nulls = joined([(part._nulls, part._lod, part.rows) for part in parts])
-        return LoDTensor(np.concatenate([part._data for part in parts]), lod, first.marks, nulls)
+        return first._part(np.concatenate([part._data for part in parts]), lod, nulls)
 
     @staticmethod
     def _agreeing(parts: Sequence[LoDTensor]) -> Sequence[LoDTensor]:
@@ -596,7 +603,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         if not parts:
             raise ShapeMismatchError("nothing to concatenate: no tensor given")
-        words = parts[0]._marks.categories
+        first = parts[0]
+        words = None if first._marks is NO_MARKS else first._marks.categories
         if words is not None and any(part.marks != parts[0].marks for part in parts):
             for part in parts:
                 words = words.with_words(part.marks.categories or words)
@@ -605,7 +613,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         dtype, row_shape, marks = first._data.dtype, first._data.shape[1:], first._marks
         for position, part in enumerate(parts):
             data = part._data
-            if data.dtype == dtype and data.shape[1:] == row_shape and part._marks == marks:
+            alike = part._marks is marks or part._marks == marks
+            if alike and data.dtype == dtype and data.shape[1:] == row_shape:
                 continue
             for what in ("row_shape", "dtype", "marks"):
                 if getattr(part, what) != getattr(first, what):

@@ -9,7 +9,6 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.index.items import segment_pick
 from lodcli.kernels.runtime.dispatch import on
 
 # Fewer take longer to be dispatched than NumPy takes to copy them.
@@ -33,11 +32,13 @@ class RowRanges(NamedTuple):
 
     def of(self, data: Array) -> Array:
         """Return these rows of `data`, copied."""
-        size = int(self.bounds[-1]) * math.prod(data.shape[1:]) * data.itemsize
-        if type(data) is np.ndarray and (size < DISPATCHED_BYTES or not data.flags.c_contiguous):
+        if type(data) is np.ndarray and not data.flags.c_contiguous:
             # What copies ranges of rows first copies all of strided data.
             found: Array = data[ranges(self.starts, self.bounds)]
             return found
+        size = int(self.bounds[-1]) * math.prod(data.shape[1:]) * data.itemsize
+        if type(data) is np.ndarray and size < DISPATCHED_BYTES:
+            return segment_rows(data, self.starts, self.bounds)
         # Not row by row: the index of all rows may be larger than they are, and its copy to a GPU
         # costs as much as that of rows.
         return on("auto", segment_rows, size_bytes=size)(data, self.starts, self.bounds)
@@ -48,14 +49,3 @@ def segment_rows(data: Array, starts: Offsets, offsets: Offsets) -> Array:
     rows = ranges(starts, offsets)
     # Several times faster than data[rows]; rows are known to be there.
     return data.take(rows, axis=0, mode="clip") if len(data) else data[rows]
-
-
-def segment_take(data: Array, offsets: Offsets, items: Offsets) -> tuple[Array, Offsets]:
-    """Return whole segments, which are known to be there, in this order, and their offsets.
-
-    Args:
-        data: (N, ...), C-contiguous.
-        items: (K,).
-    """
-    starts, bounds = segment_pick(offsets, items)
-    return segment_rows(data, starts, bounds), bounds

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.index.items_native import segment_pick
 from lodcli.kernels.simd.row_copies import gather_ranges
 
 
 def segment_rows(data: Array, starts: Offsets, offsets: Offsets) -> Array:
     """See row_ranges.py."""
     return gather_ranges(data, starts, offsets, scattered=True)
-
-
-def segment_take(data: Array, offsets: Offsets, items: Offsets) -> tuple[Array, Offsets]:
-    """See row_ranges.py."""
-    starts, bounds = segment_pick(offsets, items)
-    return gather_ranges(data, starts, bounds, scattered=True), bounds

@@ -6,16 +6,15 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidLoDError
-from lodcli.kernels.index.checks import lengths_to_offsets
+from lodcli.kernels.index.checks import joined_offsets, lengths_to_offsets
 from lodcli.kernels.index.immutable import is_immutable
-from lodcli.kernels.index.items import segment_pick
+from lodcli.kernels.index.items import segment_inner, segment_pick
 from lodcli.kernels.native import load
 from lodcli.kernels.ops.slicing import slice_native
-from lodcli.kernels.ops.slicing.row_ranges import segment_take
 from lodcli.kernels.ops.slicing.slice import segment_part
 from lodcli.kernels.runtime.dispatch import Backend, on
 from tests.cases_ops import BACKENDS
@@ -42,6 +41,31 @@ def test_more_rows_than_int64_counts_cannot_be_picked(backend: Backend) -> None:
         InvalidLoDError, match=r"position 1: length: expected a total below 2\*\*63"
     ):
         on(backend, segment_pick)(np.array([0, 1 << 62]), np.array([0, 0]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(lengths=LENGTHS, data=st.data())
+def test_ranges_of_items_hold_what_their_items_hold(
+    backend: Backend, lengths: list[int], data: st.DataObject
+) -> None:
+    places = st.integers(0, len(lengths))
+    ends = data.draw(st.lists(st.tuples(places, places).map(sorted), max_size=5))
+    offsets = np.array([0, *itertools.accumulate(lengths)])
+    starts = np.array([start for start, _ in ends], np.int64)
+    bounds = np.array([0, *itertools.accumulate(stop - start for start, stop in ends)])
+    lower, begins, inner = on(backend, segment_inner)(offsets, starts, bounds)
+    items = [item for start, stop in ends for item in range(start, stop)]
+    assert lower.tolist() == [0, *itertools.accumulate(lengths[item] for item in items)]
+    assert begins.tolist() == [sum(lengths[:start]) for start, _ in ends]
+    held = [sum(lengths[start:stop]) for start, stop in ends]
+    assert inner.tolist() == [0, *itertools.accumulate(held)]
+    assert is_immutable(lower)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ranges_of_more_rows_than_int64_counts_are_refused(backend: Backend) -> None:
+    with pytest.raises(InvalidLoDError, match=r"expected a total below 2\*\*63"):
+        on(backend, segment_inner)(np.array([0, 1 << 62]), np.array([0, 0]), np.array([0, 1, 2]))
 
 
 @pytest.fixture(params=["in a checkout", "in a package"])
@@ -92,11 +116,10 @@ def test_parts_are_the_same_in_one_piece_and_in_several(
         np.testing.assert_array_equal(bounds, expected[1])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_taken_segments_are_whole_and_in_the_order_asked_for(backend: Backend) -> None:
-    rows = np.arange(12).reshape(6, 2)
-    found, bounds = on(backend, segment_take)(
-        rows, np.array([0, 3, 3, 4, 6]), np.array([3, 1, 0, 3])
-    )
-    np.testing.assert_array_equal(found, rows[[4, 5, 0, 1, 2, 4, 5]])
-    assert bounds.tolist() == [0, 2, 2, 5, 7]
+@pytest.mark.usefixtures("shipped")
+@given(parts=st.lists(LENGTHS | st.just([]), min_size=1, max_size=4))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_joined_offsets_are_those_of_all_lengths(parts: list[list[int]]) -> None:
+    joined = joined_offsets([np.array([0, *itertools.accumulate(each)]) for each in parts])
+    assert joined.tolist() == [0, *itertools.accumulate(itertools.chain(*parts))]
+    assert is_immutable(joined)
