@@ -8,7 +8,6 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
-from lodcli.kernels.native.load import address
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import result_array
 
@@ -20,8 +19,9 @@ RANGE_BYTES = 1 << 8
 ROW_BYTES = 64
 
 _MODULE = "kernels.simd.row_copies_numba"
-_gather, _gather_first, _reverse, _interleave = (
-    load.kernel(_MODULE, name) for name in ("gather", "gather_first", "reverse", "interleave")
+_gather, _gather_first, _reverse, _part, _interleave = (
+    load.kernel(_MODULE, name)
+    for name in ("gather", "gather_first", "reverse", "part", "interleave")
 )
 
 
@@ -110,16 +110,31 @@ def interleave_ranges(
     total, ranges = sum(int(each[-1]) for each in offsets), offsets[0].size - 1
     result = result_array(out, (total, *parts[0].shape[1:]), parts[0].dtype, *parts)
     if result.size:
-        rows, size = [np.ascontiguousarray(part) for part in parts], result.nbytes
-        bounds = [np.ascontiguousarray(each) for each in offsets]
-        table: list[int] = []
-        for part, each in zip(rows, bounds, strict=True):
-            table += (address(part), part.nbytes, address(each))
+        size = result.nbytes
+        table, held = part_table(parts, offsets)
         width = size // total
         piece_rows = rows_a_piece(width)
         run(
             *(_interleave[""], -(-total // piece_rows), 2 * size),
-            *(np.array(table), len(parts), ranges, result, width, total, piece_rows),
+            *(table, len(parts), ranges, result, width, total, piece_rows),
             streamed(size, len(parts) * ranges),
         )
+        del held
     return result
+
+
+def part_table(parts: Sequence[Array], offsets: Sequence[Offsets]) -> tuple[Offsets, list[Array]]:
+    """Return what kernels read of several parts, (3 P,), and the arrays it has the addresses of.
+
+    Args:
+        parts: of any dtype.
+        offsets: of each part (K+1,), its ranges.
+    """
+    # The kernel writes the addresses: Python takes longer to ask for them.
+    table, write = np.empty(3 * len(parts), np.int64), _part[""].call
+    held: list[Array] = []
+    for number, (part, each) in enumerate(zip(parts, offsets, strict=True)):
+        rows, bounds = np.ascontiguousarray(part), np.ascontiguousarray(each)
+        write(0, 1, table, number, rows, rows.nbytes, bounds)
+        held += (rows, bounds)
+    return table, held

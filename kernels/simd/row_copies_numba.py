@@ -127,6 +127,15 @@ def _rows_before(table: Any, parts: int, i: int) -> int:
 
 
 @kernel()
+def part(table: Pointer[np.int64], number: int, rows: int, size: int, offsets: int) -> int:
+    """Write the address and size of a part's rows, and the address of its offsets, to a table."""
+    table[3 * number] = rows
+    table[3 * number + 1] = size
+    table[3 * number + 2] = offsets
+    return 0
+
+
+@kernel()
 def interleave(
     table: Pointer[np.int64], parts: int, ranges: int, to: int, width: int, total: int,
     piece_rows: int, streamed: bool, first: int, last: int,
@@ -134,7 +143,7 @@ def interleave(
     """Copy range 0 of every part, then range 1 of every part, and so on.
 
     Args:
-        table: of each part, the address and size of its rows, and the address of its offsets.
+        table: as `part` writes it.
     """
     for piece in range(first, last):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)

@@ -152,7 +152,7 @@ NO_NULLS = Nulls()
 
 def joined(parts: Sequence[tuple[Nulls, LoD, int]]) -> Nulls:
     """Return the nulls of several batches one after another, given with index and rows."""
-    if not any(nulls for nulls, _, _ in parts):
+    if not any([nulls.masks for nulls, _, _ in parts]):
         return NO_NULLS
     depth = parts[0][1].n_levels
     found: list[Mask | None] = []

@@ -264,10 +264,13 @@ class TensorArray:
         if source is not None and not self._written and source.lod.count(0) == self._size:
             return _as_tensor(source)
         values = self._alike("joined")
-        joined = LoDTensor.concatenate(values)
+        rows = values[0].data
+        if len(values) > 1:
+            rows = np.concatenate([value.data for value in values])
+        lod = LoD.concatenate([value.lod for value in values])
         sizes = lengths_to_offsets(np.array([len(value) for value in values]), level=0)
-        names = (STEP_LEVEL, *joined.lod.names)
-        return LoDTensor(joined.data, LoD._trusted((sizes, *joined.lod.levels), names))
+        names = (STEP_LEVEL, *lod.names)
+        return LoDTensor._made(rows, LoD._trusted((sizes, *lod.levels), names))
 
     def stack(self) -> LoDTensor:
         """Return the values stacked along a new first axis, copied.
@@ -310,14 +313,20 @@ class TensorArray:
 
     def _alike(self, done: str) -> list[LoDTensor]:
         """Return all values, once they are known to agree in all but their length."""
-        values = list(self)
+        held = self._written
+        values = [held[n] if n in held else self.read(n) for n in range(self._size)]
         if not values:
             raise InvalidDataError(
                 f"an array of no values cannot be {done}: their dtype and shape are unknown; "
                 "TensorArray.from_steps of a tensor of no steps would tell them"
             )
         first = values[0]
+        data, depth = first.data, len(first.lod.levels)
+        dtype, row_shape = data.dtype, data.shape[1:]
         for step, value in enumerate(values):
+            data = value.data
+            if (data.dtype, data.shape[1:], len(value.lod.levels)) == (dtype, row_shape, depth):
+                continue
             for what, here, there in (
                 ("row shape", value.row_shape, first.row_shape),
                 ("dtype", value.dtype, first.dtype),
@@ -332,7 +341,9 @@ class TensorArray:
 
 def _as_tensor(value: LoDTensor | npt.ArrayLike) -> LoDTensor:
     # Another object over the same memory: setting its index must not reach the array's.
-    return LoDTensor(value.data, value.lod) if isinstance(value, LoDTensor) else LoDTensor(value)
+    if isinstance(value, LoDTensor):
+        return LoDTensor._made(value.data, value.lod)
+    return LoDTensor(value)
 
 
 def _place(index: SupportsIndex) -> int:

@@ -26,7 +26,7 @@ from lodcli.kernels.index.checks import (
 )
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.items import segment_steps
-from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.lod import NO_LEVELS, LoD
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import taken
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -165,11 +165,11 @@ def to_steps(tensor: LoDTensor, index_map: IndexMap) -> LoDTensor:
     >>> [step.data.tolist() for step in to_steps(words, index_map_of(words.lod))]
     [[0, 6, 4], [1, 7, 5], [2, 8], [3]]
     """
-    depth = index_map.outer.n_levels
-    if index_map.outer is not tensor.lod:
-        found = index_map.outer.difference(LoD._trusted(tensor.lod.levels[:depth]))
-        if found is not None:
-            raise ShapeMismatchError(f"the index map belongs to another tensor: {found}")
+    depth, lod = index_map.outer.n_levels, tensor.lod
+    # The same object for what was unpacked of this tensor.
+    found = index_map.outer.difference(lod.above(depth) if depth < lod.n_levels else lod)
+    if found is not None:
+        raise ShapeMismatchError(f"the index map belongs to another tensor: {found}")
     items, sizes = index_map.steps()
     rows, below = _taken(tensor, depth, items)
     return LoDTensor._made(rows, LoD._trusted((sizes, *below.levels), (STEP_LEVEL, *below.names)))
@@ -216,7 +216,10 @@ def _refuse_steps(held: Offsets, index_map: IndexMap) -> NoReturn:
 
 def _taken(tensor: LoDTensor, depth: int, items: Offsets) -> tuple[Array, LoD]:
     """Return the rows and the index of these items of a level, which are known to be there."""
-    return taken(tensor.data, tensor.lod.below(depth - 1), items, 0)
+    lod = tensor.lod
+    if depth == len(lod.levels):
+        return taken(tensor.data, NO_LEVELS, items, 0)
+    return taken(tensor.data, lod, items, depth)
 
 
 def _permutation(order: Array, count: int) -> Offsets:

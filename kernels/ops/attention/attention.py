@@ -71,8 +71,9 @@ def sequence_attention(
     given = _checked(q, k, v, align, level, "sequence_attention")
     run = on(backend, segment_attention, size_bytes=q.nbytes + k.nbytes + v.nbytes)
     out = run(*given, causal=causal, align=align, scale=default_scale(q.row_shape[-1], scale))
-    with np.errstate(over="ignore"):  # float16 becomes inf
-        out = out.astype(q.dtype, copy=False)
+    if out.dtype != q.dtype:
+        with np.errstate(over="ignore"):  # float16 becomes inf
+            out = out.astype(q.dtype)
     return q._with_rows(out.reshape(q.rows, *q.row_shape[:-1], v.row_shape[-1]))
 
 
@@ -143,17 +144,20 @@ def _checked(
     rows = [one.data for one in (q, k, v)]
     if not (is_on_device(rows[0]) and len({one.dtype for one in rows}) == 1 and is_half(q.dtype)):
         rows = [working(one, op) for one in rows]
-    if not q.data.ndim == k.data.ndim == v.data.ndim or q.data.ndim not in (2, 3):
+    if not rows[0].ndim == rows[1].ndim == rows[2].ndim or rows[0].ndim not in (2, 3):
         raise ShapeMismatchError(
             f"{op}: q, k and v are (N, D) or (N, heads, D) alike, found {q.data.shape}, "
             f"{k.data.shape} and {v.data.shape}"
         )
-    if q.row_shape != k.row_shape or k.row_shape[:-1] != v.row_shape[:-1]:
+    shapes = [one.shape[1:] for one in rows]
+    if shapes[0] != shapes[1] or shapes[1][:-1] != shapes[2][:-1]:
         raise ShapeMismatchError(
-            f"{op}: rows of q {q.row_shape}, k {k.row_shape} and v {v.row_shape} do not fit"
+            f"{op}: rows of q {shapes[0]}, k {shapes[1]} and v {shapes[2]} do not fit"
         )
-    dtype = np.result_type(*(one.dtype for one in rows))
-    queries, keys, values = (_with_heads(one.astype(dtype, copy=False)) for one in rows)
+    if not rows[0].dtype == rows[1].dtype == rows[2].dtype:
+        dtype = np.result_type(*(one.dtype for one in rows))
+        rows = [one.astype(dtype, copy=False) for one in rows]
+    queries, keys, values = map(_with_heads, rows)
     return queries, keys, values, q_offsets, k_offsets
 
 

@@ -32,7 +32,7 @@ def segment_attention(
 ) -> Array:
     """See attention.py."""
     out = np.zeros((q.shape[0], v.shape[1], v.shape[2]), q.dtype)
-    q, k, v = (np.ascontiguousarray(one) for one in (q, k, v))
+    q, k, v = map(np.ascontiguousarray, (q, k, v))
     given = _queries(q, k, v, q_offsets, k_offsets, causal=causal, align=align, scale=scale)
     _forward[q.dtype.char].call(0, 1, *given, np.empty(v.shape[2]), out)
     for queries, keys in _long_segments(q_offsets, k_offsets):
@@ -93,7 +93,7 @@ def _queries(
     scale: float,
 ) -> tuple[Any, ...]:
     """Return the fields of Queries: see attention_numba.py."""
-    index = (np.ascontiguousarray(one) for one in (q_offsets, k_offsets))
+    index = map(np.ascontiguousarray, (q_offsets, k_offsets))
     # A query of a short segment has fewer keys.
     weights = np.empty(_LONG)
     return (

@@ -135,7 +135,7 @@ def _combined(
 ) -> LoDTensor:
     offsets = joined(tensor, other, level, f"sequence_{op}")
     run = on(backend, segment_binary, size_bytes=tensor.nbytes)
-    return tensor.with_data(run(op, tensor.data, other.data, offsets))
+    return tensor._with_rows(run(op, tensor.data, other.data, offsets))
 
 
 def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Offsets | None:
@@ -167,7 +167,7 @@ def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Of
 
 def _require_numbers(op: str, *tensors: LoDTensor) -> None:
     for tensor in tensors:
-        if tensor.dtype == np.bool_:
+        if tensor.dtype.kind == "b":
             raise InvalidDataError(f"{op} needs numbers, found bool")
 
 

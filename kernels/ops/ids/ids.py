@@ -84,7 +84,7 @@ def sequence_enumerate(
     if not exact_ids([pad_value], tensor.dtype, "sequence_enumerate").size:
         raise InvalidDataError(f"pad_value {pad_value} does not fit {tensor.dtype}")
     run = on(backend, segment_enumerate, size_bytes=ids.nbytes * win_size)
-    return tensor.with_data(run(ids, offsets, win_size, pad_value))
+    return tensor._with_rows(run(ids, offsets, win_size, pad_value))
 
 
 # -- arrays ----------------------------------------------------------------------------

@@ -84,6 +84,8 @@ def _checked(tensors: Sequence[LoDTensor], op: str) -> list[Offsets]:
     first = tensors[0]
     offsets = [segments(tensor, -1, op) for tensor in tensors]
     for position, tensor in enumerate(tensors[1:], 1):
+        if tensor is first:
+            continue
         for what in ("row_shape", "dtype"):
             if getattr(tensor, what) != getattr(first, what):
                 raise ShapeMismatchError(
@@ -153,14 +155,12 @@ def items_in_turn(
         The rows, and the offsets of `level` and those below it.
     """
     levels = []
-    for depth in range(level, tensors[0].lod.n_levels):
-        here = [one.lod.levels[depth] for one in tensors]
+    for here in list(zip(*[one.lod.levels for one in tensors], strict=True))[level:]:
         levels.append(on("auto", segment_turns, size_bytes=here[0].nbytes)(here, bounds))
         bounds = [each[those] for each, those in zip(here, bounds, strict=True)]
-    size = sum(tensor.nbytes for tensor in tensors)
-    return on("auto", segment_concat, size_bytes=size)(
-        [one.data for one in tensors], bounds
-    ), levels
+    data = [one.data for one in tensors]
+    size = sum([each.nbytes for each in data])
+    return on("auto", segment_concat, size_bytes=size)(data, bounds), levels
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:

@@ -15,14 +15,15 @@ def turns(
     """Write the running total of the lengths of range 0 of every part, then range 1, and so on.
 
     Args:
-        table: of each part, the addresses of its offsets and of those of its ranges in its items.
+        table: as `part` of row_copies_numba.py writes it, of each part's offsets and of its ranges
+            in its items.
         offsets: one more than there are items; 1 is returned if they are too many for int64.
     """
     total = sign = at = 0
     offsets[0] = 0
     for i in range(ranges):
         for part in range(parts):
-            level, bounds = table[2 * part], table[2 * part + 1]
+            level, bounds = table[3 * part], table[3 * part + 2]
             before = total - number_at(level + 8 * number_at(bounds + 8 * i))
             for item in range(number_at(bounds + 8 * i), number_at(bounds + 8 * (i + 1))):
                 total = before + number_at(level + 8 * (item + 1))

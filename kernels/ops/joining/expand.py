@@ -10,7 +10,7 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import result_array, segments
-from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -50,11 +50,7 @@ def sequence_expand(
     """
     offsets, counts = _blocks(x, y, ref_level)
     kernel = on(backend, segment_repeat, size_bytes=x.nbytes)
-    rows = kernel(x.data, offsets, counts, out=out)
-    if not x.lod.n_levels:
-        return LoDTensor(rows)
-    lengths = offsets_to_lengths(offsets).repeat(counts)
-    return LoDTensor._made(rows, LoD._trusted([lengths_to_offsets(lengths, level=0)], x.lod.names))
+    return LoDTensor._made(kernel(x.data, offsets, counts, out=out), _repeated(x, offsets, counts))
 
 
 def sequence_expand_grad(
@@ -84,10 +80,18 @@ def sequence_expand_grad(
     shape = (int(np.dot(offsets_to_lengths(offsets), counts)), *x.row_shape)
     flow = upstream_of(
         *(upstream, shape, "sequence_expand_grad"),
-        lambda: sequence_expand(without_values(x), y, ref_level=ref_level, backend="numpy").lod,
+        lambda: _repeated(x, offsets, counts),
     )
     kernel = on(backend, segment_repeat_grad, size_bytes=flow.nbytes)
     return x._with_rows(kernel(flow, offsets, counts))
+
+
+def _repeated(x: LoDTensor, offsets: Offsets, counts: Offsets) -> LoD:
+    """Return the index of the result: each copy is a sequence."""
+    if not x.lod.levels:
+        return x.lod
+    lengths = offsets_to_lengths(offsets).repeat(counts)
+    return LoD._trusted([lengths_to_offsets(lengths, level=0)], x.lod.names)
 
 
 def _blocks(x: LoDTensor, y: LoDTensor, ref_level: int | str) -> tuple[Offsets, Offsets]:

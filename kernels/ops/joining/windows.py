@@ -24,6 +24,8 @@ from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Tail = Literal["drop", "keep"]
+# No sequence has more, and the sum of two such numbers is an int64.
+_MOST_ITEMS = 1 << 61
 
 
 def sequence_windows(
@@ -62,9 +64,7 @@ def sequence_windows(
     _require_window(length, stride, tail)
     lod = tensor.lod
     number = lod.level(level)
-    counts, starts, bounds = window_bounds(
-        lod.levels[number], length=length, stride=stride, tail=tail
-    )
+    counts, starts, bounds = _windows(lod.levels[number], length, stride, tail)
     if number == lod.n_levels - 1:
         run = on(backend, segment_slice, size_bytes=tensor.nbytes)
         rows, below = run(tensor.data, starts, bounds), NO_LEVELS
@@ -111,7 +111,7 @@ def sequence_windows_grad(
     number = lod.level(level)
     how: dict[str, Any] = {"length": length, "stride": stride, "tail": tail}
     _require_window(**how)
-    _, starts, bounds = window_bounds(lod.levels[number], **how)
+    _, starts, bounds = _windows(lod.levels[number], **how)
     # An upper level's windows are of whole sequences, each a range of rows.
     if number < lod.n_levels - 1:
         below = lod.absolute(number + 1)
@@ -123,6 +123,14 @@ def sequence_windows_grad(
     )
     run = on(backend, segment_add, size_bytes=flow.nbytes)
     return tensor._with_rows(run(flow, starts, bounds, tensor.rows))
+
+
+def _windows(
+    offsets: Offsets, length: int, stride: int, tail: Tail
+) -> tuple[Offsets, Offsets, Offsets]:
+    """Return what `segment_windows` does; the index lies in main memory, wherever the rows are."""
+    run = on("auto", segment_windows, size_bytes=offsets.nbytes)
+    return run(offsets, min(length, _MOST_ITEMS), min(stride, _MOST_ITEMS), tail == "keep")
 
 
 def _require_window(length: int, stride: int, tail: Tail) -> None:
@@ -152,10 +160,11 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     [1, 1, 7, 2, 8]
     """
     first, number = _alike(tensors, level, "sequence_interleave")
-    parts = LoDTensor._agreeing([LoDTensor._made(one.data, one.lod) for one in tensors])
+    if len({(one.dtype, len(one.lod.levels)) for one in tensors}) > 1:
+        LoDTensor._agreeing([LoDTensor._made(one.data, one.lod) for one in tensors])  # raises
     each = np.arange(first.levels[number].size)
-    rows, levels = items_in_turn(parts, [each] * len(parts), number)
-    return LoDTensor._made(rows, _under(first.above(number), levels, len(parts), first))
+    rows, levels = items_in_turn(tensors, [each] * len(tensors), number)
+    return LoDTensor._made(rows, _under(first.above(number), levels, len(tensors), first))
 
 
 def sequence_interleave_grad(
@@ -203,6 +212,8 @@ def _alike(tensors: Sequence[LoDTensor], level: int | str, op: str) -> tuple[LoD
     number = first.level(level)
     for place, other in enumerate(tensors):
         lod, found = other.lod, None
+        if other is tensors[0]:
+            continue
         if other.row_shape != tensors[0].row_shape:
             found = f"rows of shape {tensors[0].row_shape} against {other.row_shape}"
         elif lod is not first:
@@ -308,21 +319,26 @@ def _under(above: LoD, below: Iterable[Offsets], times: int, like: LoD) -> LoD:
 # -- arrays ----------------------------------------------------------------------------
 
 
-def window_bounds(
-    offsets: Offsets, *, length: int, stride: int, tail: Tail
+def segment_windows(
+    offsets: Offsets, length: int, stride: int, keep: bool
 ) -> tuple[Offsets, Offsets, Offsets]:
     """Return the windows of every segment.
+
+    Args:
+        offsets: (S+1,).
+        length, stride: of the windows.
+        keep: whether what no whole window ends with is a shorter one.
 
     Returns:
         Offsets of the windows of each segment, (S+1,); the first item of each of the W
         windows, (W,); offsets of the items of each window, (W+1,).
 
-    >>> [part.tolist() for part in window_bounds(np.array([0, 5]), length=2, stride=2, tail="keep")]
+    >>> [part.tolist() for part in segment_windows(np.array([0, 5]), 2, 2, keep=True)]
     [[0, 3], [0, 2, 4], [0, 2, 4, 5]]
     """
     lengths = offsets_to_lengths(offsets)
     whole = np.maximum(0, (lengths - length) // stride + 1)
-    if tail == "keep":
+    if keep:
         # One more where the last whole window leaves items behind, and one can start there.
         reached = np.where(whole > 0, (whole - 1) * stride + length, 0)
         whole = whole + ((reached < lengths) & (whole * stride < lengths))

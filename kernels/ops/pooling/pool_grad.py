@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.common import is_half, segments
+from lodcli.kernels.ops.common import is_half, row_width, segments
 from lodcli.kernels.ops.pooling.pool import sequence_max_index, sequence_min_index
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -199,13 +199,12 @@ def segment_last_grad(upstream: Array, offsets: Offsets) -> Array:
 
 def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
     """Return zeros but upstream[s, d] in row index[s, d] of column d; -1 is no row."""
-    width = int(np.prod(upstream.shape[1:]))
-    result = np.zeros((rows, width), upstream.dtype)
+    width = row_width(upstream.shape)
+    # One row more, the last, for -1. No two segments share another, so nothing is written twice.
+    result = np.zeros((rows + 1, width), upstream.dtype)
     taken = index.reshape(len(index), width)
-    segment, column = np.nonzero(taken >= 0)
-    # No two segments share a row, so nothing is written twice.
-    result[taken[segment, column], column] = upstream.reshape(taken.shape)[segment, column]
-    return result.reshape(rows, *upstream.shape[1:])
+    result[taken, np.arange(width)] = upstream.reshape(taken.shape)
+    return result[:rows].reshape(rows, *upstream.shape[1:])
 
 
 def divided_rows(upstream: Array, by: npt.NDArray[np.float64]) -> Array:

@@ -103,8 +103,8 @@ def sequence_merge_by_mask(
     """
     parts = LoDTensor._agreeing([true, false])
     places = _merging_mask(true, false, mask)
-    ours = lengths_to_offsets(places.view(np.int8).astype(np.int64), level=0)
-    rows, levels = items_in_turn(parts, [ours, np.arange(ours.size) - ours])
+    bounds = on("auto", segment_turns_by_mask, size_bytes=16 * places.size)(places)
+    rows, levels = items_in_turn(parts, bounds)
     return LoDTensor._made(rows, _under(above, LoD._trusted(levels, true.lod.names)))
 
 
@@ -137,7 +137,7 @@ def sequence_merge_by_mask_grad(
     flow = upstream_of(upstream, shape, op, lambda: _under(above, found.lod))
     place = on("auto", segment_place, size_bytes=flow.nbytes)
     rows = place(flow, found.starts, found.bounds, count)
-    return true.with_data(rows[: true.rows]), false._with_rows(rows[true.rows :])
+    return true._with_rows(rows[: true.rows]), false._with_rows(rows[true.rows :])
 
 
 def _under(above: LoD | None, lod: LoD) -> LoD:
@@ -177,10 +177,23 @@ def _merging_mask(true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike) -> Mas
 
 def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:
     array = on_host(mask, "mask")
-    if array.dtype != np.bool_ and array.size:
+    if array.dtype.kind != "b" and array.size:
         raise InvalidDataError(f"a mask holds booleans, found {array.dtype}")
     if array.ndim not in (1, 2) or array.shape[1:] not in ((), (1,)):
         raise InvalidDataError(f"a mask is (S,) or (S, 1), found {array.shape}")
     if array.shape[0] != count:
         raise ShapeMismatchError(f"mask: expected {count} booleans, found {array.shape[0]}")
     return array.reshape(-1).astype(np.bool_, copy=False)
+
+
+# -- arrays ----------------------------------------------------------------------------
+
+
+def segment_turns_by_mask(mask: Mask) -> tuple[Offsets, Offsets]:
+    """Return how many of a mask are true, and how many are false, before each place: (S+1,) each.
+
+    >>> [part.tolist() for part in segment_turns_by_mask(np.array([False, True, True]))]
+    [[0, 0, 1, 2], [0, 1, 1, 1]]
+    """
+    true = lengths_to_offsets(mask.view(np.int8).astype(np.int64), level=0)
+    return true, np.arange(true.size) - true

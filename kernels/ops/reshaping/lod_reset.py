@@ -8,6 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from lodcli.kernels.errors import OptionError
+from lodcli.kernels.index.checks import check_chain
 from lodcli.kernels.index.forms import (
     Order,
     lod_from_absolute_lengths,
@@ -115,7 +116,8 @@ def sequence_lod_append(
     below = _wanted("lod_append", given, tensor)
     above = tensor.lod
     levels, names = (*above.levels, *below.levels), (*above.names, *below.names)
-    return LoDTensor(tensor.data, LoD(levels, names))
+    check_chain(levels)
+    return LoDTensor(tensor.data, LoD._trusted(levels, names))
 
 
 def _wanted(

@@ -151,7 +151,7 @@ def _applied(
 ) -> LoDTensor:
     offsets = segments(tensor, level, reference.__name__.replace("segment", "sequence"))
     run = on(backend, reference, size_bytes=tensor.nbytes)
-    return tensor.with_data(run(tensor.data, offsets, exclusive=exclusive, reverse=reverse))
+    return tensor._with_rows(run(tensor.data, offsets, exclusive=exclusive, reverse=reverse))
 
 
 # -- NumPy -----------------------------------------------------------------------------

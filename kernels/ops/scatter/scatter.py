@@ -51,7 +51,7 @@ def sequence_scatter(
     added = updates.data.reshape(updates.rows).astype(working, copy=False)
     run = on(backend, segment_scatter, size_bytes=columns.nbytes + x.nbytes)
     out = run(data, columns.astype(np.int64), added, offsets)
-    return x.with_data(out.astype(x.dtype, copy=False))
+    return x._with_rows(out.astype(x.dtype, copy=False))
 
 
 def sequence_scatter_grad(
@@ -90,7 +90,7 @@ def sequence_scatter_grad(
     flow = upstream_of(upstream, x.data.shape, op, x.lod)
     run = on(backend, segment_scatter_grad, size_bytes=columns.nbytes + flow.nbytes)
     rows, added = run(flow, columns.astype(np.int64), offsets)
-    return x.with_data(rows), updates._with_rows(added.reshape(updates.data.shape))
+    return x._with_rows(rows), updates._with_rows(added.reshape(updates.data.shape))
 
 
 def _checked(

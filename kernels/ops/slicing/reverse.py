@@ -82,10 +82,17 @@ def sequence_reverse_grad(
     >>> sequence_reverse_grad([1.0, 2.0, 3.0], words).data.tolist()
     [2.0, 1.0, 3.0]
     """
-    # The index of the result: turned round once more it is that of the tensor.
-    turned = sequence_reverse(without_values(tensor), level=level, items=items, backend="numpy").lod
-    flow = upstream_of(upstream, tensor.data.shape, "sequence_reverse_grad", turned)
-    back = sequence_reverse(LoDTensor(flow, turned), level=level, items=items, backend=backend)
+    op, lod = "sequence_reverse_grad", tensor.lod
+    segments(tensor, level, op)
+    turned = lod
+    if lod.level(level) < lod.n_levels - 1:
+        # The index of the result: turned round once more it is that of the tensor.
+        bare = without_values(tensor)
+        turned = sequence_reverse(bare, level=level, items=items, backend="numpy").lod
+    flow = upstream_of(upstream, tensor.data.shape, op, turned)
+    back = sequence_reverse(
+        LoDTensor._made(flow, turned), level=level, items=items, backend=backend
+    )
     return tensor._with_rows(back.data)
 
 

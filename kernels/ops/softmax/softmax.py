@@ -118,9 +118,10 @@ def _applied(
 ) -> LoDTensor:
     name = reference.__name__.replace("segment", "sequence")
     offsets = segments(tensor, level, name)
-    require_float(tensor.data, name)
-    kernel = on(backend, reference, size_bytes=tensor.nbytes)
-    return tensor.with_data(kernel(tensor.data, offsets, out=out))
+    data = tensor.data
+    require_float(data, name)
+    kernel = on(backend, reference, size_bytes=data.nbytes)
+    return tensor._with_rows(kernel(data, offsets, out=out))
 
 
 def _gradient(

@@ -106,18 +106,24 @@ def sequence_topk(
     """
     op = "sequence_topk"
     offsets = _ordered(tensor, level, op)
-    wanted = on_host(k, f"{op}: k")
-    if not wanted.ndim:
-        wanted = wanted.repeat(offsets.size - 1)
-    counts = per_segment(wanted, offsets.size - 1, "k", op)
-    if np.count_nonzero(counts < 0):
-        raise OptionError(f"{op}: k must be at least 0, found {counts.min()}")
+    bounds = _capped(offsets, k, op)
     rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, largest)
-    bounds = lengths_to_offsets(np.minimum(counts, offsets_to_lengths(offsets)), level=0)
     lod = recut(tensor.lod, level, bounds)
     best, places = on(backend, segment_best, size_bytes=rows.nbytes)(rows, offsets, bounds)
     values = _taken(tensor.data, best)
     return LoDTensor._made(values, lod), LoDTensor._made(places, lod)
+
+
+def _capped(offsets: Offsets, k: npt.ArrayLike, op: str) -> Offsets:
+    """Return the offsets of the first `k` rows of each segment, (S+1,)."""
+    wanted = on_host(k, f"{op}: k")
+    if not wanted.ndim:
+        wanted = wanted.repeat(offsets.size - 1)
+    counts = per_segment(wanted, offsets.size - 1, "k", op)
+    bounds = on("auto", segment_capped, size_bytes=offsets.nbytes)(offsets, counts)
+    if bounds is None:
+        raise OptionError(f"{op}: k must be at least 0, found {counts.min()}")
+    return bounds
 
 
 def sequence_unique(
@@ -336,6 +342,17 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
     of = np.broadcast_to(_by_row(segment_numbers(offsets), data.ndim), data.shape)
     result: Offsets = np.lexsort((comparable(data), of), axis=0)
     return result
+
+
+def segment_capped(offsets: Offsets, counts: Offsets) -> Offsets | None:
+    """Return the offsets of the first counts[s] rows of each segment; None if one is below 0.
+
+    >>> segment_capped(np.array([0, 3, 4]), np.array([2, 2])).tolist()
+    [0, 2, 3]
+    """
+    if np.count_nonzero(counts < 0):
+        return None
+    return lengths_to_offsets(np.minimum(counts, offsets_to_lengths(offsets)), level=0)
 
 
 def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Offsets, Offsets]:

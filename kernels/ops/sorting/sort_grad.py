@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.common import flat_rows, row_width, segments
 from lodcli.kernels.ops.joining.expand import segment_broadcast
 from lodcli.kernels.ops.sorting.sort import sequence_argsort, sequence_topk
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
@@ -88,6 +88,7 @@ def _back(
     first = on("auto", segment_broadcast)(beside(starts, places.data), bounds)
     rows = places.data + first.reshape(-1, *[1] * (flow.ndim - 1))
     result = np.zeros_like(flow, shape=tensor.data.shape)
-    # No value is taken twice, so nothing is written twice.
-    np.put_along_axis(result, rows, flow, axis=0)
+    columns = beside(np.arange(row_width(flow.shape)), flow)
+    # A view of new rows. No value is taken twice, so nothing is written twice.
+    flat_rows(result)[flat_rows(rows), columns] = flat_rows(flow)
     return tensor._with_rows(result)

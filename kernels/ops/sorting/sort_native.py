@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half
@@ -13,9 +14,11 @@ from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
 from lodcli.kernels.ops.sorting import sort as reference
 
 _MODULE = "kernels.ops.sorting.sort_numba"
-_order, _best, _differs, _searchsorted, _histogram = (
-    load.kernel(_MODULE, name) for name in ("order", "best", "differs", "searchsorted", "histogram")
+_order, _capped, _best, _differs, _runs, _searchsorted, _histogram = (
+    load.kernel(_MODULE, name)
+    for name in ("order", "capped", "best", "differs", "runs", "searchsorted", "histogram")
 )
+_UINT64 = np.dtype(np.uint64)
 _TOP_BIT = np.uint64(1 << 63)
 
 
@@ -33,6 +36,13 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
     return out.reshape(data.shape)
 
 
+def segment_capped(offsets: Offsets, counts: Offsets) -> Offsets | None:
+    """See sort.py."""
+    index, most, bounds = np.ascontiguousarray(offsets), counts, unwritten(offsets.size)
+    wrong = _capped[""].call(0, 1, index, np.ascontiguousarray(most), bounds, offsets.size - 1)
+    return None if wrong else bounds
+
+
 def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Offsets, Offsets]:
     """See sort.py."""
     given = flat_rows(order)
@@ -48,9 +58,14 @@ def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Off
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:
     """See sort.py."""
-    values = data[segment_order(data, offsets, False)]
-    new = _changes(_comparable(values)[:, None], offsets)
-    return reference.distinct(values, new, offsets)
+    keys, order = np.ascontiguousarray(_comparable(data)), segment_order(data, offsets, False)
+    bounds, (firsts, counts) = unwritten(offsets.size), np.empty((2, len(data)), np.int64)
+    _runs[keys.dtype.char].call(
+        *(0, 1, keys, order, np.ascontiguousarray(offsets), firsts, counts, bounds),
+        offsets.size - 1,
+    )
+    found = int(bounds[-1])
+    return data[firsts[:found]], counts[:found].copy(), bounds
 
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:
@@ -109,11 +124,11 @@ def _wide(data: Array) -> Array:
     """Return the same numbers with 64 bits if they are whole, and no halves."""
     if is_half(data.dtype):
         return data.astype(np.float32)
-    whole = data.dtype.kind in "uib" and data.dtype != np.uint64
+    whole = data.dtype.kind in "uib" and data.dtype != _UINT64
     return data.astype(np.int64, copy=False) if whole else data
 
 
 def _comparable(data: Array) -> Array:
     """Return numbers of a dtype that is compiled, which compare as these do."""
     wide = _wide(data)
-    return (wide ^ _TOP_BIT).view(np.int64) if wide.dtype == np.uint64 else wide
+    return (wide ^ _TOP_BIT).view(np.int64) if wide.dtype == _UINT64 else wide

@@ -92,6 +92,19 @@ def _merge(
 
 
 @kernel()
+def capped(
+    offsets: Pointer[np.int64], counts: Pointer[np.int64], bounds: Pointer[np.int64], segments: int
+) -> int:
+    """Write the offsets of the first counts[s] rows of each segment; 1 if one is below 0."""
+    bounds[0] = 0
+    for s in range(segments):
+        if counts[s] < 0:
+            return 1
+        bounds[s + 1] = bounds[s] + min(counts[s], offsets[s + 1] - offsets[s])
+    return 0
+
+
+@kernel()
 def best(
     order: Pointer[np.int64], offsets: Pointer[np.int64], bounds: Pointer[np.int64],
     rows: Pointer[np.int64], places: Pointer[np.int64], segments: int, width: int, pieces: int,
@@ -125,6 +138,26 @@ def differs(
                     other = here != before and (here == here or before == before)
                     k += 1
                 out[r] = 1 if other else 0
+    return 0
+
+
+@kernel(types=_TYPES)
+def runs(
+    keys: Pointer[T], order: Pointer[np.int64], offsets: Pointer[np.int64],
+    firsts: Pointer[np.int64], counts: Pointer[np.int64], bounds: Pointer[np.int64], segments: int,
+) -> int:  # fmt: skip
+    """Write the first row of each run of equal values in order, their count, the runs' offsets."""
+    found = 0
+    bounds[0] = 0
+    for s in range(segments):
+        for r in range(offsets[s], offsets[s + 1]):
+            here, before = keys[order[r]], keys[order[max(r - 1, 0)]]
+            if r == offsets[s] or (here != before and (here == here or before == before)):
+                firsts[found] = order[r]
+                counts[found] = 0
+                found += 1
+            counts[found - 1] += 1
+        bounds[s + 1] = found
     return 0
 
 

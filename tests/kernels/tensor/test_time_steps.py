@@ -13,6 +13,7 @@ from lodcli.kernels.errors import InvalidDataError, InvalidLoDError
 from lodcli.kernels.index.items import segment_steps
 from lodcli.kernels.ops.joining.concat import segment_turns
 from lodcli.kernels.ops.ranking.rank_table import segment_ranks
+from lodcli.kernels.ops.ranking.split_by_mask import segment_turns_by_mask
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.time_steps import longest_first
 from tests.cases_ops import BACKENDS
@@ -102,3 +103,14 @@ def test_the_longest_come_first_and_equal_ones_in_their_order(count: int, most: 
     lengths = np.random.default_rng(0).integers(0, most, count)
     expected = sorted(range(count), key=lambda place: -lengths[place])
     assert longest_first(lengths).tolist() == expected
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(mask=st.lists(st.booleans(), max_size=9), step=st.sampled_from([1, 2]))
+def test_a_mask_tells_how_many_of_each_part_come_before_a_place(
+    backend: Backend, mask: list[bool], step: int
+) -> None:
+    true, false = on(backend, segment_turns_by_mask)(np.array(mask, np.bool_)[::step])
+    kept = mask[::step]
+    assert true.tolist() == [0, *itertools.accumulate(map(int, kept))]
+    assert false.tolist() == [0, *itertools.accumulate(int(not one) for one in kept)]

@@ -56,6 +56,17 @@ def test_a_stride_past_the_window_skips_rows_and_starts_none_behind_the_end() ->
     assert kept.data.tolist() == [0, 1, 4, 5, 8]
 
 
+@pytest.mark.parametrize("tail", ["drop", "keep"])
+def test_windows_and_strides_beyond_int64_are_longer_than_every_sequence(tail: Tail) -> None:
+    words = LoDTensor(np.arange(4), [[3, 0, 1]])
+    far = sequence_windows(words, 2, stride=10**30, tail=tail)
+    assert far.recursive_sequence_lengths() == (
+        [[1, 0, 1], [2, 1]] if tail == "keep" else [[1, 0, 0], [2]]
+    )
+    long = sequence_windows(words, 10**30, tail=tail)
+    assert long.recursive_sequence_lengths()[1] == ([3, 1] if tail == "keep" else [])
+
+
 @compiled
 @given(
     tensor=tensors(min_levels=1, any_bits=True),

@@ -1,0 +1,42 @@
+"""Kernels that find the windows of every segment."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.native.declare import Pointer, kernel
+
+
+@kernel()
+def counts(
+    offsets: Pointer[np.int64], length: int, stride: int, keep: bool, counted: Pointer[np.int64],
+    segments: int,
+) -> int:  # fmt: skip
+    """Write the running total of how many windows each segment has.
+
+    Args:
+        keep: whether items behind the last whole window are one more, if one can start there.
+    """
+    counted[0] = 0
+    for s in range(segments):
+        items = offsets[s + 1] - offsets[s]
+        whole = (items - length) // stride + 1 if items >= length else 0
+        reached = (whole - 1) * stride + length if whole else 0
+        # Not whole * stride: it may be more than an int64 holds.
+        more = keep and reached < items and (items - 1) // stride >= whole
+        counted[s + 1] = counted[s] + whole + (1 if more else 0)
+    return 0
+
+
+@kernel()
+def windows(
+    offsets: Pointer[np.int64], length: int, stride: int, counted: Pointer[np.int64],
+    starts: Pointer[np.int64], bounds: Pointer[np.int64], segments: int,
+) -> int:  # fmt: skip
+    """Write the first item of each window, and the offsets of the items of all."""
+    bounds[0] = 0
+    for s in range(segments):
+        for w in range(counted[s], counted[s + 1]):
+            starts[w] = offsets[s] + (w - counted[s]) * stride
+            bounds[w + 1] = bounds[w] + min(length, offsets[s + 1] - starts[w])
+    return 0
