@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.ops.joining import expand
+from lodcli.kernels.ops.joining.windows_native import segment_add
 from lodcli.kernels.ops.pooling.pool_native import segment_sum
 from lodcli.kernels.simd.broadcast import broadcast_rows
 from lodcli.kernels.simd.row_copies import gather_ranges
@@ -31,10 +32,15 @@ def segment_repeat(
 
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
-    """See expand.py: NumPy, but for single rows, whose copies lie side by side."""
+    """See expand.py. Copies of single rows lie side by side."""
     if _single(offsets):
         return segment_broadcast_grad(upstream, lengths_to_offsets(counts, level=0))
-    return expand.segment_repeat_grad(upstream, offsets, counts)
+    if upstream.itemsize == 2:  # summed in float64
+        return expand.segment_repeat_grad(upstream, offsets, counts)
+    lengths = offsets_to_lengths(offsets).repeat(counts)
+    starts = offsets[:-1].repeat(counts)
+    bounds = lengths_to_offsets(lengths, level=0)
+    return segment_add(upstream, starts, bounds, int(offsets[-1]))
 
 
 def _single(offsets: Offsets) -> bool:

@@ -7,11 +7,11 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
+from lodcli.kernels.ops.common import flat_rows
 from lodcli.kernels.ops.joining import windows as reference
 
-_counts, _windows = (
-    load.kernel("kernels.ops.joining.windows_numba", name) for name in ("counts", "windows")
-)
+_MODULE = "kernels.ops.joining.windows_numba"
+_counts, _windows, _add = (load.kernel(_MODULE, name) for name in ("counts", "windows", "add"))
 
 
 def segment_windows(
@@ -28,5 +28,12 @@ def segment_windows(
 
 
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
-    """See windows.py: NumPy's own loops are as quick, there is nothing to compile."""
-    return reference.segment_add(rows, starts, offsets, count)
+    """See windows.py: the same sums, in the same order."""
+    if rows.dtype.char not in "fd":
+        return reference.segment_add(rows, starts, offsets, count)
+    given, out = flat_rows(rows), np.zeros((count, *rows.shape[1:]), rows.dtype)
+    _add[rows.dtype.char].call(
+        *(0, 1, given, np.ascontiguousarray(starts), np.ascontiguousarray(offsets), out),
+        *(starts.size, given.shape[1]),
+    )
+    return out

@@ -1,10 +1,10 @@
-"""Kernels that find the windows of every segment."""
+"""Kernels that find the windows of every segment, and add up what overlaps."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.native.declare import Pointer, kernel
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 
 
 @kernel()
@@ -39,4 +39,17 @@ def windows(
         for w in range(counted[s], counted[s + 1]):
             starts[w] = offsets[s] + (w - counted[s]) * stride
             bounds[w + 1] = bounds[w] + min(length, offsets[s + 1] - starts[w])
+    return 0
+
+
+@kernel(types=FLOATS)
+def add(
+    rows: Pointer[T], starts: Pointer[np.int64], offsets: Pointer[np.int64], out: Pointer[T],
+    segments: int, width: int,
+) -> int:  # fmt: skip
+    """Add the rows of each segment to those from starts[s] on, one segment after another."""
+    for s in range(segments):
+        source, to = rows + offsets[s] * width, out + starts[s] * width
+        for k in range((offsets[s + 1] - offsets[s]) * width):
+            to[k] += source[k]
     return 0

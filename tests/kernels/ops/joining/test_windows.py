@@ -161,3 +161,18 @@ def test_what_does_not_fit_is_refused() -> None:
     nested = [LoDTensor(np.arange(2), [counts, [1, 1]]) for counts in ([1, 1], [2, 0])]
     with pytest.raises(ShapeMismatchError, match="level 0, item 0 has length 1 against 2"):
         sequence_interleave(nested, level=1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+def test_rows_are_added_up_one_segment_after_another(dtype: str, shape: tuple[int, ...]) -> None:
+    rows = (np.random.default_rng(0).standard_normal((9, *shape)) * 50).astype(dtype)
+    starts, offsets = np.array([2, 0, 1, 0]), np.array([0, 3, 3, 7, 9])
+    wide = np.zeros((6, *shape), "float32" if dtype == "float16" else dtype)
+    for segment in range(4):
+        for place, row in enumerate(range(offsets[segment], offsets[segment + 1])):
+            wide[starts[segment] + place] += rows[row]
+    for each in (rows, np.repeat(rows, 2, axis=0)[::2]):
+        found = windows.on("auto", windows.segment_add)(each, starts, offsets, 6)
+        assert found.dtype == dtype
+        assert found.tobytes() == wide.astype(dtype).tobytes()
