@@ -18,7 +18,7 @@ from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.ops.joining.concat import items_in_turn
 from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.slicing.slice import segment_place, segment_slice
-from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -111,18 +111,17 @@ def sequence_windows_grad(
     number = lod.level(level)
     how: dict[str, Any] = {"length": length, "stride": stride, "tail": tail}
     _require_window(**how)
-    _, starts, bounds = _windows(lod.levels[number], **how)
-    # An upper level's windows are of whole sequences, each a range of rows.
-    if number < lod.n_levels - 1:
-        below = lod.absolute(number + 1)
-        items = ranges(starts, bounds)
-        starts, bounds = below[items], lengths_to_offsets(offsets_to_lengths(below)[items], level=0)
+    counts, starts, bounds = _windows(lod.levels[number], **how)
+    found = FoundItems(NO_LEVELS, starts, bounds)
+    if number < lod.n_levels - 1:  # windows are of whole sequences, each a range of rows
+        found = find_items(lod, ranges(starts, bounds), number + 1)
+    levels = (*lod.levels[:number], counts, bounds, *found.lod.levels)
     flow = upstream_of(
-        *(upstream, (int(bounds[-1]), *tensor.row_shape), "sequence_windows_grad"),
-        lambda: sequence_windows(without_values(tensor), level=level, backend="numpy", **how).lod,
+        *(upstream, (int(found.bounds[-1]), *tensor.row_shape), "sequence_windows_grad"),
+        lambda: LoD._trusted(levels),
     )
     run = on(backend, segment_add, size_bytes=flow.nbytes)
-    return tensor._with_rows(run(flow, starts, bounds, tensor.rows))
+    return tensor._with_rows(run(flow, found.starts, found.bounds, tensor.rows))
 
 
 def _windows(
