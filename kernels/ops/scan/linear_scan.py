@@ -158,6 +158,8 @@ def _checked(
 def _as(gradient: Array, dtype: np.dtype[np.generic]) -> Array:
     if gradient.dtype.kind == "c" and dtype.kind != "c":
         gradient = gradient.real
+    if gradient.dtype == dtype:
+        return gradient
     with np.errstate(over="ignore"):
         return gradient.astype(dtype, copy=False)
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import comparable, differs, recut, segment_numbers
 from lodcli.kernels.ops.common import (
     flat_rows,
@@ -51,8 +52,7 @@ def sequence_sort(
     >>> sequence_sort(LoDTensor(np.array([3, 1, 2, 0]), [[3, 1]])).data.tolist()
     [1, 2, 3, 0]
     """
-    offsets = _ordered(tensor, level, "sequence_sort")
-    rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
+    rows = sorted_rows(tensor, level, descending, "sequence_sort", backend)
     return tensor._with_rows(_taken(tensor.data, rows))
 
 
@@ -104,18 +104,32 @@ def sequence_topk(
     >>> values.data.tolist(), places.data.tolist(), values.recursive_sequence_lengths()
     ([3, 2, 0], [0, 2, 0], [[2, 1]])
     """
-    op = "sequence_topk"
-    offsets = _ordered(tensor, level, op)
-    bounds = _capped(offsets, k, op)
-    rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, largest)
-    lod = recut(tensor.lod, level, bounds)
-    best, places = on(backend, segment_best, size_bytes=rows.nbytes)(rows, offsets, bounds)
+    best, places, lod = best_rows(tensor, k, level, largest, "sequence_topk", backend)
     values = _taken(tensor.data, best)
     return LoDTensor._made(values, lod), LoDTensor._made(places, lod)
 
 
-def _capped(offsets: Offsets, k: npt.ArrayLike, op: str) -> Offsets:
-    """Return the offsets of the first `k` rows of each segment, (S+1,)."""
+def sorted_rows(
+    tensor: LoDTensor, level: int | str, descending: bool, op: str, backend: Backend
+) -> Offsets:
+    """Return the rows that `sequence_sort` takes values from, (N, ...); raises as it does."""
+    offsets = _ordered(tensor, level, op)
+    return on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
+
+
+def best_rows(
+    tensor: LoDTensor,
+    k: npt.ArrayLike,
+    level: int | str,
+    largest: bool,
+    op: str,
+    backend: Backend,
+) -> tuple[Offsets, Offsets, LoD]:
+    """Return the rows that `sequence_topk` takes values from, their places, and the index of both.
+
+    Raises as `sequence_topk`.
+    """
+    offsets = _ordered(tensor, level, op)
     wanted = on_host(k, f"{op}: k")
     if not wanted.ndim:
         wanted = wanted.repeat(offsets.size - 1)
@@ -123,7 +137,9 @@ def _capped(offsets: Offsets, k: npt.ArrayLike, op: str) -> Offsets:
     bounds = on("auto", segment_capped, size_bytes=offsets.nbytes)(offsets, counts)
     if bounds is None:
         raise OptionError(f"{op}: k must be at least 0, found {counts.min()}")
-    return bounds
+    rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, largest)
+    best, places = on(backend, segment_best, size_bytes=rows.nbytes)(rows, offsets, bounds)
+    return best, places, recut(tensor.lod, level, bounds)
 
 
 def sequence_unique(

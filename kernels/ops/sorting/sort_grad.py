@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import flat_rows, row_width, segments
-from lodcli.kernels.ops.joining.expand import segment_broadcast
-from lodcli.kernels.ops.sorting.sort import sequence_argsort, sequence_topk
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.common import flat_rows, row_width
+from lodcli.kernels.ops.sorting.sort import best_rows, sorted_rows
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.arrays import beside
-from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -43,8 +42,7 @@ def sequence_sort_grad(
     """
     op = "sequence_sort_grad"
     flow = upstream_of(upstream, tensor.data.shape, op, tensor.lod)
-    places = sequence_argsort(tensor, level=level, descending=descending, backend=backend)
-    return _back(flow, places, tensor, level, op)
+    return _back(flow, sorted_rows(tensor, level, descending, op, backend), tensor)
 
 
 def sequence_topk_grad(
@@ -75,18 +73,12 @@ def sequence_topk_grad(
     [10.0, 0.0, 20.0, 40.0]
     """
     op = "sequence_topk_grad"
-    _, places = sequence_topk(tensor, k, level=level, largest=largest, backend=backend)
-    flow = upstream_of(upstream, places.data.shape, op, places.lod)
-    return _back(flow, places, tensor, level, op)
+    rows, _, lod = best_rows(tensor, k, level, largest, op, backend)
+    return _back(upstream_of(upstream, rows.shape, op, lod), rows, tensor)
 
 
-def _back(
-    flow: Array, places: LoDTensor, tensor: LoDTensor, level: int | str, op: str
-) -> LoDTensor:
-    """Return every value of `flow` in its column, at its place in its sequence."""
-    starts, bounds = segments(tensor, level, op)[:-1], places.lod.absolute(level)
-    first = on("auto", segment_broadcast)(beside(starts, places.data), bounds)
-    rows = places.data + first.reshape(-1, *[1] * (flow.ndim - 1))
+def _back(flow: Array, rows: Offsets, tensor: LoDTensor) -> LoDTensor:
+    """Return every value of `flow` in its column, in the row that it was taken from."""
     result = np.zeros_like(flow, shape=tensor.data.shape)
     columns = beside(np.arange(row_width(flow.shape)), flow)
     # A view of new rows. No value is taken twice, so nothing is written twice.
