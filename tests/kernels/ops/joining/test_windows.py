@@ -22,7 +22,7 @@ from lodcli.kernels.ops.joining.windows import (
     sequence_windows,
     sequence_windows_grad,
 )
-from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import BACKENDS, check_gradient, compiled
@@ -163,9 +163,12 @@ def test_what_does_not_fit_is_refused() -> None:
         sequence_interleave(nested, level=1)
 
 
+@pytest.mark.parametrize("twin", BACKENDS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
-def test_rows_are_added_up_one_segment_after_another(dtype: str, shape: tuple[int, ...]) -> None:
+def test_rows_are_added_up_one_segment_after_another(
+    twin: Backend, dtype: str, shape: tuple[int, ...]
+) -> None:
     rows = (np.random.default_rng(0).standard_normal((9, *shape)) * 50).astype(dtype)
     starts, offsets = np.array([2, 0, 1, 0]), np.array([0, 3, 3, 7, 9])
     wide = np.zeros((6, *shape), "float32" if dtype == "float16" else dtype)
@@ -173,6 +176,6 @@ def test_rows_are_added_up_one_segment_after_another(dtype: str, shape: tuple[in
         for place, row in enumerate(range(offsets[segment], offsets[segment + 1])):
             wide[starts[segment] + place] += rows[row]
     for each in (rows, np.repeat(rows, 2, axis=0)[::2]):
-        found = windows.on("auto", windows.segment_add)(each, starts, offsets, 6)
+        found = on(twin, windows.segment_add)(each, starts, offsets, 6)
         assert found.dtype == dtype
         assert found.tobytes() == wide.astype(dtype).tobytes()
