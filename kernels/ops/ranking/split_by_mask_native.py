@@ -13,6 +13,7 @@ _turns = load.kernel("kernels.ops.ranking.split_by_mask_numba", "turns")
 
 def segment_turns_by_mask(mask: Mask) -> tuple[Offsets, Offsets]:
     """See split_by_mask.py."""
-    given, (true, false) = np.ascontiguousarray(mask), np.empty((2, mask.size + 1), np.int64)
-    _turns[""].call(0, 1, given.view(np.uint8), true, false, mask.size)
+    count, given = mask.size, np.ascontiguousarray(mask)
+    true, false = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
+    _turns[""].call(0, 1, given.view(np.uint8), true, false, count)
     return true, false

@@ -25,13 +25,12 @@ _TOP_BIT = np.uint64(1 << 63)
 def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
     """See sort.py."""
     rows = flat_rows(_comparable(data))
-    out = np.empty(rows.shape, np.int64)
-    places, scratch = np.empty((2, len(rows)), np.int64)
+    (count, width), out = rows.shape, np.empty(rows.shape, np.int64)
     pieces = piece_count(rows)
     run(
         *(_order[rows.dtype.char], pieces, 3 * out.nbytes, rows, np.ascontiguousarray(offsets)),
-        *(out, np.empty(len(rows), rows.dtype), places, scratch),
-        *(offsets.size - 1, rows.shape[1], descending, pieces),
+        *(out, np.empty(count, rows.dtype), np.empty(2 * count, np.int64)),
+        *(offsets.size - 1, width, descending, pieces),
     )
     return out.reshape(data.shape)
 
@@ -59,7 +58,8 @@ def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Off
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:
     """See sort.py."""
     keys, order = np.ascontiguousarray(_comparable(data)), segment_order(data, offsets, False)
-    bounds, (firsts, counts) = unwritten(offsets.size), np.empty((2, len(data)), np.int64)
+    firsts, counts = np.empty(len(data), np.int64), np.empty(len(data), np.int64)
+    bounds = unwritten(offsets.size)
     _runs[keys.dtype.char].call(
         *(0, 1, keys, order, np.ascontiguousarray(offsets), firsts, counts, bounds),
         offsets.size - 1,

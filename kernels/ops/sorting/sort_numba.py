@@ -25,18 +25,18 @@ def _before(a: Any, b: Any, descending: bool) -> Any:
 @kernel(types=_TYPES)
 def order(
     keys: Pointer[T], offsets: Pointer[np.int64], out: Pointer[np.int64], column: Pointer[T],
-    places: Pointer[np.int64], scratch: Pointer[np.int64], segments: int, width: int,
-    descending: bool, pieces: int, first: int, last: int,
+    scratch: Pointer[np.int64], segments: int, width: int, descending: bool, pieces: int,
+    first: int, last: int,
 ) -> int:  # fmt: skip
     """Write the rows of each segment in the order of each column to `out`.
 
     Args:
         keys: (N, width).
         out: (N, width).
-        column: (N,), scratch; not used if there is one column, nor is `places`.
-        places: (N,), scratch.
-        scratch: (N,).
+        column: (N,), scratch; not used if there is one column.
+        scratch: (2 N,).
     """
+    places = scratch + offsets[segments]
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
         for s in range(begin, after):
