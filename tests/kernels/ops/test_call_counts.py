@@ -34,6 +34,7 @@ ONE_COLUMN = {"histogram", "scatter", "searchsorted", "topk_avg_pooling", "uniqu
 # Of any op, and of those that do the work of several.
 MOST = 47
 MORE = {"attention": 57, "merge_by_mask": 56, "split_by_mask": 56}
+GRADIENTS = {"expand": 45, "max": 64, "sort": 37, "topk": 56, "windows": 35}
 KEYS: dict[str, tuple[Any, int]] = {
     "a number": (1, 14),
     "a range": (slice(1, 3), 25),
@@ -90,6 +91,16 @@ def test_an_op_on_ten_rows_goes_through_few_functions(name: str) -> None:
 def test_a_key_of_ten_rows_goes_through_few_functions(key: Any, most: int) -> None:
     tensor = ten_rows("softmax")
     assert calls_of(lambda: tensor[key]) <= most
+
+
+@pytest.mark.parametrize(("name", "most"), GRADIENTS.items())
+def test_a_gradient_of_ten_rows_goes_through_few_functions(name: str, most: int) -> None:
+    given = arguments(name, ten_rows(name))
+    forward, gradient = OPS[name].load(), OPS[name].load_gradient()
+    assert gradient is not None
+    results = forward(**given)
+    upstream = results[0] if isinstance(results, tuple) else results
+    assert calls_of(lambda: gradient(upstream, **given)) <= most
 
 
 def test_a_tensor_of_booleans_goes_through_few_functions() -> None:
