@@ -178,6 +178,49 @@ def _store(typing_context: Any, value: Any, array: Any, position: Any, count: An
     return types.void(value, array, types.int64, types.int64), generate
 
 
+def _narrow(dtype: Any) -> Any:
+    """Return LLVM's type of a quarter of a vector."""
+    vector = vector_type(dtype)
+    return ir.VectorType(vector.element, max(1, vector.count // 4))
+
+
+@intrinsic
+def _load_narrow(typing_context: Any, array: Any, position: Any, count: Any) -> Any:
+    """Return the same as load, of a quarter of the lanes at most.
+
+    Vectors at any element mostly lie across two lines of memory; narrow ones seldom do.
+    """
+    kind = Lanes(array.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        narrow, lanes = _narrow(kind.dtype), lanes_of(kind.dtype)
+        place = builder.bitcast(address(builder, args[0], args[1]), narrow.as_pointer())
+        mask = instructions.first_lanes(builder, args[2], narrow.count)
+        zeros = instructions.constant(narrow, 0.0)
+        value = instructions.load(builder, place, kind.dtype.bitwidth // 8, mask, zeros)
+        order = [min(lane, narrow.count) for lane in range(lanes)]
+        chosen = ir.Constant(ir.VectorType(ir.IntType(32), lanes), order)
+        return builder.shuffle_vector(value, zeros, chosen)
+
+    return kind(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def _store_narrow(typing_context: Any, value: Any, array: Any, position: Any, count: Any) -> Any:
+    """Do the same as store, of a quarter of the lanes at most."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        narrow = _narrow(sig.args[0].dtype)
+        place = builder.bitcast(address(builder, args[1], args[2]), narrow.as_pointer())
+        mask = instructions.first_lanes(builder, args[3], narrow.count)
+        first = ir.Constant(ir.VectorType(ir.IntType(32), narrow.count), list(range(narrow.count)))
+        low = builder.shuffle_vector(args[0], args[0], first)
+        instructions.store(builder, low, place, sig.args[0].dtype.bitwidth // 8, mask)
+        return context.get_dummy_value()
+
+    return types.void(value, array, types.int64, types.int64), generate
+
+
 @intrinsic
 def _fetch(typing_context: Any, array: Any, position: Any) -> Any:
     """Have the processor bring array[position] nearer: it is about to be read."""
@@ -268,6 +311,8 @@ def _power_of_two(typing_context: Any, value: Any, shifted: Any) -> Any:
 lanes_in: Any = _lanes_in
 load: Any = _load
 store: Any = _store
+load_narrow: Any = _load_narrow
+store_narrow: Any = _store_narrow
 fetch: Any = _fetch
 fused: Any = _fused
 below: Any = _below

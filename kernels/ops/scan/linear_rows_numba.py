@@ -124,41 +124,90 @@ def _effect(a: Any, b: Any, count: int, n: int, a_step: int, step: int) -> Any:
     return product, total
 
 
-@function()
-def effects(a: Any, b: Any, count: int, n: int, a_step: int, step: int) -> Any:
-    """Return the effects of four times `count` rows of up to one vector, side by side."""
-    a_next, b_next = count * a_step, count * step
-    a1, b1 = a + a_next, b + b_next
-    a2, b2 = a1 + a_next, b1 + b_next
-    a3, b3 = a2 + a_next, b2 + b_next
-    p0, p1, p2, p3 = load(a, 0, n), load(a1, 0, n), load(a2, 0, n), load(a3, 0, n)
-    t0, t1, t2, t3 = load(b, 0, n), load(b1, 0, n), load(b2, 0, n), load(b3, 0, n)
-    for row in range(1, count):
-        x, y = row * a_step, row * step
-        f0, f1, f2, f3 = load(a, x, n), load(a1, x, n), load(a2, x, n), load(a3, x, n)
-        p0, p1, p2, p3 = p0 * f0, p1 * f1, p2 * f2, p3 * f3
-        t0, t1 = f0 * t0 + load(b, y, n), f1 * t1 + load(b1, y, n)
-        t2, t3 = f2 * t2 + load(b2, y, n), f3 * t3 + load(b3, y, n)
-    return p0, p1, p2, p3, t0, t1, t2, t3
+# -- four parts side by side -----------------------------------------------------------
 
 
 @function()
-def states_of_four(
-    a: Any, b: Any, starts: Any, out: Any, count: int, n: int, a_step: int, step: int
-) -> None:
-    """Write the states of four times `count` rows of up to one vector, side by side."""
-    a_next, b_next = count * a_step, count * step
-    h0, h1, h2, h3 = starts
-    a1, b1, out1 = a + a_next, b + b_next, out + b_next
-    a2, b2, out2 = a1 + a_next, b1 + b_next, out1 + b_next
-    a3, b3, out3 = a2 + a_next, b2 + b_next, out2 + b_next
-    for row in range(count):
-        x, y = row * a_step, row * step
-        h0 = load(a, x, n) * h0 + load(b, y, n)
-        h1 = load(a1, x, n) * h1 + load(b1, y, n)
-        h2 = load(a2, x, n) * h2 + load(b2, y, n)
-        h3 = load(a3, x, n) * h3 + load(b3, y, n)
-        store(h0, out, y, n)
-        store(h1, out1, y, n)
-        store(h2, out2, y, n)
-        store(h3, out3, y, n)
+def load_one(row: Any, at: int, n: int) -> Any:
+    here = row + at  # no index below 0: checked builds refuse it
+    return here[0]
+
+
+@function()
+def store_one(value: Any, row: Any, at: int, n: int) -> None:
+    here = row + at
+    here[0] = value
+
+
+def parts_loops(
+    load: Callable[..., Any],
+    store: Callable[..., None],
+    factor: Callable[[Any], Any],
+    fastmath: set[str],
+) -> tuple[Callable[..., Any], ...]:
+    """Return loops over columns that make up a number or a vector, four parts side by side.
+
+    Args:
+        load, store: of `n` columns.
+        factor: returns each a as it is, or its conjugate.
+        fastmath: of sums of products.
+
+    Returns:
+        `effects`, what each part of `count` rows makes of any state; `starts`, the state before
+        each part and after the last one; `after`, the state after a few more rows;
+        `states_of_four`, which writes all states of the parts.
+    """
+
+    @function(fastmath=fastmath)
+    def effects(a: Any, b: Any, count: int, n: int, a_step: int, step: int) -> Any:
+        a_next, b_next = count * a_step, count * step
+        a1, b1 = a + a_next, b + b_next
+        a2, b2 = a1 + a_next, b1 + b_next
+        a3, b3 = a2 + a_next, b2 + b_next
+        p0, p1 = factor(load(a, 0, n)), factor(load(a1, 0, n))
+        p2, p3 = factor(load(a2, 0, n)), factor(load(a3, 0, n))
+        t0, t1, t2, t3 = load(b, 0, n), load(b1, 0, n), load(b2, 0, n), load(b3, 0, n)
+        for row in range(1, count):
+            x, y = row * a_step, row * step
+            f0, f1 = factor(load(a, x, n)), factor(load(a1, x, n))
+            f2, f3 = factor(load(a2, x, n)), factor(load(a3, x, n))
+            p0, p1, p2, p3 = p0 * f0, p1 * f1, p2 * f2, p3 * f3
+            t0, t1 = f0 * t0 + load(b, y, n), f1 * t1 + load(b1, y, n)
+            t2, t3 = f2 * t2 + load(b2, y, n), f3 * t3 + load(b3, y, n)
+        return p0, p1, p2, p3, t0, t1, t2, t3
+
+    @function(fastmath=fastmath)
+    def starts(found: Any, h0: Any) -> Any:
+        p0, p1, p2, p3, t0, t1, t2, t3 = found
+        h1 = p0 * h0 + t0
+        h2 = p1 * h1 + t1
+        h3 = p2 * h2 + t2
+        return h0, h1, h2, h3, p3 * h3 + t3
+
+    @function(fastmath=fastmath)
+    def after(a: Any, b: Any, h: Any, count: int, n: int, a_step: int, step: int) -> Any:
+        for row in range(count):
+            h = factor(load(a, row * a_step, n)) * h + load(b, row * step, n)
+        return h
+
+    @function(fastmath=fastmath)
+    def states_of_four(
+        a: Any, b: Any, begun: Any, out: Any, count: int, n: int, a_step: int, step: int
+    ) -> None:
+        a_next, b_next = count * a_step, count * step
+        h0, h1, h2, h3, _ = begun
+        a1, b1, out1 = a + a_next, b + b_next, out + b_next
+        a2, b2, out2 = a1 + a_next, b1 + b_next, out1 + b_next
+        a3, b3, out3 = a2 + a_next, b2 + b_next, out2 + b_next
+        for row in range(count):
+            x, y = row * a_step, row * step
+            h0 = factor(load(a, x, n)) * h0 + load(b, y, n)
+            h1 = factor(load(a1, x, n)) * h1 + load(b1, y, n)
+            h2 = factor(load(a2, x, n)) * h2 + load(b2, y, n)
+            h3 = factor(load(a3, x, n)) * h3 + load(b3, y, n)
+            store(h0, out, y, n)
+            store(h1, out1, y, n)
+            store(h2, out2, y, n)
+            store(h3, out3, y, n)
+
+    return effects, starts, after, states_of_four

@@ -14,8 +14,10 @@ from lodcli.kernels.ops.common import flat_rows
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.runtime.threads import thread_count
 
-# Of each array in a piece: all fit the second cache. Last digits of results depend on it.
-PIECE_BYTES = 1 << 17
+# Of each array in a piece: all fit the second cache. Last digits of results depend on it. A quarter
+# of it is no multiple of a page, or the four parts of a piece would share their places in the first
+# cache.
+PIECE_BYTES = (1 << 17) + 4 * 9 * 64
 _LEAST_ROWS = 64
 
 _MODULE = "kernels.ops.scan.linear_scan_numba"

@@ -22,15 +22,17 @@ from lodcli.kernels.ops.scan.linear_rows_numba import (
     complex_loops,
     conjugate,
     effect,
-    effects,
+    load_one,
+    parts_loops,
     plain,
     states,
-    states_of_four,
+    store_one,
 )
-from lodcli.kernels.simd.lanes_numba import lanes_in, load, store
+from lodcli.kernels.simd.lanes_numba import lanes_in, load, load_narrow, store, store_narrow
 from lodcli.kernels.simd.row_partition_numba import segment_at
 
 _SPINS = 100
+_FEW = 2  # columns of complex numbers, each computed in four parts
 
 
 @function()
@@ -84,7 +86,99 @@ def _blocks(states: Callable[..., Any], effect: Callable[..., Any]) -> Callable[
     return block  # type: ignore[no-any-return]
 
 
-_wide_block = _blocks(states, effect)
+def _parts_blocks(
+    states: Callable[..., Any],
+    load: Callable[..., Any],
+    store: Callable[..., None],
+    factor: Callable[[Any], Any],
+    fastmath: set[str],
+) -> Callable[..., Any]:
+    """Return what computes a piece within one segment in four parts at once, by columns.
+
+    A step takes as long as a sum takes to be there, whatever else the processor could do meanwhile.
+    """
+    effects, starts, after, states_of_four = parts_loops(load, store, factor, fastmath)
+
+    @function()
+    def found_of(out: Any, step: int, n: int) -> Any:
+        """Return the effects that were stored for some columns."""
+        return (
+            *(load(out, 0, n), load(out, step, n), load(out, 2 * step, n), load(out, 3 * step, n)),
+            *(load(out, 4 * step, n), load(out, 5 * step, n)),
+            *(load(out, 6 * step, n), load(out, 7 * step, n)),
+        )
+
+    @function()
+    def block(
+        a: Any, b: Any, times: Any, ends: Any, ready: Any, out: Any, number: int, count: int,
+        width: int, a_step: int, step: int, n: int,
+    ) -> None:  # fmt: skip
+        above, here = ends + (number - 1) * width, ends + number * width
+        own = times + number * width
+        quarter = count // 4
+        rest = count - 4 * quarter
+        x, y, to = a + 4 * quarter * a_step, b + 4 * quarter * step, out + 4 * quarter * step
+        k = 0
+        while k < width:
+            found = effects(a + k, b + k, quarter, n, a_step, step)
+            store(found[0] * found[1] * found[2] * found[3], own, k, n)
+            # Until its states are written, a column of the result has room for them.
+            store(found[0], out, k, n)
+            store(found[1], out, step + k, n)
+            store(found[2], out, 2 * step + k, n)
+            store(found[3], out, 3 * step + k, n)
+            store(found[4], out, 4 * step + k, n)
+            store(found[5], out, 5 * step + k, n)
+            store(found[6], out, 6 * step + k, n)
+            store(found[7], out, 7 * step + k, n)
+            k += n
+        carried = all_finite(own, width)
+        _wait(ready, number - 1)
+        if not carried:
+            states(a, b, above, out, count, width, a_step, step)
+            _copy(out + (count - 1) * step, here, width)
+            _tell(ready, number)
+            return
+        k = 0
+        while k < width:
+            begun = starts(found_of(out + k, step, n), load(above, k, n))
+            store(after(x + k, y + k, begun[4], rest, n, a_step, step), here, k, n)
+            k += n
+        _tell(ready, number)
+        k = 0
+        while k < width:
+            begun = starts(found_of(out + k, step, n), load(above, k, n))
+            states_of_four(a + k, b + k, begun, out + k, quarter, n, a_step, step)
+            k += n
+        states(x, y, to + -step, to, rest, width, a_step, step)
+
+    return block  # type: ignore[no-any-return]
+
+
+def _complex_block(factor: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return what computes a piece of complex numbers: of one or two columns in four parts."""
+    states, effect = complex_loops(factor)
+    few = _parts_blocks(states, load_one, store_one, factor, set())
+    wide = _blocks(states, effect)
+
+    @function()
+    def block(
+        a: Any, b: Any, times: Any, ends: Any, ready: Any, out: Any, number: int, count: int,
+        width: int, a_step: int, step: int,
+    ) -> None:  # fmt: skip
+        if width <= _FEW and count >= 8:
+            few(a, b, times, ends, ready, out, number, count, width, a_step, step, 1)
+        else:
+            wide(a, b, times, ends, ready, out, number, count, width, a_step, step)
+
+    return block  # type: ignore[no-any-return]
+
+
+_one, _narrow, _vector = (
+    _parts_blocks(states, *each, plain, {"contract"})
+    for each in ((load_one, store_one), (load_narrow, store_narrow), (load, store))
+)
+_wide = _blocks(states, effect)
 
 
 @function()
@@ -92,37 +186,15 @@ def _block(
     a: Any, b: Any, times: Any, ends: Any, ready: Any, out: Any, number: int, count: int,
     width: int, a_step: int, step: int,
 ) -> None:  # fmt: skip
-    """Compute a piece within one segment: rows of up to one vector in four parts at once.
-
-    A step takes as long as a sum takes to be there, whatever else the processor could do meanwhile.
-    """
+    """Compute a piece within one segment: rows of up to one vector in four parts."""
     if width > lanes_in(a) or count < 8:
-        _wide_block(a, b, times, ends, ready, out, number, count, width, a_step, step)
-        return
-    own, above, here = times + number * width, ends + (number - 1) * width, ends + number * width
-    quarter = count // 4
-    rest = count - 4 * quarter
-    p0, p1, p2, p3, t0, t1, t2, t3 = effects(a, b, quarter, width, a_step, step)
-    x, y, to = a + 4 * quarter * a_step, b + 4 * quarter * step, out + 4 * quarter * step
-    store(p0 * p1 * p2 * p3, own, 0, width)
-    carried = all_finite(own, width)
-    _wait(ready, number - 1)
-    if not carried:
-        states(a, b, above, out, count, width, a_step, step)
-        _copy(out + (count - 1) * step, here, width)
-        _tell(ready, number)
-        return
-    h0 = load(above, 0, width)
-    h1 = p0 * h0 + t0
-    h2 = p1 * h1 + t1
-    h3 = p2 * h2 + t2
-    end = p3 * h3 + t3
-    for row in range(rest):
-        end = load(x, row * a_step, width) * end + load(y, row * step, width)
-    store(end, here, 0, width)
-    _tell(ready, number)
-    states_of_four(a, b, (h0, h1, h2, h3), out, quarter, width, a_step, step)
-    states(x, y, to + -step, to, rest, width, a_step, step)
+        _wide(a, b, times, ends, ready, out, number, count, width, a_step, step)
+    elif width == 1:
+        _one(a, b, times, ends, ready, out, number, count, 1, a_step, step, 1)
+    elif width <= lanes_in(a) // 4:
+        _narrow(a, b, times, ends, ready, out, number, count, width, a_step, step, width)
+    else:
+        _vector(a, b, times, ends, ready, out, number, count, width, a_step, step, width)
 
 
 def _scan(
@@ -261,7 +333,7 @@ _declare(
     "linear_complex",
     ("complex64", "complex128"),
     *(
-        _scan(loops[0], _blocks(*loops), behind)
-        for behind, loops in enumerate((complex_loops(plain), complex_loops(conjugate)))
+        _scan(complex_loops(factor)[0], _complex_block(factor), behind)
+        for behind, factor in enumerate((plain, conjugate))
     ),
 )
