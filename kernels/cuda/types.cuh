@@ -1,6 +1,6 @@
 // Element types: what a kernel reads, what it computes in, and how one becomes the other.
 // Half precision is taken apart by hand, so that no header of CUDA is needed to compile; on a GPU
-// one instruction does it for float16.
+// one instruction does it for float16, and from compute capability 8.0 on for bfloat16.
 #pragma once
 
 typedef long long int64;
@@ -64,13 +64,19 @@ struct bfloat16 {
     }
 
     __device__ __forceinline__ static bfloat16 from(float value) {
-        const unsigned word = __float_as_uint(value);
         bfloat16 result;
+#if __CUDA_ARCH__ >= 800
+        unsigned pair;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(value));
+        result.bits = (unsigned short)pair;
+#else
+        const unsigned word = __float_as_uint(value);
         if ((word & 0x7fffffffu) > 0x7f800000u) {
             result.bits = (unsigned short)((word >> 16) | 64u);
         } else {
             result.bits = (unsigned short)((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
         }
+#endif
         return result;
     }
     __device__ __forceinline__ bfloat16& operator=(float value) { return *this = from(value); }

@@ -146,6 +146,8 @@ def test_attention_copies_16_bytes_at_a_time_and_loads_matrices(
         rounded = "Rounded" in kernel
         assert bool(re.search(r"\bLDSM\.16\.M88\.4\b", code)) == rounded, kernel
         assert bool(re.search(r"\bHMMA\.", code)) == rounded, kernel
+        # Weights are rounded two at a time.
+        assert ("F2FP.BF16" in code) == ("BF16" in kernel), kernel
         # What is brought lies in shared memory: 16 bytes a load, but for columns of tf32.
         if not rounded:
             assert set(re.findall(r"\bLDS(\S*) R\d", code)) == {".128"}, kernel
