@@ -341,6 +341,14 @@ class Input:
         return self.file.seekable()
 
     @property
+    def pipe(self) -> int | None:
+        """The descriptor of the pipe that the bytes come from as they are; None of others."""
+        raw = None if self.is_folder else self._raw
+        if not isinstance(raw, _Ahead) or not stat.S_ISFIFO(os.fstat(raw.fileno()).st_mode):
+            return None
+        return raw.fileno()
+
+    @property
     def size_bytes(self) -> int | None:
         """Size of the file; None for a pipe, and for a compressed file."""
         return os.fstat(self.file.fileno()).st_size if self.seekable else None

@@ -45,4 +45,6 @@ class LodStream(Format):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         """See Format."""
-        write_stream(output, schema, batches, attributes=options.attributes or "")
+        write_stream(
+            output, schema, batches, attributes=options.attributes or "", shares_memory=True
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Protocol
 
@@ -13,7 +13,13 @@ import google_crc32c
 import numpy as np
 
 from lodcli.formats.arrays.byte_blocks import Bytes
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, ProducerFailedError
+from lodcli.formats.core.errors import (
+    DamagedFileError,
+    NotThisFormatError,
+    ProducerFailedError,
+    naming,
+)
+from lodcli.formats.stream.shared_rows import REFERENCE, SLOT_BYTES, SharedReader, SharedWriter
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 
@@ -42,6 +48,7 @@ class Kind(IntEnum):
     ORDER = 5
     TRAILER = 6
     VALID = 7
+    SHARED = 8
     FAILED = 255
 
 
@@ -53,6 +60,7 @@ SPOKEN = {
     Kind.ORDER: "order of the sequences",
     Kind.TRAILER: "trailer",
     Kind.VALID: "masks of nulls",
+    Kind.SHARED: "rows of data in shared memory",
     Kind.FAILED: "failure of the producer",
 }
 
@@ -67,6 +75,7 @@ class Frame:
         part: which level, tensor or batch.
         size_bytes: of the payload.
         crc32c: of the payload.
+        shared: the payload that was in the pipe, if the rows are in shared memory.
     """
 
     number: int
@@ -74,6 +83,7 @@ class Frame:
     part: int
     size_bytes: int
     crc32c: int
+    shared: bytes = b""
 
     def __str__(self) -> str:
         return f"frame {self.number} ({SPOKEN[self.kind]})"
@@ -94,13 +104,17 @@ class FrameWriter:
     Args:
         output: where to.
         version: of the stream.
+        shared: for rows; None: all go through `output`.
 
     Attributes:
         count: frames written so far.
         headers_crc32c: CRC32C of all their headers.
     """
 
-    def __init__(self, output: Writable, version: int = 1) -> None:
+    def __init__(
+        self, output: Writable, version: int = 1, shared: SharedWriter | None = None
+    ) -> None:
+        self._shared = shared
         self.count = 0
         self.headers_crc32c = 0
         self._output = output
@@ -124,6 +138,21 @@ class FrameWriter:
             self.flush()
             self._output.write(payload.data)
 
+    def write_rows(self, part: int, block: Bytes) -> None:
+        """Write rows of a tensor, through shared memory if the reader of the pipe takes them so."""
+        if self._shared is None:
+            self.write(Kind.ROWS, part, block)
+            return
+        for start in range(0, block.size, SLOT_BYTES):
+            piece = block[start : start + SLOT_BYTES]
+            reference = self._shared.send(piece) if piece.size > _SMALL_BYTES else None
+            if reference is None:
+                self.write(Kind.ROWS, part, piece)
+            else:
+                self.write(Kind.SHARED, part, bytes_of(reference))
+                # The writer may wait for a free slot next, and the reader for this frame.
+                self.flush()
+
     def fail(self) -> None:
         """End the stream early, and say that its producer failed; does nothing if it cannot."""
         with contextlib.suppress(OSError):
@@ -142,6 +171,7 @@ class FrameReader:
 
     Args:
         file: a file or pipe at the start of a stream.
+        shared: where rows may come as well; None: nowhere else.
 
     Attributes:
         count: frames read so far.
@@ -154,7 +184,8 @@ class FrameReader:
         UnsupportedError: a stream of another version.
     """
 
-    def __init__(self, file: io.BufferedIOBase) -> None:
+    def __init__(self, file: io.BufferedIOBase, shared: SharedReader | None = None) -> None:
+        self._shared = shared
         self.count = 0
         self.headers_crc32c = 0
         self._last = b""
@@ -181,7 +212,8 @@ class FrameReader:
         if (kind, zeros, part, size_bytes) == (Kind.FAILED, b"\0\0\0", 0, 0):
             raise ProducerFailedError("ends early: the command that wrote it failed")
         most = Kind.TRAILER if self.version == 1 else Kind.VALID
-        if not 1 <= kind <= most or zeros != b"\0\0\0":
+        is_shared = kind == Kind.SHARED and self._shared is not None and self._shared.listens
+        if not (1 <= kind <= most or is_shared) or zeros != b"\0\0\0":
             raise DamagedFileError(
                 f"frame {number}: expected kind 1 to {most}, found {raw[:4].hex(' ')}"
             )
@@ -193,7 +225,16 @@ class FrameReader:
         self.count += 1
         self.headers_crc32c = google_crc32c.extend(self.headers_crc32c, self._last)
         self._last = raw
-        return Frame(number, Kind(kind), part, size_bytes, payload_crc)
+        frame = Frame(number, Kind(kind), part, size_bytes, payload_crc)
+        return self._rows_of(frame) if is_shared else frame
+
+    def _rows_of(self, frame: Frame) -> Frame:
+        """Return the frame of the rows that a SHARED frame refers to."""
+        assert self._shared is not None
+        payload = self.payload(frame, REFERENCE.size)
+        with naming(str(frame)):
+            size = self._shared.size_bytes(payload)
+        return replace(frame, kind=Kind.ROWS, size_bytes=size, shared=payload)
 
     def payload(self, frame: Frame, limit_bytes: int) -> bytes:
         """Return the payload of a frame that may have at most `limit_bytes`."""
@@ -209,6 +250,9 @@ class FrameReader:
 
     def payload_into(self, frame: Frame, out: Bytes) -> None:
         """Read the payload of a frame into `out`, which has its size."""
+        if frame.shared and self._shared is not None:
+            self._shared.receive(frame.shared, out)
+            return
         view, done = memoryview(out.data), 0
         while done < len(view):
             # BufferedIOBase.readinto fills all it can; 0 is the end.

@@ -29,11 +29,13 @@ from lodcli.formats.stream.header import (
     decode,
     numbers,
 )
+from lodcli.formats.stream.shared_rows import SharedReader
 from lodcli.formats.values.file_attributes import parsed
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, check_chain, check_offsets, check_rows
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime import buffers as memory
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack, unpack
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
@@ -49,10 +51,21 @@ class StreamSource(Source):
     def __init__(self, source: Input) -> None:
         self._source = source
         widen_pipe(source.file.fileno())
-        self._read_header()
+        pipe = source.pipe
+        self._shared = None if pipe is None else SharedReader(pipe)
+        try:
+            self._read_header()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """See Source."""
+        if self._shared is not None:
+            self._shared.close()
 
     def _read_header(self) -> None:
-        self._frames = FrameReader(cast(io.BufferedReader, self._source.file))
+        self._frames = FrameReader(cast(io.BufferedReader, self._source.file), self._shared)
         frame = self._frames.next()
         if frame.kind != Kind.HEADER or frame.part:
             raise DamagedFileError(f"{frame}: expected the header")
@@ -94,6 +107,8 @@ class StreamSource(Source):
                 yield from regrouped(self.schema, content.taken(), limit_bytes)
             content.read(counts)
         content.finish(frame)
+        if self._shared is not None and self._shared.used:
+            self.checksums = "CRC32C of every frame that came through the pipe"
         if content.pending:
             yield from regrouped(self.schema, content.taken(), limit_bytes)
 
@@ -380,7 +395,8 @@ class _Pile:
         needed = self.used + size_bytes
         if needed > self.data.size:
             announced = min(self.used + expected_bytes, _TRUSTED_BYTES)
-            grown: Bytes = np.empty(max(needed, announced, 2 * self.data.size), np.uint8)
+            size = max(needed, announced, 2 * self.data.size)
+            grown: Bytes = memory.empty((size,), np.dtype(np.uint8))
             grown[: self.used] = self.data[: self.used]
             self.data = grown
         out = self.data[self.used : needed]

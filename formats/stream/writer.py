@@ -19,6 +19,7 @@ from lodcli.formats.stream.header import (
     numbers,
     plan,
 )
+from lodcli.formats.stream.shared_rows import SharedWriter
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import pack
 
@@ -33,6 +34,7 @@ def write_stream(
     *,
     attributes: str = "",
     tells_failure: bool = True,
+    shares_memory: bool = False,
 ) -> None:
     """Write all batches as one stream.
 
@@ -44,12 +46,15 @@ def write_stream(
         attributes: of the file, as text.
         tells_failure: whether a stream that cannot be finished says so; not if the caller tells
             why.
+        shares_memory: whether rows may go through shared memory, if the output is a pipe, and lod
+            reads it.
 
     Raises:
         InvalidDataError: the batches are not what `schema` says.
     """
     header = plan(schema, attributes)
-    frames = FrameWriter(output, header.version)
+    shared = SharedWriter(output.fd) if shares_memory else None
+    frames = FrameWriter(output, header.version, shared)
     writer = _StreamWriter(frames, header)
     try:
         for batch in together(header.schema, batches):
@@ -60,6 +65,9 @@ def write_stream(
         if tells_failure:
             frames.fail()
         raise
+    finally:
+        if shared is not None:
+            shared.close()
 
 
 def write_failure(output: Writable) -> None:
@@ -101,7 +109,10 @@ class _StreamWriter:
             for data in [part.data[1:]] if kind is Kind.OFFSETS else part.arrays():
                 # Much smaller than the limit of a frame, so that a reader checks early and often.
                 for block in byte_blocks(data):
-                    self._frames.write(kind, number, block)
+                    if kind is Kind.ROWS:
+                        self._frames.write_rows(number, block)
+                    else:
+                        self._frames.write(kind, number, block)
         for name, item in sorted(batch.items(), key=lambda one: self._numbers[one[0]]):
             if isinstance(item, LoDTensor):
                 for level, mask in item.nulls.present():

@@ -494,6 +494,16 @@ breaks("S29", "expected kind 1 to 6, found ff")(lambda: PREFIX + frame_header(FA
 breaks("S29", "expected kind 1 to 6, found ff")(lambda: PREFIX + frame_header(FAILED, 0, b"x"))
 
 
+# -- 13. shared memory; of streams in a pipe see test_shared_rows.py
+
+
+@breaks("S32", "frame 3: expected kind 1 to 6, found 08 00 00 00")
+def _shared_in_a_file() -> bytes:
+    stream = example()
+    stream.frames[3] = (8, 0, bytes(16))
+    return stream.encode()
+
+
 # -- the rules and the page --------------------------------------------------------
 
 
