@@ -103,10 +103,10 @@ def reverse(
             after = min(offsets[i + 1], stop_row)
             end = at + (lasts[i] + 1 - (row - offsets[i])) * width
             if streamed:
+                following = at + (lasts[min(i + 1, ranges - 1)] - AHEAD) * width
                 for left in range(after - row, 0, -1):
                     end -= width
-                    if left > AHEAD:
-                        fetch(end - AHEAD * width, width)
+                    fetch(end - AHEAD * width if left > AHEAD else following + left * width, width)
                     line, held, full = append(line, held, full, stop, end, at, at + size, width)
             else:
                 copy_backwards(to + row * width, stop, at, end, after - row, width)
