@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+from lodcli.kernels.native.target import level
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.vectors import BLOCK, FIRST, MORE, STREAMS, Values, Vectors
+
+# Whether columns beside whole blocks are reduced two or three vectors at once: STREAMS rows of
+# them in turns have room in 32 registers of a vector each.
+TAILS = level().registers * level().vector_bytes >= 32 * VECTOR_BYTES
 
 _I64, _BIT = ir.IntType(64), ir.IntType(1)
 
@@ -168,7 +175,13 @@ def _everywhere(v: Vectors, condition: Any) -> Any:
     return v.all(condition, ir.VectorType(_BIT, v.lanes))
 
 
-def _columns(reduction: Any, blocks: int) -> Any:
+def _columns(reduction: Any, blocks: int, *, whole: bool = False) -> Any:
+    """Return a function of `blocks` vectors side by side.
+
+    Args:
+        whole: whether all columns of the last vector are there.
+    """
+
     @intrinsic
     def columns(
         typing_context: Any,
@@ -186,7 +199,7 @@ def _columns(reduction: Any, blocks: int) -> Any:
         zero: Any,
         total: Any,
     ) -> Any:
-        """Reduce `count` columns, or all of a block, of so many rows, `row_bytes` apart.
+        """Reduce `count` columns, or all if they are whole, of so many rows, `row_bytes` apart.
 
         With each row as many bytes are prefetched: at the address `ahead`, and `ahead_bytes`
         further with every row.
@@ -196,8 +209,9 @@ def _columns(reduction: Any, blocks: int) -> Any:
             v = Vectors(context, builder, sig.args[11], sig.args[12])
             to, index_to, at, row_bytes, rows, count, ahead, ahead_bytes, *rest = args
             row, fresh, flip, _, _ = rest
-            mask = None if blocks > 1 else v.below(count)
-            streams = STREAMS if blocks == 1 else 1
+            left = builder.sub(count, _I64((blocks - 1) * v.lanes))
+            masks = [None] * (blocks - 1) + [None if whole else v.below(left)]
+            streams = 1 if whole else STREAMS
             size = len(reduction.start(v))
 
             def body(at: Any, base: Any) -> Any:
@@ -211,7 +225,8 @@ def _columns(reduction: Any, blocks: int) -> Any:
                         taken = builder.add(base, here)
                         later = builder.add(ahead, builder.mul(taken, ahead_bytes))
                         v.fetch(builder.add(later, column))
-                        new = v.load(builder.add(place, column), v.kind, mask, v.zero())
+                        place = builder.add(place, column)
+                        new = v.load(place, v.kind, masks[block], v.zero())
                         number = _numbered(v, taken)
                         state = values[n * size : (n + 1) * size]
                         result += reduction.take(v, state, _Row(new, number, flip, None))
@@ -222,9 +237,13 @@ def _columns(reduction: Any, blocks: int) -> Any:
             many = builder.and_(rows, _I64(-streams))
             states = v.loop(many, streams, reduction.start(v) * streams * blocks, body(at, _I64(0)))
             if streams > 1:
-                found = states[:size]
-                for n in range(1, streams):
-                    found = reduction.merge(v, found, states[n * size : (n + 1) * size])
+                found: Values = []
+                for block in range(blocks):
+                    of_streams = [
+                        states[n * size : (n + 1) * size]
+                        for n in range(block, streams * blocks, blocks)
+                    ]
+                    found += reduce(lambda a, b: reduction.merge(v, a, b), of_streams)
                 after = builder.add(at, builder.mul(many, row_bytes))
                 left = builder.sub(rows, many)
                 states = v.loop(left, 1, found, body(after, many))
@@ -233,7 +252,7 @@ def _columns(reduction: Any, blocks: int) -> Any:
                     builder.add(to, _I64(n * v.lanes * v.total_bytes)),
                     builder.add(index_to, _I64(n * v.lanes * 8)),
                     builder.add(at, _I64(n * v.lanes * v.bytes)),
-                    *(row, fresh, flip, mask),
+                    *(row, fresh, flip, masks[n]),
                 )
                 reduction.finish(v, states[n * size : (n + 1) * size], place)
             return context.get_dummy_value()
@@ -370,8 +389,11 @@ def _put_place(v: Vectors, place: _Place, best: Any, count: Any) -> None:
 
 
 def _made(reduction: Any, single: Any) -> Sequence[Any]:
-    """Return its functions for a block of columns, one vector of them, values, single ones."""
-    return (_columns(reduction, BLOCK), _columns(reduction, 1), _values(reduction), _single(single))
+    """Return its functions for a block of columns, one to three vectors, values, single ones."""
+    block, tails = _columns(reduction, BLOCK, whole=True), [_columns(reduction, 1)] * 3
+    if TAILS and not isinstance(reduction, _Index):
+        tails[1:] = _columns(reduction, 2), _columns(reduction, 3)
+    return (block, *tails, _values(reduction), _single(single))
 
 
 class _ShortIndex(_Index):

@@ -91,10 +91,11 @@ def _declare(
     """Declare the two kernels of a reduction.
 
     Args:
-        tools: its functions for a block of columns, one vector of them, values, single ones.
+        tools: its functions for a block of columns, one to three vectors, values, single ones.
         wide_rows: how many rows are taken down a block where they are wide.
     """
-    block, vector, values, single = tools
+    block, vector, two, three, values, single = tools
+    at_once = 1 if three is vector else 3  # vectors of columns beside whole blocks
 
     @function()
     def rows_at_once(width: int, row_bytes: int, lanes: int) -> int:
@@ -109,9 +110,11 @@ def _declare(
 
         Of wide rows the same columns of later ones. Of others the columns are read in turns, which
         no processor foresees: they are prefetched line by line, whatever the lengths of segments.
+        Rows of one turn are read from end to end, which processors foresee better.
         """
         row_bytes, lanes = width * item_bytes(value), VECTOR_BYTES // max(4, item_bytes(total))
-        if rows * row_bytes <= CACHES_BYTES:
+        one_turn = width <= at_once * lanes or width == BLOCK * lanes
+        if one_turn or rows * row_bytes <= CACHES_BYTES:
             return 0
         turn_bytes: int = rows_at_once(width, row_bytes, lanes) * row_bytes
         return turn_bytes if row_bytes >= WIDE_BYTES else turn_bytes + AHEAD_BYTES
@@ -150,13 +153,25 @@ def _declare(
                 )  # fmt: skip
                 k += BLOCK * lanes
             while k < width:
-                count = min(lanes, width - k)
-                vector(
-                    to + k * total_bytes, index_to + k * 8, at + k * value_bytes, row_bytes, n,
-                    count, ahead + k * turn, row_bytes if wide else count * value_bytes,
-                    row, fresh, flip, zero, like,
-                )  # fmt: skip
-                k += lanes
+                count = min(at_once * lanes, width - k)
+                later, step = ahead + k * turn, row_bytes if wide else count * value_bytes
+                to_k, index_k, at_k = to + k * total_bytes, index_to + k * 8, at + k * value_bytes
+                if count <= lanes:
+                    vector(
+                        to_k, index_k, at_k, row_bytes, n, count, later, step,
+                        row, fresh, flip, zero, like,
+                    )  # fmt: skip
+                elif count <= 2 * lanes:
+                    two(
+                        to_k, index_k, at_k, row_bytes, n, count, later, step,
+                        row, fresh, flip, zero, like,
+                    )  # fmt: skip
+                else:
+                    three(
+                        to_k, index_k, at_k, row_bytes, n, count, later, step,
+                        row, fresh, flip, zero, like,
+                    )  # fmt: skip
+                k += count
             fresh = MORE
             row += n
             rows -= n

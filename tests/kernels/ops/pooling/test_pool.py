@@ -140,7 +140,7 @@ def test_halves_are_summed_in_more_than_half_precision(
     assert pool.sequence_sum(ones, backend=backend).dtype == dtype
 
 
-@pytest.mark.parametrize("width", [1, 2, 17, 64, 100, 300])
+@pytest.mark.parametrize("width", [1, 2, 17, 48, 63, 64, 100, 300])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_long_segment_and_many_short_ones_are_summed_as_exactly(width: int, dtype: Any) -> None:
     from lodcli.kernels.ops.pooling import pool_native as twin
