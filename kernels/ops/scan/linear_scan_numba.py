@@ -174,9 +174,9 @@ def _complex_block(factor: Callable[[Any], Any]) -> Callable[..., Any]:
     return block  # type: ignore[no-any-return]
 
 
-_one, _narrow, _vector = (
+_narrow, _vector = (
     _parts_blocks(states, *each, plain, {"contract"})
-    for each in ((load_one, store_one), (load_narrow, store_narrow), (load, store))
+    for each in ((load_narrow, store_narrow), (load, store))
 )
 _wide = _blocks(states, effect)
 
@@ -189,8 +189,6 @@ def _block(
     """Compute a piece within one segment: rows of up to one vector in four parts."""
     if width > lanes_in(a) or count < 8:
         _wide(a, b, times, ends, ready, out, number, count, width, a_step, step)
-    elif width == 1:
-        _one(a, b, times, ends, ready, out, number, count, 1, a_step, step, 1)
     elif width <= lanes_in(a) // 4:
         _narrow(a, b, times, ends, ready, out, number, count, width, a_step, step, width)
     else:
