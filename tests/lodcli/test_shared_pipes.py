@@ -82,6 +82,8 @@ def test_a_pipe_gives_what_one_command_gives(line: str) -> None:
     done = run(line)
     assert (done.returncode, done.stderr) == (0, "")
     found, expected = lodcli.read("out.lod.h5"), lodcli.read("whole.lod.h5")
+    assert isinstance(found, lodcli.LoDTensor)
+    assert isinstance(expected, lodcli.LoDTensor)
     assert found.identical(expected)
     if Path("copy.lods").exists():
         assert run("lod verify copy.lods").returncode == 0
