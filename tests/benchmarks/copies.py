@@ -1,9 +1,9 @@
-"""Time commands that move rows of a large file against cp and cmp, interleaved.
+"""Time commands that move rows of a large file against cp and cmp, and pipes against --then.
 
     python -m tests.benchmarks.copies [FOLDER]
 
 A file of 2 GB, 100,000 sequences of 1 to 79 rows of 512 bytes, is made in FOLDER, where 10 GB must
-be free. cp is followed by sync, since lod syncs what it writes.
+be free. cp is followed by sync, since lod syncs what it writes. Runs of a table are interleaved.
 """
 
 from __future__ import annotations
@@ -43,6 +43,16 @@ COMPARING = {
     "cmp": "cmp a.lod.h5 same.lod.h5",
     "diff": "lod -q diff a.lod.h5 same.lod.h5",
 }
+# With cat at the other end of a pipe, rows go through it as a stream.
+PIPING = {
+    "--then": "lod -q apply softmax a.lod.h5 --then reverse --then cumsum -o out.lod.h5",
+    "pipe": "lod -q apply softmax a.lod.h5 -o - | lod -q apply reverse - -o - "
+    "| lod -q apply cumsum - -o out.lod.h5",
+    "with cat": "lod -q apply softmax a.lod.h5 -o - | cat | lod -q apply reverse - -o - | cat "
+    "| lod -q apply cumsum - -o out.lod.h5",
+}
+# The same for one sequence: what starting takes.
+STARTING = {name: line.replace("a.lod.h5", "end.lod.h5") for name, line in PIPING.items()}
 
 
 def once(command: str, folder: Path) -> tuple[float, float, int]:
@@ -81,7 +91,7 @@ def table(commands: dict[str, str], folder: Path) -> None:
 
 
 def main() -> None:
-    """Print the machine, then both tables."""
+    """Print the machine, then all tables."""
     print(machine())
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as name:
         folder = Path(name)
@@ -90,6 +100,8 @@ def main() -> None:
         shutil.copyfile(folder / "a.lod.h5", folder / "same.lod.h5")
         table(COPYING, folder)
         table(COMPARING, folder)
+        table(PIPING, folder)
+        table(STARTING, folder)
 
 
 if __name__ == "__main__":
