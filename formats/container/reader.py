@@ -193,6 +193,18 @@ class ContainerSource(IndexedSource):
             rows.fill(start, block)
             yield start, block
 
+    def check_in_place(self, name: str) -> Iterator[int] | None:
+        spec = find(self.schema, name)
+        # What the values mean is checked item by item.
+        if spec.array or spec.nullable or spec.marks.is_text or spec.marks.categories is not None:
+            return None
+        return self._check(spec.name)
+
+    def _check(self, name: str) -> Iterator[int]:
+        for _ in self.index_parts(name):
+            yield 0
+        yield from self._data[name].check_all()
+
     def stored_rows(self, name: str) -> StoredRows | None:
         spec, path = find(self.schema, name), header.data_path(name)
         rows, entry = self._rows[path], self._entries[path]

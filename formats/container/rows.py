@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,6 +36,10 @@ PIECE_BYTES = 1 << 20
 SHARED_PIECES, SHARED_CHUNKS = 32, 4
 # More do not make memory faster.
 MOST_THREADS = 8
+# What a thread checks before it tells how far it is.
+CHECKED_BYTES = 32 << 20
+
+T = TypeVar("T")
 
 
 class Rows:
@@ -94,10 +99,7 @@ class Rows:
         """
         if not out.size:
             return
-        rows = self._entry.block_rows
-        step = rows
-        if self._chunks is None:
-            step *= max(1, PIECE_BYTES // (rows * self._row_bytes))
+        rows, step = self._entry.block_rows, self._piece_rows
 
         def read(begin: int) -> None:
             part = out[begin : begin + step]
@@ -108,10 +110,42 @@ class Rows:
 
         pieces = range(0, len(out), step)
         if len(pieces) >= (SHARED_PIECES if self._chunks is None else SHARED_CHUNKS):
-            on_threads(read, pieces)
+            for _ in on_threads(read, pieces):
+                pass
         else:
             for begin in pieces:
                 read(begin)
+
+    @property
+    def _piece_rows(self) -> int:
+        """How many rows are read before they are checked: whole blocks, or a chunk."""
+        rows = self._entry.block_rows
+        if self._chunks is not None:
+            return rows
+        return rows * max(1, PIECE_BYTES // (rows * self._row_bytes))
+
+    def check_all(self) -> Iterator[int]:
+        """Check all rows on all threads, keep none, and yield how many were checked, in order.
+
+        Raises:
+            DamagedFileError, InvalidDataError: as `read` does, at the first rows that are wrong.
+        """
+        count = self._entry.shape[0]
+        if not self._row_bytes:
+            yield count
+            return
+        piece = self._piece_rows
+        step = piece * max(1, CHECKED_BYTES // (piece * self._row_bytes))
+
+        def check(first: int) -> int:
+            stop = min(first + step, count)
+            # One for all pieces: it stays in the processor's cache.
+            buffer: Array = np.empty((min(piece, stop - first), *self._row_shape), self._dtype)
+            for start in range(first, stop, piece):
+                self.fill(start, buffer[: stop - start])
+            return stop - first
+
+        yield from on_threads(check, range(0, count, step))
 
     def _fill(self, start: int, out: Array) -> None:
         if self._chunks is not None:
@@ -188,11 +222,10 @@ class Rows:
             raise InvalidDataError(f"{self._path}: a boolean must be stored as 0 or 1")
 
 
-def on_threads(work: Callable[[int], None], items: Iterable[int]) -> None:
-    """Map a function over items on several threads; raises the first exception."""
+def on_threads(work: Callable[[int], T], items: Iterable[int]) -> Iterator[T]:
+    """Yield a function of each item, computed on several threads; raises the first exception."""
     pool = thread_pool(min(thread_count(), MOST_THREADS), "lod-read")
     try:
-        for done in [pool.submit(work, item) for item in items]:
-            done.result()
+        yield from pool.map(work, items)
     finally:
         pool.shutdown(cancel_futures=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from lodcli.formats.arrays.budget import (
     ITEM_COPIES,
@@ -75,6 +75,13 @@ class IndexedSource(Source):
         for start, stop in cuts([finest], [OFFSET_BYTES], BATCH_BYTES):
             yield lod.items(0, start, stop)[0]
 
+    def check_in_place(self, name: str) -> Iterator[int] | None:
+        """Check a tensor as `batches` does and yield numbers of rows that were checked.
+
+        Nothing of it is kept. None where only `batches` checks it.
+        """
+        return None
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         spec = find(self.schema, name)
         assert spec.rows is not None
@@ -100,10 +107,15 @@ class IndexedSource(Source):
                 raise null_item()
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        return ahead(self._batches(limit_bytes))
+        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
-    def _batches(self, limit_bytes: int) -> Iterator[Batch]:
-        for group in groups(self.schema):
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        wanted = set(names)
+        schema = tuple(spec for spec in self.schema if spec.name in wanted)
+        return ahead(self._batches(schema, limit_bytes))
+
+    def _batches(self, schema: Schema, limit_bytes: int) -> Iterator[Batch]:
+        for group in groups(schema):
             yield from self._group(group, limit_bytes)
 
     def _group(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:

@@ -35,9 +35,10 @@ class StoredItems:
         # At the end of each item, of the bytes of its last block until there.
         self._sums = np.zeros(ends.size, np.uint32)
         step = max(1, PIECE_BYTES // stored.block_bytes)
-        on_threads(
+        for _ in on_threads(
             lambda first: self._sum(first, min(first + step, blocks)), range(0, blocks, step)
-        )
+        ):
+            pass
         stored.check(self._blocks, 0)
 
     def _sum(self, first: int, last: int) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -16,12 +17,14 @@ from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import BATCH_BYTES, Source, joined
 from lodcli.formats.core.io import one_tensor, open_file
 from lodcli.formats.core.limits import declared_bytes
+from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import (
     Batch,
     Item,
     Schema,
     StoredArray,
+    StreamedArray,
     TensorSpec,
     find,
     find_all,
@@ -46,6 +49,14 @@ MOST_CHOICES = 20
 ReadShare = Callable[[], float | None]
 # In the context's meta: the attributes of every file that the command opened.
 _ATTRIBUTES = "lodcli.attributes"
+
+
+class Passed(NamedTuple):
+    """What went by: rows, their bytes, and outermost items where they tell the share of all."""
+
+    rows: int
+    size_bytes: int
+    items: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,9 +139,33 @@ class Opened:
         An OSError of reading would else be taken for one of the file being written.
         """
         every = self.reference.name is None
+        yield from self._batches([spec.name for spec in self.schema], every, limit_bytes)
+
+    def checked(self) -> Iterator[Passed]:
+        """Read and check everything that was asked for, keep nothing, and yield what went by."""
+        others = []
         with naming_os(self.reference.label), naming_file(self.reference.label):
-            names = [spec.name for spec in self.schema]
+            source = in_place(self.source, [spec.name for spec in self.schema])
             for spec in self.schema:
+                parts = None if source is None else source.check_in_place(spec.name)
+                if parts is None:
+                    others.append(spec.name)
+                    continue
+                for rows in parts:
+                    yield Passed(rows, rows * spec.row_bytes)
+        if not others:
+            return
+        every = len(others) == len(self.source.schema)
+        for batch in marked(self.schema, self._batches(others, every, BATCH_BYTES)):
+            for item in batch.values():
+                if isinstance(item, StreamedArray):
+                    deque(item.blocks(), 0)  # which checks them
+            yield _passed(batch)
+
+    def _batches(self, names: list[str], every: bool, limit_bytes: int) -> Iterator[Batch]:
+        """See `batches`; of some tensors, or of every one."""
+        with naming_os(self.reference.label), naming_file(self.reference.label):
+            for spec in find_all(self.source.schema, names):
                 if spec.array and not fits(declared_bytes(spec), WHOLE_COPIES):
                     found = in_place(self.source, [spec.name])
                     if len(self.source.schema) == 1 and isinstance(found, ContainerSource):
@@ -257,27 +292,33 @@ def share_of(
         schema: what the batches hold together: their rows count, else their outermost items.
         read_share: is asked where the schema knows neither.
     """
+    share = passed_share(schema, read_share)
+    return lambda batch: share(_passed(batch))
+
+
+def passed_share(schema: Schema, read_share: ReadShare | None) -> Callable[[Passed], float | None]:
+    """Return `share_of` for what was counted already."""
     rows = _total([spec.rows for spec in schema])
     items = _total([spec.items for spec in schema])
     done = 0
 
-    def share(batch: Batch) -> float | None:
+    def share(passed: Passed) -> float | None:
         nonlocal done
         if rows is not None:
-            done += size_of(batch)[0]
+            done += passed.rows
             return done / max(1, rows)
         if items is not None:
-            done += sum(map(_items, batch.values()))
+            done += passed.items
             return done / max(1, items)
         return None if read_share is None else read_share()
 
     return share
 
 
+def _passed(batch: Batch) -> Passed:
+    return Passed(*size_of(batch), sum(len(outline(item)) for item in batch.values()))
+
+
 def _total(counts: list[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-def _items(item: Item) -> int:
-    return len(outline(item))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,11 +140,9 @@ def _verified(
     """
     from lodcli.commands.verify.shards import is_dataset, verified_dataset
     from lodcli.formats.core.limits import Limits
-    from lodcli.formats.core.marks import marked
-    from lodcli.formats.core.schema import StreamedArray
     from lodcli.kernels.errors import UnsupportedError
     from lodcli.shell.limits import limits
-    from lodcli.shell.opened import opened, share_of, size_of
+    from lodcli.shell.opened import opened, passed_share
 
     # A sandbox reads all shards in one process; a tensor of a dataset is read like that of a file.
     if not (source.name or limits() != Limits()) and is_dataset(source.path):
@@ -155,13 +152,9 @@ def _verified(
     rows = size_bytes = 0
     with opened(source) as file:
         schema = file.schema
-        batches = marked(schema, file.batches())
-        for batch in output.progressing(batches, size_of, share_of(schema, file.read_share)):
-            for item in batch.values():
-                if isinstance(item, StreamedArray):
-                    deque(item.blocks(), 0)  # which checks them
-            more_rows, more_bytes = size_of(batch)
-            rows, size_bytes = rows + more_rows, size_bytes + more_bytes
+        share = passed_share(schema, file.read_share)
+        for passed in output.progressing(file.checked(), lambda one: one[:2], share):
+            rows, size_bytes = rows + passed.rows, size_bytes + passed.size_bytes
         checksums = file.checksums()
         return {
             "format": file.format_name,

@@ -16,8 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats.container import checksums, rows
+from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.limits import Limited
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, StoredArray, schema_of
 from lodcli.kernels.errors import (
@@ -364,3 +366,41 @@ def test_an_error_of_whoever_makes_the_batches_leaves_nothing(tmp_path: Path) ->
     with pytest.raises(LodError, match=r"^the source failed$"):
         io.write_batches(tmp_path / "t.lod.h5", schema, failing())
     assert not list(tmp_path.iterdir())
+
+
+def in_place(path: Path, name: str) -> list[int]:
+    """Return the numbers of rows that were checked, part by part."""
+    with io.open_source(path) as source:
+        inner = source.unlimited([name]) if isinstance(source, Limited) else source
+        assert isinstance(inner, ContainerSource)
+        parts = inner.check_in_place(name)
+        assert parts is not None
+        return list(parts)
+
+
+@COMPRESSIONS
+def test_rows_are_checked_in_place_to_the_first_wrong_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str | None
+) -> None:
+    monkeypatch.setattr(rows, "PIECE_BYTES", 512 << 10)
+    monkeypatch.setattr(rows, "CHECKED_BYTES", 1 << 20)
+    path = tmp_path / "a.lod.h5"
+    data = np.arange(9 * BLOCK + 5, dtype=np.int64)
+    io.write(path, LoDTensor(data, [[BLOCK, 8 * BLOCK + 5]]), compression=compression)
+    assert in_place(path, "data") == [0, 4 * BLOCK, 4 * BLOCK, BLOCK + 5]
+    if compression is None:
+        _damage(path, 8 * BLOCK)
+        _damage(path, 5 * BLOCK + 7)
+        said = f"/data: rows {5 * BLOCK} to {6 * BLOCK - 1} were altered"
+        with pytest.raises(DamagedFileError, match=said):
+            in_place(path, "data")
+
+
+def test_batches_of_one_tensor_leave_the_others_unread(tmp_path: Path) -> None:
+    path = tmp_path / "a.lod.h5"
+    io.write(path, {"good": LoDTensor([1.0, 2.0]), "bad": LoDTensor([77.5, 3.0])})
+    path.write_bytes(path.read_bytes().replace(np.float64(77.5).tobytes(), bytes(8)))
+    with io.open_source(path) as source:
+        assert [list(batch) for batch in source.batches_of(["good"])] == [["good"]]
+        with pytest.raises(DamagedFileError, match="/bad/data: rows 0 to 1 were altered"):
+            list(source.batches_of(["bad"]))
