@@ -194,9 +194,6 @@ class DatasetSource(IndexedSource):
 
     # -- content -------------------------------------------------------------------
 
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
-
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = list(names)
         self.check()

@@ -238,9 +238,10 @@ class _NpzSource(IndexedSource):
         mask = self._masks[name].get(level)
         return None if mask is None else stored_rows(self._file, mask, start, stop)
 
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         # From the beginning to the end, so that checksums are checked, and not by `read_rows`.
-        for group in groups(self.schema):
+        wanted = set(names)
+        for group in groups(tuple(spec for spec in self.schema if spec.name in wanted)):
             with ExitStack() as stack:
                 readers = {spec.name: self._reader(spec, stack) for spec in group}
                 if group[0].levels:
