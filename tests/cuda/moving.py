@@ -17,12 +17,16 @@ import cupy
 import numpy as np
 import pytest
 
+from lodcli.kernels.ops.joining.windows import segment_windows
+from lodcli.kernels.ops.sorting.sort import segment_capped
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine import layer
 from lodcli.kernels.runtime import dispatch as backends
 from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
 
 LAYER = {layer.layer_forward, layer.layer_backward}
+# What makes an index, which lies in main memory, has no twin on a GPU.
+OF_AN_INDEX = {segment_windows, segment_capped}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     def by_place(backend: str, reference: Callable[..., Any], size_bytes: int) -> Any:
         if reference in LAYER:
             return moved_unless_there(backends._found("cupy", reference))
+        if reference in OF_AN_INDEX:
+            backend = "auto"
         if backend != "cupy":
             return chosen(backend, reference, size_bytes)  # type: ignore[arg-type]
         return moved(backends._found("cupy", reference))
