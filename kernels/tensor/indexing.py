@@ -136,12 +136,22 @@ def _checked(part: Any) -> int | slice | Array:
     if isinstance(part, list | np.ndarray) or hasattr(part, "__array__"):
         array = np.asarray(part)
         if array.ndim == 1 and (array.dtype.kind in "iub" or not array.size):
-            return array if array.dtype.kind == "b" else array.astype(np.int64, copy=False)
+            return array if array.dtype.kind == "b" else _signed(array)
         what = f"{array.ndim} dimensions of {array.dtype}"
         raise SelectionError(f"an array in a key is a flat list of numbers or booleans, not {what}")
     raise SelectionError(
         f"index by whole numbers, ranges, arrays of numbers or booleans, or a tensor; not {part!r}"
     )
+
+
+def _signed(numbers: Array) -> Offsets:
+    """Return whole numbers as int64. Raises SelectionError: one that an int64 cannot hold."""
+    if numbers.dtype == _UINT64:
+        far = numbers > np.iinfo(np.int64).max
+        if far.any():
+            place = int(np.argmax(far))
+            raise SelectionError(f"key, position {place}: no item {numbers[place]}")
+    return numbers.astype(np.int64, copy=False)
 
 
 def _is_bound(value: Any) -> bool:
@@ -200,8 +210,8 @@ def _of_one_group(lod: LoD, depth: int, part: slice | Array, start: int, stop: i
     """Return the items that a part picks of items start..stop."""
     count = stop - start
     if isinstance(part, slice):
-        low, high, step = part.indices(count)
-        return np.arange(start + low, start + high, step)
+        low, high, _ = part.indices(count)
+        return np.arange(start + low, start + high, near_step(part))
     if part.dtype.kind == "b":
         if part.size != count:
             raise SelectionError(f"{_called(lod, depth)}: {part.size} booleans for {count} items")
@@ -305,7 +315,7 @@ def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
     else:
         bounds = key.lod.levels[depth - 1]
         groups = np.repeat(np.arange(bounds.size - 1), offsets_to_lengths(bounds))
-        places, counts = values.astype(np.int64), offsets_to_lengths(offsets)[groups]
+        places, counts = _signed(values), offsets_to_lengths(offsets)[groups]
         missing = (places >= counts) | (places < -counts)
         if missing.any():
             place = int(np.argmax(missing))

@@ -176,12 +176,30 @@ def test_ranges_without_a_step_are_views() -> None:
         ([0.5], "1 dimensions of float64"),
         ((..., ...), r"at most one \.\.\."),
         ("word", "no level is named 'word'"),
+        (np.array([0, 2**64 - 1], np.uint64), f"key, position 1: no item {2**64 - 1}"),
+        ((slice(None), [2**63]), f"key, position 0: no item {2**63}"),
     ],
     ids=str,
 )
 def test_what_is_no_key_says_why(key: Any, said: str) -> None:
     with pytest.raises(SelectionError, match=said):
         WORDS[key]
+
+
+def test_a_place_of_2_to_the_63_is_no_place_from_the_end() -> None:
+    key = LoDTensor(np.array([0, 2**64 - 1], np.uint64), [[1, 0, 1]])
+    with pytest.raises(SelectionError, match=f"key, position 1: no item {2**64 - 1}"):
+        WORDS[key]
+
+
+@pytest.mark.parametrize("far", [2**63, 10**30])
+def test_ends_and_steps_of_a_range_may_be_more_than_an_int64_holds(far: int) -> None:
+    rows = LoDTensor(np.arange(6), [[3, 1, 2]])
+    assert rows[::far].to_list() == [[0, 1, 2]]
+    assert rows[2:0:-far].to_list() == [[4, 5]]
+    assert rows[:, ::far].to_list() == [[0], [3], [4]]
+    assert rows[-far:far:2].to_list() == [[0, 1, 2], [4, 5]]
+    assert LoDTensor(np.arange(6))[::far].to_list() == [0]
 
 
 def test_a_tensor_as_key_must_have_the_same_sequences() -> None:
