@@ -256,7 +256,7 @@ def segment_mean(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
     """Return the mean of every segment: (N, ...) to (S, ...)."""
-    means = _totals(data, offsets) / _counts(offsets, data.ndim)
+    means = _divided(_totals(data, offsets), _counts(offsets, data.ndim))
     return _filled(means, offsets, pad_value, data, mean_dtype(data.dtype), out)
 
 
@@ -264,7 +264,7 @@ def segment_sqrt(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
     """Return the sum over the square root of the length of every segment."""
-    scaled = _totals(data, offsets) / np.sqrt(_counts(offsets, data.ndim))
+    scaled = _divided(_totals(data, offsets), np.sqrt(_counts(offsets, data.ndim)))
     return _filled(scaled, offsets, pad_value, data, mean_dtype(data.dtype), out)
 
 
@@ -335,6 +335,16 @@ def _full(offsets: Offsets) -> tuple[Offsets, Offsets]:
 def _counts(offsets: Offsets, ndim: int) -> npt.NDArray[np.float64]:
     starts, stops = _full(offsets)
     return (stops - starts).astype(np.float64).reshape(-1, *[1] * (ndim - 1))
+
+
+def _divided(totals: Array, by: npt.NDArray[np.float64]) -> Array:
+    """Return sums divided by real numbers: of complex ones both parts, so that an infinite one of
+    a number does not make the other NaN.
+    """
+    if totals.dtype.kind != "c":
+        return totals / by  # type: ignore[no-any-return]
+    parts = totals[..., np.newaxis].view(totals.real.dtype) / by[..., np.newaxis]
+    return parts.view(totals.dtype)[..., 0]  # type: ignore[no-any-return]
 
 
 @np.errstate(all="ignore")

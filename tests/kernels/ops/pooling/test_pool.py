@@ -302,4 +302,15 @@ def test_a_pad_value_that_integers_cannot_hold_is_refused() -> None:
     words = LoDTensor(np.zeros(3, np.uint8), [[3]])
     with pytest.raises(InvalidDataError, match="uint8 cannot hold the pad_value -1"):
         pool.sequence_first(words, pad_value=-1)
+    with pytest.raises(InvalidDataError, match=f"uint8 cannot hold the pad_value {10**30}"):
+        pool.sequence_first(words, pad_value=10**30)
     assert not is_float(np.dtype(np.uint8))
+
+
+@both
+def test_an_infinite_part_of_a_complex_number_is_divided_alone(backend: Backend) -> None:
+    tensor = LoDTensor(np.array([1 + 1j, math.inf, 2 - 1j]), [[1, 0, 2]])
+    means = pool.sequence_mean(tensor, backend=backend).data
+    np.testing.assert_array_equal(means, [1 + 1j, 0, complex(math.inf, -0.5)])
+    scaled = pool.sequence_sqrt(tensor, backend=backend).data
+    np.testing.assert_array_equal(scaled, [1 + 1j, 0, complex(math.inf, -1 / math.sqrt(2))])
