@@ -125,9 +125,13 @@ def fill_value(
             f"{op}: pad_value must be one value or a row of shape {shape}, "
             f"found shape {array.shape}"
         )
-    with np.errstate(invalid="ignore", over="ignore"):
-        result: Array = array.astype(dtype)
-    if dtype.kind in "iub" and not np.array_equal(result, array):
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            result: Array = array.astype(dtype)
+        fits = dtype.kind not in "iub" or np.array_equal(result, array)
+    except OverflowError:  # a number of Python that no dtype holds
+        fits = False
+    if not fits:
         raise InvalidDataError(f"{op}: {dtype} cannot hold the pad_value {array}")
     return result
 

@@ -79,5 +79,5 @@ def _cut(lod: LoD, length: int, keep: Side, level: int | str) -> tuple[Offsets, 
     if keep not in ("first", "last"):
         raise OptionError(f"keep is 'first' or 'last', found {keep!r}")
     lengths = lod.lengths(level)
-    count = np.minimum(lengths, length)
+    count = np.minimum(lengths, min(length, np.iinfo(np.int64).max))
     return (np.zeros(count.size, np.int64) if keep == "first" else lengths - count), count

@@ -179,9 +179,11 @@ class _Int(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value).strip()
-        # 18 digits: more would not fit int64.
-        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        found = re.fullmatch(r"[+-]?0*([0-9]+)", text)
+        if not found:
             self.fail(f"{text!r} is not a whole number", param, ctx)
+        if len(found[1]) > 18:  # more would not fit int64
+            self.fail(f"{text!r} has more than 18 digits", param, ctx)
         return int(text)
 
 

@@ -293,6 +293,7 @@ def test_quiet_anywhere_is_quiet_everywhere(lod: Lod, inputs: Path) -> None:
         ("enumerate ids --win-size two", 2, "'two' is not a whole number"),
         ("enumerate ids --win-size 1e3", 2, "'1e3' is not a whole number"),
         ("erase ids --tokens 1,b", 2, "'b' is not a whole number"),
+        ("erase ids --tokens 1,1000000000000000000", 2, "'1000000000000000000' has more than 18"),
         ("windows ids --length 1 --tail off", 2, "'off' is not one of 'drop', 'keep'"),
         ("sum x --level 7", 2, "no level 7"),
         ("sum x --backend abacus", 2, "'abacus' is not one of 'auto', 'numpy', 'numba'"),

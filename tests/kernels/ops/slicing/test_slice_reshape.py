@@ -141,6 +141,12 @@ def test_truncated_sequences_are_those_of_plain_slices(
         assert (back.data[row] == float(row in kept)).all()
 
 
+@pytest.mark.parametrize("keep", ["first", "last"])
+def test_a_truncation_to_more_than_an_int64_holds_keeps_all(keep: Side) -> None:
+    tensor = LoDTensor(np.arange(6), [[3, 1, 2]])
+    assert sequence_truncate(tensor, 10**30, keep=keep).to_list() == tensor.to_list()
+
+
 def test_a_truncation_that_means_nothing_is_refused() -> None:
     words = LoDTensor(np.arange(3), [[3]])
     with pytest.raises(InvalidDataError, match="length must be at least 0, found -1"):
