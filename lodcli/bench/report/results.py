@@ -9,6 +9,7 @@ describes them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,6 +18,10 @@ from lodcli.bench.measure.samples import Summary
 from lodcli.bench.measure.tasks import COPY, LIMIT, OURS, Candidate, Task
 
 SCHEMA_VERSION = 1
+
+# Texts of other libraries, whose errors may name files of this machine.
+_REASONS = {"missing", "skipped", "failed"}
+_FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:'\"]+/)+")
 
 # What seconds are counted by: a watch, or how long processors were busy.
 Clock = Literal["wall", "processor"]
@@ -160,3 +165,14 @@ def report_of(
         **more,
         "results": [dict(row) for row in results],
     }
+
+
+def without_folders(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a report for others: reasons name files without the folders of this machine."""
+    return {**report, **{key: _without(report[key]) for key in _REASONS & report.keys()}}
+
+
+def _without(reasons: Any) -> Any:
+    if isinstance(reasons, Mapping):
+        return {key: _without(value) for key, value in reasons.items()}
+    return _FOLDERS.sub("", reasons)

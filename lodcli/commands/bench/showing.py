@@ -14,7 +14,7 @@ import click
 from lodcli.bench.measure.harness import Effort
 from lodcli.bench.measure.machine import machine, versions
 from lodcli.bench.measure.peer_set import chosen_peers
-from lodcli.bench.report.results import report_of
+from lodcli.bench.report.results import report_of, without_folders
 from lodcli.bench.session import Findings, Job, Plan, run_jobs
 from lodcli.bench.suites.cases import Case, custom_case
 from lodcli.bench.suites.lengths import parse_lengths
@@ -107,7 +107,7 @@ def show(report: Mapping[str, Any], settings: Settings) -> None:
 
 def _keep(report: Mapping[str, Any], path: str, *, force: bool) -> None:
     with Output(path, overwrite=force) as kept:
-        kept.write(as_lines(report).encode())
+        kept.write(as_lines(without_folders(report)).encode())
 
 
 def as_lines(report: Mapping[str, Any]) -> str:

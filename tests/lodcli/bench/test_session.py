@@ -21,6 +21,7 @@ from lodcli.bench.measure.tasks import Task, Work, in_this_process
 from lodcli.bench.runner import run_task
 from lodcli.bench.session import Findings, Job, run_jobs
 from lodcli.bench.suites.cases import KERNEL_CASES, Case
+from lodcli.commands.bench import showing
 from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.platform import processes
@@ -189,3 +190,21 @@ def test_only_wall_time_holds_what_a_call_waits(threads: int, uses_files: bool, 
     (row,) = run_task(task, QUICK, threads=threads)["rows"]
     assert row["clock"] == clock
     assert (row["median"] < 0.01) == (clock == "processor")
+
+
+def test_reasons_in_a_saved_report_name_no_folders(
+    lod: Lod, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    why = "cannot load '/opt/env/lib/fast.so', see https://host.example/a/b"
+
+    def fail(jobs: Sequence[Job], found: Findings, tell: object) -> None:
+        found.missing["fast"] = why
+        found.skipped["kernels sum B1"] = {"slow": "RuntimeError: /srv/x.py:3: 1/2 of 3 B/s"}
+
+    monkeypatch.setattr(showing, "run_jobs", fail)
+    done = lod("bench", "kernels", "--op", "sum", "-o", tmp_path / "r.json")
+    assert done.code == 0
+    assert f"without fast: {why}" in done.stderr
+    saved = json.loads((tmp_path / "r.json").read_bytes())
+    assert saved["missing"] == {"fast": "cannot load 'fast.so', see https://host.example/a/b"}
+    assert saved["skipped"] == {"kernels sum B1": {"slow": "RuntimeError: x.py:3: 1/2 of 3 B/s"}}
