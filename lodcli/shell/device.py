@@ -10,20 +10,22 @@ import click
 import numpy as np
 
 from lodcli.kernels.errors import OptionError, UnsupportedError
+from lodcli.kernels.rnn.engine.amx.availability import require_amx
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu
 from lodcli.kernels.runtime.precision import Precision, float32_products
 
 
 @contextmanager
-def computing_on(name: str) -> Iterator[str]:
+def computing_on(name: str, precision: Precision = "float32") -> Iterator[str]:
     """Make the device of this name the current one, and give its name: "cpu", "cuda" or "cuda:N".
 
     Args:
         name: one of those, or "auto", which is main memory: nothing is moved to a GPU unasked.
+        precision: of products: a processor without it is refused before anything is read.
 
     Raises:
         click.UsageError: there is no such name.
-        UnsupportedError: there is no such GPU, or no cupy to compute on it.
+        UnsupportedError: there is no such GPU, no cupy to compute on it, or no such precision.
     """
     device = "cpu" if name == "auto" else name
     try:
@@ -32,6 +34,8 @@ def computing_on(name: str) -> Iterator[str]:
         expected = "expected auto, cpu, cuda or cuda:N"
         raise click.UsageError(f"--device: {expected}, found {name!r}") from None
     if number is None:
+        if precision == "bfloat16":
+            require_amx()
         yield device
         return
     require_device(device)

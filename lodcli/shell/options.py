@@ -41,9 +41,28 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before = args[: args.index("--")] if "--" in args else args
-        # A leading blank hides it from click's option parser; number parsers strip it.
-        shown = [f" {arg}" if _NEGATIVE.fullmatch(arg) else arg for arg in before]
-        return super().parse_args(ctx, [*_with_codecs(shown), *args[len(before) :]])
+        # Hidden from click's option parser by a character that no argument can have.
+        hidden = [f"\0{arg}" if _NEGATIVE.fullmatch(arg) else arg for arg in before]
+        return super().parse_args(ctx, [*_with_codecs(hidden), *args[len(before) :]])
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> Any:
+            return _unhidden(parse(args))
+
+        parser.parse_args = parse_args  # type: ignore[method-assign]
+        return parser
+
+
+def _unhidden(parsed: Any) -> Any:
+    """Return what a parser gives, with the arguments that were hidden from it as they were."""
+    if isinstance(parsed, str):
+        return parsed.removeprefix("\0")
+    if isinstance(parsed, dict):
+        return {name: _unhidden(value) for name, value in parsed.items()}
+    return type(parsed)(map(_unhidden, parsed)) if isinstance(parsed, list | tuple) else parsed
 
 
 def _with_codecs(args: list[str]) -> list[str]:

@@ -57,6 +57,9 @@ HINTS = [
     ("convert one.jsonl x.lod.h5 --form jsonl", 2, "is a format: write --from or --to jsonl"),
     ("head one.jsonl -n x", 2, "'x' is not a whole number"),
     ("inspect --head x one.jsonl", 2, "'x' is not a whole number"),
+    ("sample one.jsonl -5", 2, "AMOUNT: '-5' is neither a number of items nor a share"),
+    ("inspect one.jsonl -5", 2, "got unexpected extra argument (-5)"),
+    ("inspect -5", 3, "lod inspect: -5: no such file"),
     ("slice one.jsonl 0,1,2 -o x.lod.h5", 2, "there are only 1 level and the rows"),
     ("convert one.jsonl x.lod.h5 --levels a,b", 4, "the lines have 1 level, found 2 names"),
     ("weights two.lod.h5", 1, "two.lod.h5: holds no weights of an RNN: "),
@@ -75,6 +78,12 @@ def test_an_error_says_what_was_meant(
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert not list(Path().glob("x.*"))
+
+
+def test_a_file_may_be_named_like_a_negative_number(lod: Lod, files: Path) -> None:
+    assert lod("convert", "one.jsonl", "-5", "--to", "npz").code == 0
+    assert Path("-5").exists()
+    assert lod("inspect", "-5").stdout.startswith("-5: npz")
 
 
 def test_read_takes_a_reference_as_the_shell_does(files: Path) -> None:

@@ -43,7 +43,7 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
         given: the options of the command by their names.
     """
     with ExitStack() as stack:
-        device = stack.enter_context(computing_on(given["device"]))
+        device = stack.enter_context(computing_on(given["device"], given["precision"]))
         file = stack.enter_context(opened(source))
         dtype = arithmetic_dtype(given["dtype"] or file.tensor().dtype)
         stack.enter_context(rounding_to(given["precision"], dtype, "add --dtype float32"))

@@ -153,7 +153,7 @@ def command(
         clip,
         seed,
         threads,
-        context.with_resource(computing_on(device)),
+        context.with_resource(computing_on(device, precision)),
     )
     share_right = functools.partial(accuracy, threads=threads, device=recipe.device)
     examples = training.read_examples(source, labels, level)

@@ -20,6 +20,7 @@ from lodcli.kernels.rnn.stack.run import run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import state_dict
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell import device
 from tests.lodcli.conftest import Lod, articles, tensor
 
 # float32, sums of a handful of products, in another order.
@@ -219,7 +220,10 @@ def test_precision_bfloat16_rounds_on_the_cpu(lod: Lod, folder: Path) -> None:
     assert 0 < np.abs(found["bfloat16"] - found["float32"]).max() < 1e-2
 
 
-def test_a_precision_of_float32_for_float64_is_an_error(lod: Lod, folder: Path) -> None:
+def test_a_precision_of_float32_for_float64_is_an_error(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "require_amx", lambda: None)
     options = "--cell lstm --hidden 4 --seed 1 --dtype float64 --precision bfloat16 -o out.npz"
     done = lod("run-rnn", "words.lod.h5", *options.split())
     assert done.code != 0
@@ -236,6 +240,7 @@ def test_precision_bfloat16_without_amx_is_an_error_and_writes_nothing(
     assert done.code == 4
     assert "needs AMX: no compiled kernels: LOD_NATIVE=off; use float32, or a GPU" in done.stderr
     assert not Path("out.npz").exists()
+    assert lod("run-rnn", "gone.lod.h5", *options.split()).stderr == done.stderr
 
 
 @pytest.mark.parametrize(
