@@ -24,6 +24,7 @@ from lodcli.bench.suites.files import IO_OPS
 from lodcli.bench.suites.ops import BENCH_OPS
 from lodcli.bench.suites.rnn import CELLS, PASSES
 from lodcli.commands.bench.command import command as bench
+from lodcli.kernels.ops.registry import OPS
 from lodcli.shell.group import group
 from tests.benchmarks import growth
 from tests.benchmarks.answers import Cell, answers, cells_of, in_words
@@ -31,6 +32,7 @@ from tests.benchmarks.history import Commit, changes
 from tests.benchmarks.measure import PARTS, SCRIPTS, STARTUP, chosen, command_of, measure
 from tests.benchmarks.page import FOLDER, PAGE, WHY, page, read_reports, reason, rows_of
 from tests.benchmarks.pictures import PICTURES, described
+from tests.benchmarks.small_calls import small_calls
 from tests.benchmarks.targets import Target, targets
 from tests.benchmarks.verdicts import MISSED, REACHED, UNCLEAR, UNMEASURED, Between, verdict
 
@@ -308,3 +310,11 @@ def test_the_history_says_which_commit_changed_what() -> None:
         "last",
         "      502 ms  kernels sum  faster (0.50 of before)",
     ]
+
+
+def test_small_calls_are_those_of_every_op_and_gradient(tmp_path: Path) -> None:
+    calls = small_calls(tmp_path)
+    assert {f"op.{name}" for name in OPS} <= set(calls)
+    assert {f"gradient.{name}" for name, entry in OPS.items() if entry.gradient} <= set(calls)
+    for call in calls.values():
+        call()

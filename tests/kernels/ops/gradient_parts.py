@@ -6,6 +6,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,11 +101,15 @@ class Case:
         ]
         return parts if len(parts) > 1 else parts[0]
 
-    def gradients(self, upstream: Any, arguments: dict[str, Any]) -> list[Any]:
-        """Return the gradients as they come, one for each of the arrays."""
+    def gradient_call(self, upstream: Any, arguments: dict[str, Any]) -> Callable[[], Any]:
+        """Return the call of the gradient."""
         gradient = OPS[self.op].load_gradient()
         assert gradient is not None
-        found = gradient(upstream, **_taken(gradient, arguments))
+        return partial(gradient, upstream, **_taken(gradient, arguments))
+
+    def gradients(self, upstream: Any, arguments: dict[str, Any]) -> list[Any]:
+        """Return the gradients as they come, one for each of the arrays."""
+        found = self.gradient_call(upstream, arguments)()
         return list(found) if isinstance(found, tuple) else [found]
 
     def backward(self, setting: Setting, upstream: Array, arrays: Parts) -> list[Any]:
