@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from typing import Any
 
 from lodcli.formats.storage.outputs import COPY_BYTES
@@ -78,12 +79,20 @@ class ReadFile(io.RawIOBase):
 class OwnedFile(ReadFile):
     """A ReadFile that can be written to; after an error, nothing is written.
 
+    Args:
+        fd: see ReadFile.
+        wrote: called with the number of bytes after each write.
+
     Attributes:
         kept_bytes: if not 0, the file is never made shorter: something lies from there on that
             HDF5 does not know of yet.
     """
 
     kept_bytes = 0
+
+    def __init__(self, fd: int, wrote: Callable[[int], None] = lambda size_bytes: None) -> None:
+        super().__init__(fd)
+        self._wrote = wrote
 
     def writable(self) -> bool:
         return True
@@ -99,6 +108,7 @@ class OwnedFile(ReadFile):
         if self.error is None:
             try:
                 files.write_all_at(self._fd, view, offset)
+                self._wrote(len(view))
             except OSError as error:
                 self.error = error
         self._size = max(self._size, offset + len(view))
@@ -114,6 +124,7 @@ class OwnedFile(ReadFile):
                 sent = files.copy_range(fd, self._fd, stop - start, start, offset)
                 if not sent:
                     break
+                self._wrote(sent)
                 start, offset = start + sent, offset + sent
         except OSError as error:
             self.error = error

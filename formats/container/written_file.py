@@ -47,7 +47,7 @@ class WrittenFile:
     def __init__(self, output: Output, compression: str | None) -> None:
         self.output = output
         self.spool = Spool(output)
-        self._owned = OwnedFile(output.fd)
+        self._owned = OwnedFile(output.fd, output.wrote)
         self._compression = compression
         self._file: Any = None
         self._pool: ThreadPoolExecutor | None = None

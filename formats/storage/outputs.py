@@ -29,6 +29,8 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files
 
 COPY_BYTES = 8 << 20
+# Of a file that is being written: whenever so much was added, the disk begins to write it.
+UNSYNCED_BYTES = 32 << 20
 _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
@@ -106,6 +108,7 @@ class Output:
         self.path = path
         self.overwrite = overwrite
         self.size_bytes = 0
+        self._unsynced_bytes = 0
         self._packer: Packer | None = None
         self.fd = -1
         self._partial: Path | None = None
@@ -210,6 +213,7 @@ class Output:
         with self.naming():
             files.write_all(self.fd, view)
         self.size_bytes += len(view)
+        self.wrote(len(view))
 
     def write_at(self, data: bytes | memoryview, position: int) -> None:
         """Write all of `data` at a place; the output must have been opened as seekable."""
@@ -219,6 +223,17 @@ class Output:
         with self.naming():
             end = files.write_all_at(self.fd, view.cast("B"), position)
         self.size_bytes = max(self.size_bytes, end)
+        self.wrote(view.nbytes)
+
+    def wrote(self, size_bytes: int) -> None:
+        """Note that bytes were written to `fd`, so that the disk has them before `commit`.
+
+        Waiting for the disk only at the end took a third of the time.
+        """
+        self._unsynced_bytes += size_bytes
+        if self._unsynced_bytes >= UNSYNCED_BYTES and self._partial is not None:
+            self._unsynced_bytes = 0
+            files.start_sync(self.fd)
 
     def commit(self) -> None:
         """Sync the file and rename it to its target; or send the spooled data."""

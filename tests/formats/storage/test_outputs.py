@@ -17,6 +17,7 @@ import pytest
 from lodcli.formats.container.owned import ReadFile
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import schema_of
+from lodcli.formats.storage import outputs
 from lodcli.formats.storage.outputs import Output, TargetExistsError
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.platform import files
@@ -259,3 +260,32 @@ def test_without_memory_hdf5_is_not_called(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(MemoryError):
         io.write(tmp_path / "t.lod.h5", TENSOR)
     assert not os.listdir(tmp_path)
+
+
+@WRITERS
+def test_the_disk_begins_to_write_a_large_file_before_its_end(
+    writer: Callable[..., None], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[tuple[int, int]] = []
+    monkeypatch.setattr(outputs, "UNSYNCED_BYTES", 30_000)
+    monkeypatch.setattr(
+        files, "start_sync", lambda fd: begun.append((fd, os.fstat(fd).st_size >= 30_000))
+    )
+    writer(folder / "t.lod.h5")
+    assert len(begun) == 2  # of 72 kB
+    assert all(large for _, large in begun)
+
+
+def test_what_goes_to_standard_output_is_not_written_to_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "start_sync", lambda fd: pytest.fail("a nameless file"))
+    with Output("-", seekable=True) as output:
+        output.wrote(1 << 30)
+
+
+def test_starting_a_sync_of_what_cannot_be_synced_does_nothing() -> None:
+    reading, writing = os.pipe()
+    files.start_sync(writing)
+    os.close(reading)
+    os.close(writing)
