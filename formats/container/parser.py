@@ -177,7 +177,6 @@ def messages_at(blocks: Blocks, address: int, path: str) -> Messages:
     version, zero, count, names, size, padding = struct.unpack("<BBHIII", prefix)
     if version != 1 or zero or padding or size > LONGEST_HEADER:
         raise DamagedFileError(f"{path}: its object header differs from those written by lod")
-    damaged = DamagedFileError(f"{path}: its object header is damaged")
     waiting = [blocks.take(address + 16, size, path)]
     found: dict[int, bytes] = {}
     problems = [] if names == 1 else [f"has {names} names; must have one"]
@@ -186,12 +185,12 @@ def messages_at(blocks: Blocks, address: int, path: str) -> Messages:
         block, place = waiting.pop(), 0
         while place < len(block):
             if place + 8 > len(block):
-                raise damaged
+                raise _damaged_header(path)
             kind, length, flags = struct.unpack_from("<HHB3x", block, place)
             content = block[place + 8 : place + 8 + length]
             place, seen = place + 8 + length, seen + 1
             if place > len(block) or length % 8 or seen > count:
-                raise damaged
+                raise _damaged_header(path)
             if kind == NIL:
                 continue
             if kind in _REFUSED:
@@ -201,12 +200,16 @@ def messages_at(blocks: Blocks, address: int, path: str) -> Messages:
                 waiting.append(blocks.take(address, min(size, LONGEST_HEADER), path))
                 continue
             elif kind in found or flags > 3 or not length:
-                raise damaged
+                raise _damaged_header(path)
             # Bit 0: it never changes. Bit 1: it is elsewhere, as that of a named type.
             found[kind] = bytes(8) if flags & 2 else content
     if seen != count:
-        raise damaged
+        raise _damaged_header(path)
     return Messages(found, problems[-1] if problems else None)
+
+
+def _damaged_header(path: str) -> DamagedFileError:
+    return DamagedFileError(f"{path}: its object header is damaged")
 
 
 # -- groups ------------------------------------------------------------------------
@@ -224,7 +227,7 @@ def links_of(
     """
     content = messages.by_kind[GROUP]
     if len(content) != 16:
-        raise DamagedFileError(f"{path}: its object header is damaged")
+        raise _damaged_header(path)
     tree, heap = struct.unpack("<QQ", content)
     if link.cached not in (None, (tree, heap)):
         raise DamagedFileError(f"{path}: its names are stored twice")

@@ -113,12 +113,14 @@ def open_file(
     with Input(path) as source, naming(source.label):
         kind = format_of(source, format_name, options)
         kind.require("reading")
+        told = options
         dropped: dict[str, Any] = dict.fromkeys({*optional, *GENERAL} - kind.options)
         # Readers of text are told the dtype; where values may be rounded, one that holds them.
         casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
         if casts and "dtype" in kind.options:
             dropped["dtype"] = wide_dtype(options.dtype)
-        told = dataclasses.replace(options, **dropped)
+        if any(getattr(options, name) != value for name, value in dropped.items()):
+            told = dataclasses.replace(options, **dropped)
         refuse_unknown_options(kind.options, told, kind.name)
         if options.columns is not None and "field" in kind.options and options.field is None:
             told = dataclasses.replace(told, field=tuple(dict.fromkeys(options.columns)))

@@ -97,7 +97,12 @@ class _Fetched(_Ahead):
 
 
 def _file_or_folder(place: Path) -> _Ahead | OpenFolder:
-    return OpenFolder(place) if place.is_dir() else _Ahead(place, "rb")
+    try:
+        return _Ahead(place, "rb")
+    except (IsADirectoryError, PermissionError):  # the second on Windows
+        if not place.is_dir():
+            raise
+        return OpenFolder(place)
 
 
 class Input:

@@ -21,7 +21,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.limits import Limited
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import Batch, LevelSpec, Schema, StoredArray, schema_of
+from lodcli.formats.core.schema import Batch, LevelSpec, Schema, StoredArray, TensorSpec, schema_of
 from lodcli.kernels.errors import (
     LodError,
     SelectionError,
@@ -404,3 +404,19 @@ def test_batches_of_one_tensor_leave_the_others_unread(tmp_path: Path) -> None:
         assert [list(batch) for batch in source.batches_of(["good"])] == [["good"]]
         with pytest.raises(DamagedFileError, match="/bad/data: rows 0 to 1 were altered"):
             list(source.batches_of(["bad"]))
+
+
+def test_a_small_header_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _write(tmp_path / "t.lod.h5", {"once": PAIR})
+
+    def spec() -> TensorSpec:
+        with io.open_source(path) as source:
+            assert source.slice("once", (1,)).identical(PAIR[1])
+            return source.schema[0]
+
+    assert spec() is spec()
+    monkeypatch.setattr("lodcli.formats.container.header.REMEMBERED_BYTES", 10)
+    assert spec() is not spec()
+    path.write_bytes(path.read_bytes().replace(b'"once"', b'"ONCE"'))
+    with pytest.raises(DamagedFileError, match="the header was altered"):
+        spec()
