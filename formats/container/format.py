@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING
 
 from lodcli.formats.container.hdf5plugin import PACKAGE
 from lodcli.formats.container.types import NAMES
@@ -12,6 +13,9 @@ from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.tensor.marks import ALL_MARKS
+
+if TYPE_CHECKING:
+    from lodcli.formats.container.reader import ContainerSource
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -55,9 +59,33 @@ class Container(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        from lodcli.formats.container.reader import ContainerSource
         from lodcli.formats.container.writer import write_container
 
         write_container(output, schema, batches, options.compression, options.attributes)
-        with output.naming():  # what we would refuse to read must not get its name
-            ContainerSource(output.fd, output.label).close()
+        _check(output)
+
+    def copy(
+        self, output: Output, source: Source, options: WriteOptions
+    ) -> Generator[tuple[int, int], None, None] | None:
+        from lodcli.formats.container.reader import ContainerSource
+
+        if options.compression or not isinstance(source, ContainerSource) or not source.copyable:
+            return None
+        return _copied(output, source, options.attributes)
+
+
+def _copied(
+    output: Output, source: ContainerSource, attributes: str | None
+) -> Generator[tuple[int, int], None, None]:
+    from lodcli.formats.container.writer import copy_container
+
+    yield from copy_container(output, source, attributes)
+    _check(output)
+
+
+def _check(output: Output) -> None:
+    """Raise if we would refuse to read what was written: it must not get its name."""
+    from lodcli.formats.container.reader import ContainerSource
+
+    with output.naming():
+        ContainerSource(output.fd, output.label).close()

@@ -8,7 +8,7 @@ from functools import partial
 
 from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.container import header
-from lodcli.formats.container.checksums import FileState
+from lodcli.formats.container.checksums import FileState, block_rows
 from lodcli.formats.container.marked_arrays import with_words
 from lodcli.formats.container.rows import Rows
 from lodcli.formats.container.stored import ContainerFile
@@ -192,6 +192,19 @@ class ContainerSource(IndexedSource):
             block = block.reshape(count, *spec.row_shape)
             rows.fill(start, block)
             yield start, block
+
+    def rows_at(self, path: str) -> Rows:
+        """Return the rows of a dataset."""
+        return self._rows[path]
+
+    @property
+    def copyable(self) -> bool:
+        """Whether all that a copy would have to check is the index and the checksums."""
+        return all(self.check_in_place(spec.name) is not None for spec in self.schema) and all(
+            rows.entry.block_rows == block_rows(rows.row_bytes)
+            and (rows.offset is not None or not rows.row_bytes or not rows.entry.shape[0])
+            for rows in self._rows.values()
+        )
 
     def check_in_place(self, name: str) -> Iterator[int] | None:
         spec = find(self.schema, name)

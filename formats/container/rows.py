@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
@@ -38,6 +38,8 @@ SHARED_PIECES, SHARED_CHUNKS = 32, 4
 MOST_THREADS = 8
 # What a thread checks before it tells how far it is.
 CHECKED_BYTES = 32 << 20
+# With less for each, starting threads takes longer than they spare.
+SHARED_BYTES = 4 << 20
 
 T = TypeVar("T")
 
@@ -51,6 +53,11 @@ class Rows:
         path: of the dataset, for messages.
         entry: what the header says of it.
         stored: where it lies.
+
+    Attributes:
+        entry: as the argument.
+        row_bytes: of one row.
+        offset: where they lie in the file; None if they are chunked, or without bytes.
     """
 
     def __init__(
@@ -59,11 +66,11 @@ class Rows:
         self._fd = fd
         self._path = path
         self._naming = naming(path)
-        self._entry = entry
+        self.entry = entry
         self._dtype = numpy_type(entry.dtype)
         self._chunks = stored.chunks
         self._row_shape = entry.shape[1:]
-        self._row_bytes = math.prod(self._row_shape) * self._dtype.itemsize
+        self.row_bytes = math.prod(self._row_shape) * self._dtype.itemsize
         self.offset = stored.offset
         self._checked = CheckedBlocks(state, -(-entry.shape[0] // entry.block_rows))
 
@@ -77,15 +84,15 @@ class Rows:
         """
         if stop <= start:
             return memory.empty((0, *self._row_shape), self._dtype)
-        rows = self._entry.block_rows
+        rows = self.entry.block_rows
         first, last = start // rows, -(-stop // rows)
         whole, changes = self._checked.hold(first, last) if check else (False, 0)
         if whole and self.offset is not None:
             found = memory.empty((stop - start, *self._row_shape), self._dtype)
             with self._naming:
-                read_into(self._fd, found, self.offset + start * self._row_bytes)
+                read_into(self._fd, found, self.offset + start * self.row_bytes)
             return found
-        low, high = first * rows, min(last * rows, self._entry.shape[0])
+        low, high = first * rows, min(last * rows, self.entry.shape[0])
         found = memory.empty((high - low, *self._row_shape), self._dtype)
         self.fill(low, found, check=check)
         if check:
@@ -99,7 +106,7 @@ class Rows:
         """
         if not out.size:
             return
-        rows, step = self._entry.block_rows, self._piece_rows
+        rows, step = self.entry.block_rows, self._piece_rows
 
         def read(begin: int) -> None:
             part = out[begin : begin + step]
@@ -119,46 +126,57 @@ class Rows:
     @property
     def _piece_rows(self) -> int:
         """How many rows are read before they are checked: whole blocks, or a chunk."""
-        rows = self._entry.block_rows
+        rows = self.entry.block_rows
         if self._chunks is not None:
             return rows
-        return rows * max(1, PIECE_BYTES // (rows * self._row_bytes))
+        return rows * max(1, PIECE_BYTES // (rows * self.row_bytes))
 
-    def check_all(self) -> Iterator[int]:
+    def check_all(
+        self, put: Callable[[Bytes, int], None] = lambda part, position: None
+    ) -> Generator[int, None, None]:
         """Check all rows on all threads, keep none, and yield how many were checked, in order.
+
+        Args:
+            put: called in any of the threads with the bytes of rows that are right, and where
+                they begin in the dataset.
 
         Raises:
             DamagedFileError, InvalidDataError: as `read` does, at the first rows that are wrong.
         """
-        count = self._entry.shape[0]
-        if not self._row_bytes:
+        count = self.entry.shape[0]
+        if not self.row_bytes:
             yield count
             return
         piece = self._piece_rows
-        step = piece * max(1, CHECKED_BYTES // (piece * self._row_bytes))
+        piece_bytes = piece * self.row_bytes
+        share = max(SHARED_BYTES, count * self.row_bytes // thread_count())
+        step = piece * max(1, min(share, CHECKED_BYTES) // piece_bytes)
 
         def check(first: int) -> int:
             stop = min(first + step, count)
             # One for all pieces: it stays in the processor's cache.
             buffer: Array = np.empty((min(piece, stop - first), *self._row_shape), self._dtype)
             for start in range(first, stop, piece):
-                self.fill(start, buffer[: stop - start])
+                part = buffer[: stop - start]
+                self.fill(start, part)
+                put(flat_bytes(part), start * self.row_bytes)
             return stop - first
 
-        yield from on_threads(check, range(0, count, step))
+        starts = range(0, count, step)
+        yield from on_threads(check, starts) if len(starts) > 1 else map(check, starts)
 
     def _fill(self, start: int, out: Array) -> None:
         if self._chunks is not None:
-            self._decode(self._chunks, start // self._entry.block_rows, flat_bytes(out))
+            self._decode(self._chunks, start // self.entry.block_rows, flat_bytes(out))
         elif self.offset is not None:
-            read_into(self._fd, out, self.offset + start * self._row_bytes)
+            read_into(self._fd, out, self.offset + start * self.row_bytes)
 
     def _decode(self, chunks: Chunks, number: int, out: Bytes) -> None:
         """Fill `out` with a chunk, the last one as far as it has rows."""
         raw = files.pread(self._fd, int(chunks.sizes[number]), int(chunks.offsets[number]))
         whole = out
-        if len(out) < self._entry.block_rows * self._row_bytes:
-            whole = np.empty(self._entry.block_rows * self._row_bytes, np.uint8)
+        if len(out) < self.entry.block_rows * self.row_bytes:
+            whole = np.empty(self.entry.block_rows * self.row_bytes, np.uint8)
         skipped = int(chunks.skipped[number])
         decode(raw, chunks.filters, skipped, whole, self._dtype.itemsize)
         if whole is not out:
@@ -172,12 +190,12 @@ class Rows:
         """
         if self.offset is None or self.offset % self._dtype.alignment:
             return None
-        count = math.prod(self._entry.shape)
+        count = math.prod(self.entry.shape)
         files.fetch(self._fd, self.offset, count * self._dtype.itemsize)
         with suppress(OSError, ValueError):  # no map of this kind of file: read it instead
             whole = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
             flat: Array = np.frombuffer(whole, self._dtype, count, self.offset)
-            found = flat.reshape(self._entry.shape)
+            found = flat.reshape(self.entry.shape)
             self.check(found, 0)
             return found
         return None
@@ -193,7 +211,7 @@ class Rows:
             DamagedFileError: a checksum does not match.
             InvalidDataError: a boolean that is neither 0 nor 1.
         """
-        self._refuse(first_bad_block(data, self._entry.crc32c, first, self._entry.block_rows))
+        self._refuse(first_bad_block(data, self.entry.crc32c, first, self.entry.block_rows))
         if data.dtype == np.bool_ and data.size:
             self._refuse_boolean(int(data.view("u1").max()))
 
@@ -204,15 +222,15 @@ class Rows:
             found: (blocks,) uint32, the checksums.
             highest: the highest byte, of booleans.
         """
-        self._refuse(first_other(found, self._entry.crc32c))
-        if self._entry.dtype == "bool":
+        self._refuse(first_other(found, self.entry.crc32c))
+        if self.entry.dtype == "bool":
             self._refuse_boolean(highest)
 
     def _refuse(self, bad: int | None) -> None:
         if bad is None:
             return
-        start = bad * self._entry.block_rows
-        stop = min(start + self._entry.block_rows, self._entry.shape[0])
+        start = bad * self.entry.block_rows
+        stop = min(start + self.entry.block_rows, self.entry.shape[0])
         raise DamagedFileError(
             f"{self._path}: rows {start} to {stop - 1} were altered (the checksum does not match)"
         )

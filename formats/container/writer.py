@@ -1,21 +1,27 @@
-"""Writes a container: rows as they arrive, then the header."""
+"""Writes a container: rows as they arrive, or those of another one, then the header."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 from h5py import h5t
 
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter
+from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.container import header
 from lodcli.formats.container.chunks import CODECS
+from lodcli.formats.container.hdf5_types import hdf5_type
 from lodcli.formats.container.header import Header
 from lodcli.formats.container.marked_arrays import write_words
+from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.container.rows import Rows
 from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
 from lodcli.formats.container.written_file import WrittenFile
-from lodcli.formats.core.schema import Batch, LevelSpec, Schema
+from lodcli.formats.core.schema import Batch, LevelSpec, Schema, rekeyed
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
@@ -69,17 +75,85 @@ def write_container(
         file.close()
 
 
+def copy_container(
+    output: Output, source: ContainerSource, attributes: str | None = None
+) -> Generator[tuple[int, int], None, None]:
+    """Copy all tensors and yield the rows and bytes that were copied; the caller commits.
+
+    The bytes are those that `write_container` writes of the same tensors. Threads read pieces that
+    stay in the processor's cache, check them and write them where they belong.
+
+    Args:
+        output: where to; must be seekable.
+        source: of which `copyable` is true.
+        attributes: of the file, as text.
+
+    Raises:
+        DamagedFileError, InvalidDataError: as reading the tensors does.
+    """
+    schema = _placed(rekeyed(source.schema))
+    file = WrittenFile(output, None)
+    try:
+        with output.naming():
+            file.open()
+            copied = {path: (rows, _place(file, path, rows)) for path, rows in _of(source, schema)}
+        for spec in source.schema:
+            for _ in source.index_parts(spec.name):
+                yield 0, 0
+        data = {header.data_path(spec.name) for spec in schema}
+        for path, (rows, offset) in copied.items():
+            with closing(rows.check_all(partial(_put, output, offset))) as checked:
+                for count in checked:
+                    yield (count, count * rows.row_bytes) if path in data else (0, 0)
+        entries = {path: rows.entry for path, (rows, _) in copied.items()}
+        with output.naming():
+            _write_header(file, Header(schema, entries, attributes or ""))
+    finally:
+        file.close()
+
+
+def _of(source: ContainerSource, schema: Schema) -> Iterator[tuple[str, Rows]]:
+    """Yield the path of each dataset to be written, in their order, and where it is read."""
+    seen = set[str]()
+    for spec, old in zip(schema, source.schema, strict=True):
+        path = header.data_path(spec.name)
+        pairs = [
+            (path, path),
+            *((a.key, b.key) for a, b in zip(spec.levels, old.levels, strict=True)),
+        ]
+        for path, stored in pairs:
+            if path not in seen:
+                seen.add(path)
+                yield path, source.rows_at(stored)
+
+
+def _place(file: WrittenFile, path: str, rows: Rows) -> int:
+    """Return where a new dataset for these rows lies in the file; 0 of one without bytes."""
+    with shielded():
+        dataset = file.create(path, hdf5_type(rows.entry.dtype), rows.entry.shape)
+        return dataset.get_offset() or 0
+
+
+def _put(output: Output, offset: int, part: Bytes, position: int) -> None:
+    output.write_at(part.data, offset + position)
+
+
 def _finish(
     file: WrittenFile,
     schema: Schema,
     arrays: dict[str, tuple[ArraySpec, Sink]],
     attributes: str,
 ) -> None:
-    """Write what remains and the header, and close the file."""
+    """Write what remains, and the header."""
     for array, sink in sorted(arrays.values(), key=lambda found: not found[1].placed):
         sink.complete(array.rows or 0)
     entries = {path: sink.entry() for path, (_, sink) in arrays.items()}
-    text = header.encode(Header(schema, entries, attributes))
+    _write_header(file, Header(schema, entries, attributes))
+
+
+def _write_header(file: WrittenFile, content: Header) -> None:
+    """Write the header, which comes last, and close the file."""
+    text = header.encode(content)
     with shielded():
         kind = h5t.C_S1.copy()
         kind.set_size(len(text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -354,6 +354,19 @@ class Format(ABC):
     ) -> None:
         """Write everything to `output`, without committing it."""
         raise NotImplementedError(f"{self.name} says nothing of read_only, and is not written")
+
+    def copy(
+        self, output: Output, source: Source, options: WriteOptions
+    ) -> Generator[tuple[int, int], None, None] | None:
+        """Write all of a source to `output`, as it is stored, without committing it.
+
+        Yields numbers of rows, and their bytes, as they are copied. The result is that of `write`
+        with all batches of the source.
+
+        Returns:
+            None, before anything is written, where only `write` can do it.
+        """
+        return None
 
     def require(self, use: Literal["reading", "writing"]) -> None:
         """Raise UnsupportedError if it cannot be read, or not be written, at all or here."""

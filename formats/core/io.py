@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import name_file, naming, naming_file
@@ -61,6 +62,7 @@ from lodcli.kernels.runtime.devices import gpu_number, require_gpu
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 PathLike = str | os.PathLike[str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -393,10 +395,12 @@ def write_batches(
     strict: bool = False,
     options: WriteOptions | None = None,
     when_lost: Callable[[Loss], None] = lambda loss: None,
+    stored: Stored | None = None,
 ) -> None:
     """Write batches as they come. See `write`.
 
     Args:
+        stored: where the batches are all that a file holds: that file, which may be copied then.
         when_lost: called for each kind of loss once all is written.
     """
     kind = table.get(output_format(path, format_name))
@@ -406,7 +410,8 @@ def write_batches(
         refuse_pipe(path, kind)
         codec = _packing(path, kind)
         with _new_output(path, kind, overwrite) as output:
-            writing.write(output, codec, schema, batches)
+            if stored is None or not writing.copy(output, stored):
+                writing.write(output, codec, schema, batches)
         for one in writing.lost:
             when_lost(one)
 
@@ -448,6 +453,20 @@ def write_set(
                         writing.write(output, codec, schema, batches)
         for one in writing.lost:
             when_lost(one)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A file that may be copied.
+
+    Attributes:
+        source: the open file.
+        passing: a function that goes through numbers of rows and bytes as they are copied, and
+            names the file in errors.
+    """
+
+    source: Source
+    passing: Callable[[Iterator[tuple[int, int]]], Iterator[object]]
 
 
 @dataclass(frozen=True)
@@ -504,7 +523,7 @@ class _Writing:
         self._kind = kind
         self._options = options
         self._strict = strict
-        self._incoming = _Incoming([])
+        self._incoming: _Incoming[Any] = _Incoming([])
         self.lost: tuple[Loss, ...] = ()
 
     @contextmanager
@@ -564,6 +583,16 @@ class _Writing:
         self._incoming = _Incoming(self.with_held_nulls(schema, found) or found)
         self._kind.write(output, rekeyed(schema), self._incoming, self._options)
 
+    def copy(self, output: Output, stored: Stored) -> bool:
+        """Write all of a file to an output as it is stored; return whether that can be done."""
+        copied = self._kind.copy(output, stored.source, self._options)
+        if copied is None:
+            return False
+        self._incoming = _Incoming(stored.passing(copied))
+        with closing(copied):  # its threads end before the output does
+            deque(self._incoming, 0)
+        return True
+
     def _told_apart(self, schema: Schema) -> Schema:
         """Return the schema without what tells null records, if the format holds no records."""
         if self._kind.structs:
@@ -595,20 +624,20 @@ class _Writing:
         return refusing_nulls(batches, what, numbers=not kind.nulls)
 
 
-class _Incoming(Iterator[Batch]):
-    """Batches to write.
+class _Incoming(Iterator[T]):
+    """Batches to write, or what is told of rows that are copied.
 
     Attributes:
-        error: what was raised in the place of a batch; it is not about the file being written.
+        error: what was raised in the place of one; it is not about the file being written.
     """
 
-    def __init__(self, batches: Iterable[Batch]) -> None:
-        self._batches = iter(batches)
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = iter(items)
         self.error: LodError | None = None
 
-    def __next__(self) -> Batch:
+    def __next__(self) -> T:
         try:
-            return next(self._batches)
+            return next(self._items)
         except LodError as error:
             self.error = error
             raise

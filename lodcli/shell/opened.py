@@ -15,7 +15,7 @@ from lodcli.formats.arrays.budget import WHOLE_COPIES, fits, require_fits
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import BATCH_BYTES, Source, joined
-from lodcli.formats.core.io import one_tensor, open_file
+from lodcli.formats.core.io import Stored, one_tensor, open_file
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import ReadOptions
@@ -38,7 +38,7 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, reading
-from lodcli.shell.output import is_verbose, note, size_text
+from lodcli.shell.output import is_verbose, note, progressing, size_text
 from lodcli.shell.references import Reference
 
 # Of a batch to compute with: enough sequences that they fill each step of an RNN.
@@ -140,6 +140,20 @@ class Opened:
         """
         every = self.reference.name is None
         yield from self._batches([spec.name for spec in self.schema], every, limit_bytes)
+
+    def copying(self) -> Stored | None:
+        """Return what copies the whole file, with progress on a terminal; None if it cannot be."""
+        if self.reference.name is not None:
+            return None
+
+        def passing(copied: Iterator[tuple[int, int]]) -> Iterator[Passed]:
+            share = passed_share(self.schema, self.read_share)
+            with naming_os(self.reference.label), naming_file(self.reference.label):
+                yield from progressing((Passed(*one) for one in copied), lambda p: p[:2], share)
+
+        with naming_os(self.reference.label), naming_file(self.reference.label):
+            source = in_place(self.source, [spec.name for spec in self.schema])
+        return None if source is None else Stored(source, passing)
 
     def checked(self) -> Iterator[Passed]:
         """Read and check everything that was asked for, keep nothing, and yield what went by."""

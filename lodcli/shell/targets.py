@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lodcli.formats.core.losses import Loss
     from lodcli.formats.core.schema import Batch, Item, Schema
     from lodcli.reports.written import WrittenFile
-    from lodcli.shell.opened import ReadShare
+    from lodcli.shell.opened import Opened, ReadShare
 
 _REPORT = "lodcli.written"
 # In the context's meta: standard output is to be a lod stream, of which nothing is written yet.
@@ -129,7 +129,11 @@ class Target:
             )
 
     def write(
-        self, schema: Schema, batches: Iterable[Batch], read_share: ReadShare | None = None
+        self,
+        schema: Schema,
+        batches: Iterable[Batch],
+        read_share: ReadShare | None = None,
+        stored: Opened | None = None,
     ) -> None:
         """Write batches as they come, with progress on a terminal.
 
@@ -137,6 +141,7 @@ class Target:
             schema: what they hold together.
             batches: what to write.
             read_share: tells how much of the input was read; see `share_of`.
+            stored: an open file, where the batches are all of it.
         """
         from lodcli.formats.core import io
         from lodcli.shell.opened import share_of, size_of
@@ -156,6 +161,7 @@ class Target:
                 strict=self.strict,
                 options=self.full_options,
                 when_lost=self._note,
+                stored=None if stored is None else stored.copying(),
             )
         self._tell_sizes()
 

@@ -20,7 +20,7 @@ from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
     from lodcli.formats.core.schema import Batch, Schema
-    from lodcli.shell.opened import ReadShare
+    from lodcli.shell.opened import Opened, ReadShare
 
 
 class _Form(click.Choice[str]):
@@ -258,8 +258,11 @@ def _converted(
     spared: frozenset[str],
     name: str | None,
     changed: Mapping[str, str],
-) -> Iterator[tuple[Target, Schema, Iterator[Batch], ReadShare]]:
-    """Open what is converted, and tell the target which attributes it has."""
+) -> Iterator[tuple[Target, Schema, Iterator[Batch], ReadShare, Opened | None]]:
+    """Open what is converted, and tell the target which attributes it has.
+
+    The last value is the open file, where nothing of it is changed but its attributes.
+    """
     from lodcli.shell.opened import opened
 
     with opened(source, chosen, spared) as file:
@@ -268,7 +271,7 @@ def _converted(
             schema, batches = _renamed(schema, batches, name)
         if changed:
             target = target.with_options(attributes=_changed(file.source.attributes, changed))
-        yield target, schema, batches, file.read_share
+        yield target, schema, batches, file.read_share, file if name is None else None
 
 
 def _attributes(given: tuple[str, ...]) -> dict[str, str]:
