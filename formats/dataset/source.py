@@ -16,7 +16,7 @@ from lodcli.formats.container.reader import ContainerSource, header_checksum
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.indexed import IndexedSource, Loaded
-from lodcli.formats.core.schema import Batch, TensorSpec, find
+from lodcli.formats.core.schema import Batch, TensorSpec, find, outline
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.manifest import (
     SHARDS,
@@ -210,6 +210,23 @@ class DatasetSource(IndexedSource):
         try:
             with naming(manifests.shard_name(number, self._manifest.count)):
                 yield from shard.batches_of(wanted, limit_bytes)
+        finally:
+            file.close()
+
+    def check_shard(self, number: int) -> Iterator[int]:
+        """Check one shard as `shard_batches` does, keep nothing, and yield the bytes of rows."""
+        file, shard = self._opened(number)
+        try:
+            with naming(manifests.shard_name(number, self._manifest.count)):
+                others = []
+                for spec in shard.schema:
+                    checked = shard.check_in_place(spec.name)
+                    if checked is None:
+                        others.append(spec.name)
+                    else:
+                        yield from (rows * spec.row_bytes for rows in checked)
+                for batch in shard.batches_of(others) if others else ():
+                    yield sum(outline(batch[name]).nbytes for name in others if name in batch)
         finally:
             file.close()
 

@@ -368,6 +368,15 @@ def test_a_command_loads_only_the_packages_that_its_files_need(folder: Path) -> 
     loaded = python(code.format(["inspect", "words.lod.h5", "--json"])) + written
     for name in ("h5py", "pyarrow", "torch", "numba", "cupy", "zstandard", "hdf5plugin"):
         assert name not in loaded.split()
+    verified = python(code.format(["verify", "words.lod.h5"]))
+    assert "words.lod.h5: ok" in verified
+    for name in (
+        "h5py",
+        "multiprocessing",
+        "lodcli.formats.storage.sums",
+        "lodcli.commands.verify.shards",
+    ):
+        assert name not in verified.split()
     table = python(code.format(["slice", "words.lod.h5", "0", "-o", "s.parquet"]))
     assert "pyarrow" in table.split()
 

@@ -102,17 +102,19 @@ def _tried(
     source: Reference, *, write: bool, compare: bool, force: bool, quick: bool, jobs: int
 ) -> tuple[dict[str, Any], list[Exception]]:
     """Return the result for a file, and all errors found in it."""
-    from lodcli.formats.storage import sums
-
     path, faults = Path(source.path), list[Exception]()
     result: dict[str, Any] = {"file": source.file, "ok": True}
     with _collecting(faults):
         if compare:
+            from lodcli.formats.storage import sums
+
             result["sums"] = os.fspath(sums.sidecar_of(path))
             faults += sums.differences(path)
     with _collecting(faults):
         result |= _verified(source, faults, quick=quick, jobs=jobs)
         if write:
+            from lodcli.formats.storage import sums
+
             result["sums"] = os.fspath(sums.write_sums(path, overwrite=force))
     return result, faults
 
@@ -138,15 +140,17 @@ def _verified(
 
     Faults of the shards of a dataset are added to `faults`; the first of any other file is raised.
     """
-    from lodcli.commands.verify.shards import is_dataset, verified_dataset
     from lodcli.formats.core.limits import Limits
     from lodcli.kernels.errors import UnsupportedError
     from lodcli.shell.limits import limits
     from lodcli.shell.opened import opened, passed_share
 
     # A sandbox reads all shards in one process; a tensor of a dataset is read like that of a file.
-    if not (source.name or limits() != Limits()) and is_dataset(source.path):
-        return verified_dataset(source.path, quick=quick, jobs=jobs, faults=faults)
+    if not (source.name or limits() != Limits()) and os.path.isdir(source.path):
+        from lodcli.commands.verify.shards import is_dataset, verified_dataset
+
+        if is_dataset(source.path):
+            return verified_dataset(source.path, quick=quick, jobs=jobs, faults=faults)
     if quick:
         raise UnsupportedError(f"{source.label}: --quick is for datasets, as a whole")
     rows = size_bytes = 0

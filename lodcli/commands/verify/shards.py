@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 
 from lodcli.formats.container.format import Container
 from lodcli.formats.core.errors import naming, naming_os
-from lodcli.formats.core.marks import marked
 from lodcli.formats.dataset import manifest
 from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import InvalidDataError, LodError
-from lodcli.kernels.runtime.worker_processes import in_processes
-from lodcli.shell.opened import size_of
 
 # Shards of one task: opening the manifest is then little of its work.
 _MOST_SHARDS = 64
@@ -80,6 +77,7 @@ def verified_dataset(
 def _all_read(tasks: list[_Task], jobs: int) -> list[_Found]:
     if jobs == 1:
         return [_read(task) for task in tasks]
+    from lodcli.kernels.runtime.worker_processes import in_processes
 
     def lost(_: _Task, error: OSError) -> _Found:
         return 0, [error]
@@ -95,8 +93,7 @@ def _read(task: _Task) -> _Found:
     with _opened(task.path) as source:
         for number in task.numbers:
             try:
-                for batch in marked(source.schema, source.shard_batches(number)):
-                    size_bytes += size_of(batch)[1]
+                size_bytes += sum(source.check_shard(number))
             except LodError as error:
                 faults.append(_named(task.path, error))
             except OSError as error:

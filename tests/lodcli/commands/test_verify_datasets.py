@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
+from lodcli.formats.core.schema import Batch
 from lodcli.formats.dataset.manifest import shard_name
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Marks
 from tests.lodcli.conftest import Lod
 
 
@@ -72,3 +76,26 @@ def test_quick_is_for_datasets(lod: Lod, dataset: Path) -> None:
     for more in (["--sums"], ["--write-sums"]):
         done = lod("verify", "--quick", *more, dataset)
         assert (done.code, "exclude each other" in done.stderr) == (2, True)
+
+
+def test_the_numbers_of_shards_are_checked_in_place_and_the_rest_in_batches(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = LoDTensor(np.frombuffer(b"oneeleven", np.uint8), [[3, 6]], Marks("text"))
+    io.write(
+        "ds",
+        {"data": LoDTensor(np.arange(4.0), [[1, 3]]), "text": text},
+        format_name="lod.dataset",
+        shards=2,
+    )
+    asked: list[list[str]] = []
+    batches_of = ContainerSource.batches_of
+
+    def noting(source: ContainerSource, names: list[str]) -> Iterator[Batch]:
+        asked.append(names)
+        return batches_of(source, names)
+
+    monkeypatch.setattr(ContainerSource, "batches_of", noting)
+    done = lod("verify", "ds", "--json")
+    (told,) = json.loads(done.stdout)["files"]
+    assert (done.code, told["bytes"], asked) == (0, 41, [["text"], ["text"]])
