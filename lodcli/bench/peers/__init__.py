@@ -78,6 +78,7 @@ PEERS: dict[str, PeerEntry] = {
     ),
     "h5py": PeerEntry("h5py", "h5py", {"io": "h5py_io"}),
     "safetensors": PeerEntry("safetensors", "safetensors", {"io": "safetensors_io"}),
+    "crc32c": PeerEntry("google_crc32c", "google-crc32c", {"io": "crc32c_io"}),
     "webdataset": PeerEntry("webdataset", "webdataset", {"load": "webdataset_load"}),
     "datasets": PeerEntry("datasets", "datasets", {"load": "datasets_load_pyarrow"}),
     # It needs an older huggingface-hub than datasets may have.

@@ -19,6 +19,8 @@ def threads(count: int) -> None:
 
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the ways NumPy does a thing with files."""
+    if op in ("write_synced", "verify"):
+        return {}
     data, offsets = inputs["data"], inputs["offsets"]
     rows_file = os.path.join(inputs["folder"], "rows.npy")
     offsets_file = os.path.join(inputs["folder"], "offsets.npy")

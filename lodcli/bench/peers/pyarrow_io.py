@@ -22,6 +22,8 @@ def threads(count: int) -> None:
 
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the ways Arrow does a thing with files."""
+    if op in ("write_synced", "verify"):
+        return {}
     data, width = inputs["data"], inputs["data"].shape[1]
     rows = pa.FixedSizeListArray.from_arrays(data.reshape(-1), width)
     table = pa.table({"data": pa.LargeListArray.from_arrays(inputs["offsets"], rows)})

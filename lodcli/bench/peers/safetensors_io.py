@@ -27,6 +27,11 @@ def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     def write() -> None:
         save_file(content, path)
 
+    def write_synced() -> None:
+        write()
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+
     def read(_: Any = None) -> list[Any]:
         found = load_file(path)
         return [found["data"], found["offsets"]]
@@ -42,6 +47,8 @@ def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     write()
     if op == "write":
         return {"save_file": (write, read)}
+    if op == "write_synced":
+        return {"save_file": (write_synced, read)}
     if op == "read":
         return {"load_file": (read, list)}
     if op == "open_and_sequence":

@@ -24,6 +24,7 @@ from lodcli.bench.measure.tasks import COPY, OURS, Task, Way, Work, in_this_proc
 from lodcli.bench.suites.cases import Case
 from lodcli.formats.core import io
 from lodcli.formats.core.table import TABLE
+from lodcli.formats.items.indexed_copy import in_place
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform.files import send
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -33,6 +34,7 @@ LOD = "lod"
 CONVERSIONS = [
     *(f"{name}_to_{LOD}" for name in FORMATS),
     *(f"{LOD}_to_{name}" for name in FORMATS),
+    f"{LOD}_to_{LOD}",
 ]
 # What a text needs for one number and its comma, about.
 TEXT_BYTES = 10
@@ -133,8 +135,14 @@ def _write(path: Path, tensor: LoDTensor, name: str) -> None:
 def _ours(source: Path, target: Path, name: str, dtype: np.dtype[Any]) -> Way:
     def call() -> None:
         with io.open_source(source) as opened:
+            whole = in_place(opened, [spec.name for spec in opened.schema])
             io.write_batches(
-                target, opened.schema, opened.batches(), format_name=_name(name), overwrite=True
+                target,
+                opened.schema,
+                opened.batches(),
+                format_name=_name(name),
+                overwrite=True,
+                stored=None if whole is None else io.Stored(whole, iter),
             )
 
     return call, lambda _: arrays_of(target, dtype)

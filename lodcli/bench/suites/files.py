@@ -1,9 +1,10 @@
-"""`lod bench io` and `slice`: writing the container, reading all and reading sequences."""
+"""`lod bench io` and `slice`: writing the container, reading and checking all, and sequences."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,12 @@ from lodcli.bench.suites.cases import Case
 from lodcli.bench.suites.ops import Inputs, make_inputs, sizes_of
 from lodcli.formats.core import io
 from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.items.indexed_copy import in_place
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # What is done, and how often sequences are looked up in one call.
-IO_OPS = ("write", "read", "sequence", "open_and_sequence")
+IO_OPS = ("write", "write_synced", "read", "verify", "sequence", "open_and_sequence")
 LOOK_UPS = 20
 COMPRESSED = "deflate"
 
@@ -109,7 +111,16 @@ def _way(
         assert isinstance(item, LoDTensor)
         return [item.data, item.lod.levels[0]]
 
-    if op == "write":
+    def verify() -> None:
+        with io.open_source(path) as source:
+            (spec,) = source.schema
+            rows = in_place(source, [spec.name])
+            assert rows is not None
+            deque(rows.check_in_place(spec.name) or (), 0)
+
+    if op == "verify":
+        return verify, lambda _: []
+    if op in ("write", "write_synced"):  # ours is on the disk when it returns
         return lambda: io.write(path, tensor, options=options, overwrite=True), whole
     if op == "read":
         return whole, lambda found: found

@@ -251,7 +251,12 @@ def convert(
 
 
 @command.command(cls=options.Command)
-@click.option("--op", "ops", metavar="OP[,..]", help="write, read, sequence, open_and_sequence.")
+@click.option(
+    "--op",
+    "ops",
+    metavar="OP[,..]",
+    help="write, write_synced, read, verify, sequence, open_and_sequence.",
+)
 @click.option(
     "--folder", type=click.Path(exists=True, file_okay=False), help="Folder for test files."
 )
@@ -261,10 +266,11 @@ def convert(
 def io(
     ops: str | None, folder: str | None, sweep: str | None, settings: Settings, **sizes: Any
 ) -> None:
-    """Time lod's container, plain and compressed: writing, reading all, reading sequences.
+    """Time lod's container, plain and compressed: writing, reading, checking, single sequences.
 
-    Files are in the page cache. By default 500,000 rows of 128 values, 80 a sequence; sequences
-    are read 20 at a time, from an open file or with opening it each time.
+    Files are in the page cache; write_synced also waits until they are on the disk. By default
+    500,000 rows of 128 values, 80 a sequence; sequences are read 20 at a time, from an open file or
+    with opening it each time.
 
     \b
     Examples:
