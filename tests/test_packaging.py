@@ -176,6 +176,13 @@ def test_no_command_compiles_or_writes_anything_at_its_first_call(
 
 
 @pytest.mark.slow
+def test_an_installed_wheel_reads_in_a_sandbox(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("[1,2]\n[3]\n")
+    words = ("convert", "-q", "--isolate", "a.jsonl", "--to", "jsonl")
+    assert run_well(installed / "lod", *words, cwd=tmp_path) == "[1,2]\n[3]\n"
+
+
+@pytest.mark.slow
 def test_a_wheel_carries_the_licence(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/LICENSE")]

@@ -40,6 +40,7 @@ from lodcli.formats.values.file_attributes import parsed
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
+from lodcli.kernels.native import load
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import attributes_text
 
@@ -119,6 +120,7 @@ class IsolatedSource(Source):
             # Found later, they could not be opened any more.
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
+        load.open_shipped()
         self._source.fetch()
         # Two that read at the same time must not move each other's position.
         return Child(partial(self._work, bool(self._busy)), self._source.descriptors)

@@ -64,6 +64,12 @@ def is_shipped() -> bool:
     return _shipped() is not None
 
 
+def open_shipped() -> None:
+    """Open the package's library, if there is one: its kernels are found later without a file."""
+    if is_shipped():
+        _bridge()
+
+
 def _find(module: str, name: str, types: tuple[str, ...]) -> Kernel:
     with _lock:
         library = _library(module, name, types)

@@ -15,6 +15,7 @@ from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.sandbox import process as sandbox
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.native import load
 from lodcli.kernels.platform import files, processes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -36,6 +37,16 @@ def test_without_fork_a_foreign_file_is_read_in_this_process(
         (tensor,) = source.read().values()
     assert isinstance(tensor, LoDTensor)
     assert tensor.data.tolist() == [1.0, 2.0]
+
+
+def test_the_library_of_kernels_is_open_before_a_child_is_started(
+    foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened_by = []
+    monkeypatch.setattr(load, "open_shipped", lambda: opened_by.append(os.getpid()))
+    with io.open_source(foreign, options=ReadOptions(data="x")):
+        pass
+    assert opened_by == [os.getpid()]
 
 
 def test_isolation_that_was_asked_for_is_refused_where_there_is_none(
