@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from tests.hanging import HANG_SECONDS
+from tests.launchers import handling
 from tests.reliability.outcome import LOD, OLD, Outcome, is_whole, partials
 
 # Promised is one second; a machine that does much else at once may take longer.
@@ -54,13 +55,12 @@ def _undisturbed(folder: Path) -> float:
 def _started(folder: Path) -> subprocess.Popen[bytes]:
     """Start the command, and wait until it handles signals: before, Python does, its way."""
     process = subprocess.Popen(
-        [LOD, "convert", "events.jsonl", "out.lod.h5", "--force"],
+        [*handling([signal.SIGINT]), LOD, *["convert", "events.jsonl", "out.lod.h5", "--force"]],
         cwd=folder,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     status = Path("/proc", str(process.pid), "status")
     while process.poll() is None:

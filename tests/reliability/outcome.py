@@ -52,11 +52,9 @@ def make_sources(folder: Path) -> None:
     io.write(folder / "steps.lod.h5", steps, overwrite=True)
 
 
-def run_lod(
-    args: list[str], folder: Path, *before: str, **options: object
-) -> subprocess.CompletedProcess[str]:
+def run_lod(args: list[str], folder: Path, *before: str) -> subprocess.CompletedProcess[str]:
     """Run the installed `lod` in a folder, behind the words of another command."""
-    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(
         [*before, LOD, *args],
         cwd=folder,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
@@ -65,7 +63,6 @@ def run_lod(
         text=True,
         timeout=HANG_SECONDS,
         check=False,
-        **options,
     )
 
 

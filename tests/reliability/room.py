@@ -15,6 +15,7 @@ import numpy as np
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.launchers import limited
 from tests.reliability.outcome import OLD, Outcome, is_whole, partials, run_lod
 
 OUTPUTS = {
@@ -125,11 +126,6 @@ def _one(
     limit: tuple[int, int] | None = None,
 ) -> None:
     """Try one conversion, under a limit of the process if one is given."""
-
-    def lower() -> None:
-        if limit:
-            resource.setrlimit(limit[0], (limit[1], limit[1]))
-
     target = folder / args[0]
     for path in folder.iterdir():
         path.unlink()
@@ -138,7 +134,7 @@ def _one(
     except OSError:
         return  # not even room for the old file
     command = ["convert", str(source), str(target), *args[1:], "-f"]
-    done = run_lod(command, folder, preexec_fn=lower)
+    done = run_lod(command, folder, *(limited(*limit) if limit else ()))
     outcome.tried += 1
     old = target.read_bytes() == OLD
     # Under a limit on memory, Python or NumPy may not even start.

@@ -21,7 +21,9 @@ from lodcli.kernels.rnn.engine import products
 from lodcli.kernels.rnn.engine.amx.availability import amx_problem
 from lodcli.kernels.runtime.precision import current_precision
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell import device
 from tests.hanging import HANG_SECONDS
+from tests.launchers import handling
 from tests.lodcli.conftest import Lod, environment, tensor
 
 SAMPLES = Path(__file__).parents[3] / "samples"
@@ -219,9 +221,16 @@ def test_precision_bfloat16_without_amx_is_an_error_and_saves_nothing(
     assert (done.code, done.stdout) == (4, "")
     assert "needs AMX: no compiled kernels: LOD_NATIVE=off; use float32, or a GPU" in done.stderr
     assert not Path("m").exists()
+    # Before anything is read.
+    unread = lod("train", "gone.lod.h5", "-o", "m", "--precision", "bfloat16")
+    assert unread.code == 4
+    assert unread.stderr == done.stderr
 
 
-def test_a_precision_of_float32_for_a_model_of_float64_is_an_error(lod: Lod, signs: Path) -> None:
+def test_a_precision_of_float32_for_a_model_of_float64_is_an_error(
+    lod: Lod, signs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "require_amx", lambda: None)
     assert lod("train", signs, "-o", "m", "--hidden", "3", "--epochs", "1").code == 0
     arrays = safetensors.numpy.load_file("m")
     wide = {name: array.astype(np.float64) for name, array in arrays.items()}
@@ -229,6 +238,16 @@ def test_a_precision_of_float32_for_a_model_of_float64_is_an_error(lod: Lod, sig
     done = lod("train", signs, "--weights", "wide", "--epochs", "0", "--precision", "bfloat16")
     assert done.code == 2
     assert "this is computed in float64; use --precision float32" in done.stderr
+
+
+def test_a_cell_without_bfloat16_is_an_error(
+    lod: Lod, signs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "require_amx", lambda: None)
+    done = lod("train", signs, "-o", "m", "--precision", "bfloat16", "--cell", "mingru")
+    assert (done.code, done.stdout) == (4, "")
+    assert "this mingru has no kernel for it, only a plain lstm" in done.stderr
+    assert not Path("m").exists()
 
 
 def test_a_model_may_go_to_a_pipe(signs: Path) -> None:
@@ -249,12 +268,11 @@ def test_a_model_may_go_to_a_pipe(signs: Path) -> None:
 def test_an_interrupt_leaves_the_best_model_so_far(signs: Path, signum: int, code: int) -> None:
     model = signs.parent / "m.safetensors"
     process = subprocess.Popen(
-        ["lod", "train", signs, "-o", model, "--epochs", "100000", "--hidden", "8"],
+        [*handling([signal.SIGINT]), "lod", "train", signs, "-o", model, "--epochs", "100000"],
         env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
         end = time.monotonic() + HANG_SECONDS
@@ -309,11 +327,6 @@ def test_progress_is_shown_on_a_terminal(signs: Path) -> None:
         (["-o", "m", "--lr", "-1"], 1, "rate: expected more than 0"),
         (["-o", "m", "--dropout", "1"], 1, "dropout: expected 0 or more and less than 1"),
         (["-o", "m", "--precision", "tf32"], 2, "--precision tf32 needs --device cuda"),
-        (
-            ["-o", "m", "--precision", "bfloat16", "--cell", "mingru"],
-            4,
-            "this mingru has no kernel for it, only a plain lstm",
-        ),
         (["-o", "m", "--weights", "gone"], 3, "gone: no such file"),
         (["-o", "signs.lod.h5"], 3, "exists already"),
         (["-o", "m", "--test", "words.lod.h5"], 2, "no tensor named 'label'"),

@@ -17,6 +17,7 @@ import pytest
 from lodcli.formats.storage import interrupts
 from lodcli.formats.storage.interrupts import Interrupted, checked, shielded
 from tests.hanging import HANG_SECONDS
+from tests.launchers import handling
 from tests.lodcli.conftest import environment
 
 
@@ -178,22 +179,15 @@ CODES = pytest.mark.parametrize(
 )
 
 
-def as_from_a_terminal() -> None:
-    """Undo what nohup and background shells do: their children ignore signals."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
 def started(line: str, folder: Path) -> subprocess.Popen[bytes]:
     """Start the installed `lod` with a pipe on standard input."""
     return subprocess.Popen(
-        ["lod", *line.split()],
+        [*handling([signal.SIGINT, signal.SIGHUP]), "lod", *line.split()],
         cwd=folder,
         env=environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=as_from_a_terminal,
     )
 
 

@@ -16,6 +16,7 @@ import lodcli
 from lodcli.formats.storage import interrupts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
+from tests.launchers import handling
 from tests.lodcli.conftest import environment
 
 if not hasattr(os, "fork"):
@@ -76,12 +77,11 @@ CASES = {
 def interrupted(code: str, signum: int, folder: Path) -> tuple[int, bytes]:
     """Return the exit code, as a shell shows it, and stderr of a process after a signal."""
     with subprocess.Popen(
-        [sys.executable, "-c", START + code],
+        [*handling(interrupts.SIGNALS), sys.executable, "-c", START + code],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=heed_signals,
     ) as process:
         try:
             assert process.stdout is not None
@@ -92,11 +92,6 @@ def interrupted(code: str, signum: int, folder: Path) -> tuple[int, bytes]:
             process.kill()
     ended = process.returncode
     return (ended if ended >= 0 else 128 - ended), stderr
-
-
-def heed_signals() -> None:
-    for signum in interrupts.SIGNALS:
-        signal.signal(signum, signal.SIG_DFL)
 
 
 @pytest.mark.slow
@@ -224,12 +219,11 @@ def test_an_interrupt_while_kernels_are_compiled_ends_the_process_in_silence(
     for seconds in (0.1, 1.0, 3.0):
         cache = tmp_path / f"cache-{seconds}"
         with subprocess.Popen(
-            ["lod", *line.split(), "-f"],
+            [*handling(interrupts.SIGNALS), "lod", *line.split(), "-f"],
             cwd=tmp_path,
             env=environment(XDG_CACHE_HOME=str(cache)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            preexec_fn=heed_signals,
         ) as process:
             while not cache.exists() and process.poll() is None:
                 time.sleep(0.02)
