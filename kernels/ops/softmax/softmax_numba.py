@@ -145,6 +145,18 @@ def gradient(
             if hi - lo > most:
                 skipped = 1
                 continue
+            if width == 1:
+                # In a register: a total in memory costs its store and load for every row.
+                total[0] = 0
+                one = total[0]
+                for r in range(lo, hi):
+                    one += flow[r] if log else flow[r] * y[r]
+                for r in range(lo, hi):
+                    if log:
+                        out[r] = flow[r] - _exp(y[r]) * one
+                    else:
+                        out[r] = y[r] * (flow[r] - one)
+                continue
             for k in range(width):
                 total[k] = 0
             for r in range(lo, hi):

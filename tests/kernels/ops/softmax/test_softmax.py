@@ -177,3 +177,16 @@ def test_gradient_of_one_long_sequence(log: bool, backend: Backend) -> None:
     y, dy = result.data[3:], flow[3:]
     expected = dy - np.exp(y) * dy.sum(axis=0) if log else y * (dy - (dy * y).sum(axis=0))
     np.testing.assert_allclose(found[3:], expected, 1e-10, 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gradient", [sequence_softmax_grad, sequence_log_softmax_grad])
+def test_the_gradient_of_single_values_is_that_of_a_column(gradient: Any, dtype: Any) -> None:
+    rng = np.random.default_rng(7)
+    flow, result = rng.standard_normal((2, 400, 3)).astype(dtype)
+    tensor = LoDTensor(result, [[1, 0, 399 - 7, 7]])
+    columns = gradient(flow, tensor, result=result, backend="numba").data
+    for k in range(3):
+        given = tensor.with_data(result[:, k].copy())
+        one = gradient(flow[:, k].copy(), given, result=given, backend="numba")
+        np.testing.assert_array_equal(one.data, columns[:, k])
