@@ -79,15 +79,44 @@ def _compiled(reference: F) -> F | None:
     if twin is None:
         return None
 
-    def call(*args: Any, **more: Any) -> Any:
-        try:
-            return twin(*args, **more)
-        except load.NativeUnavailableError:
-            if _told is not None:
-                _told(_named(reference), "numpy")
-            return reference(*args, **more)
+    def instead(*args: Any, **more: Any) -> Any:
+        if _told is not None:
+            _told(_named(reference), "numpy")
+        return reference(*args, **more)
 
-    return call  # type: ignore[return-value]
+    return _guarded(twin, instead)
+
+
+_GUARDED = """
+def call{parameters}:
+    try:
+        return twin({names})
+    except NativeUnavailableError:
+        return instead({names})
+"""
+
+
+def _guarded(twin: F, instead: F) -> F:
+    """Return a function that calls a twin, or `instead` where it has no compiled kernel.
+
+    Made of text with the twin's parameters: `*args, **more` take four times as long to pass on.
+    """
+    signature = inspect.signature(twin)
+    bare = [
+        one.replace(annotation=one.empty, default=one.empty if one.default is one.empty else None)
+        for one in signature.parameters.values()
+    ]
+    names = ", ".join(
+        f"{one.name}={one.name}" if one.kind is one.KEYWORD_ONLY else one.name for one in bare
+    )
+    parameters = str(inspect.Signature(bare))
+    held = {
+        "twin": twin, "instead": instead, "NativeUnavailableError": load.NativeUnavailableError,
+    }  # fmt: skip
+    exec(_GUARDED.format(parameters=parameters, names=names), held)
+    call: Any = held["call"]
+    call.__defaults__, call.__kwdefaults__ = twin.__defaults__, twin.__kwdefaults__
+    return call  # type: ignore[no-any-return]
 
 
 def _jitted(reference: F, size_bytes: int) -> F:
