@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.runtime.buffers import empty
+
 Array = npt.NDArray[Any]
 
 _INT64 = np.dtype(np.int64)
@@ -65,6 +67,8 @@ def unwritten(count: int) -> npt.NDArray[np.int64]:
     >>> unwritten(2).flags.writeable
     False
     """
+    if 8 * count > _COPIED_BYTES:  # bytes() would write zeros first
+        return immutable(empty((count,), _INT64))
     return np.frombuffer(bytes(8 * count), _INT64)
 
 

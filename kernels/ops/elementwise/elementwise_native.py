@@ -41,7 +41,7 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
         return reference.segment_binary(op, data, values, offsets)
     x = flat_rows(data.astype(dtype, copy=False))
     z = flat_rows(values.astype(dtype, copy=False))
-    out = np.empty(x.shape, dtype)
+    out = empty(x.shape, dtype)
     rows, width = x.shape
     piece_rows = max(1, PIECE_BYTES // (width * out.itemsize))
     run(

@@ -7,6 +7,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
+from lodcli.kernels.runtime.buffers import empty
 
 PIECE_BYTES = 1 << 18
 
@@ -41,7 +42,7 @@ def rows_rms_norm_grad(
 def _normalised(data: Array, weight: Array, bias: Array, epsilon: float, *, centred: bool) -> Array:
     rows, width = data.shape
     piece_rows = _piece_rows(data)
-    x, out = np.ascontiguousarray(data), np.empty(data.shape, data.dtype)
+    x, out = np.ascontiguousarray(data), empty(data.shape, data.dtype)
     w, b = (np.ascontiguousarray(one, data.dtype) for one in (weight, bias))
     run(
         *(_forward[data.dtype.char], -(-rows // piece_rows), 2 * data.nbytes),
@@ -56,7 +57,7 @@ def _gradients(
     rows, width = data.shape
     piece_rows = _piece_rows(data)
     pieces = -(-rows // piece_rows)
-    out = np.empty(data.shape, data.dtype)
+    out = empty(data.shape, data.dtype)
     # Cut at fixed places and joined in order: the same sums for any number of threads.
     scale, shift = np.zeros((2, pieces, width))
     flow, x, w = (np.ascontiguousarray(one, data.dtype) for one in (upstream, data, weight))

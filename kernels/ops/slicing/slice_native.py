@@ -9,6 +9,7 @@ from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.slicing import slice as reference
+from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.simd.row_copies import gather_ranges
 
 PIECE_SEGMENTS = 1 << 14
@@ -29,7 +30,7 @@ def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offs
     segments = offsets.size - 1
     pieces = max(1, -(-segments // PIECE_SEGMENTS))
     index, begins, counts = map(np.ascontiguousarray, (offsets, first, count))
-    starts, bounds = np.empty(segments, np.int64), unwritten(segments + 1)
+    starts, bounds = empty((segments,), index.dtype), unwritten(segments + 1)
     before, shared = np.zeros(pieces, np.int64), (segments, PIECE_SEGMENTS)
     if pieces > 1:
         run(_totals[""], pieces - 1, counts.nbytes, counts, before[1:], *shared)

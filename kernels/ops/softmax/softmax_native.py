@@ -10,6 +10,7 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half, result_array
+from lodcli.kernels.runtime.buffers import empty
 
 PIECES = 64
 # Segments of fewer rows than this in all are done by one thread anyway.
@@ -82,7 +83,7 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
 
 def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) -> Array:
     y, flow = _plain(result), _plain(upstream)
-    out, flow = np.empty_like(y), flow.astype(y.dtype, copy=False)
+    out, flow = empty(y.shape, y.dtype), flow.astype(y.dtype, copy=False)
     index, most, pieces, width = (
         np.ascontiguousarray(offsets), longest(y), _pieces(y), y.shape[1],
     )  # fmt: skip

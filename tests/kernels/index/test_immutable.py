@@ -15,7 +15,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.index.immutable import immutable, is_immutable
+from lodcli.kernels.index.immutable import immutable, is_immutable, unwritten
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.joining.concat import sequence_concat
 from lodcli.kernels.ops.joining.expand import sequence_expand
@@ -174,3 +174,12 @@ def test_immutable_arrays_hold_the_same_values(dtype: Any, shape: tuple[int, ...
 def test_large_arrays_are_not_copied() -> None:
     array = np.arange(LARGE)
     assert np.shares_memory(immutable(array), array)
+
+
+@pytest.mark.parametrize("count", [SMALL, LARGE])
+def test_offsets_that_a_kernel_is_to_write_cannot_be_made_writable(count: int) -> None:
+    offsets = unwritten(count)
+    assert is_immutable(offsets)
+    assert offsets.shape == (count,)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        offsets.flags.writeable = True

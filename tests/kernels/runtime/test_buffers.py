@@ -64,6 +64,29 @@ def test_no_more_than_a_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(map(len, memory._free)) == 3 * memory.LEAST_BYTES
 
 
+def test_no_more_blocks_than_a_limit_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOST_BLOCKS", 3)
+    held = [memory.empty((ROWS,), np.dtype(np.float64)) for _ in range(5)]
+    held.clear()
+    assert len(memory._free) == 3
+
+
+def test_what_is_free_is_marked_beyond_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    marked = []
+    monkeypatch.setattr(memory, "UNMARKED_BYTES", 2 * memory.LEAST_BYTES)
+    held = [memory.empty((ROWS,), np.dtype(np.float64)) for _ in range(5)]
+    monkeypatch.setattr(memory, "advise", lambda block, how: marked.append(how))
+    held.clear()
+    assert marked == ["MADV_FREE"] * 3
+
+
+def test_what_came_back_last_is_used_first() -> None:
+    first, last = (memory.empty((ROWS,), np.dtype(np.float64)) for _ in range(2))
+    address = last.ctypes.data
+    del first, last
+    assert memory.empty((ROWS,), np.dtype(np.float64)).ctypes.data == address
+
+
 def test_small_arrays_and_every_dtype() -> None:
     assert memory.empty((3,), np.dtype(np.float64)).flags.owndata
     for dtype in (np.dtype(np.bool_), BFLOAT16, np.dtype(np.complex128)):
