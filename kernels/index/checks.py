@@ -12,6 +12,7 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidLoDError
 from lodcli.kernels.index.immutable import immutable, is_immutable, unwritten
 from lodcli.kernels.native import load
+from lodcli.kernels.native.pool import run
 
 Array = npt.NDArray[Any]
 Offsets = npt.NDArray[np.int64]
@@ -19,8 +20,9 @@ Offsets = npt.NDArray[np.int64]
 _INT64 = np.dtype(np.int64)
 # Up to so many, copies are compared in less time than NumPy takes to begin.
 _FEW = 1 << 8
-_totals, _appended = (
-    load.kernel("kernels.index.checks_numba", name) for name in ("totals", "appended")
+_PIECE_OFFSETS = 1 << 15
+_totals, _appended, _differ = (
+    load.kernel("kernels.index.checks_numba", name) for name in ("totals", "appended", "differ")
 )
 
 
@@ -234,4 +236,7 @@ def same_offsets(one: Offsets, two: Offsets) -> bool:
         return one is two
     if one.size <= _FEW:
         return one.tobytes() == two.tobytes()
+    if load.is_shipped() and one.flags.c_contiguous and two.flags.c_contiguous:
+        pieces = -(-one.size // _PIECE_OFFSETS)
+        return not run(_differ[""], pieces, 2 * one.nbytes, one, two, one.size, _PIECE_OFFSETS)
     return not np.count_nonzero(one != two)

@@ -1,4 +1,4 @@
-"""Kernels that make offsets of lengths, and of the offsets of several batches."""
+"""Kernels that make offsets of lengths and of several batches, and compare offsets."""
 
 from __future__ import annotations
 
@@ -28,4 +28,20 @@ def appended(
     total = joined[items] if items else 0
     for k in range(count + 1):
         joined[items + k] = total + offsets[k]
+    return 0
+
+
+@kernel()
+def differ(
+    one: Pointer[np.int64], two: Pointer[np.int64], count: int, piece: int, first: int, last: int
+) -> int:
+    """Return 1 if some of the offsets of these pieces differ."""
+    begin, end = first * piece, min(last * piece, count)
+    while begin < end:
+        bits, stop = 0, min(begin + piece, end)
+        for k in range(begin, stop):
+            bits |= one[k] ^ two[k]
+        if bits:
+            return 1
+        begin = stop
     return 0

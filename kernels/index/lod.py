@@ -48,7 +48,8 @@ class LoD:
     `levels[i]` are nested offsets: int64, first 0, never decreasing, read-only and not to be
     made writable; those of level i count the items of level i+1, those of the finest count
     rows. No levels at all is a plain tensor. Pass the object itself on when the structure
-    stays the same: comparing an index with itself costs nothing.
+    stays the same: comparing an index with itself costs nothing. Two indexes found to be equal
+    hold the same arrays from then on, and are not compared again.
 
     Args:
         levels: nested offsets, outermost first. Copied, unless they are levels of an index:
@@ -291,10 +292,16 @@ class LoD:
 
     def same_levels(self, other: LoD) -> bool:
         """Return whether the offsets are equal, whatever the names; by identity first."""
-        return self is other or (
-            len(self.levels) == len(other.levels)
-            and all(same_offsets(a, b) for a, b in zip(self.levels, other.levels, strict=True))
-        )
+        if self is other or self.levels is other.levels:
+            return True
+        if len(self.levels) != len(other.levels):
+            return False
+        for a, b in zip(self.levels, other.levels, strict=True):
+            if not same_offsets(a, b):
+                return False
+        # Equal levels that nobody can change are held once: the next comparison is by identity.
+        _set_levels(other, self.levels)
+        return True
 
     def difference(self, other: LoD) -> str | None:
         """Return where two indexes first differ, in words; None if their levels agree."""

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, ShapeMismatchError
+from lodcli.kernels.index.checks import same_offsets
 from lodcli.kernels.index.immutable import is_immutable
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.native import load
 from tests.oracles import lengths_of, rows_of, sequences_of, tree_of
 from tests.strategies import lengths_trees, lods
 
@@ -220,6 +222,30 @@ def test_equal_means_equal_names_too() -> None:
     assert unnamed.same_levels(ARTICLES)
     assert unnamed.difference(ARTICLES) is None
     assert ARTICLES != "a string"
+
+
+def test_indexes_found_to_be_equal_hold_the_same_arrays() -> None:
+    one = LoD.from_lengths([[1] * 400, [2] * 400])
+    two, other = LoD.from_lengths([[1] * 400, [2] * 400]), LoD.from_lengths([[1] * 400, [1] * 400])
+    assert not one.same_levels(other)
+    assert other.levels[0] is not one.levels[0]
+    assert one.same_levels(two)
+    assert all(a is b for a, b in zip(one.levels, two.levels, strict=True))
+    assert all(map(is_immutable, two.levels))
+
+
+@pytest.mark.parametrize("shipped", [False, True])
+@pytest.mark.parametrize("count", [0, 7, 300, 1 << 15, 100_000])
+def test_offsets_that_differ_in_any_place_are_not_the_same(
+    count: int, shipped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "is_shipped", lambda: shipped)
+    offsets = np.arange(count + 1)
+    assert same_offsets(offsets, offsets.copy())
+    for place in {0, count // 2, count}:
+        other = offsets.copy()
+        other[place] += 1
+        assert not same_offsets(offsets, other)
 
 
 @pytest.mark.parametrize(
