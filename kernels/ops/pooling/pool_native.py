@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
 from lodcli.kernels.ops.common import (
     flat_rows,
     is_half,
     mean_dtype,
     result_array,
+    row_width,
     summed_dtype,
 )
 from lodcli.kernels.ops.pooling.reduce_native import (
@@ -25,6 +27,8 @@ from lodcli.kernels.ops.pooling.reduce_native import (
     pick_rows,
     reduce_rows,
 )
+
+_averaged = load.kernel("kernels.ops.pooling.pool_numba", "averaged")
 
 
 def segment_sum(
@@ -147,10 +151,12 @@ def _divided(
         return _reduced(SUM, data, offsets, pad_value, dtype, out, divided=divided)
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
     # Whole numbers are added as such: float64 would round large ones on the way.
-    lengths = offsets_to_lengths(offsets).reshape(-1, *[1] * (data.ndim - 1))
-    by = np.sqrt(lengths) if divided == ROOT else lengths
-    np.divide(segment_sum(data, offsets), np.maximum(by, 1), out=result)
-    result[offsets[:-1] == offsets[1:]] = pad_value
+    totals = segment_sum(data, offsets)
+    _averaged[""].call(
+        *(0, 1, totals.view(np.int64), totals.dtype.kind == "u", np.ascontiguousarray(offsets)),
+        *(divided == ROOT, np.asarray(pad_value, dtype), result, offsets.size - 1),
+        row_width(result.shape),
+    )
     return result
 
 

@@ -128,6 +128,19 @@ def test_integers_do_not_overflow_their_dtype(dtype: str, backend: Backend) -> N
     assert pool.sequence_mean(ones, backend=backend).data.tolist() == [float(ones.data[0])]
 
 
+@both
+def test_means_of_whole_numbers_are_sums_over_lengths(backend: Backend) -> None:
+    high = np.array([[2**63, 3], [2**62, 4], [7, 2**53 + 1]], np.uint64)  # as int64 below 0
+    tensor = LoDTensor(high, [[2, 0, 1]])
+    total = float(2**63 + 2**62)
+    means = pool.sequence_mean(tensor, pad_value=-1, backend=backend)
+    assert means.data.tolist() == [[total / 2, 3.5], [-1, -1], [7, float(2**53 + 1)]]
+    roots = pool.sequence_sqrt(tensor, backend=backend)
+    assert roots.data.tolist()[0] == [total / math.sqrt(2), 7 / math.sqrt(2)]
+    low = pool.sequence_mean(LoDTensor(np.array([-7, 2, 1]), [[3]]), backend=backend)
+    assert low.data.tolist() == [-4 / 3]
+
+
 @pytest.mark.parametrize(
     ("dtype", "backend"), compiled_for([], [np.dtype(np.float16), BFLOAT16], BACKENDS), ids=str
 )
