@@ -42,11 +42,15 @@ def segment_inner(
 
 def segment_steps(offsets: Offsets, order: Offsets) -> tuple[Offsets, Offsets]:
     """See items.py."""
-    index, count = np.ascontiguousarray(offsets), order.size
-    length = _longest[""].call(0, 1, index, count)
+    index, count, length = np.ascontiguousarray(offsets), order.size, longest(offsets)
     items, bounds = np.empty(int(index[-1]), np.int64), unwritten(length + 1)
     _steps[""].call(
         *(0, 1, index, np.ascontiguousarray(order), items, bounds, np.empty(length, np.int64)),
         *(count, length),
     )
     return items, bounds
+
+
+def longest(offsets: Offsets) -> int:
+    """Return the greatest length, 0 of none."""
+    return _longest[""].call(0, 1, np.ascontiguousarray(offsets), offsets.size - 1)

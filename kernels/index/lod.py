@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -177,14 +178,19 @@ class LoD:
 
     def absolute(self, level: int | str = 0) -> Offsets:
         """Return the offsets of a level counted in rows, (count + 1,) int64, read-only."""
-        number = self.level(level)
         known: dict[int, Offsets] = self._absolute  # type: ignore[attr-defined]
-        found = known.get(number)
+        # By the number as it is given, perhaps from the end: most calls end here.
+        found = known.get(level) if type(level) is int else None
         if found is None:
-            found = self.levels[number]
-            for lower in self.levels[number + 1 :]:
-                found = lower[found]
-            found = known.setdefault(number, immutable(found))
+            number = self.level(level)
+            found = known.get(number)
+            if found is None:
+                found = self.levels[number]
+                for lower in self.levels[number + 1 :]:
+                    found = lower[found]
+                found = known.setdefault(number, immutable(found))
+            if type(level) is int:
+                known[level] = found
         return found
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
@@ -222,14 +228,18 @@ class LoD:
 
         The same object each time.
         """
-        number = self.level(level)
-        if number == 0:
-            return NO_LEVELS
         known: dict[int, LoD] = self._above  # type: ignore[attr-defined]
-        found = known.get(number)
+        found = known.get(level) if type(level) is int else None
         if found is None:
-            made = LoD._trusted(self.levels[:number], self.names[:number])
-            found = known.setdefault(number, made)
+            number = self.level(level)
+            if number == 0:
+                return NO_LEVELS
+            found = known.get(number)
+            if found is None:
+                made = LoD._trusted(self.levels[:number], self.names[:number])
+                found = known.setdefault(number, made)
+            if type(level) is int:
+                known[level] = found
         return found
 
     def upto(self, level: int | str) -> LoD:
@@ -407,6 +417,7 @@ def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelName
     return tuple(names)
 
 
+@lru_cache(1 << 8)
 def is_level_name(name: str) -> bool:
     """Return whether `name` may name a level: it must not look like a number or a list."""
     plain = name.replace("_", "").replace("-", "")

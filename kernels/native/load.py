@@ -59,6 +59,7 @@ def kernel(module: str, name: str) -> Kernels:
     return Kernels(module, name)
 
 
+@cache
 def is_shipped() -> bool:
     """Return whether the kernels came with the package, and are usable: nothing is compiled."""
     return _shipped() is not None

@@ -6,7 +6,6 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
-from lodcli.kernels.native.load import address
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, result_array
 from lodcli.kernels.simd.row_copies import row_bytes, rows_a_piece, streamed_rows
@@ -32,8 +31,8 @@ def broadcast_rows(
         source, width = flat_rows(rows), row_bytes(result)
         piece_rows, size = rows_a_piece(width), result.nbytes
         run(
-            *(_broadcast[""], -(-total // piece_rows), size, address(source), source.nbytes),
-            *(np.ascontiguousarray(offsets), _KINDS[only], address(result), width),
+            *(_broadcast[""], -(-total // piece_rows), size, source, source.nbytes),
+            *(np.ascontiguousarray(offsets), _KINDS[only], result, width),
             *(offsets.size - 1, piece_rows, not only and streamed_rows(size, total)),
         )
     return result

@@ -107,7 +107,7 @@ def interleave_ranges(
         parts: of equal dtype and row shape.
         offsets: for each part (K+1,) int64, its ranges.
     """
-    total, ranges = sum(int(each[-1]) for each in offsets), offsets[0].size - 1
+    total, ranges = sum([int(each[-1]) for each in offsets]), offsets[0].size - 1
     result = result_array(out, (total, *parts[0].shape[1:]), parts[0].dtype, *parts)
     if result.size:
         size = result.nbytes

@@ -462,7 +462,8 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     def __len__(self) -> int:
         """Number of outermost items; of rows where there are no levels."""
-        return self._lod.count(0) if self._lod.n_levels else self.rows
+        levels = self._lod.levels
+        return levels[0].size - 1 if levels else self._data.shape[0]
 
     def __bool__(self) -> bool:
         # Not by length, which Python would take: `if a == b` would hold for any two.
@@ -517,7 +518,7 @@ class LoDTensor(NumpyProtocol, Conversions):
     @staticmethod
     def _made(rows: Array, lod: LoD) -> LoDTensor:
         """Return new rows under an index that is known to fit: what a kernel made."""
-        if rows.dtype not in _known or not rows.dtype.isnative:
+        if rows.dtype not in _known:
             return LoDTensor(rows, lod)
         tensor = _new(LoDTensor)
         tensor._data, tensor._lod = rows.view(), lod
@@ -685,12 +686,14 @@ class LoDTensor(NumpyProtocol, Conversions):
         return plot(self, level)
 
 
-# Those met so far that are held: their names take NumPy longer than all the rest.
+# Those met so far that are held, in the machine's order of bytes. To ask NumPy for a name takes
+# longer than all the rest.
 _known: set[np.dtype[Any]] = set()
 
 
 def _is_known(dtype: np.dtype[Any]) -> bool:
     if dtype.name in ALL_DTYPES:
-        _known.add(dtype)
+        if dtype.isnative:
+            _known.add(dtype)
         return True
     return False

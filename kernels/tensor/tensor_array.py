@@ -284,15 +284,16 @@ class TensorArray:
             InvalidDataError: no values, so that their shape is not known.
         """
         values = self._alike("stacked")
-        for step, value in enumerate(values):
-            if value.lod.n_levels:
+        steps = [value.data for value in values]
+        for step, (value, rows) in enumerate(zip(values, steps, strict=True)):
+            if value.lod.levels:
                 raise ShapeMismatchError(f"step {step} has levels and cannot be stacked; use pack")
-            if value.rows != values[0].rows:
+            if len(rows) != len(steps[0]):
                 raise ShapeMismatchError(
-                    f"step {step} has {value.rows} rows, step 0 has {values[0].rows}: "
+                    f"step {step} has {len(rows)} rows, step 0 has {len(steps[0])}: "
                     "unequal steps cannot be stacked; use pack"
                 )
-        return LoDTensor(np.stack([value.data for value in values]))
+        return LoDTensor(np.concatenate(steps).reshape(len(steps), *steps[0].shape))
 
     def identical(self, other: TensorArray) -> bool:
         """Return whether both have the same places written, with identical values."""

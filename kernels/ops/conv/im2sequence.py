@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -120,6 +121,13 @@ def window_counts(
     shape: tuple[int, ...], kernels: Pair, strides: Pair, paddings: Quad
 ) -> tuple[int, int]:
     """Return how many windows lie below and beside each other."""
+    return _window_counts(shape, tuple(kernels), tuple(strides), tuple(paddings))
+
+
+@lru_cache(1 << 6)
+def _window_counts(
+    shape: tuple[int, ...], kernels: Pair, strides: Pair, paddings: Quad
+) -> tuple[int, int]:
     for name, values, count, least in (
         ("kernels", kernels, 2, 1),
         ("strides", strides, 2, 1),
@@ -127,8 +135,7 @@ def window_counts(
     ):
         if len(values) != count:
             raise OptionError(f"{name}: expected {count} numbers, found {len(values)}")
-        for value in values:
-            require_at_least(value, least, name)
+        require_at_least(min(values), least, name)
     counts = []
     for axis, name in enumerate(("high", "wide")):
         size = shape[2 + axis] + paddings[axis] + paddings[axis + 2]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.immutable import unwritten
+from lodcli.kernels.index.items_native import longest
 from lodcli.kernels.native import load
 from lodcli.kernels.ops.ids.ids_native import as_compiled, as_given
 
@@ -17,7 +19,7 @@ def segment_edit_distance(
 ) -> Offsets:
     """See edit_distance.py. Two rows of the longest reference are all the memory."""
     out = np.empty(hyp_offsets.size - 1, np.int64)
-    row = np.empty(int(offsets_to_lengths(ref_offsets).max(initial=0)) + 1, np.int64)
+    row = np.empty(longest(ref_offsets) + 1, np.int64)
     ours, theirs = as_compiled(hyps), as_compiled(refs)
     _edit_distance[ours.dtype.char].call(
         *(0, 1, ours, np.ascontiguousarray(hyp_offsets)),
@@ -31,7 +33,7 @@ def segment_ctc_align(
 ) -> tuple[Array, Offsets]:
     """See edit_distance.py."""
     given, none = as_compiled(ids), as_compiled(blanks)
-    out, bounds = np.empty_like(given), np.empty(offsets.size, np.int64)
+    out, bounds = np.empty(given.size, given.dtype), unwritten(offsets.size)
     _ctc_align[given.dtype.char].call(
         *(0, 1, given, np.ascontiguousarray(offsets), none, none.size, merge_repeated),
         *(out, bounds, offsets.size - 1),

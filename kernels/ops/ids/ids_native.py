@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.ops.ids import ids as reference
 
@@ -16,8 +17,9 @@ def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, O
     """See ids.py."""
     given = as_compiled(ids)
     # In the order of the numbers that are compared: those of unsigned ones differ.
-    unwanted = np.sort(as_compiled(tokens))
-    out, bounds = np.empty_like(given), np.empty(offsets.size, np.int64)
+    unwanted = as_compiled(tokens).copy()
+    unwanted.sort()
+    out, bounds = np.empty(given.size, given.dtype), unwritten(offsets.size)
     _erase[given.dtype.char].call(
         *(0, 1, given, np.ascontiguousarray(offsets), unwanted, unwanted.size, out, bounds),
         offsets.size - 1,

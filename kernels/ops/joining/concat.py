@@ -41,7 +41,7 @@ def sequence_concat(
     [1, 2, 8, 3, 9]
     """
     offsets = _checked(tensors, "sequence_concat")
-    size = sum(tensor.nbytes for tensor in tensors)
+    size = sum([tensor.nbytes for tensor in tensors])
     kernel = on(backend, segment_concat, size_bytes=size)
     rows = kernel([tensor.data for tensor in tensors], offsets, out=out)
     return LoDTensor._made(rows, _joined(tensors, offsets))

@@ -11,6 +11,7 @@ import numpy as np
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.items import FoundItems, find_items
 from lodcli.kernels.index.lod import NO_LEVELS, LoD
 from lodcli.kernels.ops.arguments import require_at_least
@@ -277,23 +278,22 @@ def _every_nth(tensor: LoDTensor, count: int, level: int | str, op: str) -> list
     """Return the sequences 0, count, .. of a level, then 1, 1 + count, .., and so on."""
     require_at_least(count, 1, "count")
     lod = tensor.lod
-    above = lod.above(level)
-    levels = above.levels
-    last = levels[-1] if levels else np.array([0, lod.count(level)])
-    wrong = (offsets_to_lengths(last) % count).nonzero()[0]
-    if wrong.size:
-        item = int(wrong[0])
+    levels, sequences = lod.above(level).levels, lod.count(level)
+    lengths = offsets_to_lengths(levels[-1]) if levels else np.array([sequences])
+    wrong = lengths % count != 0
+    if np.count_nonzero(wrong):
+        item = int(wrong.argmax())
         raise ShapeMismatchError(
-            f"{op}: {last[item + 1] - last[item]} sequences in item {item} are not a multiple "
-            f"of {count}"
+            f"{op}: {lengths[item]} sequences in item {item} are not a multiple of {count}"
         )
     if levels:
-        levels = (*levels[:-1], levels[-1] // count)
+        levels = (*levels[:-1], immutable(levels[-1] // count))
     parts = []
     for place in range(count):
-        items = np.arange(place, lod.count(level), count)
+        items = np.arange(place, sequences, count)
         found = find_items(lod, items, level)
-        parts.append(found._replace(lod=LoD._trusted((*levels, *found.lod.levels), lod.names)))
+        below = LoD._trusted((*levels, *found.lod.levels), lod.names) if levels else found.lod
+        parts.append(FoundItems(below, found.starts, found.bounds))
     return parts
 
 

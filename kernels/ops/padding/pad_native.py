@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
-from lodcli.kernels.native.load import address
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, result_array
 from lodcli.kernels.simd.row_copies import gather_first, row_bytes, rows_a_piece, streamed
@@ -34,9 +33,9 @@ def segment_pad(
         fill[...] = pad_value
         piece_rows, size = rows_a_piece(width), result.nbytes
         run(
-            *(_pad[""], -(-(segments * maxlen) // piece_rows), size, address(rows), rows.nbytes),
-            *(np.ascontiguousarray(offsets), maxlen, address(fill), fill.nbytes),
-            *(address(result), width, segments, piece_rows, streamed(size, 2 * segments)),
+            *(_pad[""], -(-(segments * maxlen) // piece_rows), size, rows, rows.nbytes),
+            *(np.ascontiguousarray(offsets), maxlen, fill, fill.nbytes),
+            *(result, width, segments, piece_rows, streamed(size, 2 * segments)),
         )
     return result
 

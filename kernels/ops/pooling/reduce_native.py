@@ -28,6 +28,7 @@ _pick = load.kernel(_MODULE, "pick")
 # Whole numbers of other dtypes as what is compiled: wider ones hold them, the same bits are
 # summed alike, and compared alike with `flip`.
 _SUMMED = {"b": "i", "h": "i", "H": "i", "I": "l", "L": "l", "?": "B", "q": "l", "Q": "l"}
+_AS_THEY_ARE = "fdil"
 _COMPARED = {"B": "b", "?": "b", "h": "i", "H": "i", "I": "i", "L": "l", "q": "l", "Q": "l"}
 
 
@@ -64,8 +65,10 @@ def reduce_rows(
     chunks = 1 if size_bytes < SHARED_BYTES else min(pieces, 4 * thread_count())
     parts = np.empty((pieces, width), to.dtype)
     places = np.empty((pieces, width), np.int64) if index is not None else None
-    pad = np.asarray(pad_value).astype(out.dtype).reshape(1)
-    pad = pad.view(to.dtype) if pad.itemsize == to.itemsize else pad.astype(to.dtype)
+    pad = pad_value
+    if not (type(pad) is np.ndarray and pad.dtype is to.dtype):  # most are, in less time
+        pad = np.asarray(pad_value).astype(out.dtype)
+        pad = pad.view(to.dtype) if pad.itemsize == to.itemsize else pad.astype(to.dtype)
     flip = _flip(out.dtype, to.dtype, least) if kind != SUM else 0
     arguments = (
         *(rows, np.ascontiguousarray(offsets), to, index, pad, parts, places),
@@ -81,9 +84,13 @@ def reduce_rows(
 def _as_compiled(kind: str, rows: Array, out: Array) -> tuple[Array, Array]:
     """Return the rows and the target in dtypes that are compiled."""
     if kind == SUM:
+        if rows.dtype is out.dtype and rows.dtype.char in _AS_THEY_ARE:
+            return rows, out
         dtype = np.dtype(_SUMMED.get(rows.dtype.char, rows.dtype.char))
         total = out.view(np.int64) if out.dtype.kind in "iu" else out
         return _cast(rows, dtype), total
+    if rows.dtype.char in _AS_THEY_ARE:
+        return rows, out
     dtype = np.dtype(_COMPARED.get(rows.dtype.char, rows.dtype.char))
     to = out.view(dtype) if dtype.itemsize == out.itemsize else np.empty(out.shape, dtype)
     return _cast(rows, dtype), to
@@ -119,8 +126,8 @@ def pick_rows(
         run(
             *(_pick[""], -(-segments // piece_segments)),
             result.nbytes + read_bytes + offsets.nbytes,
-            *(load.address(source), source.nbytes, np.ascontiguousarray(offsets)),
-            *(load.address(fill), only == "last", load.address(result), width, segments),
+            *(source, source.nbytes, np.ascontiguousarray(offsets)),
+            *(fill, only == "last", result, width, segments),
             *(piece_segments, _AHEAD if source.nbytes > CLOSE_BYTES * segments else 0),
         )
     return result

@@ -125,9 +125,9 @@ def _checked(
             raise ShapeMismatchError(
                 f"{op}: {offsets.size - 1} sequences, but {found.size} in {name}"
             )
-    wrong = np.flatnonzero(offsets_to_lengths(offsets) != channel_num * rows * columns)
-    if wrong.size:
-        i = int(wrong[0])
+    wrong = offsets_to_lengths(offsets) != channel_num * rows * columns
+    if np.count_nonzero(wrong):
+        i = int(wrong.argmax())
         raise ShapeMismatchError(
             f"{op}: sequence {i} has {offsets[i + 1] - offsets[i]} values, expected "
             f"{channel_num} x {rows[i]} x {columns[i]}"

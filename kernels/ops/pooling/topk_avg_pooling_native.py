@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.items_native import longest
 from lodcli.kernels.native import load
 
 _MODULE = "kernels.ops.pooling.topk_avg_pooling_numba"
@@ -54,9 +55,9 @@ def _matrices(
     channel_num: int,
 ) -> tuple[Any, ...]:
     """Return the fields of Matrices: see topk_avg_pooling_numba.py."""
-    index = (np.ascontiguousarray(one) for one in (offsets, row_offsets, column_offsets))
+    index = map(np.ascontiguousarray, (offsets, row_offsets, column_offsets))
     # The most values of a row that can ever be asked for.
-    most = min(int(topks.max()), int(offsets_to_lengths(column_offsets).max(initial=0)))
+    most = min(max(topks.tolist()), longest(column_offsets))
     places = np.empty(most, np.int64)
     wanted = np.ascontiguousarray(topks)
     return (*index, offsets.size - 1, wanted, topks.size, channel_num, places, most)

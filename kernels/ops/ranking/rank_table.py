@@ -311,7 +311,10 @@ def _ranks(table: npt.ArrayLike) -> tuple[Offsets, Offsets]:
     Raises:
         InvalidDataError: it is no rank table.
     """
-    numbers = _table(table)
+    return _ranks_of(_table(table))
+
+
+def _ranks_of(numbers: Offsets) -> tuple[Offsets, Offsets]:
     return on("auto", segment_ranks, size_bytes=2 * numbers.nbytes)(numbers)
 
 
@@ -339,5 +342,5 @@ def segment_ranks(table: Offsets) -> tuple[Offsets, Offsets]:
 def _checked(table: npt.ArrayLike) -> Offsets:
     """Return a rank table as (S, 2) int64. Raises InvalidDataError if it is none."""
     numbers = _table(table)
-    _ranks(numbers)
+    _ranks_of(numbers)
     return numbers

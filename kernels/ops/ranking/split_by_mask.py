@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Offsets, check_chain, lengths_to_offsets
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_shape
@@ -144,7 +144,9 @@ def _under(above: LoD | None, lod: LoD) -> LoD:
     """Return an index with these levels above it."""
     if above is None or not above.n_levels:
         return lod
-    return LoD((*above.levels, *lod.levels), (*above.names, *lod.names))
+    levels = (*above.levels, *lod.levels)
+    check_chain(levels)
+    return LoD._trusted(levels, (*above.names, *lod.names))
 
 
 def _places(tensor: LoDTensor, mask: npt.ArrayLike, level: int | str) -> tuple[Offsets, Offsets]:

@@ -135,24 +135,25 @@ def _checked(
 ) -> tuple[Array, Array, Array | None, Offsets]:
     """Return a, b and initial in the dtype of the work, and where the sequences lie."""
     offsets = segments(b, level, op)
+    x, y = a.data, b.data
     start = None if initial is None else as_array(initial)
-    given = {"a": a.data, "b": b.data, "initial": start}
-    for name, each in given.items():
-        if each is not None and not is_float(each.dtype) and each.dtype.kind != "c":
+    dtypes = [x.dtype, y.dtype] if start is None else [x.dtype, y.dtype, start.dtype]
+    for name, each in zip(("a", "b", "initial"), dtypes, strict=False):
+        if not is_float(each) and each.kind != "c":
             raise NotFloatingError(
-                f"{op}: expected floating or complex numbers for {name}, found {each.dtype}"
+                f"{op}: expected floating or complex numbers for {name}, found {each}"
             )
     found = b.lod.difference(a.lod)
-    if found is None and a.data.shape != b.data.shape:
-        found = f"shape {a.data.shape} against {b.data.shape}"
+    if found is None and x.shape != y.shape:
+        found = f"shape {x.shape} against {y.shape}"
     if found is not None:
         raise ShapeMismatchError(f"{op}: a and b differ: {found}")
-    dtype = np.result_type(*(each.dtype for each in given.values() if each is not None))
-    wide = np.dtype(np.float32) if is_half(dtype) else dtype.newbyteorder("=")
+    dtype = np.result_type(*dtypes)
+    wide = np.dtype(np.float32) if is_half(dtype) else dtype
     if start is not None:
         require_shape(start.shape, (offsets.size - 1, *b.row_shape), f"{op}: initial")
         start = start.astype(wide, copy=False)
-    return a.data.astype(wide, copy=False), b.data.astype(wide, copy=False), start, offsets
+    return x.astype(wide, copy=False), y.astype(wide, copy=False), start, offsets
 
 
 def _as(gradient: Array, dtype: np.dtype[np.generic]) -> Array:

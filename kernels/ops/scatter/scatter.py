@@ -47,10 +47,9 @@ def sequence_scatter(
     offsets, columns = _checked(x, ids, updates, level, "sequence_scatter")
     # float16 is summed in float32.
     working = np.dtype(np.float32) if is_half(x.dtype) else x.dtype
-    data = x.data.astype(working, copy=False)
-    added = updates.data.reshape(updates.rows).astype(working, copy=False)
+    data, added = x.data.astype(working, copy=False), updates.data.astype(working, copy=False)
     run = on(backend, segment_scatter, size_bytes=columns.nbytes + x.nbytes)
-    out = run(data, columns.astype(np.int64), added, offsets)
+    out = run(data, columns, added.reshape(columns.size), offsets)
     return x._with_rows(out.astype(x.dtype, copy=False))
 
 
@@ -89,15 +88,15 @@ def sequence_scatter_grad(
     offsets, columns = _checked(x, ids, updates, level, op)
     flow = upstream_of(upstream, x.data.shape, op, x.lod)
     run = on(backend, segment_scatter_grad, size_bytes=columns.nbytes + flow.nbytes)
-    rows, added = run(flow, columns.astype(np.int64), offsets)
+    rows, added = run(flow, columns, offsets)
     return x._with_rows(rows), updates._with_rows(added.reshape(updates.data.shape))
 
 
 def _checked(
     x: LoDTensor, ids: LoDTensor, updates: LoDTensor, level: int | str, op: str
-) -> tuple[Offsets, Array]:
+) -> tuple[Offsets, Offsets]:
     """Return the offsets of the sequences and the columns of the updates, (N,)."""
-    offsets, columns = segments(ids, level, op), id_column(ids, op)
+    offsets, columns, data = segments(ids, level, op), id_column(ids, op), x.data
     found = ids.lod.difference(updates.lod)
     if found is not None:
         raise ShapeMismatchError(f"{op}: ids and updates are segmented differently: {found}")
@@ -105,20 +104,21 @@ def _checked(
         raise ShapeMismatchError(f"{op} needs one update a row, found rows of {updates.row_shape}")
     if x.dtype != updates.dtype:
         raise InvalidDataError(f"{op}: x is {x.dtype}, updates are {updates.dtype}")
-    if x.data.ndim != 2 or x.rows != offsets.size - 1:
+    if data.ndim != 2 or len(data) != offsets.size - 1:
         raise ShapeMismatchError(
-            f"{op} needs x of shape ({offsets.size - 1}, M), one row a sequence, "
-            f"found {x.data.shape}"
+            f"{op} needs x of shape ({offsets.size - 1}, M), one row a sequence, found {data.shape}"
         )
-    _require_columns(columns, x.data.shape[1])
-    return offsets, columns
+    return offsets, _known_columns(columns, data.shape[1])
 
 
-def _require_columns(columns: Array, width: int) -> None:
-    outside = np.flatnonzero((columns < 0) | (columns >= width))
-    if outside.size:
-        row = int(outside[0])
+def _known_columns(columns: Array, width: int) -> Offsets:
+    numbers: Offsets = columns.astype(np.int64, copy=False)
+    # Those below 0 are above all others as numbers without a sign.
+    outside = numbers.view(np.uint64) >= width
+    if np.count_nonzero(outside):
+        row = int(outside.argmax())
         raise SelectionError(f"ids, row {row}: no column {columns[row]}, x has {width}")
+    return numbers
 
 
 def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets) -> Array:

@@ -311,10 +311,11 @@ def _column(tensor: LoDTensor, op: str) -> Array:
 
 def _require_sorted(data: Array, offsets: Offsets, op: str) -> None:
     values, of = comparable(data), beside(segment_numbers(offsets), data)
-    falls = (values[1:] < values[:-1]) | (np.isnan(values[:-1]) & ~np.isnan(values[1:]))
-    wrong = np.flatnonzero(falls & (of[1:] == of[:-1]))
-    if wrong.size:
-        row = int(wrong[0])
+    here, last = values[1:], values[:-1]
+    # A NaN is greater than all others, and equal to none.
+    wrong = (of[1:] == of[:-1]) & ~((last <= here) | (here != here))
+    if np.count_nonzero(wrong):
+        row = int(wrong.argmax())
         s = int(of[row])
         raise InvalidDataError(
             f"{op}: sequence {s} is not sorted: {data[row]} and then {data[row + 1]} at "
