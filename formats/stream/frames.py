@@ -251,7 +251,8 @@ class FrameReader:
     def payload_into(self, frame: Frame, out: Bytes) -> None:
         """Read the payload of a frame into `out`, which has its size."""
         if frame.shared and self._shared is not None:
-            self._shared.receive(frame.shared, out)
+            with naming(str(frame)):
+                self._shared.receive(frame.shared, out)
             return
         view, done = memoryview(out.data), 0
         while done < len(view):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import struct
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ import numpy as np
 
 from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.kernels.platform import files
 from lodcli.kernels.platform import shared_memory as memory
 from lodcli.kernels.runtime.memory_budget import at_most
 
@@ -51,7 +49,7 @@ class SharedWriter:
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
         self._socket: socket.socket | None = None
-        self._token = secrets.token_bytes(8)
+        self._token = os.urandom(8)
         self._slots = at_most(SLOTS * SLOT_BYTES, BUDGET_SHARE) // SLOT_BYTES
         self._free = list(range(self._slots))
         self._address = memory.pipe_address(pipe, _PURPOSE) if self._slots > 1 else None
@@ -67,10 +65,10 @@ class SharedWriter:
         """
         if self._address is None or not (self._socket or self._connect(self._address)):
             return None
-        while not self._free:
-            if not self._freed():
-                self.close()
-                return None
+        if not self._take_back():
+            self.close()
+            return None
+        # The one that came back last: it may still be in a cache.
         slot = self._free.pop()
         self._memory[slot * SLOT_BYTES :][: block.size] = block
         return REFERENCE.pack(self._token, slot, block.size)
@@ -98,18 +96,28 @@ class SharedWriter:
         self._memory: Bytes = np.frombuffer(block, np.uint8)
         return True
 
-    def _freed(self) -> bool:
-        """Wait until a slot is free again; return False if the reader is gone."""
+    def _take_back(self) -> bool:
+        """Take all slots that came back, and wait for one if none is free.
+
+        Returns:
+            False if there is none because the reader is gone, or breaks the rules.
+        """
         assert self._socket is not None
-        memory.wait(self._socket, self._pipe)
-        try:
-            (slot,) = _SLOT.unpack(self._socket.recv(_SLOT.size))
-        except (OSError, struct.error):
-            return False
-        if slot >= self._slots or slot in self._free:
-            return False
-        self._free.append(slot)
-        return True
+        waited = False
+        while True:
+            try:
+                (slot,) = _SLOT.unpack(self._socket.recv(_SLOT.size))
+            except BlockingIOError:
+                if self._free or waited:
+                    return bool(self._free)
+                memory.wait(self._socket, self._pipe)
+                waited = True
+                continue
+            except (OSError, struct.error):
+                return False
+            if slot >= self._slots or slot in self._free:
+                return False
+            self._free.append(slot)
 
 
 class SharedReader:
@@ -126,7 +134,7 @@ class SharedReader:
         self.used = False
         self._listener: socket.socket | None = None
         self._socket: socket.socket | None = None
-        self._memory = -1
+        self._file = -1
         address = memory.pipe_address(pipe, _PURPOSE)
         if address is not None:
             with contextlib.suppress(OSError):  # another reader listens; or it is not allowed
@@ -155,15 +163,16 @@ class SharedReader:
     def receive(self, payload: bytes, out: Bytes) -> None:
         """Copy the rows that the payload of a SHARED frame refers to, and free their slot.
 
-        By system calls and not from a map: the writer may still punch holes into the memory.
+        Raises:
+            DamagedFileError: they were never written.
         """
         _, slot, _ = REFERENCE.unpack(payload)
-        view, position = memoryview(out.data), slot * self._slot_bytes
-        while len(view):
-            got = files.read_at(self._memory, view, position)
-            if not got:
-                raise DamagedFileError("the shared memory of the stream ends early")
-            view, position = view[got:], position + got
+        start = slot * self._slot_bytes
+        if start + out.size > self._written.get(slot, 0):
+            self._written[slot] = memory.written(self._file, start)
+            if start + out.size > self._written[slot]:
+                raise DamagedFileError("refers to shared memory that was not written")
+        out[:] = self._memory[start : start + out.size]
         assert self._socket is not None
         with contextlib.suppress(OSError):  # the writer has ended
             self._socket.send(_SLOT.pack(slot))
@@ -174,9 +183,9 @@ class SharedReader:
             if one is not None:
                 one.close()
         self._listener = self._socket = None
-        if self._memory >= 0:
-            os.close(self._memory)
-            self._memory = -1
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def __del__(self) -> None:
         # Not every source of a stream is closed before it is gone.
@@ -187,7 +196,7 @@ class SharedReader:
         assert self._listener is not None
         try:
             self._socket = memory.accepted(self._listener)
-            offer, self._memory, size = memory.received_memory(self._socket, OFFER.size)
+            offer, self._file, size = memory.received_memory(self._socket, OFFER.size)
             self._token, self._slots, self._slot_bytes = OFFER.unpack(offer)
         except (OSError, struct.error) as error:
             raise DamagedFileError(
@@ -199,4 +208,7 @@ class SharedReader:
                 f"refers to {size} bytes of shared memory; expected {self._slots} slots of "
                 f"{self._slot_bytes}, at most {MOST_BYTES} bytes"
             )
+        self._memory: Bytes = np.frombuffer(memory.mapped(self._file, size), np.uint8)
+        # By slot: up to which byte of the memory.
+        self._written: dict[int, int] = {}
         self.used = True

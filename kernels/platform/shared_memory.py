@@ -15,7 +15,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_SEALS = getattr(fcntl, "F_SEAL_SHRINK", 0) | getattr(fcntl, "F_SEAL_GROW", 0)
+# Of Linux 5.1, and not in every `fcntl`: only maps made before may write, and pages stay.
+_FUTURE_WRITE = 0x10
+_SEALS = getattr(fcntl, "F_SEAL_SHRINK", 0) | getattr(fcntl, "F_SEAL_GROW", 0) | _FUTURE_WRITE
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 
 
@@ -24,7 +26,7 @@ def pipe_address(fd: int, purpose: str) -> bytes | None:
 
     None for what is no pipe, and where memory cannot be shared.
     """
-    if not (sys.platform.startswith("linux") and hasattr(os, "memfd_create") and _SEALS):
+    if not (sys.platform.startswith("linux") and hasattr(os, "memfd_create") and fcntl):
         return None
     try:
         found = os.fstat(fd)
@@ -76,13 +78,13 @@ def send_memory(connection: socket.socket, message: bytes, size: int) -> mmap.mm
     """Return new memory that the process at the other end has been sent, with a message.
 
     Raises:
-        OSError: there is no memory, or it cannot be sent.
+        OSError: there is no memory, it cannot be sealed, or not be sent.
     """
     fd = os.memfd_create("lod", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, size)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS | fcntl.F_SEAL_SEAL)
         memory = mmap.mmap(fd, size)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS | fcntl.F_SEAL_SEAL)
         socket.send_fds(connection, [message], [fd])
     finally:
         os.close(fd)
@@ -92,7 +94,7 @@ def send_memory(connection: socket.socket, message: bytes, size: int) -> mmap.mm
 def received_memory(connection: socket.socket, message_bytes: int) -> tuple[bytes, int, int]:
     """Return a message, and the descriptor and the size of the memory that came with it.
 
-    The size can never change.
+    The size can never change, and pages that were written once stay: only their content changes.
 
     Raises:
         OSError: nothing came, or a file that is no such memory.
@@ -102,12 +104,27 @@ def received_memory(connection: socket.socket, message_bytes: int) -> tuple[byte
         raise OSError("no memory came")
     try:
         # EINVAL for any other file.
-        if fcntl.fcntl(fds[0], fcntl.F_GET_SEALS) & _SEALS != _SEALS:
-            raise OSError("its size could change")
+        sealed = fcntl.fcntl(fds[0], fcntl.F_GET_SEALS) & _SEALS == _SEALS
+        # Of large pages that are set aside nothing says whether they are there.
+        if not sealed or os.fstatvfs(fds[0]).f_bsize != mmap.PAGESIZE:
+            raise OSError("its size or its pages could change")
         return message, fds[0], os.fstat(fds[0]).st_size
     except OSError:
         os.close(fds[0])
         raise
+
+
+def mapped(fd: int, size: int) -> mmap.mmap:
+    """Return received memory, to be read where it lies, up to where `written` says."""
+    return mmap.mmap(fd, size, prot=mmap.PROT_READ)
+
+
+def written(fd: int, start: int) -> int:
+    """Return up to which byte, from `start` on, all pages of received memory were written.
+
+    To read beyond takes new pages, of which there may be none: then a signal ends the process.
+    """
+    return os.lseek(fd, start, os.SEEK_HOLE)
 
 
 def wait(connection: socket.socket, pipe: int) -> None:

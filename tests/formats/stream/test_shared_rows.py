@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import socket
 import subprocess
@@ -178,6 +179,25 @@ def test_a_small_memory_budget_leaves_rows_to_the_pipe() -> None:
     os.close(writing)
 
 
+def test_a_writer_uses_the_slot_again_that_came_back_last() -> None:
+    reading, writing = os.pipe()
+    listening, shared = SharedReader(reading), SharedWriter(writing)
+    block, out = np.zeros(1000, np.uint8), np.ones(1000, np.uint8)
+    slots = set()
+    for _ in range(3):
+        payload = shared.send(block)
+        assert payload is not None
+        assert listening.size_bytes(payload) == block.size
+        listening.receive(payload, out)
+        slots.add(REFERENCE.unpack(payload)[1])
+    assert len(slots) == 1
+    assert not out.any()
+    shared.close()
+    listening.close()
+    os.close(reading)
+    os.close(writing)
+
+
 def test_only_one_reader_of_a_pipe_listens() -> None:
     reading, writing = os.pipe()
     first = SharedReader(reading)
@@ -219,6 +239,8 @@ def test_a_file_or_a_socket_is_no_pipe(tmp_path: Any) -> None:
 # -- what a reader refuses ---------------------------------------------------------
 
 ROW_BYTES = 300
+# Not to be shrunk, not to grow, and not to be written through maps and descriptors of others.
+ALL_SEALS = 2 | 4 | 16
 
 
 def stream_with(payload: bytes) -> bytes:
@@ -236,13 +258,14 @@ def stream_with(payload: bytes) -> bytes:
     ).encode()
 
 
-def memory_file(size: int, *, sealed: bool = True) -> int:
+def memory_file(size: int, *, seals: int = ALL_SEALS, written: bool = True) -> int:
     import fcntl
 
     found = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(found, b"r" * size)
-    if sealed:
-        fcntl.fcntl(found, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    if written:
+        os.write(found, b"r" * size)
+    os.truncate(found, size)
+    fcntl.fcntl(found, fcntl.F_ADD_SEALS, seals)
     return found
 
 
@@ -302,23 +325,62 @@ def test_a_wrong_reference_is_refused(payload: bytes, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offer", "size", "sealed"),
+    ("offer", "size", "seals"),
     [
-        (OFFER.pack(TOKEN, 2, 512)[:-1], 1024, True),
-        (OFFER.pack(TOKEN, 0, 512), 1024, True),
-        (OFFER.pack(TOKEN, 2**20, 2**20), 1024, True),  # too much
-        (OFFER.pack(TOKEN, 2, 512), 1023, True),  # shorter than said
-        (OFFER.pack(TOKEN, 2, 512), 1024, False),  # could be shortened
-        (OFFER.pack(TOKEN, 2, 512), None, True),  # no memory
-        (None, None, True),  # no offer
+        (OFFER.pack(TOKEN, 2, 512)[:-1], 1024, ALL_SEALS),
+        (OFFER.pack(TOKEN, 0, 512), 1024, ALL_SEALS),
+        (OFFER.pack(TOKEN, 2**20, 2**20), 1024, ALL_SEALS),  # too much
+        (OFFER.pack(TOKEN, 2, 512), 1023, ALL_SEALS),  # shorter than said
+        (OFFER.pack(TOKEN, 2, 512), 1024, 0),
+        (OFFER.pack(TOKEN, 2, 512), 1024, 4 | 16),  # could be shortened
+        (OFFER.pack(TOKEN, 2, 512), 1024, 2 | 4),  # pages could be taken out
+        (OFFER.pack(TOKEN, 2, 512), None, ALL_SEALS),  # no memory
+        (None, None, ALL_SEALS),  # no offer
     ],
 )
-def test_a_wrong_offer_is_refused(offer: bytes | None, size: int | None, sealed: bool) -> None:
-    memory = None if size is None else memory_file(size, sealed=sealed)
+def test_a_wrong_offer_is_refused(offer: bytes | None, size: int | None, seals: int) -> None:
+    memory = None if size is None else memory_file(size, seals=seals)
     with pytest.raises(
         DamagedFileError, match=r"frame 3 .*: refers to .* shared memory|frame 3 .*did not come"
     ):
         received(REFERENCE.pack(TOKEN, 1, ROW_BYTES), offer, memory)
+
+
+def test_rows_that_were_never_written_are_refused() -> None:
+    offer = OFFER.pack(TOKEN, 2, 512)
+    with pytest.raises(DamagedFileError, match=r"frame 3 .*shared memory that was not written"):
+        received(REFERENCE.pack(TOKEN, 1, ROW_BYTES), offer, memory_file(1024, written=False))
+
+
+def test_memory_of_large_pages_set_aside_is_refused() -> None:
+    import fcntl
+
+    size = 2 << 20
+    try:
+        found = os.memfd_create("test", os.MFD_ALLOW_SEALING | os.MFD_HUGETLB)
+        os.truncate(found, size)
+    except OSError:
+        pytest.skip("the system has no such pages")
+    fcntl.fcntl(found, fcntl.F_ADD_SEALS, ALL_SEALS)
+    with pytest.raises(DamagedFileError, match="its size or its pages could change"):
+        received(REFERENCE.pack(TOKEN, 1, ROW_BYTES), OFFER.pack(TOKEN, 2, size // 2), found)
+
+
+def test_nobody_can_take_out_or_write_pages_of_the_memory_by_its_descriptor() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        sent = shared_memory.send_memory(ours, b"message", 1 << 16)
+        sent[:4] = b"rows"
+        message, fd, size = shared_memory.received_memory(theirs, 7)
+    try:
+        with pytest.raises(OSError, match="not permitted"):
+            sent.madvise(mmap.MADV_REMOVE)
+        with pytest.raises(OSError, match="not permitted"):
+            os.pwrite(fd, b"x", 0)
+        assert (message, shared_memory.mapped(fd, size)[:5]) == (b"message", b"rows\0")
+        assert shared_memory.written(fd, 0) == mmap.PAGESIZE
+    finally:
+        os.close(fd)
 
 
 def test_a_file_that_is_no_memory_is_refused(tmp_path: Any) -> None:
