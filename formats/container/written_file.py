@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 from h5py import h5d, h5p, h5s, h5t, h5z
@@ -17,6 +16,9 @@ from lodcli.formats.container.owned import OwnedFile, require_memory
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.platform.pools import thread_pool
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 # Of everything in the file, so that a map of it gives arrays aligned for any dtype.
 ALIGNMENT = 64

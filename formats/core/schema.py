@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -360,6 +359,8 @@ _TABLE_HEADS = ("tensor", "dtype", "row", "rows", "levels")
 
 def schema_html(schema: Schema) -> str:
     """Return a table with one line a tensor; counts that are not known yet are left out."""
+    import html  # hardly ever
+
     heads = "".join(f"<th>{head}</th>" for head in _TABLE_HEADS)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(spec)) + "</tr>"

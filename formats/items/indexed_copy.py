@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
@@ -68,6 +66,10 @@ def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
 @contextmanager
 def copied(schema: Schema, batches: Iterable[Batch]) -> Iterator[IndexedSource]:
     """Give batches as a temporary container. TMPDIR says where."""
+    import tempfile
+
+    from lodcli.formats.container.reader import ContainerSource
+
     with tempfile.TemporaryDirectory(prefix="lod-") as folder:
         path = Path(folder, "copy.lod.h5")
         write_batches(path, schema, batches)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import sys
 import tempfile
 import threading
@@ -93,7 +92,7 @@ def umask() -> int:
 def _umask_of_a_probe() -> int:
     """Return what a new file was not given, of the permissions that were asked for."""
     # Not tempfile.mkstemp, which asks for 0o600.
-    probe = os.path.join(tempfile.gettempdir(), f"lod-{secrets.token_hex(8)}")
+    probe = os.path.join(tempfile.gettempdir(), f"lod-{os.urandom(8).hex()}")
     fd = os.open(probe, CREATE, 0o777)
     try:
         return 0o777 & ~os.fstat(fd).st_mode

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import click
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, fits, require_fits
-from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import BATCH_BYTES, Source, joined
 from lodcli.formats.core.io import Stored, one_tensor, open_file
@@ -31,7 +30,6 @@ from lodcli.formats.core.schema import (
     outline,
 )
 from lodcli.formats.items.indexed_copy import Labelled, in_place, indexed
-from lodcli.formats.steps.stored import streamed
 from lodcli.formats.structs.names import named
 from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import SelectionError
@@ -181,6 +179,9 @@ class Opened:
         with naming_os(self.reference.label), naming_file(self.reference.label):
             for spec in find_all(self.source.schema, names):
                 if spec.array and not fits(declared_bytes(spec), WHOLE_COPIES):
+                    from lodcli.formats.container.reader import ContainerSource
+                    from lodcli.formats.steps.stored import streamed
+
                     found = in_place(self.source, [spec.name])
                     if len(self.source.schema) == 1 and isinstance(found, ContainerSource):
                         yield {spec.name: streamed(found, spec.name, self.reference.label)}

@@ -381,6 +381,18 @@ def test_a_command_loads_only_the_packages_that_its_files_need(folder: Path) -> 
     assert "pyarrow" in table.split()
 
 
+def test_a_command_between_two_pipes_loads_nothing_for_files(folder: Path) -> None:
+    io.write("words.lods", tensor("words.lod.h5"))
+    loaded = python(
+        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
+        "run(group, ['apply', 'reverse', 'words.lods', '-o', 'reversed.lods'])\n"
+        "print('LOADED', *sys.modules)"
+    ).split()
+    assert "lodcli.formats.stream.reader" in loaded
+    for name in ("h5py", "lodcli.formats.container.reader", "ml_dtypes", "concurrent.futures"):
+        assert name not in loaded
+
+
 def test_the_public_functions_read_and_write(folder: Path) -> None:
     found = lodcli.read("words.lod.h5")
     assert isinstance(found, lodcli.LoDTensor)

@@ -11,12 +11,10 @@ from itertools import chain
 from typing import Any
 
 import click
-import ml_dtypes
 import numpy as np
 
 from lodcli.commands.apply.arguments import ARRAY, Described, Parameter, as_kind, described
 from lodcli.commands.apply.expression import TensorExpression, arithmetic
-from lodcli.commands.apply.in_step import in_step, items_by_rank, longest_items
 from lodcli.commands.apply.results import write_beside, write_results
 from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
@@ -163,6 +161,8 @@ class Writing:
         """Return a tensor in the dtype to compute with."""
         if self.dtype is None:
             return tensor
+        import ml_dtypes  # makes NumPy know bfloat16
+
         dtype = np.dtype(ml_dtypes.bfloat16 if self.dtype == "bfloat16" else self.dtype)
         if tensor.dtype.kind == "c":
             raise UnsupportedError(f"--dtype {dtype}: the tensor is complex, found {tensor.dtype}")
@@ -233,6 +233,8 @@ def _written_in_parts(steps: Sequence[Step], writing: Writing) -> bool:
     first, target, begun = steps[0], writing.target, False
     if any(step.files or not step.itemwise for step in steps[1:]):
         return False
+    from lodcli.commands.apply.in_step import in_step, items_by_rank, longest_items
+
     try:
         with ExitStack() as stack:
             if first.entry.pairs and first.number is None:
