@@ -10,12 +10,13 @@ import sys
 from collections.abc import Sequence
 
 from lodcli.formats.storage import interrupts
+from lodcli.kernels.runtime.threads import let_blas_sleep
 from lodcli.shell import watchdog
 from lodcli.shell.standard_streams import finish, prepare_streams
 
-# What imports make stays. To look for garbage in it at every 700 new objects, as Python does, takes
-# a tenth of a small command.
-_OBJECTS = 50_000
+# What imports make stays, some 50,000 objects. To look for garbage in it once takes a tenth of a
+# small command, and Python does so at every 700 new objects.
+_OBJECTS = 100_000
 
 
 def main() -> int:
@@ -36,6 +37,7 @@ def _run() -> int:
     try:
         interrupts.install()
         prepare_streams()
+        let_blas_sleep()
         if not _asks_for_help(sys.argv[1:]):
             watchdog.start()
         from lodcli.shell.failures import run

@@ -27,6 +27,7 @@ from lodcli.bench.suites.cases import Case
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform.environment import value
 from lodcli.kernels.platform.processes import end_with_parent
+from lodcli.kernels.runtime.threads import BLAS_WAIT
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -184,6 +185,7 @@ def _events(job: Job) -> Iterator[dict[str, Any]]:
 def _events_of(job: Job, folder: str) -> Iterator[dict[str, Any]]:
     variables = dict.fromkeys(THREAD_VARIABLES, str(job.threads)) | {"TMPDIR": folder}
     environment = {**os.environ, **variables}
+    environment.pop(BLAS_WAIT, None)  # set for lod, not for what it is compared with
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _START, repr([*map(os.path.abspath, sys.path)])],
         stdin=subprocess.PIPE,

@@ -32,6 +32,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.rnn.stack.stack import seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import state_dict
 from lodcli.kernels.rnn.training.classifier import seeded_classifier
+from lodcli.kernels.runtime.threads import BLAS_WAIT
 from lodcli.main import main
 from lodcli.shell import failures, options
 from lodcli.shell.group import group
@@ -391,6 +392,30 @@ def test_a_command_between_two_pipes_loads_nothing_for_files(folder: Path) -> No
     assert "lodcli.formats.stream.reader" in loaded
     for name in ("h5py", "lodcli.formats.container.reader", "ml_dtypes", "concurrent.futures"):
         assert name not in loaded
+
+
+def test_a_small_command_looks_for_garbage_at_no_time(folder: Path) -> None:
+    shown = python(
+        "import gc, sys; from lodcli.main import main\n"
+        "found = []; gc.collect()\n"
+        "gc.callbacks.append(lambda phase, info: found.append(phase))\n"
+        "sys.argv = ['lod', 'apply', 'reverse', 'words.lod.h5', '-o', 'reversed.lod.h5']\n"
+        "code = main(); gc.callbacks.clear(); print(code, found)"
+    )
+    assert shown == "0 []\n"
+
+
+@pytest.mark.parametrize(("given", "kept"), [({}, "18"), ({BLAS_WAIT: "26"}, "26")])
+def test_idle_threads_of_blas_soon_sleep_unless_the_user_says_when(
+    given: dict[str, str], kept: str, folder: Path
+) -> None:
+    shown = python(
+        "import os, sys; from lodcli.main import main; before = set(sys.modules)\n"
+        "sys.argv = ['lod', 'slice', 'words.lod.h5', '0', '-o', 's.npz']\n"
+        f"print(main(), os.environ[{BLAS_WAIT!r}], 'numpy' in before, 'numpy' in sys.modules)",
+        **given,
+    )
+    assert shown == f"0 {kept} False True\n"
 
 
 def test_the_public_functions_read_and_write(folder: Path) -> None:
