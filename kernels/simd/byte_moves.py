@@ -14,8 +14,8 @@ from typing import Any
 from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, numba, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, load, prefetch, store
 
-FETCHED_BYTES = 512
-AHEAD = 16  # rows or ranges asked for before their turn
+FETCHED_BYTES, FAR_BYTES = 512, 4096
+AHEAD, LONG_AHEAD = 16, 2  # rows or ranges asked for before their turn; long ranges
 _BYTE, _I64 = ir.IntType(8), ir.IntType(64)
 # numba's own checks do not see addresses, so these kernels check them where it would.
 _CONFIG: Any = numba.config  # its attributes are made while it is imported
@@ -39,12 +39,12 @@ def _mover(vectors: int, word_bytes: int, kind: str, group: int = 1) -> Any:
 
     Args:
         kind: "move" as they are; "turn": backwards; "splat": the one word at `at`,
-            over the whole vector; "word": one word, no vector.
+            over the whole vector; "word": one word, no vector, of up to 32 bytes.
         group: so many words that stay together are turned or splat.
     """
-    word = ir.IntType(8 * word_bytes)
+    word = ir.IntType(8 * word_bytes) if word_bytes <= 8 else ir.VectorType(_I64, word_bytes // 8)
     lanes = VECTOR_BYTES // word_bytes
-    vector = ir.VectorType(word, lanes)
+    vector = ir.VectorType(ir.IntType(8 * min(8, word_bytes)), VECTOR_BYTES // min(8, word_bytes))
     order = ir.VectorType(ir.IntType(32), lanes)
 
     @intrinsic
@@ -108,26 +108,30 @@ def _number_at(typing_context: Any, at: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@intrinsic
-def _fetch(typing_context: Any, at: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        prefetch(builder, _at(builder, args[0], _BYTE), 3)
-        return context.get_dummy_value()
+def _fetched(locality: int) -> Any:
+    @intrinsic
+    def fetched(typing_context: Any, at: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            prefetch(builder, _at(builder, args[0], _BYTE), locality)
+            return context.get_dummy_value()
 
-    return types.void(types.int64), generate
+        return types.void(types.int64), generate
+
+    return fetched
 
 
 # An intrinsic is called without the typing context that it is declared with.
 number_at: Any = _number_at
 copy_exactly: Any = _copy_exactly
 _zeros: Any = _clear
-_asked: Any = _fetch
+_nearest, _second = _fetched(3), _fetched(2)
 _move, _move_four = _mover(1, 8, "move"), _mover(4, 8, "move")
 _turn_1, _turn_2, _turn_4, _turn_8 = (_mover(1, n, "turn") for n in (1, 2, 4, 8))
 _splat_1, _splat_2, _splat_4, _splat_8 = (_mover(1, n, "splat") for n in (1, 2, 4, 8))
 _turn_16, _turn_32 = (_mover(1, 8, "turn", n) for n in (2, 4))
 _splat_16, _splat_32 = (_mover(1, 8, "splat", n) for n in (2, 4))
 _word_1, _word_2, _word_4, _word_8 = (_mover(1, n, "word") for n in (1, 2, 4, 8))
+_word_16, _word_32 = (_mover(1, n, "word") for n in (16, 32))
 
 
 @numba.njit(nogil=True, error_model="numpy")
@@ -138,7 +142,17 @@ def fetch(at: int, count: int) -> None:
     """
     # Line by line: rows seldom begin where lines do.
     for line in range(at & -VECTOR_BYTES, at + min(count, FETCHED_BYTES), VECTOR_BYTES):
-        _asked(line)
+        _nearest(line)
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def fetch_far(at: int, count: int) -> None:
+    """Ask for bytes to be brought into the second cache, which waits for more lines at once.
+
+    For rows and long ranges. Many short ranges come faster into the first.
+    """
+    for line in range(at & -VECTOR_BYTES, at + min(count, FAR_BYTES), VECTOR_BYTES):
+        _second(line)
 
 
 @numba.njit(nogil=True, error_model="numpy")
@@ -166,29 +180,33 @@ def copy(to: int, stop: int, at: int, end: int, count: int) -> None:
 
 @numba.njit(nogil=True, error_model="numpy")
 def copy_row(to: int, stop: int, at: int, end: int, width: int) -> None:
-    """Copy one row of `width` bytes, a short one as one word."""
+    """Copy one row of `width` bytes, without touching a byte beside it.
+
+    What lies beside a row that lies apart is often on a line that nothing else needs. The last
+    move of a row overlaps the one before.
+    """
     require(to, stop, at, end, width)
-    if width == 4:
-        _word_4(to, at)
-    elif width == 8:
+    if width >= VECTOR_BYTES:
+        for k in range(0, width - VECTOR_BYTES, VECTOR_BYTES):
+            _move(to + k, at + k)
+        _move(to + width - VECTOR_BYTES, at + width - VECTOR_BYTES)
+    elif width >= 32:
+        _word_32(to, at)
+        _word_32(to + width - 32, at + width - 32)
+    elif width >= 16:
+        _word_16(to, at)
+        _word_16(to + width - 16, at + width - 16)
+    elif width >= 8:
         _word_8(to, at)
-    elif width == 2:
+        _word_8(to + width - 8, at + width - 8)
+    elif width >= 4:
+        _word_4(to, at)
+        _word_4(to + width - 4, at + width - 4)
+    elif width >= 2:
         _word_2(to, at)
-    elif width == 1:
+        _word_2(to + width - 2, at + width - 2)
+    elif width:
         _word_1(to, at)
-    else:
-        copy(to, stop, at, end, width)
-
-
-@numba.njit(nogil=True, error_model="numpy")
-def pick_words(to: int, at: int, end: int, begins: Any, ends: Any, last: bool, fill: int) -> None:
-    """Copy of every range of words of 4 bytes the last one or the first, `fill` of an empty one."""
-    for s in range(ends.size):
-        place = ends[s] - 1 if last else begins[s]
-        empty = begins[s] == ends[s]
-        source = fill if empty else at + 4 * place
-        require(to, to + 4 * ends.size, source, fill + 4 if empty else end, 4)
-        _word_4(to + 4 * s, source)
 
 
 @numba.njit(nogil=True, error_model="numpy")
@@ -260,16 +278,3 @@ def clear(to: int, stop: int, count: int) -> None:
     """Write `count` zero bytes."""
     require(to, stop, to, stop, count)
     _zeros(to, count)
-
-
-@numba.njit(nogil=True, error_model="numpy")
-def segment_at(offsets: Any, row: int) -> int:
-    """Return the segment that holds a row: the last that begins at it or before."""
-    low, high = 0, offsets.size - 1
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if offsets[middle] <= row:
-            low = middle
-        else:
-            high = middle - 1
-    return low

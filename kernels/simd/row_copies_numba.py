@@ -15,9 +15,11 @@ from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.simd.byte_moves import (
     AHEAD,
     FETCHED_BYTES,
+    LONG_AHEAD,
     copy,
     copy_backwards,
     fetch,
+    fetch_far,
     number_at,
 )
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
@@ -42,7 +44,10 @@ def gather(
         while row < stop_row:
             after = min(offsets[i + 1], stop_row)
             source, n = at + (starts[i] + skipped) * width, (after - row) * width
-            if scattered:
+            if streamed:
+                later = min(i + LONG_AHEAD, ranges - 1)
+                fetch_far(at + starts[later] * width, (offsets[later + 1] - offsets[later]) * width)
+            elif scattered:
                 later = min(i + AHEAD, ranges - 1)
                 fetch(at + starts[later] * width, (offsets[later + 1] - offsets[later]) * width)
             if streamed:
@@ -70,7 +75,13 @@ def gather_first(
         while row < stop_row:
             after = min(offsets[i + 1], stop_row)
             source, n = at + (i * stride + row - offsets[i]) * width, (after - row) * width
-            fetch(at + (i + AHEAD) * stride * width, n)
+            if streamed:
+                later = min(i + LONG_AHEAD, ranges - 1)
+                fetch_far(
+                    at + later * stride * width, (offsets[later + 1] - offsets[later]) * width
+                )
+            else:
+                fetch(at + (i + AHEAD) * stride * width, n)
             if streamed:
                 line, held, full = append(line, held, full, stop, source, at, end, n)
             else:
@@ -106,7 +117,9 @@ def reverse(
                 following = at + (lasts[min(i + 1, ranges - 1)] - AHEAD) * width
                 for left in range(after - row, 0, -1):
                     end -= width
-                    fetch(end - AHEAD * width if left > AHEAD else following + left * width, width)
+                    fetch_far(
+                        end - AHEAD * width if left > AHEAD else following + left * width, width
+                    )
                     line, held, full = append(line, held, full, stop, end, at, at + size, width)
             else:
                 copy_backwards(to + row * width, stop, at, end, after - row, width)

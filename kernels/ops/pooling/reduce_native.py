@@ -18,7 +18,7 @@ LEAST_ROWS = 16
 CLOSE_BYTES = 256  # up to which rows that lie apart are fetched by the processor itself
 PIECE_SEGMENTS = 1 << 10
 PIECE_BYTES = 1 << 18
-_AHEAD = 16  # rows asked for before their turn
+_AHEAD = 64  # rows asked for before their turn
 _LINE = 64
 
 _MODULE = "kernels.ops.pooling.reduce_numba"

@@ -37,7 +37,7 @@ WIDE_BYTES = 1 << 12
 CACHES_BYTES = 1 << 21
 AHEAD_BYTES = 1 << 12
 _put, _value_at, _divide_row = scalars.put, scalars.value_at, divide
-_copy_row, _fetch, _word, _require = moves.copy_row, moves.fetch, moves._word_4, moves.require
+_copy_row, _fetch, _word, _require = moves.copy_row, moves.fetch_far, moves._word_4, moves.require
 
 # What other dtypes are reduced as: see reduce.py.
 _SUMS = (

@@ -176,6 +176,18 @@ def test_one_long_segment_and_many_short_ones_are_summed_as_exactly(width: int, 
         )
 
 
+@pytest.mark.parametrize("width", [*range(1, 20), 31, 33, 63, 65, 70, 200])
+def test_first_and_last_of_rows_of_any_width_that_lie_apart(width: int) -> None:
+    from lodcli.kernels.ops.pooling import pool_native as twin
+
+    lengths = np.random.default_rng(6).integers(0, 900, 200)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    data = np.random.default_rng(7).integers(0, 256, (offsets[-1], width)).astype(np.uint8)
+    for name in ("segment_first", "segment_last"):
+        expected = getattr(pool, name)(data, offsets, pad_value=9)
+        np.testing.assert_array_equal(getattr(twin, name)(data, offsets, pad_value=9), expected)
+
+
 @pytest.mark.parametrize("width", [1, 5])
 @pytest.mark.parametrize(
     "name", ["segment_sum", "segment_mean", "segment_sqrt", "segment_max", "segment_min_index"]
