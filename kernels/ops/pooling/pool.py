@@ -342,9 +342,9 @@ def _divided(totals: Array, by: npt.NDArray[np.float64]) -> Array:
     a number does not make the other NaN.
     """
     if totals.dtype.kind != "c":
-        return totals / by  # type: ignore[no-any-return]
+        return totals / by
     parts = totals[..., np.newaxis].view(totals.real.dtype) / by[..., np.newaxis]
-    return parts.view(totals.dtype)[..., 0]  # type: ignore[no-any-return]
+    return parts.view(totals.dtype)[..., 0]
 
 
 @np.errstate(all="ignore")
