@@ -104,7 +104,7 @@ class Recipe:
                 raise InvalidDataError(f"{name}: expected at least {least}, found {value}")
         for name, number in (("rate", self.rate), ("clip", self.clip)):
             if not (math.isfinite(number) and number > 0):
-                raise InvalidDataError(f"{name}: expected more than 0, found {number}")
+                raise InvalidDataError(f"{name}: expected a finite number above 0, found {number}")
         if not 0 <= self.dropout < 1:
             raise InvalidDataError(
                 f"dropout: expected 0 or more and less than 1, found {self.dropout}"
