@@ -115,7 +115,7 @@ def startup_table(report: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"Whole commands and peers, interleaved, median of {report['runs']} pairs with the range "
         "of the pairwise ratios. Files: containers of sequences of 80 rows of 128 float32, "
-        f"uncompressed, in the page cache; {report['machine']}, {report['cores']} cores; "
+        f"uncompressed, in memory; {report['machine']}, {report['cores']} cores; "
         f"Python {report['python']}, NumPy {report['numpy']}, h5py {report['h5py']}, "
         f"HDF5 {report['hdf5']}."
     )

@@ -101,6 +101,7 @@ STARTUP = {
     "lod inspect 2 MB / import h5py": 1.5,
     "lod inspect 2 GB / import h5py": 1.5,
     "lod slice 2 GB / of 2 MB": 1.3,
+    "3 lod apply in a pipe, 1 GB / one with --then": 1.11,
 }
 _GPU_OPS = (
     *("sum", "mean", "max", "min", "softmax", "log_softmax"),
