@@ -382,6 +382,16 @@ def test_a_command_loads_only_the_packages_that_its_files_need(folder: Path) -> 
     assert "pyarrow" in table.split()
 
 
+def test_inspect_loads_nothing_for_what_was_not_asked(folder: Path) -> None:
+    loaded = python(
+        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
+        "run(group, ['inspect', 'words.lod.h5'])\n"
+        "print('LOADED', *sys.modules)"
+    ).split()
+    parts = {one.rpartition(".")[2] for one in loaded if one.startswith("lodcli.commands.inspect.")}
+    assert parts == {"command", "drawing", "examined", "statistics", "summary"}
+
+
 def test_a_command_between_two_pipes_loads_nothing_for_files(folder: Path) -> None:
     io.write("words.lods", tensor("words.lod.h5"))
     loaded = python(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Callable
@@ -71,6 +70,8 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
     key = name.replace("-", "_")
     entry = find_op(key)
     if entry is None:
+        import difflib
+
         close = difflib.get_close_matches(key, op_names(), 3)
         hint = f"did you mean {' or '.join(close)}?" if close else "lod apply --list shows all"
         ctx.fail(f"no op {name!r}; {hint}")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lodcli.commands.inspect.duplicates import Duplicates, duplicates
-from lodcli.commands.inspect.sequences import Sequence, extreme, sequences
-from lodcli.commands.inspect.value_statistics import ValueStatistics, value_statistics
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.errors import SelectionError
 from lodcli.shell import output
+
+if TYPE_CHECKING:
+    from lodcli.commands.inspect.duplicates import Duplicates
+    from lodcli.commands.inspect.sequences import Sequence
+    from lodcli.commands.inspect.value_statistics import ValueStatistics
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,10 @@ def examined(
         chosen: the one whose sequences are looked at.
         wanted: what to look for.
     """
+    from lodcli.commands.inspect.duplicates import duplicates
+    from lodcli.commands.inspect.sequences import extreme, sequences
+    from lodcli.commands.inspect.value_statistics import value_statistics
+
     result = Examined()
     if wanted.stats:
         result.statistics = {spec.name: value_statistics(source, spec) for spec in schema}
