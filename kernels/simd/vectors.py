@@ -27,7 +27,6 @@ from lodcli.kernels.simd.instructions import (
     store,
 )
 
-BLOCK = 4  # vectors side by side in one pass
 MORE, FIRST, NEXT = 0, 1, 2
 STREAMS = 4  # rows at once where a row is one vector: additions wait for each other
 _BIT, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)

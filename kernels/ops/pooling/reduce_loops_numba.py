@@ -1,7 +1,8 @@
 """Inner loops of sums, min/max and argmin/argmax, on the vectors of vectors.py.
 
-Each is made in two shapes: `columns` for some columns of many rows, and `values` for whole
-rows of a width that divides a vector, read as one run of values and folded at the end.
+Each is made in three shapes: `columns` for some columns of many rows, `values` for whole rows of
+a width that divides a vector, read as one run of values and folded at the end, and `single` for
+short segments of single values.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 from lodcli.kernels.native.target import level
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
-from lodcli.kernels.simd.vectors import BLOCK, FIRST, MORE, STREAMS, Values, Vectors
+from lodcli.kernels.simd.vectors import FIRST, MORE, STREAMS, Values, Vectors
 
-# Whether columns beside whole blocks are reduced two or three vectors at once: STREAMS rows of
-# them in turns have room in 32 registers of a vector each.
-TAILS = level().registers * level().vector_bytes >= 32 * VECTOR_BYTES
+# Whether there are 32 registers of a vector each. STREAMS rows of two or three vectors have room in
+# them, and rows of up to 24 vectors.
+MANY_REGISTERS = level().registers * level().vector_bytes >= 32 * VECTOR_BYTES
 
 _I64, _BIT = ir.IntType(64), ir.IntType(1)
 
@@ -46,6 +47,10 @@ class _Row:
     mask: Any
 
 
+# What some vectors have come to, and where it goes.
+Results = list[tuple[Values, _Place]]
+
+
 class _Sum:
     """One running total a lane."""
 
@@ -61,14 +66,17 @@ class _Sum:
     def rows_of(self, v: Vectors, state: Values, shift: Any) -> Values:
         return state
 
-    def finish(self, v: Vectors, state: Values, place: _Place) -> None:
-        with v.builder.if_else(_is(v, place, MORE)) as (more, new):
+    def finish(self, v: Vectors, results: Results) -> None:
+        with v.builder.if_else(_is(v, results[0][1], MORE)) as (more, new):
             with more:
                 # A sum begins at 0 and joins the old one last: short sums lose fewer digits.
-                old = v.load(place.to, v.total_kind, place.mask, self.start(v)[0])
-                v.store(v.plus(old, state[0]), place.to, place.mask)
+                zero = self.start(v)[0]
+                old = [v.load(place.to, v.total_kind, place.mask, zero) for _, place in results]
+                for (state, place), before in zip(results, old, strict=True):
+                    v.store(v.plus(before, state[0]), place.to, place.mask)
             with new:
-                v.store(state[0], place.to, place.mask)
+                for state, place in results:
+                    v.store(state[0], place.to, place.mask)
 
 
 class _Extreme:
@@ -90,16 +98,19 @@ class _Extreme:
     def rows_of(self, v: Vectors, state: Values, shift: Any) -> Values:
         return state
 
-    def finish(self, v: Vectors, state: Values, place: _Place) -> None:
-        with v.builder.if_else(_is(v, place, MORE)) as (more, new):
+    def finish(self, v: Vectors, results: Results) -> None:
+        with v.builder.if_else(_is(v, results[0][1], MORE)) as (more, new):
             with more:
-                old = v.flipped(v.load(place.to, v.kind, place.mask, v.zero()), place.flip)
-                v.store(v.flipped(self.merge(v, [old], state)[0], place.flip), place.to, place.mask)
+                for state, place in results:
+                    old = v.flipped(v.load(place.to, v.kind, place.mask, v.zero()), place.flip)
+                    best = self.merge(v, [old], state)[0]
+                    v.store(v.flipped(best, place.flip), place.to, place.mask)
             with new:
-                first = v.flipped(v.load(place.at, v.kind, place.mask, v.zero()), place.flip)
-                begins = _everywhere(v, _is(v, place, FIRST))
-                own = v.builder.select(v.builder.and_(v.stays(first), begins), first, state[0])
-                v.store(v.flipped(own, place.flip), place.to, place.mask)
+                for state, place in results:
+                    first = v.flipped(v.load(place.at, v.kind, place.mask, v.zero()), place.flip)
+                    begins = _everywhere(v, _is(v, place, FIRST))
+                    own = v.builder.select(v.builder.and_(v.stays(first), begins), first, state[0])
+                    v.store(v.flipped(own, place.flip), place.to, place.mask)
 
 
 class _Index(_Extreme):
@@ -142,29 +153,36 @@ class _Index(_Extreme):
 
         return best + v.joined([at], earlier, None)
 
-    def finish(self, v: Vectors, state: Values, place: _Place) -> None:
-        builder, (best, at) = v.builder, state
-        row = v.all(place.row, v.longs)
-        wide = at if v.numbers == v.longs else builder.sext(at, v.longs)
-        index = builder.add(wide, row)
-        none = builder.icmp_signed("==", wide, v.constant(v.nowhere, v.longs))
-        with builder.if_else(_is(v, place, MORE)) as (more, new):
+    def finish(self, v: Vectors, results: Results) -> None:
+        builder = v.builder
+        with builder.if_else(_is(v, results[0][1], MORE)) as (more, new):
             with more:
-                old = v.flipped(v.load(place.to, v.kind, place.mask, v.zero()), place.flip)
-                old_index = v.load(place.index_to, v.longs, place.mask, row)
-                better = v.greater(best, old)
-                best_now = builder.select(better, best, old)
-                v.store(v.flipped(best_now, place.flip), place.to, place.mask)
-                v.store(builder.select(better, index, old_index), place.index_to, place.mask)
+                for (best, at), place in results:
+                    index = self._index(v, at, place)[0]
+                    old = v.flipped(v.load(place.to, v.kind, place.mask, v.zero()), place.flip)
+                    old_index = v.load(place.index_to, v.longs, place.mask, index)
+                    better = v.greater(best, old)
+                    best_now = builder.select(better, best, old)
+                    v.store(v.flipped(best_now, place.flip), place.to, place.mask)
+                    v.store(builder.select(better, index, old_index), place.index_to, place.mask)
             with new:
-                first = v.flipped(v.load(place.at, v.kind, place.mask, v.zero()), place.flip)
-                begins = _everywhere(v, _is(v, place, FIRST))
-                # What no row beats is the first row's own.
-                kept = builder.and_(begins, builder.or_(none, v.stays(first)))
-                index = builder.select(none, v.constant(-1, v.longs), index)
-                own = builder.select(kept, first, best)
-                v.store(v.flipped(own, place.flip), place.to, place.mask)
-                v.store(builder.select(kept, row, index), place.index_to, place.mask)
+                for (best, at), place in results:
+                    index, none = self._index(v, at, place)
+                    first = v.flipped(v.load(place.at, v.kind, place.mask, v.zero()), place.flip)
+                    begins = _everywhere(v, _is(v, place, FIRST))
+                    # What no row beats is the first row's own.
+                    kept = builder.and_(begins, builder.or_(none, v.stays(first)))
+                    index = builder.select(none, v.constant(-1, v.longs), index)
+                    own = builder.select(kept, first, best)
+                    row = v.all(place.row, v.longs)
+                    v.store(v.flipped(own, place.flip), place.to, place.mask)
+                    v.store(builder.select(kept, row, index), place.index_to, place.mask)
+
+    def _index(self, v: Vectors, at: Any, place: _Place) -> Values:
+        """Return the numbers of rows in the tensor, and where there is none."""
+        wide = at if v.numbers == v.longs else v.builder.sext(at, v.longs)
+        index = v.builder.add(wide, v.all(place.row, v.longs))
+        return [index, v.builder.icmp_signed("==", wide, v.constant(v.nowhere, v.longs))]
 
 
 def _is(v: Vectors, place: _Place, fresh: int) -> Any:
@@ -175,11 +193,13 @@ def _everywhere(v: Vectors, condition: Any) -> Any:
     return v.all(condition, ir.VectorType(_BIT, v.lanes))
 
 
-def _columns(reduction: Any, blocks: int, *, whole: bool = False) -> Any:
-    """Return a function of `blocks` vectors side by side.
+def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
+    """Return a function of up to `blocks` vectors side by side.
 
     Args:
-        whole: whether all columns of the last vector are there.
+        fixed: how many vectors there are at least, all of them whole. The others end where the
+            columns end, over those before them if need be: the same values, computed again. By
+            default there are all, and the last one has a mask.
     """
 
     @intrinsic
@@ -191,27 +211,27 @@ def _columns(reduction: Any, blocks: int, *, whole: bool = False) -> Any:
         row_bytes: Any,
         rows: Any,
         count: Any,
-        ahead: Any,
-        ahead_bytes: Any,
         row: Any,
         fresh: Any,
         flip: Any,
         zero: Any,
         total: Any,
     ) -> Any:
-        """Reduce `count` columns, or all if they are whole, of so many rows, `row_bytes` apart.
-
-        With each row as many bytes are prefetched: at the address `ahead`, and `ahead_bytes`
-        further with every row.
-        """
+        """Reduce `count` columns of so many rows, `row_bytes` apart."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = Vectors(context, builder, sig.args[11], sig.args[12])
-            to, index_to, at, row_bytes, rows, count, ahead, ahead_bytes, *rest = args
-            row, fresh, flip, _, _ = rest
-            left = builder.sub(count, _I64((blocks - 1) * v.lanes))
-            masks = [None] * (blocks - 1) + [None if whole else v.below(left)]
-            streams = 1 if whole else STREAMS
+            v = Vectors(context, builder, sig.args[9], sig.args[10])
+            to, index_to, at, row_bytes, rows, count, row, fresh, flip, _, _ = args
+            columns = [_I64(n * v.lanes) for n in range(blocks)]
+            masks = [None] * blocks
+            if fixed is None:
+                masks[-1] = v.below(builder.sub(count, columns[-1]))
+            else:
+                end = builder.sub(count, _I64(v.lanes))
+                for n in range(fixed, blocks):
+                    fits = builder.icmp_signed("<", columns[n], end)
+                    columns[n] = builder.select(fits, columns[n], end)
+            streams = STREAMS if fixed is None else 1
             size = len(reduction.start(v))
 
             def body(at: Any, base: Any) -> Any:
@@ -221,13 +241,9 @@ def _columns(reduction: Any, blocks: int, *, whole: bool = False) -> Any:
                         stream, block = divmod(n, blocks)
                         here = builder.add(k, _I64(stream))
                         place = builder.add(at, builder.mul(here, row_bytes))
-                        column = _I64(block * v.lanes * v.bytes)
-                        taken = builder.add(base, here)
-                        later = builder.add(ahead, builder.mul(taken, ahead_bytes))
-                        v.fetch(builder.add(later, column))
-                        place = builder.add(place, column)
+                        place = builder.add(place, builder.mul(columns[block], _I64(v.bytes)))
                         new = v.load(place, v.kind, masks[block], v.zero())
-                        number = _numbered(v, taken)
+                        number = _numbered(v, builder.add(base, here))
                         state = values[n * size : (n + 1) * size]
                         result += reduction.take(v, state, _Row(new, number, flip, None))
                     return result
@@ -247,17 +263,19 @@ def _columns(reduction: Any, blocks: int, *, whole: bool = False) -> Any:
                 after = builder.add(at, builder.mul(many, row_bytes))
                 left = builder.sub(rows, many)
                 states = v.loop(left, 1, found, body(after, many))
-            for n in range(blocks):
+            results = []
+            for n, column in enumerate(columns):
                 place = _Place(
-                    builder.add(to, _I64(n * v.lanes * v.total_bytes)),
-                    builder.add(index_to, _I64(n * v.lanes * 8)),
-                    builder.add(at, _I64(n * v.lanes * v.bytes)),
+                    builder.add(to, builder.mul(column, _I64(v.total_bytes))),
+                    builder.add(index_to, builder.mul(column, _I64(8))),
+                    builder.add(at, builder.mul(column, _I64(v.bytes))),
                     *(row, fresh, flip, masks[n]),
                 )
-                reduction.finish(v, states[n * size : (n + 1) * size], place)
+                results.append((states[n * size : (n + 1) * size], place))
+            reduction.finish(v, results)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 11, zero, total), generate
+        return types.void(*[types.int64] * 9, zero, total), generate
 
     return columns
 
@@ -302,7 +320,7 @@ def _values(reduction: Any) -> Any:
             state = reduction.rows_of(v, state, shift)
             state = v.joined(state, lambda a, b: reduction.merge(v, a, b), width)
             mask = v.below(width)
-            reduction.finish(v, state, _Place(to, index_to, at, row, fresh, flip, mask))
+            reduction.finish(v, [(state, _Place(to, index_to, at, row, fresh, flip, mask))])
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 9, zero, total), generate
@@ -350,7 +368,7 @@ def _single(reduction: Any) -> Any:
             all_lanes = v.joined(state, lambda a, b: reduction.merge(v, a, b), None)[0]
             one = Vectors(context, builder, sig.args[6], sig.args[7], lanes=1)
             place = _Place(to, index_to, at, row, _I64(FIRST), flip, None)
-            reduction.finish(one, [v.first(all_lanes)], place)
+            reduction.finish(one, [([v.first(all_lanes)], place)])
             if isinstance(reduction, _Index):
                 _put_place(v, place, all_lanes, count)
             return context.get_dummy_value()
@@ -389,11 +407,12 @@ def _put_place(v: Vectors, place: _Place, best: Any, count: Any) -> None:
 
 
 def _made(reduction: Any, single: Any) -> Sequence[Any]:
-    """Return its functions for a block of columns, one to three vectors, values, single ones."""
-    block, tails = _columns(reduction, BLOCK, whole=True), [_columns(reduction, 1)] * 3
-    if TAILS and not isinstance(reduction, _Index):
+    """Return its functions for one to three vectors, for 4, 8, 16 and 24, values, single ones."""
+    tails, blocks = [_columns(reduction, 1)] * 3, [_columns(reduction, 4, 3)] * 4
+    if MANY_REGISTERS and not isinstance(reduction, _Index):
         tails[1:] = _columns(reduction, 2), _columns(reduction, 3)
-    return (block, *tails, _values(reduction), _single(single))
+        blocks[1:] = (_columns(reduction, n, n - less) for n, less in ((8, 4), (16, 8), (24, 8)))
+    return (*tails, *blocks, _values(reduction), _single(single))
 
 
 class _ShortIndex(_Index):
@@ -405,8 +424,8 @@ class _ShortIndex(_Index):
     def merge(self, v: Vectors, a: Values, b: Values) -> Values:
         return _Extreme.merge(self, v, a, b)
 
-    def finish(self, v: Vectors, state: Values, place: _Place) -> None:
-        _Extreme.finish(self, v, state, place)
+    def finish(self, v: Vectors, results: Results) -> None:
+        _Extreme.finish(self, v, results)
 
 
 SUMS = _made(_Sum(), _Sum())

@@ -15,6 +15,9 @@ SUM, EXTREME, INDEX = "sum", "extreme", "index"
 PLAIN, MEAN, ROOT = 0, 1, 2
 PIECE = 1 << 17  # values in a piece
 LEAST_ROWS = 16
+# Rows whose sums take more are added one after another within a piece; of others a piece has runs
+# of RUN rows (reduce_numba.py). Rounding grows with both.
+BLOCK_BYTES, RUN = 256, 256
 CLOSE_BYTES = 256  # up to which rows that lie apart are fetched by the processor itself
 PIECE_SEGMENTS = 1 << 10
 PIECE_BYTES = 1 << 18
@@ -60,6 +63,8 @@ def reduce_rows(
     types = rows.dtype.char + to.dtype.char
     count, width = rows.shape
     piece_rows = max(LEAST_ROWS, PIECE // max(1, width))
+    if width * max(4, to.itemsize) > BLOCK_BYTES:
+        piece_rows = min(piece_rows, RUN)
     pieces = max(1, -(-count // piece_rows))
     size_bytes = rows.nbytes + offsets.nbytes
     chunks = 1 if size_bytes < SHARED_BYTES else min(pieces, 4 * thread_count())

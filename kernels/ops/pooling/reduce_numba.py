@@ -24,18 +24,10 @@ from lodcli.kernels.simd import byte_moves as moves
 from lodcli.kernels.simd import raw_memory as scalars
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.row_partition_numba import segment_at
-from lodcli.kernels.simd.vectors import BLOCK, FIRST, MORE, NEXT, divide
+from lodcli.kernels.simd.vectors import FIRST, MORE, NEXT, divide
 
 PLAIN, MEAN, ROOT = 0, 1, 2
 RUN = 256  # rows or vectors summed before joining the total: rounding grows with this
-CACHED_BYTES = 1 << 14  # rows read again for other columns while they are in the nearest cache
-LEAST_ROWS = 16
-# Rows as wide as this put the same columns in the same few places of the cache, so that only
-# some rows are taken down a block; extremes, which wait for no addition, go row by row.
-WIDE_BYTES = 1 << 12
-# Data that caches hold is not prefetched; other data by so much more than what is read in turns.
-CACHES_BYTES = 1 << 21
-AHEAD_BYTES = 1 << 12
 _put, _value_at, _divide_row = scalars.put, scalars.value_at, divide
 _copy_row, _fetch, _word, _require = moves.copy_row, moves.fetch_far, moves._word_4, moves.require
 
@@ -85,46 +77,27 @@ def _divide(to: int, width: int, length: int, divided: int, total: Any) -> None:
     _divide_row(to, width, by, total(0))
 
 
-def _declare(
-    name: str, tools: Sequence[Any], wide_rows: int, indexed: bool, types: Sequence[Any]
-) -> None:
+def _declare(name: str, tools: Sequence[Any], indexed: bool, types: Sequence[Any]) -> None:
     """Declare the two kernels of a reduction.
 
     Args:
-        tools: its functions for a block of columns, one to three vectors, values, single ones.
-        wide_rows: how many rows are taken down a block where they are wide.
+        tools: its functions for one to three vectors of columns, 4, 8, 16 and 24, values, single
+            ones.
     """
-    block, vector, two, three, values, single = tools
-    at_once = 1 if three is vector else 3  # vectors of columns beside whole blocks
-
-    @function()
-    def rows_at_once(width: int, row_bytes: int, lanes: int) -> int:
-        """Return how many rows are taken down a block before its next columns are."""
-        if row_bytes >= WIDE_BYTES:
-            return wide_rows
-        return RUN if width <= BLOCK * lanes else max(LEAST_ROWS, CACHED_BYTES // row_bytes)
-
-    @function()
-    def prefetch_distance(rows: int, width: int, value: Any, total: Any) -> int:
-        """Return how many bytes ahead to prefetch when so many rows are reduced.
-
-        Of wide rows the same columns of later ones. Of others the columns are read in turns, which
-        no processor foresees: they are prefetched line by line, whatever the lengths of segments.
-        Rows of one turn are read from end to end, which processors foresee better.
-        """
-        row_bytes, lanes = width * item_bytes(value), VECTOR_BYTES // max(4, item_bytes(total))
-        one_turn = width <= at_once * lanes or width == BLOCK * lanes
-        if one_turn or rows * row_bytes <= CACHES_BYTES:
-            return 0
-        turn_bytes: int = rows_at_once(width, row_bytes, lanes) * row_bytes
-        return turn_bytes if row_bytes >= WIDE_BYTES else turn_bytes + AHEAD_BYTES
+    vector, two, three, four, eight, sixteen, twenty_four, values, single = tools
+    # How many vectors of columns are taken at once: of up to 3, and of more.
+    masked, most = (1 if three is vector else 3), (4 if twenty_four is four else 24)
 
     @function()
     def part(
         to: int, index_to: int, at: int, row: int, rows: int, width: int, fresh: int, flip: int,
-        distance: int, value: Any, total: Any,
+        value: Any, total: Any,
     ) -> None:  # fmt: skip
-        """Reduce so many rows, of which the first at `at` is number `row`, to the row at `to`."""
+        """Reduce so many rows, of which the first at `at` is number `row`, to the row at `to`.
+
+        Rows are read from end to end: processors foresee that best. What rows too wide for
+        registers have come to stays in the nearest cache, at `to`.
+        """
         value_bytes, total_bytes = item_bytes(value), item_bytes(total)
         lanes = VECTOR_BYTES // max(4, total_bytes)
         zero, like = value(0), total(0)
@@ -141,36 +114,27 @@ def _declare(
                 at += n * width * value_bytes
             return
         row_bytes = width * value_bytes
-        most, wide = rows_at_once(width, row_bytes, lanes), row_bytes >= WIDE_BYTES
         while rows > 0:
-            n, k = min(rows, most), 0
-            ahead, turn = at + distance, value_bytes * (1 if wide else n)
-            while k + BLOCK * lanes <= width:
-                block(
-                    to + k * total_bytes, index_to + k * 8, at + k * value_bytes, row_bytes, n,
-                    0, ahead + k * turn, row_bytes if wide else BLOCK * lanes * value_bytes,
-                    row, fresh, flip, zero, like,
-                )  # fmt: skip
-                k += BLOCK * lanes
+            n, k = min(rows, RUN if width <= most * lanes else 1), 0
             while k < width:
-                count = min(at_once * lanes, width - k)
-                later, step = ahead + k * turn, row_bytes if wide else count * value_bytes
                 to_k, index_k, at_k = to + k * total_bytes, index_to + k * 8, at + k * value_bytes
-                if count <= lanes:
-                    vector(
-                        to_k, index_k, at_k, row_bytes, n, count, later, step,
-                        row, fresh, flip, zero, like,
-                    )  # fmt: skip
-                elif count <= 2 * lanes:
-                    two(
-                        to_k, index_k, at_k, row_bytes, n, count, later, step,
-                        row, fresh, flip, zero, like,
-                    )  # fmt: skip
+                count = min((most if width - k > 3 * lanes else masked) * lanes, width - k)
+                if count > 16 * lanes:
+                    twenty_four(
+                        to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like
+                    )
+                elif count > 8 * lanes:
+                    sixteen(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
+                elif count > 4 * lanes:
+                    eight(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
+                elif count > 3 * lanes:
+                    four(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
+                elif count > 2 * lanes:
+                    three(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
+                elif count > lanes:
+                    two(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
                 else:
-                    three(
-                        to_k, index_k, at_k, row_bytes, n, count, later, step,
-                        row, fresh, flip, zero, like,
-                    )  # fmt: skip
+                    vector(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
                 k += count
             fresh = MORE
             row += n
@@ -184,7 +148,7 @@ def _declare(
         """Join the row at `at` to the row at `to`."""
         size, like = item_bytes(total), total(0)
         if not indexed:
-            part(to, 0, at, 0, 1, width, MORE, flip, 0, total, total)
+            part(to, 0, at, 0, 1, width, MORE, flip, total, total)
             return
         for k in range(width):
             old, new = _value_at(to + k * size, like), _value_at(at + k * size, like)
@@ -240,7 +204,7 @@ def _declare(
             address(r.parts) + slot * width * item_bytes(total),
             address(r.places) + slot * width * 8,
             address(r.x) + lo * width * item_bytes(value), lo, n, width, NEXT, r.flip,
-            prefetch_distance(r.rows, width, value, total), value, total,
+            value, total,
         )  # fmt: skip
         return n
 
@@ -260,7 +224,6 @@ def _declare(
         width, offsets = r.width, r.offsets
         row_bytes, out_bytes = item_bytes(value) * width, item_bytes(total) * width
         at, to, index_to = address(r.x), address(r.out), address(r.numbers)
-        distance = prefetch_distance(r.rows, width, value, total)
         first = segment_at(offsets, r.segments, start)
         while first > 0 and offsets[first - 1] == start:
             first -= 1
@@ -287,8 +250,7 @@ def _declare(
                 continue
             n = min(r.piece_rows, hi - lo)
             part(
-                here, index_here, at + lo * row_bytes, lo, n, width, FIRST, r.flip, distance,
-                value, total,
+                here, index_here, at + lo * row_bytes, lo, n, width, FIRST, r.flip, value, total,
             )  # fmt: skip
             lo += n
             while lo < min(hi, stop):
@@ -334,9 +296,9 @@ def _declare(
         return 0
 
 
-_declare("sum", reductions.SUMS, 8, False, _SUMS)
-_declare("extreme", reductions.EXTREMES, 1, False, _EXTREMES)
-_declare("index", reductions.INDEXES, 16, True, _EXTREMES)
+_declare("sum", reductions.SUMS, False, _SUMS)
+_declare("extreme", reductions.EXTREMES, False, _EXTREMES)
+_declare("index", reductions.INDEXES, True, _EXTREMES)
 
 
 @function()

@@ -153,7 +153,7 @@ def test_halves_are_summed_in_more_than_half_precision(
     assert pool.sequence_sum(ones, backend=backend).dtype == dtype
 
 
-@pytest.mark.parametrize("width", [1, 2, 17, 48, 63, 64, 100, 300])
+@pytest.mark.parametrize("width", [1, 2, 17, 48, 63, 64, 100, 200, 300, 500])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_long_segment_and_many_short_ones_are_summed_as_exactly(width: int, dtype: Any) -> None:
     from lodcli.kernels.ops.pooling import pool_native as twin
@@ -176,6 +176,23 @@ def test_one_long_segment_and_many_short_ones_are_summed_as_exactly(width: int, 
         )
 
 
+@pytest.mark.parametrize("width", [65, 150, 257, 300, 385, 600])
+def test_wide_rows_are_added_one_after_another_in_pieces(width: int) -> None:
+    """On every processor, however many registers it has: decision 0022."""
+    from lodcli.kernels.ops.pooling import pool_native as twin
+
+    data = np.random.default_rng(5).normal(size=(601, width)).astype(np.float32)
+    piece = min(256, 131_072 // width)
+    expected = np.zeros(width, np.float32)
+    for lo in range(1, len(data), piece):
+        total = np.zeros(width, np.float32)
+        for row in data[lo : lo + piece]:
+            total += row
+        expected += total
+    found = twin.segment_sum(data, np.array([0, 1, 601]))
+    np.testing.assert_array_equal(found, [data[0], expected])
+
+
 @pytest.mark.parametrize("width", [*range(1, 20), 31, 33, 63, 65, 70, 200])
 def test_first_and_last_of_rows_of_any_width_that_lie_apart(width: int) -> None:
     from lodcli.kernels.ops.pooling import pool_native as twin
@@ -188,7 +205,7 @@ def test_first_and_last_of_rows_of_any_width_that_lie_apart(width: int) -> None:
         np.testing.assert_array_equal(getattr(twin, name)(data, offsets, pad_value=9), expected)
 
 
-@pytest.mark.parametrize("width", [1, 5])
+@pytest.mark.parametrize("width", [1, 5, 100, 500])
 @pytest.mark.parametrize(
     "name", ["segment_sum", "segment_mean", "segment_sqrt", "segment_max", "segment_min_index"]
 )
