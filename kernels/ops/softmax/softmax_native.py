@@ -20,6 +20,7 @@ LONG_SHARE = 32
 LONG_VALUES = 1 << 18
 LONG_PIECE_VALUES = 1 << 15
 FOLD = 64  # values side by side where rows are narrow
+FOLDED = 256  # the same within one segment: softmax_numba.py
 
 _MODULE = "kernels.ops.softmax.softmax_numba"
 _singles, _rows, _backward = (
@@ -68,7 +69,7 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
             *(segments, log, most, pieces),
         )
     else:
-        scratch = np.empty((pieces, 2, width), rows.dtype)
+        scratch = np.empty((pieces, 2, max(width, FOLDED)), rows.dtype)
         skipped = run(
             *(_rows[kind], pieces, 2 * rows.nbytes, rows, index, to, scratch),
             *(segments, width, log, most, pieces),

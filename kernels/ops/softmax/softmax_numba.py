@@ -13,6 +13,8 @@ from lodcli.kernels.simd.exponential import FAST, exp
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 
+# Values of narrow rows side by side; as many rows of which a segment has at least so many.
+FOLDED, LEAST_FOLDS = 256, 4
 _exp, _loose, _exact = exp, powers.softmax_loose, powers.softmax_exact
 
 
@@ -67,11 +69,12 @@ def rows(
     """Softmax of rows, segment by segment; 1 if one had more than `most` rows and was left.
 
     Args:
-        scratch: (pieces, 2, width).
+        scratch: (pieces, 2, max(width, FOLDED)).
     """
     skipped = 0
-    greatest = scratch + 2 * first * width
-    total = greatest + width
+    room = max(width, FOLDED)
+    greatest = scratch + 2 * first * room
+    total = greatest + room
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
         for s in range(begin, after):
@@ -85,35 +88,56 @@ def rows(
 
 @function(fastmath=FAST)
 def _segment(x: Any, out: Any, rows: int, width: int, greatest: Any, total: Any, log: bool) -> None:
-    for k in range(width):
+    """Softmax of one segment; of narrow rows several side by side, as one wide row.
+
+    A loop over few columns takes longer to begin than to run. How many are side by side depends on
+    the segment alone.
+    """
+    side = max(1, min(FOLDED // width, rows // LEAST_FOLDS))
+    size, step = rows * width, side * width
+    parts = -(-rows // side)
+    for k in range(step):
         greatest[k] = x[k]
         total[k] = 0
-    for r in range(1, rows):
-        row = x + r * width
-        for k in range(width):
+    for part in range(1, parts):
+        row = x + part * step
+        for k in range(min(step, size - part * step)):
             v = row[k]
             # A NaN is taken up, and spreads to the whole column.
             greatest[k] = greatest[k] if v <= greatest[k] else v
-    for r in range(rows):
-        row, to = x + r * width, out + r * width
+    for n in range(1, side):
         for k in range(width):
+            v = greatest[n * width + k]
+            greatest[k] = greatest[k] if v <= greatest[k] else v
+    _spread(greatest, width, step)
+    for part in range(parts):
+        row, to = x + part * step, out + part * step
+        for k in range(min(step, size - part * step)):
             power = _exp(row[k] - greatest[k])
             to[k] = power
             total[k] += power
-    if log:
+    for n in range(1, side):
         for k in range(width):
-            total[k] = np.log(total[k])
-        for r in range(rows):
-            row, to = x + r * width, out + r * width
-            for k in range(width):
+            total[k] += total[n * width + k]
+    for k in range(width):
+        total[k] = np.log(total[k]) if log else 1 / total[k]
+    _spread(total, width, step)
+    for part in range(parts):
+        row, to = x + part * step, out + part * step
+        count = min(step, size - part * step)
+        if log:
+            for k in range(count):
                 to[k] = (row[k] - greatest[k]) - total[k]
-    else:
-        for k in range(width):
-            total[k] = 1 / total[k]
-        for r in range(rows):
-            to = out + r * width
-            for k in range(width):
+        else:
+            for k in range(count):
                 to[k] *= total[k]
+
+
+@function()
+def _spread(row: Any, width: int, step: int) -> None:
+    """Repeat the first `width` values up to `step`."""
+    for k in range(width, step):
+        row[k] = row[k - width]
 
 
 @kernel(types=FLOATS, fastmath=FAST)

@@ -190,3 +190,26 @@ def test_the_gradient_of_single_values_is_that_of_a_column(gradient: Any, dtype:
         given = tensor.with_data(result[:, k].copy())
         one = gradient(flow[:, k].copy(), given, result=given, backend="numba")
         np.testing.assert_array_equal(one.data, columns[:, k])
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 64, 100, 128, 129, 300])
+@pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
+def test_rows_of_any_width_and_number_depend_on_their_sequence_alone(width: int, log: bool) -> None:
+    from lodcli.kernels.ops.softmax import softmax_native as twin
+
+    lengths = [*range(40), 257, 0, 600]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    data = np.random.default_rng(8).normal(size=(offsets[-1], width)).astype(np.float32)
+    data[offsets[30] + 17, 0] = np.nan
+    op = twin.segment_log_softmax if log else twin.segment_softmax
+    found = op(data, offsets)
+    for lo, hi in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        rows = data[lo:hi]
+        np.testing.assert_array_equal(found[lo:hi], op(rows, np.array([0, hi - lo])))
+        for column in range(width):
+            expected = np.array(softmax(rows[:, column].astype(np.float64).tolist()))
+            if np.isnan(rows[:, column]).any():
+                expected[:] = np.nan
+            expected = np.log(expected) if log else expected
+            # A rounding error for each of up to 600 numbers added, most of which cancel.
+            np.testing.assert_allclose(found[lo:hi, column], expected, rtol=3e-6, atol=3e-6)
