@@ -31,7 +31,8 @@ _MOST_THREADS = 1 << 10
 _TURNS = 16
 
 # The words of pool_numba.py.
-_WORDS, _NOT_YET = 24 + 8 * 24, -(1 << 62)
+_MOST_SHARES = 16
+_WORDS, _NOT_YET = 24 + 8 * (16 + 8 * _MOST_SHARES), -(1 << 62)
 _MODULE = "kernels.native.pool_numba"
 
 Arguments = Sequence[Any]
@@ -47,16 +48,26 @@ def run(kernels: Kernel, pieces: int, size_bytes: int, *arguments: Any) -> int:
     return run_shared(kernels, pieces, thread_count(), *arguments)
 
 
-def run_shared(kernels: Kernel, pieces: int, threads: int, *arguments: Any, grain: int = 0) -> int:
+def run_shared(
+    kernels: Kernel,
+    pieces: int,
+    threads: int,
+    *arguments: Any,
+    grain: int = 0,
+    in_order: bool = False,
+) -> int:
     """Do all pieces of a kernel with up to so many threads; return the greatest status.
 
     Args:
         grain: how many pieces a thread takes at once.
+        in_order: whether pieces are begun in their order, as those have to be that wait for the one
+            before; else each thread begins with its own share.
     """
     pool = _pool()
     helpers = pool.helpers(max(1, min(threads, pieces)) - 1)
     grain = grain or max(1, pieces // (_TURNS * (helpers + 1)))
-    return pool.run(kernels, arguments, pieces, grain, helpers)
+    shares = 1 if in_order else min(helpers + 1, _MOST_SHARES)
+    return pool.run(kernels, arguments, pieces, grain, helpers, shares)
 
 
 @dataclass(frozen=True)
@@ -160,7 +171,9 @@ class _Pool:
                 return
             self.count += 1
 
-    def run(self, kernels: Kernel, arguments: Any, pieces: int, grain: int, helpers: int) -> int:
+    def run(
+        self, kernels: Kernel, arguments: Any, pieces: int, grain: int, helpers: int, shares: int
+    ) -> int:
         """Do all pieces; return the greatest status."""
         block = np.frombuffer(kernels.pack(*arguments), np.uint8)
         ticket = np.zeros(1, np.int64)
@@ -168,7 +181,7 @@ class _Pool:
         try:
             status = _own("run").call(
                 *(0, 1, mine, address(self.words), kernels.address, address(block)),
-                *(pieces, grain, helpers, _PATIENCE_NANOSECONDS),
+                *(pieces, grain, helpers, shares, _PATIENCE_NANOSECONDS),
             )
             if status == _NOT_YET:
                 status = _finished(mine)

@@ -5,6 +5,9 @@ A caller takes one of a few slots, writes down what is to be done and rings. Thr
 open slot join it, take pieces until there are none, and leave; the caller does the same, closes
 the slot and waits until all have left. What is in a slot is read only by those who joined it.
 
+Each thread takes pieces of its own share, from the first to the last one, and then of others'. So
+it comes to the same pieces in every run, and finds in its own cache what it read and wrote there.
+
 All words of a slot that threads write to at once are changed by atomic instructions. Its state
 tells everything about it: how many helpers are in it, whether it is open, whether its caller
 sleeps, and above these a number that is new each time, so that nobody joins what has been
@@ -12,6 +15,8 @@ opened anew meanwhile.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +41,12 @@ from lodcli.kernels.native.system_numba import (
 # Words of a pool, each with a cache line of its own; then its slots. The first is for teams.
 BELL, ASLEEP, ENDED, SLOTS_AT = 0, 8, 16, 24
 SLOTS = 8
-# Words of a slot: state, owner, what is to be done, and on other lines what changes all the time.
+# Words of a slot: state, owner, what is to be done, and on other lines what changes all the time,
+# the next piece of each share.
 STATE, OWNER, CODE, BLOCK, PIECES, GRAIN, HELPERS, CPU = range(8)
-NEXT, STATUS, SLOT_WORDS = 8, 16, 24
+STATUS, SHARES, NEXT, LINE = 8, 9, 16, 8
+MOST_SHARES = 16
+SLOT_WORDS = NEXT + MOST_SHARES * LINE
 WORDS = SLOTS_AT + SLOTS * SLOT_WORDS
 
 # A state: 31 bits, for the system compares 32.
@@ -94,20 +102,46 @@ def _stays(word: int, value: int) -> bool:
 
 
 @function()
-def _work(slot: int, deadline: int) -> bool:
-    """Do pieces of a slot until there are none, or time is up; return whether there are none."""
+def _next(slot: int, share: int) -> int:
+    """Return the address of the number of the next piece of a share."""
+    return slot + 8 * (NEXT + share * LINE)
+
+
+@function()
+def _end(words: Any, share: int) -> int:
+    """Return where the pieces of a share end, and those of the next one begin."""
+    end: int = words[PIECES] * (share + 1) // words[SHARES]
+    return end
+
+
+@function()
+def _none_left(slot: int) -> bool:
     words = pointer(slot, SLOT_WORDS, np.int64)
-    pieces, grain = words[PIECES], words[GRAIN]
-    while True:
-        first = add(slot + 8 * NEXT, grain)
-        if first >= pieces:
-            return True
-        status = call_3(words[CODE], words[BLOCK], first, min(first + grain, pieces))
-        if status:
-            at_least(slot + 8 * STATUS, status)
-        if deadline and _now() > deadline:
-            none_left: bool = load(slot + 8 * NEXT) >= pieces
-            return none_left
+    left = 0
+    for share in range(words[SHARES]):
+        left += max(0, _end(words, share) - load(_next(slot, share)))
+    return left == 0
+
+
+@function()
+def _work(slot: int, own: int, deadline: int) -> bool:
+    """Do pieces, of share `own` first, until there are none or time is up; return if none."""
+    words = pointer(slot, SLOT_WORDS, np.int64)
+    grain, shares = words[GRAIN], words[SHARES]
+    for turn in range(shares):
+        share = (own + turn) % shares
+        end = _end(words, share)
+        while True:
+            first = add(_next(slot, share), grain)
+            if first >= end:
+                break
+            status = call_3(words[CODE], words[BLOCK], first, min(first + grain, end))
+            if status:
+                at_least(slot + 8 * STATUS, status)
+            if deadline and _now() > deadline:
+                none_left: bool = _none_left(slot)
+                return none_left
+    return True
 
 
 @function()
@@ -121,7 +155,7 @@ def _helped(slot: int) -> bool:
             cpu = load(slot + 8 * CPU)
             if cpu == current_cpu():
                 leave_cpu(cpu)
-            _work(slot, 0)
+            _work(slot, 1 + (state & _USERS), 0)
             before = add(slot, -1)
             if before & _SLEEPS and before & _USERS == 1:
                 _wake(slot, 1)
@@ -152,19 +186,20 @@ def serve(pool: int) -> int:
 @kernel()
 def run(
     ticket: int, pool: int, code: int, block: int, pieces: int, grain: int, helpers: int,
-    nanoseconds: int,
+    shares: int, nanoseconds: int,
 ) -> int:  # fmt: skip
     """Do pieces of a kernel with helpers; return the greatest status, or NOT_YET.
 
     Args:
         ticket: the address of a word: the slot as long as it is taken, else 0.
+        shares: at most MOST_SHARES. With one, pieces are begun in their order.
         nanoseconds: after about so many, or as soon as the piece in work then is done, it returns
             NOT_YET: `finish` is to be called.
     """
     for number in range(1, SLOTS):
         slot = pool + 8 * (SLOTS_AT + number * SLOT_WORDS)
         if exchange(slot + 8 * OWNER, 0, 1):
-            _open(slot, ticket, pool, code, block, 0, pieces, grain, helpers)
+            _open(slot, ticket, pool, code, block, 0, pieces, grain, helpers, shares)
             status: int = _finished(ticket, nanoseconds)
             return status
     alone: int = call_3(code, block, 0, pieces)  # as many callers as there are slots
@@ -179,7 +214,7 @@ def begin(ticket: int, pool: int, code: int, block: int, members: int) -> int:
     """
     slot = pool + 8 * SLOTS_AT
     store(slot + 8 * OWNER, 1)
-    _open(slot, ticket, pool, code, block, 1, members, 1, members - 1)
+    _open(slot, ticket, pool, code, block, 1, members, 1, members - 1, 1)
     return 0
 
 
@@ -187,21 +222,23 @@ def begin(ticket: int, pool: int, code: int, block: int, members: int) -> int:
 def take(ticket: int) -> int:
     """Return a piece that the caller is to do; 0 if all are given out."""
     slot = load(ticket)
-    piece: int = add(slot + 8 * NEXT, 1)
+    piece: int = add(_next(slot, 0), 1)
     return piece if piece < load(slot + 8 * PIECES) else 0
 
 
 @function()
 def _open(
     slot: int, ticket: int, pool: int, code: int, block: int, first: int, pieces: int, grain: int,
-    helpers: int,
+    helpers: int, shares: int,
 ) -> None:  # fmt: skip
     """Write down what is to be done, from piece `first` on, and ring."""
     words = pointer(slot, SLOT_WORDS, np.int64)
     words[CODE], words[BLOCK] = code, block
     words[PIECES], words[GRAIN], words[HELPERS] = pieces, grain, helpers
     words[CPU] = current_cpu()
-    words[NEXT], words[STATUS] = first, 0
+    words[STATUS], words[SHARES] = 0, shares
+    for share in range(shares):
+        store(_next(slot, share), _end(words, share - 1) if share else first)
     store(ticket, slot)
     store(slot, (words[STATE] // _TURN * _TURN + _TURN) & _ALL | _OPEN)
     add(pool + 8 * BELL, 1)
@@ -242,7 +279,7 @@ def finish(ticket: int, nanoseconds: int) -> int:
 @function()
 def _finished(ticket: int, nanoseconds: int) -> int:
     slot, deadline = load(ticket), _now() + nanoseconds
-    if not _work(slot, deadline) or not _closed(slot, deadline):
+    if not _work(slot, 0, deadline) or not _closed(slot, deadline):
         return NOT_YET
     status: int = load(slot + 8 * STATUS)
     store(slot + 8 * OWNER, 0)
@@ -253,7 +290,9 @@ def _finished(ticket: int, nanoseconds: int) -> int:
 @kernel()
 def stop(ticket: int) -> int:
     """Give out no more pieces; `finish` is to be called all the same."""
-    store(load(ticket) + 8 * NEXT, 1 << 61)
+    slot = load(ticket)
+    for share in range(load(slot + 8 * SHARES)):
+        store(_next(slot, share), 1 << 61)
     return 0
 
 

@@ -121,4 +121,4 @@ class _Pieces:
             kernel.call(0, self.count, *arguments)
         else:
             # One at a time: a thread that took several would keep the next one waiting.
-            run_shared(kernel, self.count, thread_count(), *arguments, grain=1)
+            run_shared(kernel, self.count, thread_count(), *arguments, grain=1, in_order=True)

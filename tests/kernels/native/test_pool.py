@@ -29,6 +29,20 @@ def test_every_piece_is_done_once(threads: int, pieces: int) -> None:
         assert (done == 1).all()
 
 
+def test_each_thread_begins_with_its_own_share() -> None:
+    places, begun = np.zeros(100, np.int64), np.zeros(1, np.int64)
+    assert pool.run_shared(probe("order"), 100, 2, places, begun, 2, grain=1) == 0
+    assert sorted(places.tolist()) == list(range(100))
+    assert sorted(places[[0, 50]].tolist()) == [0, 1]
+
+
+def test_pieces_in_order_are_begun_in_their_order() -> None:
+    places, begun = np.zeros(100, np.int64), np.zeros(1, np.int64)
+    done = pool.run_shared(probe("order"), 100, 2, places, begun, 2, grain=1, in_order=True)
+    assert done == 0
+    assert sorted(places[:2].tolist()) == [0, 1]
+
+
 def test_no_pieces_are_no_work() -> None:
     assert pool.run_shared(probe("count"), 0, 3, np.zeros(1, np.int64)) == 0
 
