@@ -27,6 +27,20 @@ move_runs(const W* __restrict__ data, const int64* __restrict__ start, int64 ste
     }
 }
 
+// Where each input's part of each segment begins in the result, (inputs, segments): the parts of a segment
+// are put behind each other. `index` has the address of the offsets of each input.
+__global__ void __launch_bounds__(256)
+concat_places(const int64* const* __restrict__ index, int64 inputs, int64 segments, int64* __restrict__ places) {
+    const int64 segment = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (segment >= segments) return;
+    int64 place = 0;
+    for (int64 input = 0; input < inputs; input++) place += index[input][segment];
+    for (int64 input = 0; input < inputs; input++) {
+        places[input * segments + segment] = place;
+        place += index[input][segment + 1] - index[input][segment];
+    }
+}
+
 // A box of (segments, steps) rows: the first rows of each segment, then `fill`, one row, if `whole`;
 // else a value that fills any word, of which `low` and `high` are the bytes.
 template <class W>

@@ -67,10 +67,10 @@ HOT: dict[str, tuple[str, ...]] = {
         "binary_grad<float, MUL, 4>",
         "binary_grad<float, DIV, 4>",
     ),
-    "ids": ("enumerate<uint64>",),
+    "ids": ("enumerate<uint64>", "compress_bounds", "compress_rows<uint4>", "compress_starts"),
     "row_copies": (
         *("move_runs<uint4>", "move_runs<unsigned int>", "move_pad<uint4>"),
-        *("move_narrow_runs<unsigned int>", "move_narrow_pad<unsigned int>"),
+        *("move_narrow_runs<unsigned int>", "move_narrow_pad<unsigned int>", "concat_places"),
     ),
     "norms": (
         "norm_rows<float, LAYER, 4>",
@@ -155,7 +155,9 @@ HOT: dict[str, tuple[str, ...]] = {
     "scatter": ("scatter_add<float>", "scatter_add<uint64>", "scatter_take<unsigned int>"),
     "sort": (
         *("sort_keys<unsigned int, uint64, FLOATING>", "sort_keys<uint64, uint64, SIGNED>"),
-        *("sort_owners<unsigned int>", "sort_places"),
+        *("sort_owners<unsigned int>", "sort_places", "sort_best"),
+        *("sort_differs<unsigned int, FLOATING>", "sort_falls<unsigned int, FLOATING>"),
+        *("sort_search<unsigned int, FLOATING>", "sort_bins<float>"),
     ),
     "softmax": (
         "softmax_tiles<float, float, SOFTMAX, 4>",

@@ -110,18 +110,21 @@ def same(found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE)
 
 
+def moved(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an op with their rows on the device."""
+    return {
+        key: value if OPS[name].is_index(key) and not isinstance(value, LoDTensor) else there(value)
+        for key, value in given.items()
+        if key != "backend"
+    }
+
+
 @pytest.mark.parametrize("name", sorted(OPS.keys() - INDEX_OPS))
 def test_an_op_stays_on_the_device_and_agrees_with_numpy(name: str) -> None:
     own = described(OPS[name])
     given = arguments(name, rows_for(name), "numpy" if own.has_backend else None)
     wanted = own.function(**given)
-    moved = {
-        key: value if OPS[name].is_index(key) and not isinstance(value, LoDTensor) else there(value)
-        for key, value in given.items()
-    }
-    if own.has_backend:
-        del moved["backend"]
-    found = own.function(**moved)
+    found = own.function(**moved(name, given))
     if name == "pad":  # the lengths are an index
         assert isinstance(found[1], np.ndarray)
         found = (found[0], cupy.asarray(found[1]))
@@ -143,10 +146,10 @@ def test_a_gradient_stays_on_the_device_and_agrees_with_numpy(
         wanted = case.backward(here, upstream, arrays)
         monkeypatch.setattr(gradient_families, "scatter_ids", lambda setting: there(ids(setting)))
         on_gpu = Setting(LODS[key], level, "auto")
-        moved = [cupy.asarray(one) for one in arrays]
-        found = case.forward(on_gpu, moved)
+        copies = [cupy.asarray(one) for one in arrays]
+        found = case.forward(on_gpu, copies)
         same(back(found), result)
-        same(back(case.backward(on_gpu, cupy.asarray(upstream), moved)), wanted)
+        same(back(case.backward(on_gpu, cupy.asarray(upstream), copies)), wanted)
 
 
 def test_rows_move_when_asked_and_the_index_object_stays() -> None:

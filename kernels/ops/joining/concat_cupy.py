@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import cupy
+import numpy as np
 
-from lodcli.kernels.cuda.launch import on_device, result_array
+from lodcli.kernels.cuda.launch import THREADS, address, blocks, on_device, result_array, run
 from lodcli.kernels.cuda.row_copies import move_runs
 from lodcli.kernels.index.checks import Array, Offsets
 
@@ -33,11 +34,12 @@ def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Arr
     return parts
 
 
-def _places(offsets: Sequence[Offsets]) -> list[Offsets]:
-    """Return where each input's part of each sequence begins in the result, on the device."""
-    there = [on_device(each) for each in offsets]
-    places, start = [], sum(there[1:], start=there[0])[:-1]
-    for each in there:
-        places.append(start)
-        start = start + cupy.diff(each)
+def _places(offsets: Sequence[Offsets]) -> Array:
+    """Return where each input's part of each sequence begins in the result: (K, S), on a GPU."""
+    there, segments = [on_device(each) for each in offsets], offsets[0].size - 1
+    places: Array = cupy.empty((len(there), segments), np.int64)
+    if places.size:
+        index = cupy.asarray(np.array([address(each) for each in there], np.int64))
+        grid = (blocks(segments, THREADS),)
+        run("row_copies", "concat_places", grid, (THREADS,), index, *places.shape, places)
     return places

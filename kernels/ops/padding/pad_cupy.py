@@ -33,5 +33,7 @@ def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) 
     shape = (int(offsets[-1]), *padded.shape[2:])
     result = result_array(out, shape, padded.dtype, padded)
     box = cupy.ascontiguousarray(padded).reshape(count * steps, *padded.shape[2:])
-    move_runs(box, cupy.arange(count, dtype=np.int64) * steps, offsets, result)
+    apart = max(1, steps)
+    starts = cupy.arange(0, count * apart, apart, dtype=np.int64)
+    move_runs(box, starts, offsets, result)
     return result

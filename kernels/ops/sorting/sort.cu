@@ -1,4 +1,5 @@
-// Keys that CuPy sorts: see sort_cupy.py. A thread has a row, and walks along its columns.
+// Keys that CuPy sorts, and what is made of sorted rows: see sort_cupy.py. A thread has a row, and walks
+// along its columns.
 #include "types.cuh"
 
 enum { UNSIGNED, SIGNED, FLOATING };
@@ -61,4 +62,81 @@ sort_places(const int64* __restrict__ order, int64 rows, int64 columns, int64* _
     each_column(columns, [=](int64 column) {
         places[row * columns + column] = order[column * rows + row] - column * rows;
     });
+}
+
+// The first of the ordered rows (n, columns) of each segment: as many as `bounds` has, and their places.
+__global__ void __launch_bounds__(256)
+sort_best(const int64* __restrict__ order, const int64* __restrict__ offsets, const int64* __restrict__ bounds,
+          int64 segments, int64 rows, int64 columns, int64* __restrict__ best, int64* __restrict__ places) {
+    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const int64 segment = segment_of(bounds, segments, row);
+    const int64 first = offsets[segment], from = first + row - bounds[segment];
+    each_column(columns, [=](int64 column) {
+        const int64 found = order[from * columns + column];
+        best[row * columns + column] = found;
+        places[row * columns + column] = found - first;
+    });
+}
+
+// Which rows differ from the one before, in a value or in the segment.
+template <class W, int KIND>
+__global__ void __launch_bounds__(256)
+sort_differs(const W* __restrict__ values, const int64* __restrict__ offsets, int64 segments, int64 rows,
+             int64 columns, uint64 infinity, bool* __restrict__ out) {
+    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    bool differs = offsets[segment_of(offsets, segments, row)] == row;
+    for (int64 column = 0; column < columns && !differs; column++) {
+        const W* place = values + row * columns + column;
+        differs = rank_of<W, KIND>(*place, (W)infinity) != rank_of<W, KIND>(*(place - columns), (W)infinity);
+    }
+    out[row] = differs;
+}
+
+// The first row that is smaller than the one before in its segment; `first` is any number that is greater.
+template <class W, int KIND>
+__global__ void __launch_bounds__(256)
+sort_falls(const W* __restrict__ values, const int64* __restrict__ offsets, int64 segments, int64 rows,
+           uint64 infinity, uint64* __restrict__ first) {
+    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row == 0 || row >= rows) return;
+    if (rank_of<W, KIND>(values[row], (W)infinity) >= rank_of<W, KIND>(values[row - 1], (W)infinity)) return;
+    if (offsets[segment_of(offsets, segments, row)] != row) atomicMin(first, (uint64)row);
+}
+
+// Where values go in the sorted segment of the same number: left or right of those that are equal.
+template <class W, int KIND>
+__global__ void __launch_bounds__(256)
+sort_search(const W* __restrict__ sorted, const int64* __restrict__ offsets, const W* __restrict__ values,
+            const int64* __restrict__ bounds, int64 segments, int64 rows, uint64 infinity, int64 right,
+            int64* __restrict__ out) {
+    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const int64 segment = segment_of(bounds, segments, row), first = offsets[segment];
+    const W rank = rank_of<W, KIND>(values[row], (W)infinity);
+    int64 low = first, high = offsets[segment + 1];
+    while (low < high) {
+        const int64 middle = low + ((high - low) >> 1);
+        const W there = rank_of<W, KIND>(sorted[middle], (W)infinity);
+        if (there < rank || (right && there == rank)) low = middle + 1; else high = middle;
+    }
+    out[row] = low - first;
+}
+
+// Counts (segments, bins) of values between edges: the last bin has its upper edge as well.
+template <class T>
+__global__ void __launch_bounds__(256)
+sort_bins(const T* __restrict__ values, const int64* __restrict__ offsets, int64 segments, int64 rows,
+          const T* __restrict__ edges, int64 bins, uint64* __restrict__ counts) {
+    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const T value = values[row];
+    if (!(value >= edges[0] && value <= edges[bins])) return;
+    int64 low = 0, high = bins;
+    while (high - low > 1) {
+        const int64 middle = low + ((high - low) >> 1);
+        if (edges[middle] <= value) low = middle; else high = middle;
+    }
+    atomicAdd(counts + segment_of(offsets, segments, row) * bins + low, (uint64)1);
 }

@@ -310,16 +310,12 @@ def _column(tensor: LoDTensor, op: str) -> Array:
 
 
 def _require_sorted(data: Array, offsets: Offsets, op: str) -> None:
-    values, of = comparable(data), beside(segment_numbers(offsets), data)
-    here, last = values[1:], values[:-1]
-    # A NaN is greater than all others, and equal to none.
-    wrong = (of[1:] == of[:-1]) & ~((last <= here) | (here != here))
-    if np.count_nonzero(wrong):
-        row = int(wrong.argmax())
-        s = int(of[row])
+    row = on("auto", segment_first_fall, size_bytes=data.nbytes)(data, offsets)
+    if row >= 0:
+        s = int(offsets.searchsorted(row, side="right")) - 1
         raise InvalidDataError(
-            f"{op}: sequence {s} is not sorted: {data[row]} and then {data[row + 1]} at "
-            f"its row {row + 1 - offsets[s]}; use sequence_sort"
+            f"{op}: sequence {s} is not sorted: {data[row - 1]} and then {data[row]} at "
+            f"its row {row - offsets[s]}; use sequence_sort"
         )
 
 
@@ -415,6 +411,15 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt
     kept = np.empty(len(rows), np.bool_)
     kept[order] = differs(rows[order], of[order])
     return kept
+
+
+def segment_first_fall(data: Array, offsets: Offsets) -> int:
+    """Return the first row of (N,) less than the one before in its segment; -1 if none is."""
+    values, of = comparable(data), segment_numbers(offsets)
+    here, last = values[1:], values[:-1]
+    # A NaN is greater than all others, and equal to none.
+    wrong = (of[1:] == of[:-1]) & ~((last <= here) | (here != here))
+    return int(wrong.argmax()) + 1 if np.count_nonzero(wrong) else -1
 
 
 def segment_searchsorted(

@@ -7,19 +7,17 @@ complex ones it compares.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import WORDS, Grid, blocks, flat_rows, on_device, run
+from lodcli.kernels.cuda.launch import WORDS, Grid, blocks, c_type, flat_rows, on_device, run
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import comparable
 from lodcli.kernels.ops.common import is_float
-from lodcli.kernels.ops.ids.ids_cupy import segment_compress
+from lodcli.kernels.ops.ids.ids_cupy import kept_bounds, kept_rows
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
-from lodcli.kernels.ops.scatter.scatter_cupy import segment_scatter
-from lodcli.kernels.ops.slicing.slice_cupy import segment_slice
 
 THREADS, COLUMNS = 256, 16  # as in sort.cu
 MOST_BLOCKS = 65535  # along the second axis of a grid
@@ -60,66 +58,80 @@ def _complex_order(values: Array, numbers: Array, descending: bool) -> Array:
 
 def segment_best(order: Array, offsets: Offsets, bounds: Offsets) -> tuple[Array, Array]:
     """See sort.py."""
-    rows = segment_slice(order, offsets[:-1], bounds)
-    starts = segment_broadcast(cupy.asarray(offsets[:-1]), bounds)
-    return rows, rows - starts.reshape(-1, *[1] * (rows.ndim - 1))
+    best = cupy.empty((int(bounds[-1]), *order.shape[1:]), np.int64)
+    places = cupy.empty(best.shape, np.int64)
+    if best.size:
+        rows, columns = flat_rows(best).shape
+        index = (on_device(offsets), on_device(bounds), offsets.size - 1, rows, columns)
+        run("sort", "sort_best", _grid(rows, columns), (THREADS,), order, *index, best, places)
+    return best, places
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Array, Offsets]:
     """See sort.py."""
     values = data[segment_order(data, offsets, False)]
-    new = _differs(comparable(values)[:, None], segment_numbers(offsets))
-    found, bounds = segment_compress(values, offsets, new)
-    starts = cupy.append(cupy.flatnonzero(new), len(data))
-    return found, cupy.diff(starts).astype(np.int64, copy=False), bounds
+    new = _differs(values[:, None], offsets)
+    kept = cupy.cumsum(new, dtype=np.int64)
+    bounds = kept_bounds(kept, offsets)
+    count, rows = int(bounds[-1]), len(data)
+    starts = cupy.empty(count + 1, np.int64)
+    if rows:
+        run("ids", "compress_starts", (blocks(rows, THREADS),), (THREADS,), new, kept, rows, starts)
+    return kept_rows(values, new, kept, count), starts[1:] - starts[:-1], bounds
 
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Array:
     """See sort.py."""
-    rows = flat_rows(comparable(data))
+    rows = flat_rows(data)
     if rows.dtype.kind == "c":
         rows = rows.view(np.dtype(f"float{rows.itemsize * 4}"))
-    numbers = segment_numbers(offsets)
     if adjacent:
-        return _differs(rows, numbers)
+        return _differs(rows, offsets)
     # The last key first: each sorting keeps the order of those before.
     order = cupy.arange(len(rows))
-    for key in (*_ranks(rows)[::-1], numbers):
+    for key in (*_ranks(rows)[::-1], segment_numbers(offsets)):
         order = order[cupy.argsort(key[order])]
     kept: Array = cupy.empty(len(rows), np.bool_)
-    kept[order] = _differs(rows[order], numbers[order])
+    kept[order] = _differs(rows[order], offsets)
     return kept
+
+
+def segment_first_fall(data: Array, offsets: Offsets) -> int:
+    """See sort.py. This waits for the device."""
+    rows = len(data)
+    first = cupy.full(1, rows, np.uint64)
+    if rows:
+        kernel, infinity = _ranked("sort_falls", data.dtype)
+        args = (cupy.ascontiguousarray(data), on_device(offsets), offsets.size - 1, rows, infinity)
+        run("sort", kernel, (blocks(rows, THREADS),), (THREADS,), *args, first)
+    found = int(first[0])
+    return found if found < rows else -1
 
 
 def segment_searchsorted(
     data: Array, offsets: Offsets, values: Array, bounds: Offsets, side: str
 ) -> Array:
-    """See sort.py: one merge for all segments, equal ones in the order they are put in."""
-    first, place = (len(values), 0) if side == "left" else (0, len(data))
-    keys = _room_for_keys(len(data) + len(values), 1, data.itemsize, offsets.size - 1)
-    keys.put(flat_rows(data), offsets, first, descending=False)
-    keys.put(flat_rows(values), bounds, place, descending=False)
-    order = keys.order()
-    ours = (order >= first) & (order < first + len(data))
-    before = cupy.empty(order.size, np.int64)
-    before[order] = cupy.cumsum(ours, dtype=np.int64)
-    result: Array = before[place : place + len(values)]
-    result -= segment_broadcast(on_device(offsets[:-1]), bounds)
-    return result
+    """See sort.py. A thread bisects for each value."""
+    rows = len(values)
+    out: Array = cupy.empty(rows, np.int64)
+    kernel, infinity = _ranked("sort_search", data.dtype)
+    given = (cupy.ascontiguousarray(data), on_device(offsets), cupy.ascontiguousarray(values))
+    rest = (on_device(bounds), bounds.size - 1, rows, infinity, int(side == "right"), out)
+    run("sort", kernel, (blocks(rows, THREADS),), (THREADS,), *given, *rest)
+    return out
 
 
 def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Array:
-    """See sort.py. What lies in no bin is counted in one more, which is left out."""
-    bins, count = edges.size - 1, offsets.size - 1
+    """See sort.py. A thread bisects the edges for each value."""
+    rows, segments, bins = len(data), offsets.size - 1, edges.size - 1
     dtype = np.result_type(comparable(data[:0]).dtype, comparable(edges).dtype)
-    values, cuts = comparable(data).astype(dtype), cupy.asarray(comparable(edges).astype(dtype))
-    place = cupy.searchsorted(cuts, values, side="right") - 1
-    place = cupy.where(values == cuts[-1], bins - 1, place)
-    place = cupy.where((place < 0) | (place >= bins), bins, place).astype(np.int64)
-    boxes = cupy.zeros((count, bins + 1), np.int64)
-    counts = segment_scatter(boxes, place, cupy.ones(len(values), np.int64), offsets)
-    result: Array = cupy.ascontiguousarray(counts[:, :bins])
-    return result
+    values = cupy.ascontiguousarray(comparable(data).astype(dtype, copy=False))
+    cuts = cupy.asarray(comparable(edges).astype(dtype))
+    counts: Array = cupy.zeros((segments, bins), np.int64)
+    args = (values, on_device(offsets), segments, rows, cuts, bins, counts)
+    kernel = f"sort_bins<{c_type(dtype, 'a histogram')}>"
+    run("sort", kernel, (blocks(rows, THREADS),), (THREADS,), *args)
+    return counts
 
 
 class _Keys(NamedTuple):
@@ -133,19 +145,16 @@ class _Keys(NamedTuple):
     keys: Array
     owners: Array | None
 
-    def put(self, values: Array, offsets: Offsets, first: int = 0, *, descending: bool) -> None:
-        """Write those of values (n, D) from column `first` on."""
+    def put(self, values: Array, offsets: Offsets, *, descending: bool) -> None:
+        """Write those of values (N, D)."""
         rows, columns = values.shape
-        if not values.size:
-            return
         shape = _grid(rows, columns), (THREADS,)
-        stride = self.keys.shape[1]
         index = (on_device(offsets), offsets.size - 1, rows, columns)
         shift = 0 if self.owners is not None else 8 * values.itemsize
-        _launch_ranks(values, index, descending, shift, self.keys[:, first:], stride)
+        _launch_ranks(values, index, descending, shift, self.keys)
         if self.owners is not None:
             kernel = f"sort_owners<{WORDS[self.owners.itemsize]}>"
-            run("sort", kernel, *shape, *index, stride, self.owners[:, first:])
+            run("sort", kernel, *shape, *index, rows, self.owners)
 
     def order(self) -> Array:
         """Return (D * N,) the stable order of all keys."""
@@ -174,7 +183,7 @@ def _ranks(rows: Array) -> Array:
     made = cupy.empty(rows.shape[::-1], np.dtype(f"u{rows.itemsize}"))
     if rows.size:
         index = (cupy.empty(0, np.int64), 1, *rows.shape)
-        _launch_ranks(rows, index, False, 0, made, made.shape[1])
+        _launch_ranks(rows, index, False, 0, made)
     return made  # type: ignore[no-any-return]
 
 
@@ -184,24 +193,32 @@ def _launch_ranks(
     descending: bool,
     shift: int,
     keys: Array,
-    stride: int,
 ) -> None:
-    """See sort_keys in sort.cu: NaN of either sign is last, -0.0 is equal to 0.0."""
-    dtype, (_, _, rows, columns) = values.dtype, index
+    """See sort_keys in sort.cu."""
+    _, _, rows, columns = index
+    kernel, infinity = _ranked("sort_keys", values.dtype, WORDS[keys.itemsize])
+    rest = (infinity, int(descending), shift, keys.shape[1], keys)
+    shape = _grid(rows, columns), (THREADS,)
+    run("sort", kernel, *shape, cupy.ascontiguousarray(values), *index, *rest)
+
+
+def _ranked(kernel: str, dtype: np.dtype[Any], *types: str) -> tuple[str, int]:
+    """Return a kernel that compares values of a dtype by rank_of, and the bits of infinity.
+
+    NaN of either sign is last, -0.0 is equal to 0.0.
+    """
     infinity, kind = 0, "SIGNED" if dtype.kind == "i" else "UNSIGNED"
     if is_float(dtype):
         bits = np.array(np.inf).astype(dtype).view(np.dtype(f"u{dtype.itemsize}"))
         infinity, kind = int(bits), "FLOATING"
-    kernel = f"sort_keys<{WORDS[dtype.itemsize]}, {WORDS[keys.itemsize]}, {kind}>"
-    grid = _grid(rows, columns)
-    rest = (infinity, int(descending), shift, stride, keys)
-    run("sort", kernel, grid, (THREADS,), cupy.ascontiguousarray(values), *index, *rest)
+    return f"{kernel}<{', '.join((WORDS[dtype.itemsize], *types, kind))}>", infinity
 
 
-def _differs(rows: Array, numbers: Array) -> Array:
+def _differs(rows: Array, offsets: Offsets) -> Array:
     """Return where a row (N, D), or its segment, is not that of the row before."""
-    result: Array = cupy.ones(len(rows), np.bool_)
-    here, last = rows[1:], rows[:-1]
-    equal = (here == last) | ((here != here) & (last != last))
-    result[1:] = ~equal.all(axis=1) | (numbers[1:] != numbers[:-1])
+    count, columns = rows.shape
+    result: Array = cupy.empty(count, np.bool_)
+    kernel, infinity = _ranked("sort_differs", rows.dtype)
+    args = (cupy.ascontiguousarray(rows), on_device(offsets), offsets.size - 1, count, columns)
+    run("sort", kernel, (blocks(count, THREADS),), (THREADS,), *args, infinity, result)
     return result

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from cupy import cublas
+from cupy import counts, cublas
 from cupy.device import cuda, get_default_memory_pool, refuse_while_capturing
 from cupy.kernels import RawModule, nvrtc
 
@@ -40,6 +40,7 @@ class _Memory:
 
     def copy_from_device_async(self, source: Any, size: int) -> None:
         refuse_while_capturing("copy_from_device_async")
+        counts.launches("copy_from_device_async", size)
         ctypes.memmove(self.ptr, source.ptr, size)
 
 
@@ -83,12 +84,21 @@ class ndarray(NDArrayOperatorsMixin):
         return len(self._host)
 
     def __getitem__(self, key: Any) -> Any:
-        return _wrapped(self._host[_plain(key)])
+        plain = _plain(key)
+        found = self._host[plain]
+        if isinstance(found, np.ndarray) and counts.is_made(found, self._host):
+            counts.launches("take", found.size)
+            for part in plain if isinstance(plain, tuple) else (plain,):
+                # How many there are is known on the device only.
+                if isinstance(part, np.ndarray) and part.dtype == np.bool_:
+                    counts.waits("mask")
+        return _wrapped(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         refuse_while_capturing("setitem")
         if isinstance(value, np.ndarray) and value.ndim:
             raise TypeError("a NumPy array cannot be written into a device array; use asarray")
+        counts.launches("setitem", self.size)
         self._host[_plain(key)] = _plain(value)
 
     @property
@@ -100,26 +110,33 @@ class ndarray(NDArrayOperatorsMixin):
         return ndarray(self._host.imag)
 
     def tobytes(self) -> bytes:
+        counts.waits("tobytes")
         return self._host.tobytes()
 
     def get(self, *args: Any, **more: Any) -> Any:
+        counts.waits("get")
         return self._host.copy()
 
     def set(self, rows: Any, stream: Any = None) -> None:
         if rows.shape != self.shape or rows.dtype != self.dtype or not rows.flags.c_contiguous:
             raise ValueError("what is copied there must have the shape and dtype, in one piece")
+        counts.copies("set")
         self._host[...] = rows
 
     def item(self) -> Any:
+        counts.waits("item")
         return self._host.item()
 
     def __int__(self) -> int:
+        counts.waits("int")
         return int(self._host)
 
     def __float__(self) -> float:
+        counts.waits("float")
         return float(self._host)
 
     def __bool__(self) -> bool:
+        counts.waits("bool")
         return bool(self._host)
 
     def __array__(self, *args: Any, **more: Any) -> Any:
@@ -132,6 +149,7 @@ class ndarray(NDArrayOperatorsMixin):
         if method != "__call__":  # the real one has none of the others
             return NotImplemented
         plain = {name: _plain(value) for name, value in more.items()}
+        counts.launches(ufunc.__name__)
         return _wrapped(getattr(ufunc, method)(*(_device(value) for value in inputs), **plain))
 
     def __array_function__(self, function: Any, types: Any, args: Any, more: Any) -> Any:
@@ -161,7 +179,12 @@ def _method(name: str, keywords: frozenset[str]) -> Any:
     def call(self: ndarray, *args: Any, **more: Any) -> Any:
         if not more.keys() <= keywords:
             raise TypeError(f"{name}() got an unexpected keyword argument in {sorted(more)}")
-        return _wrapped(getattr(self._host, name)(*_plain(args), **_plain(more)))
+        if name == "nonzero":
+            counts.waits(name)
+        made = getattr(self._host, name)(*_plain(args), **_plain(more))
+        if not isinstance(made, np.ndarray) or (made.size and counts.is_made(made, self._host)):
+            counts.launches(name)
+        return _wrapped(made)
 
     return call
 
@@ -197,7 +220,11 @@ def asarray(value: Any, dtype: Any = None, order: Any = None, **more: Any) -> nd
     """Return a device array: the one given, or a copy of what lies in main memory."""
     refuse_while_capturing("asarray")
     if isinstance(value, ndarray):
-        return ndarray(np.asarray(value._host, dtype=dtype, order=order))
+        made = np.asarray(value._host, dtype=dtype, order=order)
+        if counts.is_made(made, value._host):
+            counts.launches("asarray", made.size)
+        return ndarray(made)
+    counts.copies("asarray")
     return ndarray(np.array(value, dtype=dtype, order=order))
 
 
@@ -206,7 +233,11 @@ array = asarray
 
 def ascontiguousarray(value: Any, dtype: Any = None) -> ndarray:
     """Return C-contiguous rows."""
-    return ndarray(np.ascontiguousarray(asarray(value, dtype)._host))
+    given = asarray(value, dtype)._host
+    made = np.ascontiguousarray(given)
+    if counts.is_made(made, given):
+        counts.launches("ascontiguousarray", made.size)
+    return ndarray(made)
 
 
 def asnumpy(value: Any, **more: Any) -> Any:
@@ -230,9 +261,20 @@ def _refuse(value: Any) -> None:
         _refuse(part)
 
 
+# Functions that launch nothing, and those of whose results only the device knows the size.
+_FREE = frozenset(
+    ("may_share_memory", "split", "broadcast_to", "empty_like", "sliding_window_view")
+)
+_WAITING = frozenset(("flatnonzero",))
+
+
 def _like(function: Any) -> Any:
     def call(*args: Any, **more: Any) -> Any:
         refuse_while_capturing(function.__name__)
+        if function.__name__ not in _FREE:
+            counts.launches(function.__name__)
+        if function.__name__ in _WAITING:
+            counts.waits(function.__name__)
         if function is not np.take:  # which takes an index from main memory
             _refuse((*args, *more.values()))
         with np.errstate(all="ignore"):  # a device tells nobody
@@ -269,6 +311,7 @@ add, maximum, minimum = _Ufunc(np.add), _Ufunc(np.maximum), _Ufunc(np.minimum)
 def argsort(a: Any, axis: int = -1, kind: Any = None) -> Any:
     """Return the stable order; of floats in one axis by their bits, as the real one does."""
     host = _plain(a)
+    counts.launches("argsort")
     if host.ndim == 1 and host.dtype.kind == "f":
         word = np.dtype(f"u{host.itemsize}")
         bits, sign = (host + 0).view(word), word.type(1 << (8 * host.itemsize - 1))

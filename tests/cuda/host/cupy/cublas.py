@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from cupy import counts
 from cupy.device import refuse_while_capturing, streams
 
 # Whether calls may be captured in a graph: the real cupy refuses that, also 14.2.
@@ -66,6 +67,7 @@ def gemmEx(
     algo: int,
 ) -> None:
     """C (m, n) = alpha * op(A) @ op(B) + beta * C."""
+    counts.launches("gemmEx")
     if not PERMITTED:
         refuse_while_capturing("gemmEx")
     if not Atype == Btype == Ctype or (Atype and computeType != CUBLAS_COMPUTE_32F):

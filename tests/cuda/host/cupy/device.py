@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from cupy import counts
+
 # Small enough for small tests to fill it.
 PROPERTIES: dict[str, Any] = {
     **{"name": b"none", "totalGlobalMem": 1 << 31, "major": 9, "minor": 0},
@@ -29,6 +31,7 @@ class Stream:
         streams.pop()
 
     def synchronize(self) -> None:
+        counts.waits("synchronize")
         refuse_while_capturing("synchronize")
 
     def record(self) -> Event:
@@ -59,6 +62,7 @@ class Event:
         self.seconds = time.perf_counter()
 
     def synchronize(self) -> None:
+        counts.waits("synchronize")
         refuse_while_capturing("synchronize")
 
 
@@ -69,6 +73,7 @@ class Graph:
         self._launches = launches
 
     def launch(self, stream: Any = None) -> None:
+        counts.launches("graph")
         for call, places, shape, _ in self._launches:
             call(places, shape)
 
@@ -123,7 +128,7 @@ class cuda:
             self.compute_capability = "90"
 
         def synchronize(self) -> None:
-            pass
+            counts.waits("synchronize")
 
         def __enter__(self) -> Any:
             return self

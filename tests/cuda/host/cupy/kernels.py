@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cupy import counts
 from cupy.compiling import compiled, load, version
 from cupy.device import PROPERTIES, CUDADriverError, streams
 
@@ -55,6 +56,7 @@ class _Kernel:
         shape = (ctypes.c_uint * 8)(
             *(*grid, 1, 1)[:3], *(*block, 1, 1)[:3], shared_mem, self._together
         )
+        counts.launches(self.name)
         if streams[-1].capturing is None:
             self._call(places, shape)
         else:

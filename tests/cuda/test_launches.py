@@ -1,0 +1,108 @@
+"""How often ops and gradients launch something on a GPU, and whether they wait for it.
+
+Counted by the stand-in for cupy, where every launch and every call of cupy that needs one is noted;
+of short sequences, whose index is on the device. Longer ones take a launch more for each level of
+partial results.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.commands.apply.arguments import described
+from lodcli.kernels.ops.registry import OPS
+from tests.cuda.test_public import INDEX_OPS, moved, rows_for, there
+from tests.kernels.ops import gradient_families
+from tests.kernels.ops.gradient_cases import CASES
+from tests.kernels.ops.gradient_parts import Setting, plain
+from tests.kernels.ops.op_arguments import arguments
+from tests.kernels.ops.test_gradients import LODS, arrays_of
+
+cupy: Any = pytest.importorskip("cupy")
+counts: Any = pytest.importorskip("cupy.counts", reason="only the stand-in for cupy counts")
+pytestmark = pytest.mark.gpu
+
+MOST = 2
+# CuPy sorts by two calls, as values have 64 bits here; a kernel before makes the keys of each,
+# and one behind makes rows of them.
+OPS_THAT_SORT = {"argsort": 8, "sort": 8, "topk": 9, "topk_avg_pooling": 14}
+# What has another number of rows than its input: a prefix sum says how many, in main memory.
+FILTERS = {"ctc_align": 9, "deduplicate": 4, "erase": 4, "unique": 14, "unique_counts": 14}
+# What is wrong with rows is an error, which nobody knows before they have been looked at.
+CHECKED = {"scatter": 6, "searchsorted": 3}
+# One for each input, and where they go.
+JOINED = {"concat": 3, "interleave": 3, "merge_by_mask": 3}
+OTHERS = {
+    # Products, their sums in a row and in a sequence, and what empty sequences have.
+    "dot": 4,
+    # Ids to the dtype of the result.
+    "edit_distance": 3,
+    # A weight and a bias that were not given.
+    "layer_norm": 3,
+    # Factors of first rows are 0.
+    "linear_scan": 3,
+}
+OP_LIMITS = OPS_THAT_SORT | FILTERS | CHECKED | JOINED | OTHERS
+OPS_THAT_WAIT = FILTERS.keys() | CHECKED.keys()
+
+GRADIENT_LIMITS = {
+    # The forward pass once more, for where the extremes were.
+    **dict.fromkeys(("max", "max_index", "min", "min_index"), 4),
+    # Sums over sequences take two.
+    **{"add": 3, "sub": 4, "mul": 3, "div": 3},
+    **{"attention": 4, "concat": 3, "conv": 6, "conv after, stride": 6, "pad": 4, "row_conv": 3},
+    **{"cumprod": 18, "linear_scan": 26, "linear_scan reverse": 26, "im2sequence": 9},
+    **{"layer_norm": 4, "rms_norm": 4, "deinterleave": 3, "split_by_mask": 3},
+    # Sorted by where they go, then added up.
+    **dict.fromkeys(("expand", "expand sequences", "windows"), 11),
+    **{"sort": 9, "topk": 10, "topk_avg_pooling": 27, "scatter": 6},
+}
+GRADIENTS_THAT_WAIT = {"scatter"}
+
+
+def asked(kind: str) -> list[str]:
+    """Return what the device has been asked for of a kind."""
+    return [name for one, name in counts.asked if one == kind]
+
+
+def within(limit: int, waits: bool) -> None:
+    """Fail if the device was asked for more, or less than what an exception is for."""
+    launches, waited = asked(counts.LAUNCH), asked(counts.WAIT)
+    assert len(launches) <= limit, launches
+    assert limit <= MOST or len(launches) == limit, "the exception is out of date"
+    assert len(waited) == int(waits), waited
+
+
+@pytest.mark.parametrize("name", sorted(OPS.keys() - INDEX_OPS))
+def test_an_op_is_two_launches_and_waits_for_nothing(name: str) -> None:
+    op, given = described(OPS[name]).function, moved(name, arguments(name, rows_for(name), "auto"))
+    op(**given)
+    counts.asked.clear()
+    op(**given)
+    within(OP_LIMITS.get(name, MOST), name in OPS_THAT_WAIT)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_gradient_is_a_few_launches_and_waits_for_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES[name]
+    setting = Setting(LODS["some"], case.levels[-1], "auto")
+    ids = there(gradient_families.scatter_ids(setting))
+    monkeypatch.setattr(gradient_families, "scatter_ids", lambda _: ids)
+    given = case.arguments(setting, [cupy.asarray(one) for one in arrays_of(name, setting)])
+    results = case.results(given)
+    shape = (sum(len(plain(one)) for one in results), *plain(results[0]).shape[1:])
+    upstream = case.upstream(results, cupy.asarray(np.ones(shape)))
+    case.gradients(upstream, given)
+    counts.asked.clear()
+    case.gradients(upstream, given)
+    within(GRADIENT_LIMITS.get(name, MOST), name in GRADIENTS_THAT_WAIT)
+
+
+def test_exceptions_are_of_ops_that_there_are() -> None:
+    assert OP_LIMITS.keys() <= OPS.keys()
+    assert GRADIENT_LIMITS.keys() <= CASES.keys()
