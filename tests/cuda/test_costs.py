@@ -110,13 +110,26 @@ def test_every_cut_is_compared_with_all_steps_in_one_launch() -> None:
     assert found.fit is not None
 
 
-def test_blocks_that_hold_all_units_do_not_meet() -> None:
-    one, given = layer(32, 4), estimated("float32", H200)
-    fit = costs.best_fit(one, np.full(64, 100), H200, given)
+@pytest.mark.parametrize("kind", ["float32", "tf32", "bfloat16"])
+@pytest.mark.parametrize("size", [32, 64])
+def test_blocks_that_hold_all_units_do_not_meet(size: int, kind: str) -> None:
+    one, given, lengths = layer(size, 4, kind), estimated(kind, H200), np.full(4 * size, 100)
+    fit = costs.best_fit(one, lengths, H200, given)
     assert fit is not None
-    assert fit.units == 32
-    without = costs.best_fit(one, np.full(64, 100), H200, replace(given, meeting=1e6))
-    assert without == fit
+    assert fit.units == size
+    assert costs.best_fit(one, lengths, H200, replace(given, meeting=1e6)) == fit
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "tf32", "bfloat16"])
+@pytest.mark.parametrize("size", [16, 64, 200, 512])
+@pytest.mark.parametrize("gates", [1, 3, 4])
+def test_a_block_has_no_more_sums_than_its_threads(kind: str, size: int, gates: int) -> None:
+    for sequences in (1, 7, 16, 64, 1024):
+        lengths = np.full(sequences, 10)
+        fit = costs.best_fit(layer(size, gates, kind), lengths, H200, estimated(kind, H200))
+        if fit is not None:
+            sums = costs.multiplied(kind, min(fit.tall, sequences)) * fit.units * gates
+            assert sums <= costs.THREADS * costs.SUMS
 
 
 def test_halves_take_half_the_shared_memory_and_half_the_way() -> None:

@@ -84,6 +84,23 @@ def test_however_it_is_dealt_out(
 
 
 @pytest.mark.parametrize(
+    ("precision", "tall"), [("float32", 4), ("float32", 16), ("tf32", 16), ("bfloat16", 8)]
+)
+def test_one_block_has_all_columns_of_64_units(
+    precision: Any, tall: int, launched: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "UNITS", (64,))
+    monkeypatch.setattr(costs, "ROWS", (tall,))
+    choose(monkeypatch, 0, rest=True)
+    problem = Problem("lstm", "float32", [3, 1, 0, 2, *[1] * 14], hidden=64)
+    wanted = problem.solve(np.asarray, reverse=False)
+    with float32_products(precision):
+        check(solved(problem, launched), wanted, ROUNDED.get(precision, 1e-4))
+    (_, _, grid, *_), _ = launched
+    assert grid == (1, -(-17 // tall))
+
+
+@pytest.mark.parametrize(
     ("variant", "hidden"), [("gru", 68), ("lstm", 65), ("gru", 3), ("lstm", 1)]
 )
 def test_depths_of_more_than_one_tile_and_odd_ones(

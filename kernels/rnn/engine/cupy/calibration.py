@@ -34,6 +34,7 @@ from lodcli.kernels.rnn.engine.cupy.costs import (
     Way,
     chunk,
     estimated,
+    multiplied,
     product_type,
     shared_bytes,
 )
@@ -191,7 +192,7 @@ def _measured(
         found,
         step=alone,
         meeting=apart - alone - APART * guess.arrival,
-        block_rate=_rate((TALL - 1) * size * size, many - alone),
+        block_rate=_rate((multiplied(kind, TALL) - multiplied(kind, 1)) * size**2, many - alone),
     )
 
 

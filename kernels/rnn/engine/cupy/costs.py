@@ -23,9 +23,9 @@ from lodcli.kernels.cuda.device_limits import DeviceLimits, blocks
 from lodcli.kernels.index.checks import Offsets
 
 THREADS, HIGH, STAGES, SUMS = 256, 32, 4, 16  # as in rnn_operand.cuh
-COLUMNS = 128  # of a block's product, at most
+COLUMNS = 256  # of a block's product, at most, of as many rows as its threads can add up
 UNITS = (4, 8, 16, 32, 64, 128)
-ROWS = (8, 16, 32)
+ROWS = (4, 8, 16, 32)
 BROUGHT = 64  # values of a row at once, at least: threads share them out
 # So many numbers of steps for cuBLAS are compared where the others are one launch.
 CUTS = 8
@@ -257,10 +257,11 @@ def best_fit(layer: Layer, lengths: Offsets, device: DeviceLimits, costs: Costs)
     for tall in ROWS:
         lasting = lengths[::tall]  # of each slice, its longest sequence
         whole, longest = float(lasting.sum()), float(lasting[0])
-        rows = min(tall, sequences)
+        rows = multiplied(layer.kind, min(tall, sequences))
         for units in UNITS:
             columns, apart = units * layer.width, blocks(layer.size, units)
-            if columns > COLUMNS or apart > device.multiprocessors:
+            most = min(COLUMNS, THREADS * SUMS // multiplied(layer.kind, tall))
+            if columns > most or apart > device.multiprocessors:
                 continue
             deep = chunk(layer, units, device.shared_bytes)
             shared = shared_bytes(layer, units, deep)
@@ -277,6 +278,12 @@ def best_fit(layer: Layer, lengths: Offsets, device: DeviceLimits, costs: Costs)
         if tall >= sequences:
             break
     return min(found, key=lambda fit: fit.microseconds, default=None)
+
+
+def multiplied(kind: str, rows: int) -> int:
+    """Return how many rows a block multiplies for so many: rnn_exact.cuh, rnn_rounded.cuh."""
+    least = 16 if kind in NUMBERS else 4
+    return blocks(rows, least) * least
 
 
 def product_type(kind: str) -> str:

@@ -12,6 +12,7 @@ template <class Number> struct Rounded {
     typedef float T;
     typedef typename Number::Value Value;
     enum { VALUES = Number::VALUES, STEP = 16 * VALUES };  // values that an ldmatrix of a column brings
+    enum { WIDE = 4 };
 
     unsigned* weights;
     Ring<Value, 4 * VALUES> lefts;
@@ -43,14 +44,14 @@ template <class Number> struct Rounded {
 
     __device__ __forceinline__ float sum(int row, int column) const { return sums[row * wide + column]; }
 
-    // See Exact. A warp has columns of eight, two of them at most, and all rows; warps that are left
+    // See Exact. A warp has columns of eight, WIDE of them at most, and all rows; warps that are left
     // over share out the depth.
     __device__ __forceinline__ void multiply(const Value* left, int64 row_stride, int rows) {
         const int across = wide / 8, high = rows > 16 ? 2 : 1, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
         const int parts = across < THREADS / 32 ? THREADS / 32 / across : 1;
         const int part = across < THREADS / 32 ? warp / across : 0;
         const int first = across < THREADS / 32 ? warp % across : warp, apart = lefts.across / VALUES;
-        float made[2][2][4] = {};
+        float made[WIDE][2][4] = {};
         lefts.each(left, row_stride, rows, depth, [&](const Value* tile, int k, int deep) {
             if (part >= parts) return;
             const unsigned* upper = (const unsigned*)tile + (lane & 15) * apart + (lane >> 4) * 4;
@@ -64,7 +65,7 @@ template <class Number> struct Rounded {
                     load_matrices(a[m][1], upper + m * 16 * apart + w + 8);
                 }
 #pragma unroll
-                for (int n = 0; n < 2; n++) {
+                for (int n = 0; n < WIDE; n++) {
                     if (first + n * (THREADS / 32) >= across) break;
                     unsigned b[4];
                     load_matrices(b, right + n * THREADS / 4 * stride + w);
@@ -81,7 +82,7 @@ template <class Number> struct Rounded {
         const int g = lane >> 2, t = lane & 3;
         if (part < parts)
 #pragma unroll
-            for (int n = 0; n < 2; n++) {
+            for (int n = 0; n < WIDE; n++) {
                 const int column = first + n * (THREADS / 32);
                 if (column >= across) break;
 #pragma unroll
