@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
 
 LAUNCH, COPY, WAIT = "launch", "copy", "wait"
-asked: list[tuple[str, str]] = []
+# The last ones: the tests of a process ask for millions.
+asked: deque[tuple[str, str]] = deque(maxlen=1000)
 
 
 def launches(name: str, size: int = 1) -> None:
