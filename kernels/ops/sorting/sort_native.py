@@ -14,9 +14,12 @@ from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
 from lodcli.kernels.ops.sorting import sort as reference
 
 _MODULE = "kernels.ops.sorting.sort_numba"
-_order, _capped, _best, _differs, _runs, _searchsorted, _histogram = (
+_order, _capped, _best, _differs, _runs, _first_fall, _searchsorted, _histogram = (
     load.kernel(_MODULE, name)
-    for name in ("order", "capped", "best", "differs", "runs", "searchsorted", "histogram")
+    for name in (
+        *("order", "capped", "best", "differs", "runs", "first_fall", "searchsorted"),
+        "histogram",
+    )
 )
 _UINT64 = np.dtype(np.uint64)
 _TOP_BIT = np.uint64(1 << 63)
@@ -74,6 +77,19 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt
         return reference.segment_first_of_equal(data, offsets, adjacent)
     rows = flat_rows(_comparable(data))
     return _changes(rows.view(rows.real.dtype), offsets)
+
+
+def segment_first_fall(data: Array, offsets: Offsets) -> int:
+    """See sort.py."""
+    rows = np.ascontiguousarray(_comparable(data))
+    pieces = piece_count(rows)
+    found = np.empty(pieces, np.int64)
+    run(
+        *(_first_fall[rows.dtype.char], pieces, rows.nbytes, rows, np.ascontiguousarray(offsets)),
+        *(found, offsets.size - 1, pieces),
+    )
+    # Pieces are in the order of their rows.
+    return next((row for row in found.tolist() if row >= 0), -1)
 
 
 def segment_searchsorted(

@@ -162,6 +162,25 @@ def runs(
 
 
 @kernel(types=_TYPES)
+def first_fall(
+    data: Pointer[T], offsets: Pointer[np.int64], out: Pointer[np.int64], segments: int,
+    pieces: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Write the first row of each piece less than the one before in its segment; -1 if none."""
+    for piece in range(first, last):
+        begin, after = segments_of_piece(offsets, segments, piece, pieces)
+        out[piece] = -1
+        for s in range(begin, after):
+            for row in range(offsets[s] + 1, offsets[s + 1]):
+                if _before(data[row], data[row - 1], False):
+                    out[piece] = row
+                    break
+            if out[piece] >= 0:
+                break
+    return 0
+
+
+@kernel(types=_TYPES)
 def searchsorted(
     data: Pointer[T], offsets: Pointer[np.int64], values: Pointer[T], bounds: Pointer[np.int64],
     out: Pointer[np.int64], segments: int, right: bool, pieces: int, first: int, last: int,

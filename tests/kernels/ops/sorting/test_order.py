@@ -333,3 +333,17 @@ def test_edges_and_sorted_sequences_are_checked() -> None:
     nan_first = LoDTensor(np.array([NAN, 1]), [[2]])
     with pytest.raises(InvalidDataError, match=r"not sorted: nan and then 1\.0"):
         sequence_searchsorted(nan_first, nan_first)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.uint64])
+def test_the_first_value_out_of_order_is_named(dtype: Any) -> None:
+    rows, size = 200_000, 50
+    values = np.tile(np.arange(size), rows // size).astype(dtype)
+    good = LoDTensor(values, [[size] * (rows // size)])
+    sequence_searchsorted(good, good)
+    for wrong in (rows - 1, rows // 2 + 7, 2):  # ever earlier
+        values[wrong] = 0
+        bad = LoDTensor(values, good.lod)
+        where = f"sequence {wrong // size} is not sorted: .* at its row {wrong % size}; "
+        with pytest.raises(InvalidDataError, match=where):
+            sequence_searchsorted(bad, bad)
