@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -93,14 +94,20 @@ def exact_ids(values: Iterable[int], dtype: np.dtype[Any], op: str) -> Array:
     Raises:
         InvalidDataError: no whole numbers.
     """
-    limits = np.iinfo(dtype)
+    least, most = _limits(dtype)
     kept = set()
     for value in values:
         if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
             raise InvalidDataError(f"{op}: tokens must be whole numbers, found {value!r}")
-        if limits.min <= int(value) <= limits.max:
+        if least <= int(value) <= most:
             kept.add(int(value))
     return np.array(sorted(kept), dtype)
+
+
+@cache
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return limits.min, limits.max
 
 
 def comparable(data: Array) -> Array:

@@ -84,7 +84,8 @@ def _compiled(reference: F) -> F | None:
             _told(_named(reference), "numpy")
         return reference(*args, **more)
 
-    return _guarded(twin, instead)
+    call: F = _guarded(twin, instead)
+    return call
 
 
 _GUARDED = """

@@ -314,11 +314,11 @@ def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
         bounds = lengths_to_offsets(values.astype(np.int64), level=depth - 1)[offsets]
     else:
         bounds = key.lod.levels[depth - 1]
-        groups = np.repeat(np.arange(bounds.size - 1), offsets_to_lengths(bounds))
+        groups = np.arange(bounds.size - 1).repeat(offsets_to_lengths(bounds))
         places, counts = _signed(values), offsets_to_lengths(offsets)[groups]
         missing = (places >= counts) | (places < -counts)
-        if missing.any():
-            place = int(np.argmax(missing))
+        if np.count_nonzero(missing):
+            place = int(missing.argmax())
             raise SelectionError(
                 f"key, position {place}: {_called(lod, depth)}: no item {places[place]} in item "
                 f"{groups[place]}, there are {counts[place]} here"
@@ -334,7 +334,7 @@ def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
 
 def _require_alike(lod: LoD, key: LoD, levels: int) -> None:
     """Raise ShapeMismatchError unless so many levels are the same, and the next is as long."""
-    found = LoD._trusted(lod.levels[:levels]).difference(LoD._trusted(key.levels[:levels]))
+    found = lod.upto(levels - 1).difference(key.upto(levels - 1)) if levels else None
     finest = key.n_levels - 1
     if found is None and key.count(finest) != lod.count(finest):
         found = f"level {finest} has {lod.count(finest)} items against {key.count(finest)}"

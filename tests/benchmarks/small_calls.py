@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -150,9 +151,10 @@ def small_calls(folder: Path) -> dict[str, Callable[[], Any]]:
 def main() -> None:
     """Print the times of all calls, or of those named."""
     beginnings = tuple(sys.argv[1:])
-    if not load.is_shipped():
-        load.is_shipped = lambda: True
-    with tempfile.TemporaryDirectory() as folder:
+    with (
+        patch.object(load, "is_shipped", lambda: True),
+        tempfile.TemporaryDirectory() as folder,
+    ):
         calls = small_calls(Path(folder))
         found = least({n: c for n, c in calls.items() if n.startswith(beginnings or "")})
     for name, microseconds in sorted(found.items(), key=lambda each: each[1]):

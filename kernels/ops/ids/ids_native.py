@@ -11,6 +11,7 @@ from lodcli.kernels.ops.ids import ids as reference
 
 _MODULE = "kernels.ops.ids.ids_numba"
 _erase, _enumerate = (load.kernel(_MODULE, name) for name in ("erase", "enumerate_ids"))
+_COMPILED = {1: np.dtype(np.uint8), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
 def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, Offsets]:
@@ -42,7 +43,7 @@ def as_compiled(ids: Array) -> Array:
     """Return ids in a dtype that is compiled: the same bits where they are as many."""
     if ids.itemsize == 2:
         return ids.astype(np.int32)
-    return np.ascontiguousarray(ids).view({1: np.uint8, 4: np.int32, 8: np.int64}[ids.itemsize])
+    return np.ascontiguousarray(ids).view(_COMPILED[ids.itemsize])
 
 
 def as_given(left: Array, ids: Array) -> Array:
