@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import TypeVar
 
 from lodcli.kernels.errors import InvalidDataError, LodError
 
+T = TypeVar("T")
 # The attribute of an error that says which file it is about.
 _FILE = "about_file"
 _PLACES = "places"
@@ -74,6 +76,25 @@ def naming_os(label: str) -> Iterator[None]:
         if error.filename is None:
             error.filename = label
         raise
+
+
+class Incoming(Iterator[T]):
+    """Batches to write, or what is told of rows that are copied.
+
+    Attributes:
+        error: what was raised in the place of one; it is not about the file being written.
+    """
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = iter(items)
+        self.error: LodError | None = None
+
+    def __next__(self) -> T:
+        try:
+            return next(self._items)
+        except LodError as error:
+            self.error = error
+            raise
 
 
 def places(error: BaseException) -> list[str]:

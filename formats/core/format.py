@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -243,6 +244,20 @@ def _joined(schema: Schema, parts: dict[str, list[LoDTensor]]) -> dict[str, LoDT
         shared.setdefault(key, tensor)
         result[spec.name] = tensor
     return result
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A file that may be copied.
+
+    Attributes:
+        source: the open file.
+        passing: a function that goes through numbers of rows and bytes as they are copied, and
+            names the file in errors.
+    """
+
+    source: Source
+    passing: Callable[[Iterator[tuple[int, int]]], Iterator[object]]
 
 
 class Format(ABC):

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 from lodcli.formats.core import registry as table
-from lodcli.formats.core.errors import name_file, naming, naming_file
-from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.errors import Incoming, name_file, naming, naming_file
+from lodcli.formats.core.format import Format, Source, Stored
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss, losses
 from lodcli.formats.core.marks import check_content, marked
@@ -62,7 +62,6 @@ from lodcli.kernels.runtime.devices import gpu_number, require_gpu
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 PathLike = str | os.PathLike[str]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -456,20 +455,6 @@ def write_set(
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A file that may be copied.
-
-    Attributes:
-        source: the open file.
-        passing: a function that goes through numbers of rows and bytes as they are copied, and
-            names the file in errors.
-    """
-
-    source: Source
-    passing: Callable[[Iterator[tuple[int, int]]], Iterator[object]]
-
-
-@dataclass(frozen=True)
 class Plan:
     """What becomes of tensors that are written as a format.
 
@@ -501,7 +486,7 @@ def planned(
     writing = _Writing(kind, options or WriteOptions(), strict=False)
     refused = writing.refusals(schema)
     if not refused:
-        incoming = _Incoming(batches)
+        incoming = Incoming(batches)
         try:
             for _ in writing.with_held_nulls(*writing.in_words(schema, incoming)) or ():
                 pass
@@ -523,7 +508,7 @@ class _Writing:
         self._kind = kind
         self._options = options
         self._strict = strict
-        self._incoming: _Incoming[Any] = _Incoming([])
+        self._incoming: Incoming[Any] = Incoming([])
         self.lost: tuple[Loss, ...] = ()
 
     @contextmanager
@@ -580,7 +565,7 @@ class _Writing:
             batches = (part for part in parts if part)
         schema = self._held(told)
         schema, found = self.in_words(schema, marked(schema, batches))
-        self._incoming = _Incoming(self.with_held_nulls(schema, found) or found)
+        self._incoming = Incoming(self.with_held_nulls(schema, found) or found)
         self._kind.write(output, rekeyed(schema), self._incoming, self._options)
 
     def copy(self, output: Output, stored: Stored) -> bool:
@@ -588,7 +573,7 @@ class _Writing:
         copied = self._kind.copy(output, stored.source, self._options)
         if copied is None:
             return False
-        self._incoming = _Incoming(stored.passing(copied))
+        self._incoming = Incoming(stored.passing(copied))
         with closing(copied):  # its threads end before the output does
             deque(self._incoming, 0)
         return True
@@ -622,25 +607,6 @@ class _Writing:
 
         what = f"for items and text {kind.name}" if kind.nulls else kind.name
         return refusing_nulls(batches, what, numbers=not kind.nulls)
-
-
-class _Incoming(Iterator[T]):
-    """Batches to write, or what is told of rows that are copied.
-
-    Attributes:
-        error: what was raised in the place of one; it is not about the file being written.
-    """
-
-    def __init__(self, items: Iterable[T]) -> None:
-        self._items = iter(items)
-        self.error: LodError | None = None
-
-    def __next__(self) -> T:
-        try:
-            return next(self._items)
-        except LodError as error:
-            self.error = error
-            raise
 
 
 def _new_output(path: PathLike, kind: Format, overwrite: bool) -> Output:

@@ -13,8 +13,8 @@ import click
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, fits, require_fits
 from lodcli.formats.core.errors import naming_file, naming_os
-from lodcli.formats.core.format import BATCH_BYTES, Source, joined
-from lodcli.formats.core.io import Stored, one_tensor, open_file
+from lodcli.formats.core.format import BATCH_BYTES, Source, Stored, joined
+from lodcli.formats.core.io import one_tensor, open_file
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import ReadOptions

@@ -23,6 +23,7 @@ from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import COPY, OURS, Task, Way, Work, in_this_process
 from lodcli.bench.suites.cases import Case
 from lodcli.formats.core import io
+from lodcli.formats.core.format import Stored
 from lodcli.formats.core.table import TABLE
 from lodcli.formats.items.indexed_copy import in_place
 from lodcli.kernels.index.lod import LoD
@@ -142,7 +143,7 @@ def _ours(source: Path, target: Path, name: str, dtype: np.dtype[Any]) -> Way:
                 opened.batches(),
                 format_name=_name(name),
                 overwrite=True,
-                stored=None if whole is None else io.Stored(whole, iter),
+                stored=None if whole is None else Stored(whole, iter),
             )
 
     return call, lambda _: arrays_of(target, dtype)
