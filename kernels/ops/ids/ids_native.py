@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
@@ -11,7 +13,11 @@ from lodcli.kernels.ops.ids import ids as reference
 
 _MODULE = "kernels.ops.ids.ids_numba"
 _erase, _enumerate = (load.kernel(_MODULE, name) for name in ("erase", "enumerate_ids"))
-_COMPILED = {1: np.dtype(np.uint8), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+_COMPILED: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    4: np.dtype(np.int32),
+    8: np.dtype(np.int64),
+}
 
 
 def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, Offsets]:
