@@ -77,7 +77,7 @@ def _divide(to: int, width: int, length: int, divided: int, total: Any) -> None:
     _divide_row(to, width, by, total(0))
 
 
-def _declare(name: str, tools: Sequence[Any], indexed: bool, types: Sequence[Any]) -> None:
+def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
     """Declare the two kernels of a reduction.
 
     Args:
@@ -85,6 +85,7 @@ def _declare(name: str, tools: Sequence[Any], indexed: bool, types: Sequence[Any
             ones.
     """
     vector, two, three, four, eight, sixteen, twenty_four, values, single = tools
+    added, indexed = name == "sum", name == "index"
     # How many vectors of columns are taken at once: of up to 3, and of more.
     masked, most = (1 if three is vector else 3), (4 if twenty_four is four else 24)
 
@@ -147,17 +148,18 @@ def _declare(name: str, tools: Sequence[Any], indexed: bool, types: Sequence[Any
     ) -> None:
         """Join the row at `at` to the row at `to`."""
         size, like = item_bytes(total), total(0)
-        if not indexed:
-            part(to, 0, at, 0, 1, width, MORE, flip, total, total)
-            return
         for k in range(width):
             old, new = _value_at(to + k * size, like), _value_at(at + k * size, like)
+            if added:
+                _put(to + k * size, total(old + new), like)
+                continue
             better = new > old if flip == 0 else new < old
             if not is_float(total):
                 better = (np.int64(new) ^ flip) > (np.int64(old) ^ flip)
             if better:
                 _put(to + k * size, new, like)
-                _put(index_to + k * 8, _value_at(index_at + k * 8, 0), 0)
+                if indexed:
+                    _put(index_to + k * 8, _value_at(index_at + k * 8, 0), 0)
 
     @function()
     def shorts(r: Any, s: int, stop: int, end: int, value: Any, total: Any) -> int:
@@ -296,9 +298,9 @@ def _declare(name: str, tools: Sequence[Any], indexed: bool, types: Sequence[Any
         return 0
 
 
-_declare("sum", reductions.SUMS, False, _SUMS)
-_declare("extreme", reductions.EXTREMES, False, _EXTREMES)
-_declare("index", reductions.INDEXES, True, _EXTREMES)
+_declare("sum", reductions.SUMS, _SUMS)
+_declare("extreme", reductions.EXTREMES, _EXTREMES)
+_declare("index", reductions.INDEXES, _EXTREMES)
 
 
 @function()
