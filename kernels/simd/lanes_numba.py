@@ -222,6 +222,51 @@ def _store_narrow(typing_context: Any, value: Any, array: Any, position: Any, co
 
 
 @intrinsic
+def _transpose(
+    typing_context: Any, source: Any, at: Any, row: Any, to: Any, to_at: Any, to_row: Any
+) -> Any:
+    """Write the columns of a square, as wide as a vector, as rows.
+
+    Its rows begin at source[at + n * row], and go to to[to_at + n * to_row].
+    """
+    whole = types.int64
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        source, at, row, to, to_at, to_row = args
+        vector = vector_type(sig.args[0].dtype)
+        lanes, bytes_each = vector.count, sig.args[0].dtype.bitwidth // 8
+
+        def place(array: Any, first: Any, step: Any, number: int) -> Any:
+            position = builder.add(first, builder.mul(step, _I64(number)))
+            return builder.bitcast(address(builder, array, position), vector.as_pointer())
+
+        rows = [
+            instructions.load(builder, place(source, at, row, n), bytes_each) for n in range(lanes)
+        ]
+        # Each round merges rows n and n + lanes / 2, element by element: rows 0, 2, .. of four
+        # are a0 c0 a1 c1, b0 d0 b1 d1, and then a0 b0 c0 d0.
+        half = lanes // 2
+        merged = [
+            ir.Constant(
+                ir.VectorType(ir.IntType(32), lanes),
+                [n for k in range(first, first + half) for n in (k, lanes + k)],
+            )
+            for first in (0, half)
+        ]
+        for _ in range(lanes.bit_length() - 1):
+            rows = [
+                builder.shuffle_vector(rows[n], rows[n + half], order)
+                for n in range(half)
+                for order in merged
+            ]
+        for n, value in enumerate(rows):
+            instructions.store(builder, value, place(to, to_at, to_row, n), bytes_each)
+        return context.get_dummy_value()
+
+    return types.void(source, whole, whole, to, whole, whole), generate
+
+
+@intrinsic
 def _fetch(typing_context: Any, array: Any, position: Any) -> Any:
     """Have the processor bring array[position] nearer: it is about to be read."""
 
@@ -313,6 +358,7 @@ load: Any = _load
 store: Any = _store
 load_narrow: Any = _load_narrow
 store_narrow: Any = _store_narrow
+transpose: Any = _transpose
 fetch: Any = _fetch
 fused: Any = _fused
 below: Any = _below
