@@ -43,12 +43,24 @@ class Adam:
         moved = {}
         for name, array in weights.items():
             grad = gradients[name]
-            first, second = self._moments.get(name) or (np.zeros_like(array), np.zeros_like(array))
-            first = beta1 * first + (1 - beta1) * grad
-            second = beta2 * second + (1 - beta2) * grad * grad
-            self._moments[name] = first, second
-            slope = first / unbias1 / (np.sqrt(second / unbias2) + self._epsilon)
-            moved[name] = array - rate * slope
+            if name not in self._moments:
+                self._moments[name] = np.zeros_like(array), np.zeros_like(array)
+            # In place: fresh memory for every term takes longer than to compute it.
+            first, second = self._moments[name]
+            term = (1 - beta1) * grad
+            first *= beta1
+            first += term
+            np.multiply(1 - beta2, grad, out=term)
+            term *= grad
+            second *= beta2
+            second += term
+            divisor = np.divide(second, unbias2, out=term)
+            np.sqrt(divisor, out=divisor)
+            divisor += self._epsilon
+            step = first / unbias1
+            step /= divisor
+            step *= rate
+            moved[name] = np.subtract(array, step, out=step)
         return moved
 
 
