@@ -12,6 +12,7 @@ h is complex: as the cell state its values are (.., 2H), real part beside imagin
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -55,7 +56,7 @@ class DiagonalWeights(LinearWeights):
         full = self.skip is not None and self.skip.ndim > 1
         return frozenset({"full"} if full else ())
 
-    @property
+    @cached_property
     def state_sizes(self) -> tuple[int, ...]:
         return (self.output_size, 2 * self.hidden_size)
 

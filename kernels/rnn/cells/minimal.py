@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -68,7 +69,7 @@ class MinimalWeights(LinearWeights):
         projection = 0 if self.to_out is None else int(self.to_out.shape[0])
         return Sizes(int(width), int(rows) // self.GATES, projection, self.OPTIONAL)
 
-    @property
+    @cached_property
     def state_sizes(self) -> tuple[int, ...]:
         return (self.hidden_size,) if self.to_out is None else (self.output_size, self.hidden_size)
 

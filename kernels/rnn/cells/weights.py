@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -65,6 +65,7 @@ class LayerWeights(ABC):
             torch's do; those of one layer in one direction need not otherwise.
         HAS_BIAS: whether random weights have biases, if nothing is said.
         ACTIVATION_FIELDS: the fields that hold the name of an activation.
+        ELEMENTWISE: the fields of several dimensions that are no matrices.
         INPUT_WEIGHT, STATE_WEIGHT: the fields whose shapes tell D and H, for messages.
     """
 
@@ -74,6 +75,7 @@ class LayerWeights(ABC):
     SUFFIXED: ClassVar[bool] = False
     HAS_BIAS: ClassVar[bool] = True
     ACTIVATION_FIELDS: ClassVar[tuple[str, ...]] = ()
+    ELEMENTWISE: ClassVar[frozenset[str]] = frozenset()
     INPUT_WEIGHT: ClassVar[str]
     STATE_WEIGHT: ClassVar[str]
 
@@ -149,23 +151,23 @@ class LayerWeights(ABC):
         needed = {field.name for field in dataclasses.fields(cls) if field.default is missing}
         return tuple(name for name, field in cls.names().items() if field in needed)
 
-    @property
+    @cached_property
     def hidden_size(self) -> int:
         """H."""
         return self.sizes().hidden
 
-    @property
+    @cached_property
     def input_size(self) -> int:
         """D, the width of a row of data."""
         return self.sizes().input
 
-    @property
+    @cached_property
     def output_size(self) -> int:
         """The width of a hidden state, and of an output: H, or P with a projection."""
         sizes = self.sizes()
         return sizes.projection or sizes.hidden
 
-    @property
+    @cached_property
     def state_sizes(self) -> tuple[int, ...]:
         """The width of each part of a state; the first is that of an output."""
         return (self.output_size,)
@@ -186,22 +188,40 @@ class LayerWeights(ABC):
         """Whether the data are the projected inputs already."""
         return False
 
-    @property
+    @cached_property
     def operations(self) -> int:
         """The operations of a step of one sequence: those of its matrix products.
 
         A product of an (m, k) matrix and a vector is m*k multiplications and as many additions;
         the elementwise rest is left out, as is usual.
         """
-        return 2 * sum(array.size for array in self.arrays().values() if array.ndim > 1)
+        return 2 * sum(
+            array.size
+            for name, array in self._arrays.items()
+            if array.ndim > 1 and name not in self.ELEMENTWISE
+        )
 
     def arrays(self) -> dict[str, Array]:
         """Return the arrays there are, by field, in the order of the fields."""
+        return self._arrays.copy()
+
+    @cached_property
+    def _arrays(self) -> dict[str, Array]:
         return {
             name: value
             for name, value in vars(self).items()
             if isinstance(value, np.ndarray) or is_on_device(value)
         }
+
+    @cached_property
+    def _expected(self) -> tuple[tuple[str, Array, tuple[int, ...]], ...]:
+        """The name in a state dict, and the shape that the sizes ask for, of every array."""
+        shapes = self.weight_shapes(self.sizes())
+        return tuple(
+            (name, getattr(self, field), shapes[field])
+            for name, field in self.names().items()
+            if getattr(self, field) is not None
+        )
 
     def named(self) -> dict[str, Array]:
         """Return the arrays there are, by their names in a state dict."""
@@ -217,17 +237,15 @@ class LayerWeights(ABC):
         Raises:
             ShapeMismatchError: a shape; InvalidDataError: a dtype or an activation.
         """
-        self.check_ranks(suffix)
-        expected = self.weight_shapes(self.sizes())
-        for name, field in self.names().items():
-            array = getattr(self, field)
-            if array is None:
-                continue
-            if array.shape != expected[field]:
+        if "_expected" not in vars(self):  # its sizes have been read before
+            self.check_ranks(suffix)
+        # Every time: the shape of an array can be set in place.
+        for name, array, shape in self._expected:
+            if array.shape != shape:
                 raise ShapeMismatchError(
-                    f"{name}{suffix}: expected shape {expected[field]}, found {array.shape}"
+                    f"{name}{suffix}: expected shape {shape}, found {array.shape}"
                 )
-            require_real(name + suffix, array)
+            require_real(name, array, suffix)
         for field in self.ACTIVATION_FIELDS:
             activation_named(getattr(self, field))
 
@@ -241,7 +259,10 @@ class LayerWeights(ABC):
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the weights in `dtype`; arrays of that dtype are shared, not copied."""
-        if all(array.dtype == dtype for array in self.arrays().values()):
+        for array in self._arrays.values():
+            if array.dtype != dtype:
+                break
+        else:
             return self
         return self.moved(lambda array: array.astype(dtype, copy=False))
 
@@ -286,11 +307,11 @@ def require_rank(name: str, array: Array | None, rank: int) -> None:
         raise ShapeMismatchError(f"{name}: expected {rank} dimension{s}, found shape {array.shape}")
 
 
-def require_real(name: str, array: Array) -> None:
+def require_real(name: str, array: Array, suffix: str = "") -> None:
     """Refuse an array that is not numbers, or complex.
 
     Raises:
-        InvalidDataError: names the array and its dtype.
+        InvalidDataError: names the array, with the suffix, and its dtype.
     """
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
-        raise InvalidDataError(f"{name}: expected real numbers, found {array.dtype}")
+        raise InvalidDataError(f"{name}{suffix}: expected real numbers, found {array.dtype}")

@@ -323,10 +323,18 @@ def _initial_states(
             "state; give that as well"
         )
     given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, data)
+    # zeros_like takes several times as long for a few rows.
+    zeros = np.zeros if type(data) is np.ndarray else partial(_zeros_like, data)
     return tuple(
-        np.zeros_like(data, shape=(sequences, size)) if part is None else part
-        for part, size in zip(given, weights.state_sizes, strict=True)
+        [
+            zeros((sequences, size), data.dtype) if part is None else part
+            for part, size in zip(given, weights.state_sizes, strict=True)
+        ]
     )
+
+
+def _zeros_like(data: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    return np.zeros_like(data, shape=shape, dtype=dtype)
 
 
 def _require_together(data: Array, weights: LayerWeights, suffix: str) -> None:

@@ -17,7 +17,7 @@ from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, flat, giv
 from lodcli.kernels.rnn.engine.native.barrier import new_barrier
 from lodcli.kernels.rnn.engine.native.collecting import Collector
 from lodcli.kernels.rnn.engine.native.layout import SHAPES
-from lodcli.kernels.rnn.engine.native.packing import cell_of, layout, projection
+from lodcli.kernels.rnn.engine.native.packing import layout, packed
 from lodcli.kernels.rnn.engine.native.schedule import Schedule, schedule, slices, threads_worth
 from lodcli.kernels.rnn.engine.native.structures import (
     Cell,
@@ -58,8 +58,7 @@ def layer_forward(
 ) -> LayerRun:
     """See layer.py. What is kept are the outputs themselves, read-only then, and the gates."""
     products = products_for(data.dtype)
-    cell = cell_of(weights, products.panels)
-    matrix = projection(weights, products.panels)
+    cell, matrix = packed(weights, products.panels)
     shape = SHAPES[type(cell)]
     size, dtype, rows = weights.hidden_size, data.dtype, len(data)
     has_cell = len(begin) == 2
@@ -99,13 +98,14 @@ def layer_backward(
 ) -> LayerGradients:
     """See layer.py."""
     work = 2 * work_of(weights, len(data))
-    collector = Collector(products_for(data.dtype), data, weights, kept, by_row, by_sequence)
+    collector = Collector(products_for(data.dtype), data, plan, weights, kept, by_row, by_sequence)
     with team(threads_worth(threads, work)) as helpers:
         members = range(helpers.size)
         plans = schedule(plan, reverse, helpers.size, collector.row_bytes)
         barrier = new_barrier(helpers.size if plans.together else 1)
-        spaces = [collector.space(plan) for _ in members]
-        for chunk in collector.chunks(plan):
+        rooms = [collector.room() for _ in members]
+        spaces = [space for _, space in rooms]
+        for chunk in collector.chunks():
             helpers.run(
                 collector.recur,
                 [
@@ -122,6 +122,8 @@ def layer_backward(
                 [[collector.collect_arguments(chunk, spaces[n], n, helpers.size)] for n in members],
                 barrier,
             )
+    for key, space in rooms:
+        give_back(key, space, space.from_at.nbytes + space.to_at.nbytes)
     return collector.gradients()
 
 

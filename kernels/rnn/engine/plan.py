@@ -82,9 +82,9 @@ def plan_steps(offsets: Offsets) -> StepPlan:
     ([0, 3, 1, 2], [3, 3, 2, 1])
     """
     unsorted = offsets_to_lengths(offsets)
-    order = np.argsort(-unsorted, kind="stable").astype(np.int64, copy=False)
+    order = (-unsorted).argsort(kind="stable").astype(np.int64, copy=False)
     # Entry t counts the sequences of at most t rows: those no longer alive at step t.
-    finished = np.cumsum(np.bincount(unsorted), dtype=np.int64)
+    finished = np.bincount(unsorted).cumsum(dtype=np.int64)
     return StepPlan(
         order=order,
         lengths=unsorted[order],

@@ -133,6 +133,13 @@ class RNNWeights:
             tuple(tuple(function(weights) for weights in layer) for layer in self.layers)
         )
 
+    def like(self, function: Callable[[LayerWeights], LayerWeights]) -> RNNWeights:
+        """Return the same as map, unchecked: of a function that keeps shapes and options."""
+        made = object.__new__(RNNWeights)
+        layers = tuple(tuple(map(function, layer)) for layer in self.layers)
+        object.__setattr__(made, "layers", layers)
+        return made
+
     def moved(self, move: Callable[[Array], Array]) -> RNNWeights:
         """Return weights with every array put through `move`: cupy.asarray, for a GPU."""
         return self.map(lambda weights: weights.moved(move))
@@ -267,8 +274,8 @@ def stack_forward(
     )
     return StackResult(
         outputs=data,
-        last_hidden=np.stack([result.last_hidden for result in flat]),
-        last_cell=np.stack(cells) if cells else None,
+        last_hidden=_stacked([result.last_hidden for result in flat]),
+        last_cell=_stacked(cells) if cells else None,
         tape=StackTape(weights, tapes) if keep else None,
     )
 
@@ -297,7 +304,7 @@ def stack_backward(
     grad = _checked_grad_outputs(grad_outputs, tape)
     found: list[RNNGradients[LayerWeights]] = []
     for tapes in reversed(tape.tapes):
-        shares = np.split(grad, weights.directions, axis=1)
+        shares = [grad] if len(tapes) == 1 else np.split(grad, len(tapes), axis=1)
         layer = [
             rnn_backward(
                 direction,
@@ -315,10 +322,15 @@ def stack_backward(
     cells = [part.initial_cell for part in found if part.initial_cell is not None]
     return StackGradients(
         input=grad,
-        weights=weights.map(lambda _: next(parts).weights),
-        initial_hidden=np.stack([part.initial_hidden for part in found]),
-        initial_cell=np.stack(cells) if cells else None,
+        weights=weights.like(lambda _: next(parts).weights),
+        initial_hidden=_stacked([part.initial_hidden for part in found]),
+        initial_cell=_stacked(cells) if cells else None,
     )
+
+
+def _stacked(parts: list[Array]) -> Array:
+    """Return np.stack of arrays that nobody else holds: of one without a copy."""
+    return parts[0][np.newaxis] if len(parts) == 1 else np.stack(parts)
 
 
 def _checked_grad_outputs(grad: Array | None, tape: StackTape) -> Array:

@@ -97,7 +97,7 @@ class Classifier:
             new: dict[str, Any] = {names[name]: arrays[place.format(name)] for name in one.named()}
             return dataclasses.replace(one, **new)
 
-        rnn = self.rnn.map(filled)
+        rnn = self.rnn.like(filled)
         return Classifier(rnn, arrays["out.weight"], arrays["out.bias"], self.pool)
 
 

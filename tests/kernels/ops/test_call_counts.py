@@ -19,6 +19,8 @@ import pytest
 from lodcli.commands.apply.arguments import described
 from lodcli.kernels.native import load, settings
 from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.rnn.engine.engine import rnn_forward
+from lodcli.kernels.rnn.stack.stack import seeded_weights, stack_backward, stack_forward
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.kernels.ops.op_arguments import arguments
@@ -123,3 +125,19 @@ def test_time_steps_go_through_few_functions() -> None:
 def test_iterating_takes_as_many_as_a_key_for_each_item() -> None:
     tensor = ten_rows("softmax")
     assert calls_of(lambda: list(tensor)) <= 3 * (KEYS["a number"][1] + 1) + 11
+
+
+@pytest.mark.parametrize(("cell", "forward", "training"), [("lstm", 135, 282), ("gru", 132, 284)])
+def test_a_layer_on_ten_rows_goes_through_few_functions(
+    cell: str, forward: int, training: int
+) -> None:
+    rows, offsets = np.ones((10, 8), np.float32), np.array([0, 3, 5, 10])
+    weights = seeded_weights(cell, 8, 6, rng=np.random.default_rng(0))
+
+    def train() -> None:
+        run = stack_forward(rows, offsets, weights, keep=True, threads=1)
+        assert run.tape is not None
+        stack_backward(run.tape, grad_outputs=run.outputs, threads=1)
+
+    assert calls_of(lambda: rnn_forward(rows, offsets, weights.layers[0][0], threads=1)) <= forward
+    assert calls_of(train) <= training

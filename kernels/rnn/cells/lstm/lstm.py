@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -57,6 +58,7 @@ class LSTMWeights(CellWeights):
     KIND: ClassVar[str] = "lstm"
     GATES: ClassVar[int] = 4
     OPTIONAL: ClassVar[frozenset[str]] = frozenset({"bias", "projection", "peepholes"})
+    ELEMENTWISE: ClassVar[frozenset[str]] = frozenset({"peepholes"})
     ACTIVATION_FIELDS: ClassVar[tuple[str, ...]] = (
         "gate_activation",
         "cell_activation",
@@ -85,7 +87,7 @@ class LSTMWeights(CellWeights):
             return sizes
         return dataclasses.replace(sizes, projection=int(self.weight_hr.shape[0]))
 
-    @property
+    @cached_property
     def state_sizes(self) -> tuple[int, ...]:
         return (self.output_size, self.hidden_size)
 
@@ -94,10 +96,6 @@ class LSTMWeights(CellWeights):
         activations = (self.gate_activation, self.cell_activation, self.candidate_activation)
         extras = self.weight_hr is not None or self.peepholes is not None or self.coupled
         return activations == ("sigmoid", "tanh", "tanh") and not extras
-
-    @property
-    def operations(self) -> int:
-        return super().operations - (0 if self.peepholes is None else 2 * self.peepholes.size)
 
     def check_ranks(self, suffix: str) -> None:
         super().check_ranks(suffix)

@@ -84,7 +84,7 @@ class SLSTMWeights(LayerWeights):
         inputs = int(self.weight_i.shape[0] * self.weight_i.shape[2])
         return Sizes(inputs, int(heads * width), 0, extras, int(heads))
 
-    @property
+    @cached_property
     def state_sizes(self) -> tuple[int, ...]:
         return (self.hidden_size, 3 * self.hidden_size)
 
@@ -178,7 +178,7 @@ class SLSTMHead(CellWeights):
     KIND: ClassVar[str] = "slstm"
     GATES: ClassVar[int] = 4
 
-    @property
+    @cached_property
     def state_sizes(self) -> tuple[int, ...]:
         return (self.hidden_size, 3 * self.hidden_size)
 

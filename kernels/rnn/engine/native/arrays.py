@@ -25,6 +25,8 @@ def aligned(count: int, dtype: np.dtype[Any]) -> Array:
     A vector of a whole line that lies in two costs two accesses. The memory is used again when
     nothing refers to it any more: to be given fresh pages costs more than to fill them.
     """
+    if not count:
+        return np.empty(0, dtype)
     size_bytes = count * dtype.itemsize
     if size_bytes < _LEAST_KEPT_BYTES:
         wide = np.empty(count + _LINE_BYTES // dtype.itemsize, dtype)
@@ -102,4 +104,4 @@ def forget_used() -> None:
 
 def flat(array: Array) -> Array:
     """Return all elements of an array in a row, sharing its memory where it can."""
-    return np.ascontiguousarray(array).reshape(-1)
+    return array.ravel()

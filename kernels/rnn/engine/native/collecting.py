@@ -11,7 +11,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine.layer import LayerGradients
-from lodcli.kernels.rnn.engine.native.arrays import aligned, flat, zeros
+from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, flat, zeros
 from lodcli.kernels.rnn.engine.native.layout import SHAPES, VECTORS
 from lodcli.kernels.rnn.engine.native.packing import (
     layout,
@@ -29,7 +29,7 @@ from lodcli.kernels.rnn.engine.native.structures import (
     words,
 )
 from lodcli.kernels.rnn.engine.plan import StepPlan
-from lodcli.kernels.rnn.engine.products import Products
+from lodcli.kernels.rnn.engine.products import BackwardRoom, Products
 
 _CHUNK_BYTES = 1 << 23
 _LINE_BYTES = 64
@@ -49,12 +49,13 @@ class Collector:
         self,
         products: Products,
         data: Array,
+        plan: StepPlan,
         weights: CellWeights,
         kept: Any,
         by_row: tuple[Array | None, ...],
         by_sequence: tuple[Array | None, ...],
     ) -> None:
-        self.products, self.weights = products, weights
+        self.products, self.weights, self.plan = products, weights, plan
         self.cell = unpacked_cell_of(weights)
         self.blocks = SHAPES[type(self.cell)]
         size, dtype = weights.hidden_size, data.dtype
@@ -71,6 +72,7 @@ class Collector:
         self.shape, self.other_shape = (sequences, size), (sequences, weights.state_sizes[-1])
         self.recur = products.backward[weights.KIND][dtype.char]
         self.collect = products.collect[dtype.char]
+        self.slots = self._slots(len(data))
         self.run = self._run(kept, by_row, by_sequence)
         self.sums = self._sums(data)
 
@@ -124,40 +126,34 @@ class Collector:
             np.zeros(self.blocks.slopes * size, self.dtype),
         )
 
-    def chunks(self, plan: StepPlan) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks of steps, from the last to the first; each forgets the one before."""
-        ends = np.concatenate([[0], np.cumsum(plan.step_sizes)])
-        slots = self._slots(plan)
+        sizes, slots = self.plan.step_sizes, self.slots
+        ends = np.zeros(len(sizes) + 1, np.int64)
+        sizes.cumsum(out=ends[1:])
         slopes = aligned(slots * self.stride, self.dtype)
         rows, before = np.empty(slots, np.int64), np.empty(slots, np.int64)
-        step_to = len(plan.step_sizes)
+        step_to = len(sizes)
         while step_to:
-            step_from = int(np.searchsorted(ends, ends[step_to] - slots))
+            step_from = int(ends.searchsorted(ends[step_to] - slots))
             filled = int(ends[step_to] - ends[step_from])
             bases = ends[step_from:step_to] - ends[step_from]
             yield Chunk(step_from, step_to, bases, filled, slopes, self.stride, rows, before)
             step_to = step_from
 
-    def _slots(self, plan: StepPlan) -> int:
+    def _slots(self, rows: int) -> int:
         """Return how many rows a chunk has at most: whole steps, and one at least."""
-        widest: int = int(plan.step_sizes.max(initial=0))
-        slots = max(widest, _CHUNK_BYTES // (self.stride * self.dtype.itemsize))
-        rows: int = int(plan.step_sizes.sum())
-        return min(slots, rows)
+        sizes = self.plan.step_sizes
+        widest = int(sizes[0]) if len(sizes) else 0
+        return min(rows, max(widest, _CHUNK_BYTES // (self.stride * self.dtype.itemsize)))
 
-    def space(self, plan: StepPlan) -> BackwardSpace:
-        """Return room for one thread to work in."""
-        lanes, slots = layout().lanes(self.dtype.itemsize), self._slots(plan)
-        room = self.products.backward_room(self.recurrent, self.input, slots)
-        count = max(slots, self.blocks.slopes * self.weights.hidden_size)
-        return BackwardSpace(
-            aligned(room.sums, self.dtype),
-            np.arange(layout().tile_sums) * VECTORS * lanes,
-            aligned(room.panel, self.dtype),
-            aligned(room.rounded, self.dtype),
-            np.empty(count, np.int64),
-            np.empty(count, np.int64),
-        )
+    def room(self) -> tuple[tuple[Any, ...], BackwardSpace]:
+        """Return room for one thread to work in, and the key to give it back by."""
+        room = self.products.backward_room(self.recurrent, self.input, self.slots)
+        count = max(self.slots, self.blocks.slopes * self.weights.hidden_size)
+        count = 1 << (count - 1).bit_length()
+        key = ("backward", self.dtype, count, room)
+        return key, borrowed(key, lambda: _new_space(self.dtype, count, room))
 
     def recur_arguments(
         self, group: Sequences, chunk: Chunk, space: BackwardSpace, place: Team
@@ -201,3 +197,15 @@ class Collector:
         first = (first_h, other) if len(weights.state_sizes) == 2 else (first_h,)
         of_input = sums.of_input.reshape(-1, weights.input_size)
         return LayerGradients(of_input, dataclasses.replace(weights, **present), first)
+
+
+def _new_space(dtype: np.dtype[Any], count: int, room: BackwardRoom) -> BackwardSpace:
+    """Return room for positions of so many slots or slopes."""
+    lanes = layout().lanes(dtype.itemsize)
+    return BackwardSpace(
+        aligned(room.sums, dtype),
+        np.arange(layout().tile_sums) * VECTORS * lanes,
+        aligned(room.panel, dtype),
+        aligned(room.rounded, dtype),
+        *np.empty((2, count), np.int64),
+    )

@@ -54,8 +54,9 @@ def once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], 
             nobody can change any of them: see RNNWeights.frozen.
         how: what else it depends on.
     """
-    if not all(is_immutable(array) for array in arrays):
-        return make()
+    for array in arrays:
+        if not is_immutable(array):
+            return make()
     first, *rest = arrays
     key = (*how, *map(id, arrays))
     found = _made.get(key)
@@ -96,13 +97,6 @@ def in_gate_order(values: Array, gates: int, vectors: int) -> Array:
     return recurrent_panels(values.reshape(-1, 1), gates, vectors)
 
 
-def transposed_matrix(weight: Array, pack: Pack = recurrent_panels) -> Matrix:
-    """Return weight.T (K, columns) of a weight (columns, K)."""
-    columns, depth = weight.shape
-    panels = pack(weight, 1, VECTORS)
-    return Matrix(panels, _zeros(weight.dtype), depth, columns, is_blocked(weight.nbytes))
-
-
 def matrix(weight: Array, pack: Callable[[Array], Array]) -> Matrix:
     """Return a weight (K, columns) as it is, packed by matrix_panels or rounded as well."""
     depth, columns = weight.shape
@@ -125,21 +119,27 @@ def matrix_panels(weight: Array) -> Array:
     return panels
 
 
+@cache
 def _zeros(dtype: np.dtype[Any]) -> Array:
     return np.zeros(layout().panels_at_once(VECTORS) * layout().panel_width(dtype.itemsize), dtype)
 
 
-def cell_of(weights: CellWeights, pack: Pack = recurrent_panels) -> Cell:
-    """Return the cell of weights that have a compiled one, with weight_hh packed."""
-    arrays = (weights.weight_hh, weights.bias_ih, weights.bias_hh)
-    there = tuple(array for array in arrays if array is not None)
-    missing = tuple(array is None for array in arrays)
-    how = ("cell", weights.KIND, getattr(weights, "nonlinearity", None), missing, pack)
-    cell: Cell = once(there, how, lambda: _new_cell(weights, pack))
-    return cell
+def packed(weights: CellWeights, pack: Pack) -> tuple[Cell, Matrix]:
+    """Return the cell of weights that have a compiled one, and weight_ih.T; both packed.
+
+    The matrix is of depth 0 where there is no weight_ih.
+    """
+    arrays = weights.arrays()
+    how = ("packed", weights.KIND, getattr(weights, "nonlinearity", None), *arrays, pack)
+
+    def make() -> tuple[Cell, Matrix]:
+        return _cell_of(weights, pack), _projection(weights, pack)
+
+    found: tuple[Cell, Matrix] = once(tuple(arrays.values()), how, make)
+    return found
 
 
-def _new_cell(weights: CellWeights, pack: Pack) -> Cell:
+def _cell_of(weights: CellWeights, pack: Pack) -> Cell:
     cell = unpacked_cell_of(weights)
     shape = SHAPES[type(cell)]
     size, dtype = weights.hidden_size, weights.weight_hh.dtype
@@ -166,11 +166,13 @@ def unpacked_cell_of(weights: CellWeights) -> Cell:
     return cell
 
 
-def projection(weights: CellWeights, pack: Pack = recurrent_panels) -> Matrix:
-    """Return weight_ih.T; of depth 0 where there is none."""
+def _projection(weights: CellWeights, pack: Pack) -> Matrix:
     if weights.weight_ih is None:
         return no_matrix(weights)
-    return transposed_matrix(weights.weight_ih, pack)
+    columns, depth = weights.weight_ih.shape
+    panels = pack(weights.weight_ih, 1, VECTORS)
+    blocked = is_blocked(weights.weight_ih.nbytes)
+    return Matrix(panels, _zeros(panels.dtype), depth, columns, blocked)
 
 
 def no_matrix(weights: CellWeights) -> Matrix:

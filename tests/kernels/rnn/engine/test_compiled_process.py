@@ -197,11 +197,11 @@ def test_nothing_is_written_past_the_end_of_a_result(
 
 def test_frozen_weights_are_packed_once_and_others_every_time() -> None:
     given = problem("gru", LENGTHS, hidden=7, inputs=5)
-    from lodcli.kernels.rnn.engine.native.packing import cell_of
+    from lodcli.kernels.rnn.engine.native.packing import packed, recurrent_panels
 
-    assert cell_of(given.weights) is not cell_of(given.weights)
+    assert packed(given.weights, recurrent_panels) is not packed(given.weights, recurrent_panels)
     frozen = given.weights.frozen()
-    assert cell_of(frozen) is cell_of(frozen)
+    assert packed(frozen, recurrent_panels) is packed(frozen, recurrent_panels)
     wanted = given.solve("numba")["outputs"]
     given.weights.weight_hh[...] *= 2  # would be missed by a memory of the old panels
     changed = given.solve("numba")["outputs"]

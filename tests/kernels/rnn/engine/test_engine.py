@@ -260,6 +260,17 @@ def test_weights_that_do_not_fit_are_named(changes: dict[str, Any], message: str
         rnn_forward(np.ones((3, 5)), np.array([0, 3]), wrong, suffix="_l0")
 
 
+def test_an_array_resized_in_place_since_the_last_run_is_refused() -> None:
+    weights = dataclasses.replace(
+        cell_weights("gru", np.random.default_rng(0)), bias_hh=np.zeros(9)
+    )
+    rnn_forward(np.ones((3, 5)), np.array([0, 3]), weights)
+    assert weights.bias_hh is not None
+    weights.bias_hh.resize(1, refcheck=False)
+    with pytest.raises(ShapeMismatchError, match=r"bias_hh: expected shape \(9,\), found \(1,\)"):
+        rnn_forward(np.ones((3, 5)), np.array([0, 3]), weights)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
