@@ -48,6 +48,8 @@ HALVES = "tests/cuda/test_rnn_halves.py"
 SCATTER = OPS + "scatter/test_scatter.py"
 ORDER = OPS + "sorting/test_order.py"
 EXPAND = OPS + "joining/test_expand.py"
+CONCAT = OPS + "joining/test_concat.py"
+ERASE = OPS + "ids/test_ids.py"
 
 MUTANTS = (
     _no_barrier("[threadIdx.x] = mine;\n    ", "", WIDTHS),
@@ -163,4 +165,9 @@ MUTANTS = (
     Mutant("wrong row", "step -= steps;\n            segment++", "step -= steps", WIDTHS, "1"),
     Mutant("wrong order", "if (size > infinity)", "if (size >= infinity)", ORDER, "1"),
     Mutant("wrong row", "(row - begin) * step, to", "(row - begin), to", EXPAND, "1"),
+    Mutant("wrong row", "(right && there == rank)", "right", ORDER, "1"),
+    Mutant("wrong row", "!= row) atomicMin", "!= -1) atomicMin", ORDER, "1"),
+    Mutant("wrong row", "kept[offsets[place] - 1] : 0", "kept[offsets[place]] : 0", ERASE, "1"),
+    Mutant("wrong row", "input++) place += index", "input++) place = index", CONCAT, "1"),
+    Mutant("half a row", "enum { WIDE = 4 };", "enum { WIDE = 2 };", PERSISTENT, "1"),
 )
