@@ -81,7 +81,7 @@ class IsolatedSource(Source):
             opens=kind.descriptors if again and kind.layout == "file" else None,
         )
         self._work = partial(_serve, kind, source, options, room)
-        self._modules = ("ml_dtypes", *kind.modules)
+        self._modules = ("concurrent.futures.thread", "ml_dtypes", *kind.modules)
         self._indexes: dict[str, LoD] = {}
         self.notes: list[str] = []
         self._idle: list[Child] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
@@ -49,8 +50,8 @@ class LoD:
     `levels[i]` are nested offsets: int64, first 0, never decreasing, read-only and not to be
     made writable; those of level i count the items of level i+1, those of the finest count
     rows. No levels at all is a plain tensor. Pass the object itself on when the structure
-    stays the same: comparing an index with itself costs nothing. Two indexes found to be equal
-    hold the same arrays from then on, and are not compared again.
+    stays the same: comparing an index with itself costs nothing, nor does comparing it again
+    with the last one that was found to be equal.
 
     Args:
         levels: nested offsets, outermost first. Copied, unless they are levels of an index:
@@ -67,8 +68,9 @@ class LoD:
     array([ 0,  9, 10, 15])
     """
 
-    __slots__ = ("_above", "_absolute", "levels", "names")
+    __slots__ = ("__weakref__", "_above", "_absolute", "_alike", "levels", "names")
 
+    _alike: weakref.ref[LoD] | None
     levels: tuple[Offsets, ...]
     names: LevelNames
 
@@ -92,6 +94,7 @@ class LoD:
         # Made when they are first asked for: most ops ask for one of each.
         _set_absolute(self, {})
         _set_above(self, {})
+        _set_alike(self, None)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a LoD is immutable; make a new one instead of setting {name}")
@@ -302,15 +305,15 @@ class LoD:
 
     def same_levels(self, other: LoD) -> bool:
         """Return whether the offsets are equal, whatever the names; by identity first."""
-        if self is other or self.levels is other.levels:
+        alike = self._alike
+        if self is other or (alike is not None and alike() is other):
             return True
         if len(self.levels) != len(other.levels):
             return False
         for a, b in zip(self.levels, other.levels, strict=True):
             if not same_offsets(a, b):
                 return False
-        # Equal levels that nobody can change are held once: the next comparison is by identity.
-        _set_levels(other, self.levels)
+        _set_alike(self, weakref.ref(other))
         return True
 
     def difference(self, other: LoD) -> str | None:
@@ -363,8 +366,8 @@ class LoD:
 
 
 # What sets the attributes of an index, which cannot be assigned to.
-_set_levels, _set_names, _set_absolute, _set_above = (
-    LoD.__dict__[name].__set__ for name in ("levels", "names", "_absolute", "_above")
+_set_levels, _set_names, _set_absolute, _set_above, _set_alike = (
+    LoD.__dict__[name].__set__ for name in ("levels", "names", "_absolute", "_above", "_alike")
 )
 
 

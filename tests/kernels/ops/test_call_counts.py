@@ -40,13 +40,13 @@ GRADIENTS = {"expand": 41, "max": 60, "sort": 35, "topk": 50, "windows": 30}
 KEYS: dict[str, tuple[Any, int]] = {
     "a number": (1, 14),
     "a range": (slice(1, 3), 25),
-    "a step": (slice(None, None, 2), 21),
-    "numbers": ([0, 2], 21),
+    "a step": (slice(None, None, 2), 23),
+    "numbers": ([0, 2], 22),
     "booleans": (np.array([True, False, True]), 21),
-    "a number in each": ((slice(None), 0), 17),
-    "a range in each": ((slice(None), slice(1, None)), 26),
-    "a step in each": ((slice(None), slice(None, None, 2)), 26),
-    "numbers in each": ((slice(None), [0, 1]), 19),
+    "a number in each": ((slice(None), 0), 18),
+    "a range in each": ((slice(None), slice(1, None)), 27),
+    "a step in each": ((slice(None), slice(None, None, 2)), 27),
+    "numbers in each": ((slice(None), [0, 1]), 21),
     "a row of an item": ((1, 0), 16),
 }
 
