@@ -28,6 +28,7 @@ class Dataset(Container):
     layout = "folder"
     folder_files = r"data-[0-9]{5,}-of-[0-9]{5,}\.lod\.h5|manifest\.lod\.h5"
     sniff = Format.sniff  # told by its manifest
+    copy = Format.copy  # shards hold parts of the rows
 
     def stored_bytes(self, source: Input) -> int | None:
         # Each shard declares no more than its bytes can hold, and there may be a million of them.

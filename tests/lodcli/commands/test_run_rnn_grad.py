@@ -18,6 +18,7 @@ from lodcli.formats.core import io
 from lodcli.kernels.rnn.nested.backward import nested_backward
 from lodcli.kernels.rnn.nested.run import run_nested
 from lodcli.kernels.rnn.nested.state_dict import nested_state_dict, seeded_nested
+from lodcli.kernels.runtime.buffers import UNMARKED_BYTES
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, articles, environment, tensor
@@ -217,5 +218,6 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
         source.stdout.close()
         assert source.wait() == 0
         peaks.append(int(done.stdout))
-    # 20 MB and 126 MB of rows; kilobytes of peak memory, 10 % for what allocators do.
-    assert peaks[1] < peaks[0] * 1.1 + 20_000
+    # 20 MB and 126 MB of rows; kilobytes of peak memory, 10 % for what allocators do, and what is
+    # kept for the next results.
+    assert peaks[1] < peaks[0] * 1.1 + UNMARKED_BYTES / 1000
