@@ -293,7 +293,7 @@ class TensorArray:
                     f"step {step} has {len(rows)} rows, step 0 has {len(steps[0])}: "
                     "unequal steps cannot be stacked; use pack"
                 )
-        return LoDTensor(np.reshape(np.concatenate(steps), (len(steps), *steps[0].shape)))
+        return LoDTensor(np.stack(steps))
 
     def identical(self, other: TensorArray) -> bool:
         """Return whether both have the same places written, with identical values."""

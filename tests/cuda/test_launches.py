@@ -32,7 +32,7 @@ OPS_THAT_SORT = {"argsort": 8, "sort": 8, "topk": 9, "topk_avg_pooling": 14}
 # What has another number of rows than its input: a prefix sum says how many, in main memory.
 FILTERS = {"ctc_align": 9, "deduplicate": 4, "erase": 4, "unique": 14, "unique_counts": 14}
 # What is wrong with rows is an error, which nobody knows before they have been looked at.
-CHECKED = {"scatter": 6, "searchsorted": 3}
+CHECKED = {"scatter": 3, "searchsorted": 3}
 # One for each input, and where they go.
 JOINED = {"concat": 3, "interleave": 3, "merge_by_mask": 3}
 OTHERS = {
@@ -58,7 +58,7 @@ GRADIENT_LIMITS = {
     **{"layer_norm": 4, "rms_norm": 4, "deinterleave": 3, "split_by_mask": 3},
     # Sorted by where they go, then added up.
     **dict.fromkeys(("expand", "expand sequences", "windows"), 11),
-    **{"sort": 9, "topk": 10, "topk_avg_pooling": 27, "scatter": 6},
+    **{"sort": 9, "topk": 10, "topk_avg_pooling": 27, "scatter": 3},
 }
 GRADIENTS_THAT_WAIT = {"scatter"}
 

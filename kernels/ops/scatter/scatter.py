@@ -115,7 +115,7 @@ def _known_columns(columns: Array, width: int) -> Offsets:
     numbers: Offsets = columns.astype(np.int64, copy=False)
     # Those below 0 are above all others as numbers without a sign.
     outside = numbers.view(np.uint64) >= width
-    if np.count_nonzero(outside):
+    if outside.any():
         row = int(outside.argmax())
         raise SelectionError(f"ids, row {row}: no column {columns[row]}, x has {width}")
     return numbers
