@@ -93,7 +93,7 @@ def test_a_small_budget_gives_the_same_bytes(name: str, lod: Lod, tmp_path: Path
 
 def test_an_item_larger_than_the_budget_is_named(lod: Lod, tmp_path: Path) -> None:
     out = tmp_path / "out.lod.h5"
-    args = ["convert", "one.lod.h5", out, "--memory"]
+    args = ["convert", "one.lod.h5", out, "--compress", "--memory"]
     done = lod(*args, "4M")
     assert (done.code, done.stdout) == (1, "")
     assert done.stderr == (
@@ -142,7 +142,7 @@ def test_an_unknown_number_of_rows_is_counted_as_they_come(shell: Lod, data: Pat
 
 
 def test_the_variable_counts_and_the_option_goes_before_it(shell: Lod, data: Path) -> None:
-    line = f"lod convert {data}/one.lod.h5 out.lod.h5 -f"
+    line = f"lod convert {data}/one.lod.h5 out.lod.h5 --compress -f"
     done = shell(line, LOD_MEMORY="4M")
     assert (done.code, "the budget is 4M" in done.stderr) == (1, True)
     assert shell(f"{line} --memory 5M", LOD_MEMORY="4M").code == 0
