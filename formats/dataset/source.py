@@ -226,7 +226,7 @@ class DatasetSource(IndexedSource):
                     else:
                         yield from (rows * spec.row_bytes for rows in checked)
                 for batch in shard.batches_of(others) if others else ():
-                    yield sum(outline(batch[name]).nbytes for name in others if name in batch)
+                    yield sum(outline(item).nbytes for item in batch.values())
         finally:
             file.close()
 

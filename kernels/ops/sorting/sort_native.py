@@ -14,12 +14,11 @@ from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
 from lodcli.kernels.ops.sorting import sort as reference
 
 _MODULE = "kernels.ops.sorting.sort_numba"
-_order, _capped, _best, _differs, _runs, _first_fall, _searchsorted, _histogram = (
-    load.kernel(_MODULE, name)
-    for name in (
-        *("order", "capped", "best", "differs", "runs", "first_fall", "searchsorted"),
-        "histogram",
-    )
+_order, _capped, _best, _differs, _runs = (
+    load.kernel(_MODULE, name) for name in ("order", "capped", "best", "differs", "runs")
+)
+_first_fall, _searchsorted, _histogram = (
+    load.kernel(_MODULE, name) for name in ("first_fall", "searchsorted", "histogram")
 )
 _UINT64 = np.dtype(np.uint64)
 _TOP_BIT = np.uint64(1 << 63)
