@@ -352,6 +352,27 @@ def _power_of_two(typing_context: Any, value: Any, shifted: Any) -> Any:
     return value(value, shifted), generate
 
 
+def _in_pairs(order: Callable[[int], int], negated: Callable[[int], bool]) -> Any:
+    """Return a function of a vector of pairs, such as the parts of complex numbers.
+
+    Args:
+        order: for each lane, the one that it comes from.
+        negated: for each lane, whether its sign changes.
+    """
+
+    @intrinsic
+    def in_pairs(typing_context: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            lanes = args[0].type.count
+            chosen = [order(lane) + lanes * negated(lane) for lane in range(lanes)]
+            kind = ir.VectorType(ir.IntType(32), lanes)
+            return builder.shuffle_vector(args[0], builder.fneg(args[0]), ir.Constant(kind, chosen))
+
+        return value(value), generate
+
+    return in_pairs
+
+
 # Called from compiled code with fewer arguments than the functions above have.
 lanes_in: Any = _lanes_in
 load: Any = _load
@@ -366,3 +387,7 @@ above: Any = _above
 positive: Any = _positive
 zero: Any = _zero
 power_of_two: Any = _power_of_two
+swapped: Any = _in_pairs(lambda lane: lane ^ 1, lambda lane: False)
+both_first: Any = _in_pairs(lambda lane: lane & ~1, lambda lane: False)
+both_second: Any = _in_pairs(lambda lane: lane | 1, lambda lane: lane % 2 == 0)
+conjugated: Any = _in_pairs(lambda lane: lane, lambda lane: lane % 2 == 1)

@@ -29,25 +29,18 @@ def segment_linear_scan(
     a: Array, b: Array, offsets: Offsets, *, initial: Array | None, reverse: bool
 ) -> Array:
     """See linear_scan.py."""
-    x, y = flat_rows(a), flat_rows(b)
+    x, y = _columns(a), _columns(b)
     out = empty(y.shape, y.dtype)
-    start = None if initial is None else flat_rows(initial)
+    start = None if initial is None else _columns(initial)
     if y.size:
         pieces = _Pieces(y, offsets, reverse)
+        kernels = _complex if b.dtype.kind == "c" else _linear
         pieces.run(
-            *(
-                (_complex if y.dtype.kind == "c" else _linear)[y.dtype.char],
-                3 * y.nbytes,
-                x,
-                y,
-                pieces.offsets,
-                start,
-                out,
-            ),
+            *(kernels[y.dtype.char], 3 * y.nbytes, x, y, pieces.offsets, start, out),
             *(*pieces.scratch, offsets.size - 1, y.shape[1], _step(x, y), start is not None),
             *(reverse, pieces.rows),
         )
-    return out.reshape(b.shape)
+    return out.view(b.dtype).reshape(b.shape)
 
 
 def segment_linear_scan_grad(
@@ -65,20 +58,16 @@ def segment_linear_scan_grad(
     full = offsets[:-1] < offsets[1:]
     first = (offsets[1:] - 1 if reverse else offsets[:-1])[full]
     if y.size:
-        pieces = _Pieces(y, offsets, not reverse)
+        kernels = _complex_grad if y.dtype.kind == "c" else _linear_grad
+        given = [_columns(array) for array in (flow, x, y)]
+        found = [_columns(array) for array in (of_a, of_b)]
+        rows = given[2]
+        pieces = _Pieces(rows, offsets, not reverse)
         pieces.run(
-            *(
-                (_complex_grad if y.dtype.kind == "c" else _linear_grad)[y.dtype.char],
-                5 * y.nbytes,
-                flow,
-                x,
-                y,
-                pieces.offsets,
-                of_a,
-                of_b,
-            ),
-            *(*pieces.scratch, offsets.size - 1, y.shape[1], _step(x, y), not reverse),
-            pieces.rows,
+            kernels[rows.dtype.char],
+            5 * y.nbytes,
+            *(*given, pieces.offsets, *found, *pieces.scratch),
+            *(offsets.size - 1, rows.shape[1], _step(x, rows), not reverse, pieces.rows),
         )
     of_initial = None
     with np.errstate(all="ignore"):
@@ -94,6 +83,12 @@ def segment_linear_scan_grad(
             of_initial[full] = factors[first].conj() * of_b[first]
             of_initial = of_initial.reshape(initial.shape)
     return of_a.reshape(h.shape), of_b.reshape(h.shape), of_initial
+
+
+def _columns(array: Array) -> Array:
+    """Return flat rows, a complex number as two columns."""
+    rows = flat_rows(array)
+    return rows.view(rows.real.dtype) if rows.dtype.kind == "c" else rows
 
 
 def _step(a: Array, b: Array) -> int:

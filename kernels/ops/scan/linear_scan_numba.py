@@ -9,7 +9,7 @@ rows, which are still in the cache. Pieces begin in their order, so the one wait
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,18 @@ from lodcli.kernels.native import system_numba as system
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 from lodcli.kernels.native.language_numba import address, function
 from lodcli.kernels.ops.scan.linear_rows_numba import (
+    COMPLEX,
+    CONJUGATE,
+    REAL,
+    Numbers,
     all_finite,
-    complex_loops,
-    conjugate,
-    effect,
-    load_one,
     parts_loops,
-    plain,
-    states,
-    store_one,
+    row_loops,
 )
 from lodcli.kernels.simd.lanes_numba import lanes_in, load, load_narrow, store, store_narrow
 from lodcli.kernels.simd.row_partition_numba import segment_at
 
 _SPINS = 100
-_FEW = 2  # columns of complex numbers, each computed in four parts
 
 
 @function()
@@ -58,8 +55,9 @@ def _copy(row: Any, out: Any, width: int) -> None:
         out[k] = row[k]
 
 
-def _blocks(states: Callable[..., Any], effect: Callable[..., Any]) -> Callable[..., Any]:
+def _blocks(loops: tuple[Callable[..., Any], ...]) -> Callable[..., Any]:
     """Return what computes a piece within one segment."""
+    states, effect, carry, _ = loops
 
     @function()
     def block(
@@ -75,8 +73,7 @@ def _blocks(states: Callable[..., Any], effect: Callable[..., Any]) -> Callable[
         carried = all_finite(own, width)
         _wait(ready, number - 1)
         if carried:
-            for k in range(width):
-                here[k] = own[k] * above[k] + here[k]
+            carry(own, above, here, width)
             _tell(ready, number)
         states(a, b, above, out, count, width, a_step, step)
         if not carried:
@@ -87,51 +84,32 @@ def _blocks(states: Callable[..., Any], effect: Callable[..., Any]) -> Callable[
 
 
 def _parts_blocks(
+    numbers: Numbers,
     states: Callable[..., Any],
     load: Callable[..., Any],
     store: Callable[..., None],
-    factor: Callable[[Any], Any],
-    fastmath: set[str],
 ) -> Callable[..., Any]:
-    """Return what computes a piece within one segment in four parts at once, by columns.
+    """Return what computes a piece within one segment in four parts at once.
 
     A step takes as long as a sum takes to be there, whatever else the processor could do meanwhile.
     """
-    effects, starts, after, states_of_four = parts_loops(load, store, factor, fastmath)
-
-    @function()
-    def found_of(out: Any, step: int, n: int) -> Any:
-        """Return the effects that were stored for some columns."""
-        return (
-            *(load(out, 0, n), load(out, step, n), load(out, 2 * step, n), load(out, 3 * step, n)),
-            *(load(out, 4 * step, n), load(out, 5 * step, n)),
-            *(load(out, 6 * step, n), load(out, 7 * step, n)),
-        )
+    effects, whole, starts, after, states_of_four = parts_loops(numbers, load, store)
 
     @function()
     def block(
         a: Any, b: Any, times: Any, ends: Any, ready: Any, out: Any, number: int, count: int,
-        width: int, a_step: int, step: int, n: int,
+        width: int, a_step: int, step: int,
     ) -> None:  # fmt: skip
-        above, here = ends + (number - 1) * width, ends + number * width
-        own = times + number * width
+        own, above, here = (
+            times + number * width,
+            ends + (number - 1) * width,
+            ends + number * width,
+        )
         quarter = count // 4
         rest = count - 4 * quarter
         x, y, to = a + 4 * quarter * a_step, b + 4 * quarter * step, out + 4 * quarter * step
-        k = 0
-        while k < width:
-            found = effects(a + k, b + k, quarter, n, a_step, step)
-            store(found[0] * found[1] * found[2] * found[3], own, k, n)
-            # Until its states are written, a column of the result has room for them.
-            store(found[0], out, k, n)
-            store(found[1], out, step + k, n)
-            store(found[2], out, 2 * step + k, n)
-            store(found[3], out, 3 * step + k, n)
-            store(found[4], out, 4 * step + k, n)
-            store(found[5], out, 5 * step + k, n)
-            store(found[6], out, 6 * step + k, n)
-            store(found[7], out, 7 * step + k, n)
-            k += n
+        found = effects(a, b, quarter, width, a_step, step)
+        store(whole(found), own, 0, width)
         carried = all_finite(own, width)
         _wait(ready, number - 1)
         if not carried:
@@ -139,70 +117,40 @@ def _parts_blocks(
             _copy(out + (count - 1) * step, here, width)
             _tell(ready, number)
             return
-        k = 0
-        while k < width:
-            begun = starts(found_of(out + k, step, n), load(above, k, n))
-            store(after(x + k, y + k, begun[4], rest, n, a_step, step), here, k, n)
-            k += n
+        begun = starts(found, load(above, 0, width))
+        store(after(x, y, begun[4], rest, width, a_step, step), here, 0, width)
         _tell(ready, number)
-        k = 0
-        while k < width:
-            begun = starts(found_of(out + k, step, n), load(above, k, n))
-            states_of_four(a + k, b + k, begun, out + k, quarter, n, a_step, step)
-            k += n
+        states_of_four(a, b, begun, out, quarter, width, a_step, step)
         states(x, y, to + -step, to, rest, width, a_step, step)
 
     return block  # type: ignore[no-any-return]
 
 
-def _complex_block(factor: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return what computes a piece of complex numbers: of one or two columns in four parts."""
-    states, effect = complex_loops(factor)
-    few = _parts_blocks(states, load_one, store_one, factor, set())
-    wide = _blocks(states, effect)
-
-    @function()
-    def block(
-        a: Any, b: Any, times: Any, ends: Any, ready: Any, out: Any, number: int, count: int,
-        width: int, a_step: int, step: int,
-    ) -> None:  # fmt: skip
-        if width <= _FEW and count >= 8:
-            few(a, b, times, ends, ready, out, number, count, width, a_step, step, 1)
-        else:
-            wide(a, b, times, ends, ready, out, number, count, width, a_step, step)
-
-    return block  # type: ignore[no-any-return]
-
-
-_narrow, _vector = (
-    _parts_blocks(states, *each, plain, {"contract"})
-    for each in ((load_narrow, store_narrow), (load, store))
-)
-_wide = _blocks(states, effect)
-
-
-@function()
-def _block(
-    a: Any, b: Any, times: Any, ends: Any, ready: Any, out: Any, number: int, count: int,
-    width: int, a_step: int, step: int,
-) -> None:  # fmt: skip
-    """Compute a piece within one segment: rows of up to one vector in four parts."""
-    if width > lanes_in(a) or count < 8:
-        _wide(a, b, times, ends, ready, out, number, count, width, a_step, step)
-    elif width <= lanes_in(a) // 4:
-        _narrow(a, b, times, ends, ready, out, number, count, width, a_step, step, width)
-    else:
-        _vector(a, b, times, ends, ready, out, number, count, width, a_step, step, width)
-
-
 def _scan(
-    states: Callable[..., Any], block: Callable[..., Any], behind: int
+    numbers: Numbers, loops: tuple[Callable[..., Any], ...], behind: int
 ) -> Callable[..., None]:
     """Return the recurrence over one piece.
 
     Args:
         behind: 1 if the factor of a row is that of the row before it.
     """
+    states = loops[0]
+    wide = _blocks(loops)
+    narrow = _parts_blocks(numbers, states, load_narrow, store_narrow)
+    vector = _parts_blocks(numbers, states, load, store)
+
+    @function()
+    def block(
+        a: Any, b: Any, times: Any, ends: Any, ready: Any, out: Any, number: int, count: int,
+        width: int, a_step: int, step: int,
+    ) -> None:  # fmt: skip
+        """Compute a piece within one segment: rows of up to one vector in four parts."""
+        if width > lanes_in(a) or count < 8:
+            wide(a, b, times, ends, ready, out, number, count, width, a_step, step)
+        elif width <= lanes_in(a) // 4:
+            narrow(a, b, times, ends, ready, out, number, count, width, a_step, step)
+        else:
+            vector(a, b, times, ends, ready, out, number, count, width, a_step, step)
 
     @function()
     def begun(a: Any, b: Any, start: Any, out: Any, count: int, width: int, a_step: int, step: int,
@@ -266,21 +214,19 @@ def _scan(
     return piece  # type: ignore[no-any-return]
 
 
-@function()
-def _products(rows: Any, states: Any, out: Any, count: int) -> None:
-    for k in range(count):
-        out[k] = rows[k] * states[k].conjugate()
+def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> None:
+    forward = _scan(forward_numbers, row_loops(forward_numbers), 0)
+    loops = row_loops(backward_numbers)
+    backward, products = _scan(backward_numbers, loops, 1), loops[-1]
 
-
-def _declare(name: str, types: Sequence[str], forward: Any, backward: Any) -> None:
-    @kernel(name=name, types=types)
+    @kernel(name=name, types=FLOATS)
     def linear(
         a: Pointer[T], b: Pointer[T], offsets: Pointer[np.int64], initial: Pointer[T],
         out: Pointer[T], times: Pointer[T], ends: Pointer[T], ready: Pointer[np.int64],
         segments: int, width: int, a_step: int, has_initial: bool, reverse: bool, piece_rows: int,
         first: int, last: int,
     ) -> int:  # fmt: skip
-        """Write h[t] = a[t] h[t-1] + b[t] of rows (N, width).
+        """Write h[t] = a[t] h[t-1] + b[t] of rows (N, width), a complex number in two columns.
 
         Args:
             times, ends: scratch, (pieces, width).
@@ -294,7 +240,7 @@ def _declare(name: str, types: Sequence[str], forward: Any, backward: Any) -> No
             )  # fmt: skip
         return 0
 
-    @kernel(name=f"{name}_grad", types=types)
+    @kernel(name=f"{name}_grad", types=FLOATS)
     def linear_grad(
         flow: Pointer[T], a: Pointer[T], h: Pointer[T], offsets: Pointer[np.int64],
         of_a: Pointer[T], of_b: Pointer[T], times: Pointer[T], ends: Pointer[T],
@@ -319,19 +265,12 @@ def _declare(name: str, types: Sequence[str], forward: Any, backward: Any) -> No
             top, bottom = number * piece_rows, min((number + 1) * piece_rows, rows)
             low, high = (rows - bottom, rows - top) if reverse else (top, bottom)
             low, high = max(low, -behind), min(high, rows - behind)
-            _products(
+            products(
                 of_b + low * width, h + (low + behind) * width, of_a + low * width,
                 (high - low) * width,
             )  # fmt: skip
         return 0
 
 
-_declare("linear", FLOATS, _scan(states, _block, 0), _scan(states, _block, 1))
-_declare(
-    "linear_complex",
-    ("complex64", "complex128"),
-    *(
-        _scan(complex_loops(factor)[0], _complex_block(factor), behind)
-        for behind, factor in enumerate((plain, conjugate))
-    ),
-)
+_declare("linear", REAL, REAL)
+_declare("linear_complex", COMPLEX, CONJUGATE)

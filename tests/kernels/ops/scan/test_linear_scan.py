@@ -162,7 +162,7 @@ def test_gradients_are_those_of_finite_differences(
         np.testing.assert_allclose(found, wanted, atol=1e-7)
 
 
-@pytest.mark.parametrize("width", [1, 2, 16, 40])
+@pytest.mark.parametrize("width", [1, 2, 6, 16, 40])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_results_do_not_depend_on_the_number_of_threads(
     width: int, dtype: str, monkeypatch: pytest.MonkeyPatch
