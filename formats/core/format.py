@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -33,6 +33,11 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 # anew each time, page by page; these are not, and reading takes half the time.
 BATCH_BYTES = 8 << 20
 
+# The methods of a Source that read its file.
+_REQUESTS = (
+    *("batches", "batches_of", "read", "row_blocks", "stored_rows"),
+    *("read_index", "index_parts", "slice"),
+)
 # By the name of what a file holds and no tensor can: why.
 LeftOut = dict[str, LodError]
 
@@ -191,6 +196,24 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027 - most sources hold nothing but their Input
         """Release what the source holds."""
+
+    def refuse_requests(self, label: str) -> None:
+        """Make every later request raise an error; `close` still works.
+
+        The system gives the number of a closed descriptor to the next file that is opened: a
+        request would read that one.
+        """
+
+        def refuse(*_: object, **__: object) -> NoReturn:
+            raise UnsupportedError(f"{label}: is closed; read it inside of `with lodcli.open(..)`")
+
+        for request in _REQUESTS:
+            setattr(self, request, refuse)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an open file cannot be copied or pickled; pass its path, and open it in each process"
+        )
 
 
 def _copied(

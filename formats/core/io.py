@@ -211,7 +211,8 @@ def open_source(
             - mmap: whether `read` may return maps of a lod.h5; see `read`.
 
     Yields:
-        The open file, a Source: its `schema`, `read`, `slice`, `read_index` and `batches`.
+        The open file, a Source: its `schema`, `read`, `slice`, `read_index` and `batches`. After
+        the `with` block it raises UnsupportedError for every request but `schema`.
 
     Raises:
         OSError: it cannot be opened.
@@ -227,7 +228,10 @@ def open_source(
     """
     chosen = read_options(options, keywords)
     with open_file(path, name, format_name=format_name, options=chosen, limits=limits) as file:
-        yield file.source
+        try:
+            yield file.source
+        finally:
+            file.source.refuse_requests(file.input.label)
 
 
 def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:

@@ -52,3 +52,8 @@ class Wrapped(Source):
     def close(self) -> None:
         """See Source."""
         self._inner.close()
+
+    def refuse_requests(self, label: str) -> None:
+        """See Source."""
+        super().refuse_requests(label)
+        self._inner.refuse_requests(label)  # of batches that were asked for before

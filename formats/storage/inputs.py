@@ -43,10 +43,13 @@ _TRIES = 1000
 
 def require_path(path: object) -> None:
     """Raise OptionError unless `path` may name a file."""
-    if not isinstance(path, str | os.PathLike):
-        raise OptionError(
-            f"expected first the path of a file (str or os.PathLike), found {type(path).__name__}"
-        )
+    found = type(path).__name__
+    if isinstance(path, str | os.PathLike):
+        name = os.fsdecode(path)
+        if name and "\0" not in name:
+            return
+        found = repr(name[:100])
+    raise OptionError(f"expected first the path of a file (str or os.PathLike), found {found}")
 
 
 class _Ahead(io.FileIO):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import io as standard_io
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ PATHS: dict[str, Any] = {
     "bytes": b"x.npz",
     "list": ["x.npz"],
     "stream": standard_io.BytesIO(),
+    "empty": "",
+    "with NUL": "a\0b.npz",
 }
 CONTENTS: dict[str, tuple[Any, str]] = {
     "array": (np.arange(3.0), r"LoDTensor\(rows, lengths\)"),
@@ -70,3 +74,34 @@ def test_what_is_no_device_is_refused_in_our_words(device: Any, tmp_path: Path) 
         lodcli.read(tmp_path / "x.npz", device=device)
     with pytest.raises(LodError, match="expected cpu, cuda or cuda:N"):
         WORDS.to_device(device)
+
+
+@pytest.mark.parametrize("name", ["a.lod.h5", "a.npy", "a.safetensors", "a.jsonl", "a.arrow"])
+def test_a_closed_file_reads_nothing_from_the_next_one(name: str, tmp_path: Path) -> None:
+    path, other = tmp_path / name, tmp_path / f"other-{name}"
+    for place, rows in ((path, np.arange(4.0)), (other, -np.arange(4.0))):
+        lodcli.write(place, LoDTensor(rows))
+    with lodcli.open(path) as file:
+        begun = file.batches()
+    requests: list[Callable[[], object]] = [
+        lambda: list(begun),
+        lambda: list(file.batches()),
+        lambda: file.read(["data"]),
+        lambda: file.slice("data", (slice(1, 2),)),
+        lambda: file.read_index("data"),
+    ]
+    with other.open("rb"):  # which gets the number that the descriptor had
+        for request in requests:
+            with pytest.raises(LodError, match=rf"{name}: is closed; read it inside of `with"):
+                request()
+
+
+@pytest.mark.parametrize("of", [copy.copy, copy.deepcopy, pickle.dumps])
+@pytest.mark.parametrize("name", ["a.lod.h5", "a.npy"])
+def test_an_open_file_cannot_be_copied(
+    of: Callable[[object], object], name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    lodcli.write(path, LoDTensor(np.arange(4.0)))
+    with lodcli.open(path) as file, pytest.raises(TypeError, match="open it in each process"):
+        of(file)
