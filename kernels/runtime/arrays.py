@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,12 @@ def as_array(values: npt.ArrayLike) -> Array:
     """
     if type(values) is np.ndarray or is_on_device(values):
         return values
+    # Not `np.ma.is_masked`: importing numpy.ma takes 17 ms.
+    if isinstance(values, np.ndarray) and np.any(getattr(values, "mask", False)):
+        raise InvalidDataError(
+            "data is a masked array, whose mask would be lost; give values and mask apart, "
+            "LoDTensor(data.filled(0), lengths, nulls=Nulls.of([None, ~data.mask]))"
+        )
     try:
         return np.asarray(values)
     except (LodError, MemoryError):
@@ -35,6 +41,22 @@ def as_array(values: npt.ArrayLike) -> Array:
 
 
 RAGGED = "ragged data is given as flat rows and lengths, LoDTensor([1, 2, 3], [[2, 1]])"
+
+# What to do with the values of a dtype that tensors do not have, by the kind of the dtype.
+_REMEDIES = {
+    "O": RAGGED,
+    "M": 'give dates and times as numbers, data.astype("int64")',
+    "m": 'give durations as numbers, data.astype("int64")',
+    "f": 'convert them, data.astype("float64")',
+    "c": 'convert them, data.astype("complex128")',
+    "V": "make a tensor of each field",
+}
+
+
+def remedy_of(dtype: np.dtype[Any]) -> str:
+    """Return what to do with data of a dtype that tensors do not have."""
+    kind = "O" if dtype.hasobject else dtype.kind
+    return _REMEDIES.get(kind, "text is stored as its bytes, uint8")
 
 
 def _why_no_array(values: object, said: str) -> str:

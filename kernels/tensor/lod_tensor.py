@@ -20,7 +20,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
 from lodcli.kernels.index.selection import Key, Selection, select
-from lodcli.kernels.runtime.arrays import RAGGED, as_array, is_on_device, on_host
+from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, remedy_of
 from lodcli.kernels.tensor.conversions import Conversions
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes, words_of
@@ -93,9 +93,9 @@ class LoDTensor(NumpyProtocol, Conversions):
                 f"data needs a row axis; found {found} (give a list or an array of rows)"
             )
         if array.dtype not in _known and not _is_known(array.dtype):
-            hint = RAGGED if array.dtype.hasobject else "text is stored as its bytes, uint8"
             raise InvalidDataError(
-                f"data must be numbers or booleans of at most 64 bits, found {array.dtype}; {hint}"
+                f"data must be numbers or booleans of at most 64 bits, found {array.dtype}; "
+                f"{remedy_of(array.dtype)}"
             )
         if not array.dtype.isnative:
             # Compiled kernels know only the machine's own order of bytes.
