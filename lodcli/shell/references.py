@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # 18 digits: more would not fit int64, and no file has that many of anything.
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = r"\s*([+-]?[0-9]{1,18})?\s*"
+_TOO_LONG = re.compile("[0-9]{19}")
 _RANGE = re.compile(f"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?")
 
 
@@ -83,4 +84,6 @@ def _part(part: str, text: str) -> Key:
         if step != 0:
             return slice(start, stop, step)
         hint = "a range has no step of 0"
+    elif _TOO_LONG.search(part):
+        hint = "a number has at most 18 digits"
     raise SelectionError(f"the branch {text.strip()!r} has a part {part!r}; {hint}")

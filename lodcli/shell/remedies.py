@@ -26,13 +26,17 @@ def remedy(code: int | None, name: str) -> str:
         return "; name a file in it"
     if code != errno.ENOENT:
         return ""
+    if not os.path.isabs(name) and not _has_current_folder():
+        return ": the current folder was deleted; change to another one"
     if os.path.islink(name):
         return f": it is a link to {os.readlink(name)}, which is not there"
     missing = _missing_folder(name)
     if missing:
         return f": there is no folder {missing}"
     near = _near(name)
-    return f"; did you mean {near}?" if near else f"; check the path{_relative_to(name)}"
+    if near:
+        return f"; did you mean {near}?"
+    return "; check the path" + ("" if os.path.isabs(name) else f", relative to {os.getcwd()}")
 
 
 def _missing_folder(name: str) -> str | None:
@@ -43,11 +47,12 @@ def _missing_folder(name: str) -> str | None:
     return missing
 
 
-def _relative_to(name: str) -> str:
+def _has_current_folder() -> bool:
     try:
-        return "" if os.path.isabs(name) else f", relative to {os.getcwd()}"
+        os.getcwd()
     except OSError:
-        return ""  # the current folder was deleted
+        return False
+    return True
 
 
 def _near(name: str) -> str | None:

@@ -257,17 +257,23 @@ def test_a_missing_file_comes_with_what_to_do(lod: Lod, folder: Path, name: str,
         assert done.stderr.count("\n") == 1
 
 
-def test_a_deleted_current_folder_is_no_second_error(
-    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("verify words.lod.h5", "words.lod.h5"),
+        ("verify ../words.lod.h5", "../words.lod.h5"),
+        ("convert FOLDER/words.lod.h5 out.npz", "out.npz"),
+    ],
+)
+def test_a_deleted_current_folder_is_named_as_the_reason(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, name: str
 ) -> None:
     (folder / "sub").mkdir()
     monkeypatch.chdir(folder / "sub")
     (folder / "sub").rmdir()
-    done = lod("verify", "words.lod.h5")
-    assert (done.code, done.stderr) == (
-        3,
-        "lod verify: words.lod.h5: no such file; check the path\n",
-    )
+    done = lod(*line.replace("FOLDER", str(folder)).split())
+    said = f"{name}: no such file: the current folder was deleted; change to another one\n"
+    assert (done.code, done.stderr) == (3, f"lod {line.split()[0]}: {said}")
 
 
 def test_a_name_cannot_steer_the_terminal(lod: Lod, folder: Path) -> None:

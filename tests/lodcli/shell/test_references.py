@@ -40,6 +40,12 @@ def test_what_is_no_branch_is_refused(text: str) -> None:
         parse_branch(text)
 
 
+@pytest.mark.parametrize("text", ["9" * 19, "::" + "9" * 19, "0,-" + "9" * 19])
+def test_a_number_beyond_any_file_is_refused_with_a_reason(text: str) -> None:
+    with pytest.raises(SelectionError, match="a number has at most 18 digits"):
+        parse_branch(text)
+
+
 def test_a_step_of_0_is_refused_with_a_reason() -> None:
     with pytest.raises(SelectionError, match="a range has no step of 0"):
         parse_branch("0:9:0")
