@@ -61,7 +61,10 @@ def kernel(module: str, name: str) -> Kernels:
 
 @cache
 def is_shipped() -> bool:
-    """Return whether the kernels came with the package, and are usable: nothing is compiled."""
+    """Return whether the kernels came with the package, and are usable: nothing is compiled.
+
+    None of them checks indices: with NUMBA_BOUNDSCHECK=1, kernels are compiled as in a checkout.
+    """
     return _shipped() is not None
 
 
@@ -88,7 +91,7 @@ def _library(module: str, name: str, types: tuple[str, ...]) -> Library:
     shipped = _shipped()
     if shipped is not None and shipped.find(module, name, types):
         return shipped
-    if shipped is None and _stamp() is not None:
+    if shipped is None and _stamp() is not None and not settings.checked():
         raise NativeUnavailableError("no compiled kernels: the package's library is not usable")
     # Only now: nothing of it is needed where the package's library has all.
     from lodcli.kernels.native import cache as local

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import lodcli
 from lodcli.kernels.native import settings, sources
 from lodcli.kernels.native.processor import LEVELS, levels_here
 from tests.kernels.native.building import built, python
@@ -46,16 +47,32 @@ def run(dtype: str = "float32", *words: str, **more: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def test_a_kernel_is_compiled_once_and_numba_is_loaded_elsewhere(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def sources_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a copy of the sources as they are installed, without a library of kernels."""
+    root = tmp_path_factory.mktemp("sources")
+    ignored = shutil.ignore_patterns("__pycache__", "lib")
+    shutil.copytree(Path(lodcli.__file__).parent, root / "lodcli", ignore=ignored)
+    return root
+
+
+@pytest.fixture
+def compiling(sources_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs compile their kernels, also where the package that is tested ships some."""
     pytest.importorskip("numba", reason="kernels are compiled by numba")
+    monkeypatch.setenv("PYTHONPATH", str(sources_only))
+
+
+@pytest.mark.usefixtures("compiling")
+def test_a_kernel_is_compiled_once_and_numba_is_loaded_elsewhere(tmp_path: Path) -> None:
     assert run(LOD_CACHE=str(tmp_path)) == (COMPILED, "")
     assert run(LOD_CACHE=str(tmp_path)) == (NOT_COMPILED, "")
     # The other dtype is another file.
     assert run("int64", LOD_CACHE=str(tmp_path)) == (COMPILED, "")
 
 
+@pytest.mark.usefixtures("compiling")
 def test_damaged_files_are_made_anew(tmp_path: Path) -> None:
-    pytest.importorskip("numba", reason="kernels are compiled by numba")
     assert run(LOD_CACHE=str(tmp_path)) == (COMPILED, "")
     held = list(tmp_path.rglob("*probe*.so"))
     assert held
@@ -65,8 +82,8 @@ def test_damaged_files_are_made_anew(tmp_path: Path) -> None:
     assert run(LOD_CACHE=str(tmp_path)) == (NOT_COMPILED, "")
 
 
+@pytest.mark.usefixtures("compiling")
 def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
-    pytest.importorskip("numba", reason="kernels are compiled by numba")
     # A folder below a file cannot be made, not even by root.
     file, temporary = tmp_path / "file", tmp_path / "temporary"
     file.write_text("no folder")
@@ -75,11 +92,14 @@ def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None
     assert not list(temporary.iterdir())
 
 
-def test_without_numba_or_a_library_numpy_computes_and_it_is_said_once(tmp_path: Path) -> None:
+def test_without_numba_or_a_library_numpy_computes_and_it_is_said_once(
+    tmp_path: Path, sources_only: Path
+) -> None:
     blocked = tmp_path / "blocked" / "numba"
     blocked.mkdir(parents=True)
     (blocked / "__init__.py").write_text("raise ImportError('blocked')")
-    more = {"LOD_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path / "blocked")}
+    paths = os.pathsep.join([str(tmp_path / "blocked"), str(sources_only)])
+    more = {"LOD_CACHE": str(tmp_path / "cache"), "PYTHONPATH": paths}
     out, error = run(**more)
     assert out == NUMPY
     first, second = error.splitlines()  # one for each kernel
@@ -116,17 +136,12 @@ def test_levels_rise_and_each_has_a_short_name(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def package(tmp_path_factory: pytest.TempPathFactory, sources_only: Path) -> Path:
     """A folder with a copy of the sources as they are installed, and a library of few kernels."""
     root = tmp_path_factory.mktemp("package")
-    source = Path(__file__).parents[3]
-    links = shutil.ignore_patterns("kernels", "formats", "__pycache__")
-    shutil.copytree(source / "lodcli", root / "lodcli", ignore=links)
-    for name in ("kernels", "formats"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(source / name, root / "lodcli" / name, ignore=ignored)
+    shutil.copytree(sources_only, root, dirs_exist_ok=True)
     library = root / "lodcli" / "kernels" / "native" / "lib"
-    library.mkdir(exist_ok=True)
+    library.mkdir()
     level = settings.level().name
     content = built(
         "kernels.native.probe_numba", "kernels.native.python_numba", build="ours",
@@ -144,6 +159,14 @@ def test_a_package_s_library_is_used_and_no_cache_written(package: Path, tmp_pat
     for dtype in ("float32", "int64"):
         assert run_in(package, tmp_path, dtype) == (NOT_COMPILED, "")
     assert not (tmp_path / "cache").exists()
+
+
+def test_kernels_that_check_indices_are_compiled_beside_a_package_s_library(
+    package: Path, tmp_path: Path
+) -> None:
+    checked = {"LOD_CACHE": str(tmp_path), "PYTHONPATH": str(package), "NUMBA_BOUNDSCHECK": "1"}
+    assert run(**checked) == (COMPILED, "")
+    assert [".checked." in path.name for path in tmp_path.rglob("*probe*.so")] == [True]
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "older", "foreign"])
@@ -223,9 +246,9 @@ def test_every_unit_s_imports_are_all_in_its_digest() -> None:
                             assert full in sources._closure([unit]), (unit, name, full)
 
 
+@pytest.mark.usefixtures("compiling")
 def test_modules_are_told_apart_by_environment(tmp_path: Path) -> None:
     """Code that checks indices is other code."""
-    pytest.importorskip("numba", reason="kernels are compiled by numba")
     assert run(LOD_CACHE=str(tmp_path)) == (COMPILED, "")
     assert run(LOD_CACHE=str(tmp_path), NUMBA_BOUNDSCHECK="1") == (COMPILED, "")
     names = {path.name for path in tmp_path.rglob("*probe*.so")}
