@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,11 @@ pytest_plugins = [
 
 # A shell has the jobs it starts in the background ignore interrupts, and all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests of the sources, where only an installed package is: see INSTALLED in tests/run.sh.
+ROOT = Path(__file__).parent.parent
+if not (ROOT / "kernels").exists():
+    collect_ignore = ["test_imports.py", "test_packaging.py", "test_platforms.py", "test_site.py"]
 
 # Tables keep to this width, and pytest-xdist sets it in its workers.
 os.environ.pop("COLUMNS", None)

@@ -124,6 +124,8 @@ def test_every_format_is_described() -> None:
 )
 def test_pages_for_developers_name_what_is_there(page: Path) -> None:
     """Paths in capitals, such as FILE_cupy.py, stand for many."""
+    if not (ROOT / "kernels").exists():
+        pytest.skip("the sources are not here: INSTALLED in tests/run.sh")
     there = [
         path.relative_to(ROOT).as_posix() + "/" * path.is_dir()
         for top in ("kernels", "formats", "lodcli", "tests", "docs", "changes", ".ci")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lodcli.kernels import errors
+
 ROOT = Path(__file__).parents[2]
-SOURCES = {path.stem: path for path in (ROOT / "kernels").rglob("*.cu")}
-HEADERS = sorted((ROOT / "kernels").rglob("*.cuh"))
+KERNELS = Path(errors.__file__).parent
+SOURCES = {path.stem: path for path in KERNELS.rglob("*.cu")}
+HEADERS = sorted(KERNELS.rglob("*.cuh"))
 # The tests of the ops that tests/cuda/moving.py can run on a GPU's kernels; the others are of
 # what lies in main memory.
 TESTED = [

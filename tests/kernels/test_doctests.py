@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-KERNELS = Path(__file__).parents[2] / "kernels"
+from lodcli.kernels import errors
+
+KERNELS = Path(errors.__file__).parent
 # Needs a GPU to be imported; its examples are those of the reference it stands in for.
 SKIPPED = ("cuda", "cupy")
 

@@ -10,9 +10,10 @@ from types import ModuleType
 
 import pytest
 
+from lodcli.kernels.ops import registry
 from lodcli.kernels.ops.registry import OPS
 
-OPS_FOLDER = Path(__file__).parents[2] / "kernels" / "ops"
+OPS_FOLDER = Path(registry.__file__).parent
 KINDS = ("native", "numba")
 # Such as "pooling.pool" and "native", for each compiled module that has a reference beside it.
 FILES = [
