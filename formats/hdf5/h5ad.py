@@ -20,6 +20,7 @@ from lodcli.kernels.index.checks import Array, as_int64, check_offsets, check_ro
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import TEXT
 
 
 class H5ad(Format):
@@ -50,6 +51,9 @@ class H5ad(Format):
 
     def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
         return ("obs",) if spec.name in (DEFAULT_NAME, INDICES) else ()
+
+    def keeps_marks(self, spec: TensorSpec) -> bool:
+        return super().keeps_marks(spec) or (spec.name in (OBS, VAR) and spec.marks == TEXT)
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
@@ -114,7 +118,9 @@ class _H5adSource(Source):
                 for name, part in ((DEFAULT_NAME, self._values), (INDICES, self._indices))
             ),
             *(
-                TensorSpec(name, np.dtype(np.uint8), (), (LevelSpec(name),), tensor.rows)
+                TensorSpec(
+                    name, np.dtype(np.uint8), (), (LevelSpec(name),), tensor.rows, marks=TEXT
+                )
                 for name, tensor in self._names.items()
             ),
         )
@@ -174,7 +180,7 @@ class _H5adSource(Source):
             if texts is not None:
                 letters = np.frombuffer(b"".join(texts), np.uint8)
                 lod = LoD.from_lengths([[len(text) for text in texts]])
-                found[name] = LoDTensor(letters, lod)
+                found[name] = LoDTensor(letters, lod, TEXT)
         return found
 
     def _texts(self, path: str, count: int) -> list[bytes] | None:

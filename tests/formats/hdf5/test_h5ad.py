@@ -9,6 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import LodError, SelectionError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import TEXT
+from lodcli.shell.group import group
 from tests.formats.cases.opening import batches_of, content, nested
 from tests.strategies import DTYPES, lods
 
@@ -32,8 +35,19 @@ HELD = tuple(dtype for dtype in DTYPES if dtype.name in DATA_DTYPES)
 def text(*names: str) -> LoDTensor:
     letters = "".join(names).encode()
     return LoDTensor(
-        np.frombuffer(letters, np.uint8), LoD.from_lengths([[len(n.encode()) for n in names]])
+        np.frombuffer(letters, np.uint8),
+        LoD.from_lengths([[len(n.encode()) for n in names]]),
+        TEXT,
     )
+
+
+def test_names_are_text_when_they_are_written_elsewhere(tmp_path: Path) -> None:
+    lines = tmp_path / "names.jsonl"
+    CliRunner().invoke(group, ["convert", f"{THEIRS}::var_names", str(lines)])
+    assert lines.read_text("utf-8") == '"Actb"\n"g2"\n"größe"\n'
+    copy = tmp_path / "copy.h5ad"
+    assert CliRunner().invoke(group, ["convert", str(THEIRS), str(copy)]).stderr == ""
+    assert content(copy)["obs_names"].identical(text("a", "b", "c", "d"))
 
 
 def crafted(folder: Path, change: Callable[[Any], None]) -> Path:
