@@ -146,6 +146,8 @@ class Column:
     def _remedy(self, value: object) -> str:
         """Return a hint for a value that cannot be a row."""
         kind = self.spec.dtype.kind
+        if self.text and type(value) is str:
+            return ""  # of the right kind, but no Unicode text
         if kind == "b" and type(value) in NUMBERS:
             return _ONE_KIND
         if type(value) is float and kind in "iu":

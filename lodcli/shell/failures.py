@@ -43,6 +43,8 @@ _WORDS = {
     errno.ENXIO: "cannot be opened as a file",
 }
 
+# click's suggestion, "No such option '--x'. Did you mean '--y'?", or, of several, in parentheses.
+_SUGGESTION = re.compile(r"\.? \(?Did you mean (.+?)\?\)?$")
 _NOT_WHOLE = re.compile(r"is not a valid integer( range)?$")
 
 
@@ -155,6 +157,7 @@ def explained(error: BaseException) -> tuple[str, int]:
     if isinstance(error, click.ClickException):
         message = " ".join(error.format_message().split()).removesuffix(".")
         message = _NOT_WHOLE.sub("is not a whole number", message)
+        message = _SUGGESTION.sub(r"; did you mean \1?", message)
         return message[:1].lower() + message[1:], USAGE
     if isinstance(error, LodError):
         message = str(error.args[0]) if error.args else type(error).__name__

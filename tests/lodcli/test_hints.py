@@ -65,6 +65,8 @@ HINTS = [
     ("weights two.lod.h5", 1, "two.lod.h5: holds no weights of an RNN: "),
     ("apply mean two.lod.h5 -o x.npz", 2, "choose one: 'two.lod.h5::a b' two.lod.h5::c"),
     ("unpack two.lod.h5 -o x.lod.h5", 2, "choose one: 'two.lod.h5::a b' two.lod.h5::c"),
+    ("head one.jsonl --isolat", 2, "no such option '--isolat'; did you mean '--isolate'?; see"),
+    ("head one.jsonl --item 1", 2, "no such option '--item'; did you mean one of: '--isol"),
     ("trial one.jsonl", 2, "no command 'trial'; did you mean tail?"),
 ]
 
