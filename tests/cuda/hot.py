@@ -154,6 +154,10 @@ HOT: dict[str, tuple[str, ...]] = {
         "linear_totals<float>",
         "linear_rows<float>",
         "linear_rows<Complex<float> >",
+        *("linear_grad_totals<float>", "linear_grad_rows<float>"),
+        *("cumprod_totals<float>", "cumprod_rows<float>", "cumprod_grad<float>"),
+        "scan_through<Products, PRODUCT>",
+        "linear_grad_rows<Complex<float> >",
     ),
     "scatter": ("scatter_add<float>", "scatter_add<uint64>", "scatter_take<unsigned int>"),
     "sort": (
@@ -183,6 +187,7 @@ HOT: dict[str, tuple[str, ...]] = {
         "softmax_rest<float, float, SOFTMAX_GRAD, 4>",
         "softmax_narrow_rest<float, float, SOFTMAX>",
     ),
+    "windows": ("window_add<float, float, 4>", "window_add<bfloat16, float, 8>"),
 }
 
 # Bits of each request to global memory, for rows and for offsets (64): loads, then stores.

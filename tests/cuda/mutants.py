@@ -38,6 +38,7 @@ def _no_barrier(before: str, after: str, tests: str) -> Mutant:
 SOFTMAX = OPS + "softmax/test_softmax.py"
 WIDTHS = "tests/cuda/test_widths.py"
 SCAN = OPS + "scan/test_scan.py"
+LINEAR = OPS + "scan/test_linear_scan.py"
 POOL = OPS + "pooling/test_pool.py"
 CRC = "tests/cuda/test_crc32c.py"
 ATTENTION = "tests/cuda/test_attention.py"
@@ -48,6 +49,7 @@ HALVES = "tests/cuda/test_rnn_halves.py"
 SCATTER = OPS + "scatter/test_scatter.py"
 ORDER = OPS + "sorting/test_order.py"
 EXPAND = OPS + "joining/test_expand.py"
+WINDOWS = OPS + "joining/test_windows.py"
 CONCAT = OPS + "joining/test_concat.py"
 ERASE = OPS + "ids/test_ids.py"
 
@@ -169,5 +171,8 @@ MUTANTS = (
     Mutant("wrong row", "!= row) atomicMin", "!= -1) atomicMin", ORDER, "1"),
     Mutant("wrong row", "kept[offsets[place] - 1] : 0", "kept[offsets[place]] : 0", ERASE, "1"),
     Mutant("wrong row", "input++) place += index", "input++) place = index", CONCAT, "1"),
+    Mutant("wrong row", "is_last ? of.before(segment) : ", "", LINEAR, "1"),
+    Mutant("wrong row", "out.exclusive ? 0 : 1", "1", SCAN, "1"),
+    Mutant("wrong row", "starts[i] <= row; i++", "starts[i] < row; i++", WINDOWS, "1"),
     Mutant("half a row", "enum { WIDE = 4 };", "enum { WIDE = 2 };", PERSISTENT, "1"),
 )

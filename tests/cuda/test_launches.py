@@ -42,22 +42,19 @@ OTHERS = {
     "edit_distance": 3,
     # A weight and a bias that were not given.
     "layer_norm": 3,
-    # Factors of first rows are 0.
-    "linear_scan": 3,
 }
 OP_LIMITS = OPS_THAT_SORT | FILTERS | CHECKED | JOINED | OTHERS
 OPS_THAT_WAIT = FILTERS.keys() | CHECKED.keys()
 
 GRADIENT_LIMITS = {
-    # The forward pass once more, for where the extremes were.
+    # The forward pass once more, for the states, and for where the extremes were.
+    **dict.fromkeys(("linear_scan", "linear_scan reverse"), 3),
     **dict.fromkeys(("max", "max_index", "min", "min_index"), 4),
     # Sums over sequences take two.
     **{"add": 3, "sub": 4, "mul": 3, "div": 3},
     **{"attention": 4, "concat": 3, "conv": 6, "conv after, stride": 6, "pad": 4, "row_conv": 3},
-    **{"cumprod": 18, "linear_scan": 26, "linear_scan reverse": 26, "im2sequence": 9},
+    "im2sequence": 9,
     **{"layer_norm": 4, "rms_norm": 4, "deinterleave": 3, "split_by_mask": 3},
-    # Sorted by where they go, then added up.
-    **dict.fromkeys(("expand", "expand sequences", "windows"), 11),
     **{"sort": 9, "topk": 10, "topk_avg_pooling": 27, "scatter": 3},
 }
 GRADIENTS_THAT_WAIT = {"scatter"}

@@ -216,3 +216,8 @@ def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> A
     result = np.zeros((int(offsets[-1]), *upstream.shape[1:]), wide)
     np.add.at(result, rows, upstream.astype(wide))
     return result.astype(upstream.dtype)
+
+
+def single_rows(offsets: Offsets) -> bool:
+    """Return whether every segment is one row, as those of a plain tensor are."""
+    return bool(offsets.size - 1 == offsets[-1] and (offsets_to_lengths(offsets) == 1).all())

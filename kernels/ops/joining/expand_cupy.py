@@ -8,6 +8,7 @@ import numpy as np
 from lodcli.kernels.cuda.launch import result_array
 from lodcli.kernels.cuda.row_copies import broadcast, move_runs
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.ops.joining.expand import single_rows
 from lodcli.kernels.ops.joining.windows_cupy import segment_add
 from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
 
@@ -33,7 +34,9 @@ def segment_repeat(
 
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
-    """See expand.py."""
+    """See expand.py. Copies of single rows lie side by side."""
+    if single_rows(offsets):
+        return segment_broadcast_grad(upstream, lengths_to_offsets(counts, level=0))
     starts, ends = _copies(offsets, counts)
     return segment_add(upstream, starts, ends, int(offsets[-1]))
 

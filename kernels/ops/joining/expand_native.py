@@ -24,7 +24,7 @@ def segment_repeat(
     data: Array, offsets: Offsets, counts: Offsets, *, out: Array | None = None
 ) -> Array:
     """See expand.py."""
-    if _single(offsets):
+    if expand.single_rows(offsets):
         return broadcast_rows(data, lengths_to_offsets(counts, level=0), out=out)
     lengths = offsets_to_lengths(offsets).repeat(counts)
     starts = offsets[:-1].repeat(counts)
@@ -33,7 +33,7 @@ def segment_repeat(
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
     """See expand.py. Copies of single rows lie side by side."""
-    if _single(offsets):
+    if expand.single_rows(offsets):
         return segment_broadcast_grad(upstream, lengths_to_offsets(counts, level=0))
     if upstream.itemsize == 2:  # summed in float64
         return expand.segment_repeat_grad(upstream, offsets, counts)
@@ -41,8 +41,3 @@ def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> A
     starts = offsets[:-1].repeat(counts)
     bounds = lengths_to_offsets(lengths, level=0)
     return segment_add(upstream, starts, bounds, int(offsets[-1]))
-
-
-def _single(offsets: Offsets) -> bool:
-    """Return whether every segment is one row, as those of a plain tensor are."""
-    return bool(offsets.size - 1 == offsets[-1] and (offsets_to_lengths(offsets) == 1).all())

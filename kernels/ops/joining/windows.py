@@ -113,16 +113,17 @@ def sequence_windows_grad(
     how: dict[str, Any] = {"length": length, "stride": stride, "tail": tail}
     _require_window(**how)
     counts, starts, bounds = _windows(lod.levels[number], **how)
-    found = FoundItems(NO_LEVELS, starts, bounds)
-    if number < lod.n_levels - 1:  # windows are of whole sequences, each a range of rows
+    below, firsts, ends = NO_LEVELS, starts, bounds
+    if number < lod.n_levels - 1:  # the rows of the sequences of a window are a range too
         found = find_items(lod, ranges(starts, bounds), number + 1)
-    levels = (*lod.levels[:number], counts, bounds, *found.lod.levels)
+        below, firsts, ends = found.lod, found.starts[bounds[:-1]], found.bounds[bounds]
+    levels = (*lod.levels[:number], counts, bounds, *below.levels)
     flow = upstream_of(
-        *(upstream, (int(found.bounds[-1]), *tensor.row_shape), "sequence_windows_grad"),
+        *(upstream, (int(ends[-1]), *tensor.row_shape), "sequence_windows_grad"),
         lambda: LoD._trusted(levels),
     )
     run = on(backend, segment_add, size_bytes=flow.nbytes)
-    return tensor._with_rows(run(flow, found.starts, found.bounds, tensor.rows))
+    return tensor._with_rows(run(flow, firsts, ends, tensor.rows))
 
 
 def _windows(
@@ -354,7 +355,8 @@ def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> A
 
     Args:
         rows: (M, ...) in the segments of `offsets`.
-        starts: (S,), where the rows of each segment go, from the first to the last.
+        starts: (S,), where the rows of each segment go, from the first to the last. Neither
+            these nor where they end ever falls from one segment to the next.
         offsets: (S+1,).
     """
     wide = np.float32 if is_half(rows.dtype) else rows.dtype

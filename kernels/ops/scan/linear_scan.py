@@ -7,9 +7,6 @@ by column; `reverse` runs from the sequence's end: h[lo+t] = a[lo+t] * h[lo+t+1]
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -216,41 +213,16 @@ def segment_linear_scan_grad(
     """
     full = offsets[:-1] < offsets[1:]
     first = (offsets[1:] - 1 if reverse else offsets[:-1])[full]
-    return gradients(
-        np, segment_linear_scan, (first, full), upstream, a, h, offsets, initial, reverse
-    )
-
-
-def gradients(
-    arrays: Any,
-    scan: Callable[..., Array],
-    firsts: tuple[Array, Array],
-    upstream: Array,
-    a: Array,
-    h: Array,
-    offsets: Offsets,
-    initial: Array | None,
-    reverse: bool,
-) -> tuple[Array, Array, Array | None]:
-    """Return the gradients, computed by a twin of `segment_linear_scan`.
-
-    Args:
-        arrays: the module of the arrays: numpy or cupy.
-        scan: the twin.
-        firsts: the first row of each segment that has one, and which segments these are.
-        upstream, a, h, offsets, initial, reverse: see segment_linear_scan_grad.
-    """
-    first, full = firsts
-    a = arrays.broadcast_to(a, h.shape)
+    a = np.broadcast_to(a, h.shape)
     step = -1 if reverse else 1
     # The state before each row, and the factor of the row behind it: of another segment at the
     # ends, where neither counts.
-    before = arrays.roll(h, step, axis=0)
+    before = np.roll(h, step, axis=0)
     before[first] = 0 if initial is None else initial[full]
-    factors = arrays.conj(arrays.roll(a, -step, axis=0))
-    flow = scan(factors, upstream, offsets, initial=None, reverse=not reverse)
+    factors = np.conj(np.roll(a, -step, axis=0))
+    flow = segment_linear_scan(factors, upstream, offsets, initial=None, reverse=not reverse)
     of_initial = None
     if initial is not None:
-        of_initial = arrays.zeros_like(initial)
-        of_initial[full] = arrays.conj(a[first]) * flow[first]
-    return flow * arrays.conj(before), flow, of_initial
+        of_initial = np.zeros_like(initial)
+        of_initial[full] = np.conj(a[first]) * flow[first]
+    return flow * np.conj(before), flow, of_initial

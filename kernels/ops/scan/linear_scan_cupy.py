@@ -9,48 +9,19 @@ from __future__ import annotations
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import (
-    C_TYPES,
-    blocks,
-    flat_rows,
-    on_device,
-    run,
-    shortest_and_longest,
-    tiles,
-)
+from lodcli.kernels.cuda.launch import C_TYPES, flat_rows, shortest_and_longest, tiles
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.scan.linear_scan import gradients
-from lodcli.kernels.ops.scan.scan_cupy import HEIGHT, LONG, through
+from lodcli.kernels.ops.scan.scan_cupy import HEIGHT, Kernels, down_tiles
 
 
 def segment_linear_scan(
     a: Array, b: Array, offsets: Offsets, *, initial: Array | None, reverse: bool
 ) -> Array:
     """See linear_scan.py."""
-    factors, summands = flat_rows(cupy.broadcast_to(a, b.shape)), flat_rows(b)
-    result: Array = cupy.empty(summands.shape, summands.dtype)
-    count, width = summands.shape
-    if not summands.size:
-        return result.reshape(b.shape)
-    first, full = _firsts(offsets, reverse)
-    if initial is not None:
-        summands = summands.copy()
-        summands[first] += factors[first] * flat_rows(initial)[full]
-    # The factor of a first row is not used, whatever it is.
-    factors = factors.copy()
-    factors[first] = 0
-    value = _c_type(summands.dtype)
-    shape = tiles(count, width, HEIGHT)
-    given = (factors, summands, on_device(offsets), offsets.size - 1, count, width, int(reverse))
-    units = blocks(count, HEIGHT) if shortest_and_longest(offsets)[1] > LONG else 0
-    # Pairs of numbers.
-    totals = cupy.empty((units, width, 2), summands.dtype)
-    keys = cupy.empty(units, np.int64)
-    if units:
-        run("scan", f"linear_totals<{value}>", *shape, *given, totals, keys)
-        through("LINEAR", f"Effect<{value}>", totals, keys)
-    run("scan", f"linear_rows<{value}>", *shape, *given, totals, result)
-    return result.reshape(b.shape)
+    out: Array = cupy.empty(b.shape, b.dtype)
+    if b.size:
+        _run("linear", a, b, offsets, initial, reverse, out)
+    return out
 
 
 def segment_linear_scan_grad(
@@ -63,15 +34,40 @@ def segment_linear_scan_grad(
     reverse: bool,
 ) -> tuple[Array, Array, Array | None]:
     """See linear_scan.py."""
-    firsts = _firsts(offsets, reverse)
-    return gradients(cupy, segment_linear_scan, firsts, upstream, a, h, offsets, initial, reverse)
+    of_a, of_b = cupy.empty(h.shape, h.dtype), cupy.empty(h.shape, h.dtype)
+    of_initial: Array | None = None
+    if initial is not None:
+        # Segments without rows are left out below.
+        make = cupy.empty if h.size and shortest_and_longest(offsets)[0] else cupy.zeros
+        of_initial = make(initial.shape, h.dtype)
+    if h.size:
+        results = flat_rows(h), of_a, of_b, of_b if of_initial is None else of_initial
+        _run("linear_grad", a, upstream, offsets, initial, not reverse, *results)
+    return of_a, of_b, of_initial
 
 
-def _firsts(offsets: Offsets, reverse: bool) -> tuple[Array, Array]:
-    """Return the first row of each segment that has one, and which segments these are."""
-    (full,) = (offsets[:-1] < offsets[1:]).nonzero()
-    first = offsets[full + 1] - 1 if reverse else offsets[full]
-    return cupy.asarray(first), cupy.asarray(full)
+def _run(
+    kernel: str,
+    a: Array,
+    b: Array,
+    offsets: Offsets,
+    initial: Array | None,
+    reverse: bool,
+    *more: Array,
+) -> None:
+    """Run down all rows. Of long segments a pass before that leaves what each tile comes to."""
+    factors, summands = flat_rows(a), flat_rows(b)
+    count, width = summands.shape
+    start = summands if initial is None else flat_rows(initial)
+    step = width if len(factors) == count else 0
+    value = _c_type(summands.dtype)
+    kernels = Kernels(
+        *(f"{kernel}_totals<{value}>", f"{kernel}_rows<{value}>", f"Effect<{value}>, LINEAR"),
+        *(summands.dtype, 2),
+    )
+    given = (factors, step, summands, start, int(initial is not None))
+    grid = tiles(count, width, HEIGHT)
+    down_tiles(kernels, grid, offsets, reverse, summands.shape, given, more)
 
 
 def _c_type(dtype: np.dtype[np.generic]) -> str:

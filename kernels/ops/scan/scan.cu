@@ -56,20 +56,40 @@ struct Direction {
     __device__ __forceinline__ int64 operator[](int64 segment) const {
         return reverse ? rows - offsets[segments - segment] : offsets[segment];
     }
+    __device__ __forceinline__ int64 number(int64 segment) const {
+        return reverse ? segments - 1 - segment : segment;
+    }
     // Where a row lies in memory.
     __device__ __forceinline__ int64 place(int64 row) const { return reverse ? rows - 1 - row : row; }
 };
 template <class Rows> struct Turned {
-    typedef typename Rows::Value Value;
     typedef typename Rows::Values Values;
+    enum { BURST = Rows::BURST };
     Rows rows;
     Direction way;
 
     __device__ __forceinline__ Values at(int64 row) const { return rows.at(way.place(row)); }
+};
+template <class Results> struct TurnedResults {
+    typedef typename Results::Value Value;
+    typedef typename Results::Values Values;
+    Results results;
+    Direction way;
+
     __device__ __forceinline__ void put(int64 row, const Values& values) const {
-        rows.put(way.place(row), values);
+        results.put(way.place(row), values);
     }
 };
+
+// What differs in the first row of a segment, and what else is written of each row: nothing, unless
+// rows or results say so.
+template <class Rows, class Values>
+__device__ __forceinline__ void begin(const Rows& rows, Values& values, int64 segment) {}
+template <class Out, class Values>
+__device__ __forceinline__ void put(const Out& out, int64 row, const typename Out::Values& total,
+                                    const Values& values, int64 segment, bool is_last) {
+    out.put(row, total);
+}
 
 template <int OP, class A, class T, int N>
 __device__ __forceinline__ void add(Pack<A, N>& total, const Pack<T, N>& values) {
@@ -87,7 +107,7 @@ template <int OP, class A, int N> __device__ __forceinline__ Pack<A, N> nothing(
 // `keys` are these segments, -1 for none.
 template <int OP, class A, int N, class Rows>
 __device__ __forceinline__ void
-total_of(const Turned<Rows>& data, const Direction& way, int64 unit, int64 column, int64 width,
+total_of(const Rows& data, const Direction& way, int64 unit, int64 column, int64 width,
          A* __restrict__ totals, int64* __restrict__ keys) {
     enum { BURST = Rows::BURST };
     const int64 top = unit * HEIGHT;
@@ -103,8 +123,11 @@ total_of(const Turned<Rows>& data, const Direction& way, int64 unit, int64 colum
         typename Rows::Values got[BURST];
         fetch(data, row, bottom, got);
 #pragma unroll
-        for (int i = 0; i < BURST; i++)
-            if (row + i < bottom) add<OP>(total, got[i]);
+        for (int i = 0; i < BURST; i++) {
+            if (row + i >= bottom) continue;
+            if (row + i == start) begin(data, got[i], segment);
+            add<OP>(total, got[i]);
+        }
     }
     store(totals + unit * width + column, total);
 }
@@ -193,8 +216,8 @@ scan_through(A* __restrict__ totals, const int64* __restrict__ keys, int64 count
 // in the long segment at its top.
 template <int OP, class A, int N, class Rows, class Out>
 __device__ __forceinline__ void
-scan_unit(const Turned<Rows>& data, const Turned<Out>& out, const Direction& way, int64 unit, int64 column,
-          int64 width, int64 exclusive, const A* __restrict__ totals) {
+scan_unit(const Rows& data, const Out& out, const Direction& way, int64 unit, int64 column, int64 width,
+          int64 exclusive, const A* __restrict__ totals) {
     enum { BURST = Rows::BURST };
     const int64 top = unit * HEIGHT;
     if (top >= way.rows) return;
@@ -214,8 +237,10 @@ scan_unit(const Turned<Rows>& data, const Turned<Out>& out, const Direction& way
                 for (int i = 0; i < BURST; i++) {
                     if (row + i >= end) continue;
                     const Pack<A, N> before = total;
+                    if (row + i == start) begin(data, got[i], segment);
                     add<OP>(total, got[i]);
-                    out.put(row + i, cast<typename Out::Value>(either(exclusive != 0, before, total)));
+                    put(out, row + i, cast<typename Out::Value>(either(exclusive != 0, before, total)),
+                        got[i], segment, row + i + 1 == stop);
                 }
             }
         }
@@ -227,28 +252,28 @@ scan_unit(const Turned<Rows>& data, const Turned<Out>& out, const Direction& way
 template <class T, class A, class Out, int OP, int N>
 __global__ void __launch_bounds__(256, 3)
 scan_rows(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
-          int64 rows, int64 width, int64 reverse, int64 exclusive, const A* __restrict__ totals,
+          int64 rows, int64 width, int64 reverse, const A* __restrict__ totals, int64 exclusive,
           Out* __restrict__ out) {
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
     if (column >= width) return;
     const Direction way = {offsets, segments, rows, reverse != 0};
     const Turned<Columns<T, N> > from = {{data + column, width}, way};
-    const Turned<Results<Out, N> > to = {{out + column, width}, way};
+    const TurnedResults<Results<Out, N> > to = {{out + column, width}, way};
     scan_unit<OP, A, N>(from, to, way, unit, column, width, exclusive, totals);
 }
 
 template <class T, class A, class Out, int OP>
 __global__ void __launch_bounds__(256, 2)
 scan_narrow_rows(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
-                 int64 rows, int64 width, int64 reverse, int64 exclusive,
-                 const A* __restrict__ totals, Out* __restrict__ out) {
+                 int64 rows, int64 width, int64 reverse, const A* __restrict__ totals,
+                 int64 exclusive, Out* __restrict__ out) {
     __shared__ __align__(16) unsigned char shared[NARROW_BYTES];
     const Direction way = {offsets, segments, rows, reverse != 0};
     const Tile<T, Out> tile = brought_from((Out*)shared, data, way, width);
     const Turned<Tile<T, Out> > from = {tile, way};
     const InTile<Out> in_tile = {tile.held, out, tile.top, tile.bottom, tile.width, tile.column};
-    const Turned<InTile<Out> > to = {in_tile, way};
+    const TurnedResults<InTile<Out> > to = {in_tile, way};
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     scan_unit<OP, A, 1>(from, to, way, unit, threadIdx.x, width, exclusive, totals);
     __shared__ int64 first;
@@ -259,19 +284,152 @@ scan_narrow_rows(const T* __restrict__ data, const int64* __restrict__ offsets, 
     if (from_row < stop) in_tile.write_back(from_row, stop);
 }
 
-// Of linear recurrences: rows of factors and summands, and of states.
-template <class T> struct Effects {
-    typedef Effect<T> Value;
-    typedef Pack<Effect<T>, 1> Values;
+// -- gradients of products -----------------------------------------------------------------
+
+// The product of rows, the same with the first 0 left out, and how many are 0: 2 for more.
+struct Products {
+    double all, others;
+    int64 zeros;
+};
+template <> struct Running<PRODUCT, Products> {
+    __device__ __forceinline__ static Products none() { return {1, 1, 0}; }
+    __device__ __forceinline__ static Products join(Products above, Products below) {
+        const double others = above.zeros ? above.others * below.all : above.all * below.others;
+        return {above.all * below.all, others, min(above.zeros + below.zeros, (int64)2)};
+    }
+};
+template <class T> struct Factors {
+    typedef Pack<Products, 1> Values;
     enum { BURST = 4 };
-    const T* factors;
-    const T* summands;
+    const T* data;
     int64 width;
 
     __device__ __forceinline__ Values at(int64 row) const {
-        return {{{factors[row * width], summands[row * width]}}};
+        const double x = (double)data[row * width];
+        return {{{x, x == 0 ? 1 : x, x == 0}}};
     }
 };
+// Both products times the gradient, and whether the row is the first 0 of its segment.
+struct Weighted {
+    typedef Products Value;
+    typedef Pack<Products, 1> Values;
+    const double* upstream;
+    Complex<double>* pairs;
+    bool* first;
+    int64 width, exclusive;
+    Direction way;
+};
+__device__ __forceinline__ void
+put(const Weighted& out, int64 row, const Pack<Products, 1>& total, const Pack<Products, 1>& values,
+    int64 segment, bool is_last) {
+    const int64 place = out.way.place(row) * out.width;
+    const double flow = out.upstream[place];
+    out.pairs[place] = {flow * total.at[0].all, flow * total.at[0].others};
+    out.first[place] = values.at[0].zeros && total.at[0].zeros == (out.exclusive ? 0 : 1);
+}
+
+template <class T>
+__global__ void __launch_bounds__(256)
+cumprod_totals(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
+               int64 rows, int64 width, int64 reverse, Products* __restrict__ totals,
+               int64* __restrict__ keys) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column >= width) return;
+    const Direction way = {offsets, segments, rows, reverse != 0};
+    const Turned<Factors<T> > from = {{data + column, width}, way};
+    total_of<PRODUCT, Products, 1>(from, way, unit, column, width, totals, keys);
+}
+
+template <class T>
+__global__ void __launch_bounds__(256, 2)
+cumprod_rows(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
+             int64 rows, int64 width, int64 reverse, const Products* __restrict__ totals,
+             int64 exclusive, const double* __restrict__ upstream,
+             Complex<double>* __restrict__ pairs, bool* __restrict__ first) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column >= width) return;
+    const Direction way = {offsets, segments, rows, reverse != 0};
+    const Turned<Factors<T> > from = {{data + column, width}, way};
+    const Weighted to = {upstream + column, pairs + column, first + column, width, exclusive, way};
+    scan_unit<PRODUCT, Products, 1>(from, to, way, unit, column, width, exclusive, totals);
+}
+
+// What the sums of the pairs come to. See scan.py.
+template <class T> struct Quotients {
+    typedef Complex<double> Value;
+    typedef Pack<Complex<double>, 1> Values;
+    const T* data;
+    const bool* first;
+    T* out;
+    int64 width;
+
+    __device__ __forceinline__ void put(int64 row, const Values& values) const {
+        const double x = (double)data[row * width];
+        const Complex<double> sum = values.at[0];
+        const double found = first[row * width] ? sum.imaginary : x == 0 ? 0 : sum.real / x;
+        out[row * width] = as<T, double>(found);
+    }
+};
+
+template <class T>
+__global__ void __launch_bounds__(256, 2)
+cumprod_grad(const Complex<double>* __restrict__ pairs, const int64* __restrict__ offsets,
+             int64 segments, int64 rows, int64 width, int64 reverse,
+             const Complex<double>* __restrict__ totals, int64 exclusive,
+             const T* __restrict__ data, const bool* __restrict__ first, T* __restrict__ out) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column >= width) return;
+    const Direction way = {offsets, segments, rows, reverse != 0};
+    const Turned<Columns<Complex<double>, 1> > from = {{pairs + column, width}, way};
+    const TurnedResults<Quotients<T> > to = {{data + column, first + column, out + column, width}, way};
+    scan_unit<SUM, Complex<double>, 1>(from, to, way, unit, column, width, exclusive, totals);
+}
+
+// -- linear recurrences ------------------------------------------------------------------
+
+__device__ __forceinline__ float conjugate(float value) { return value; }
+__device__ __forceinline__ double conjugate(double value) { return value; }
+template <class A> __device__ __forceinline__ Complex<A> conjugate(Complex<A> value) {
+    return {value.real, -value.imaginary};
+}
+
+// A column of what goes into a recurrence: rows of factors, `step` values apart (0: one for all rows),
+// and of summands; what is before the first row of each segment, if has_initial.
+template <class T> struct Recurrence {
+    const T* factors;
+    int64 step;
+    const T* summands;
+    const T* initial;
+    bool has_initial;
+    int64 width;
+    Direction way;
+
+    __device__ __forceinline__ T factor(int64 row) const { return factors[way.place(row) * step]; }
+    __device__ __forceinline__ T summand(int64 row) const { return summands[way.place(row) * width]; }
+    __device__ __forceinline__ T* of_segment(T* rows, int64 segment) const {
+        return rows + way.number(segment) * width;
+    }
+    __device__ __forceinline__ T before(int64 segment) const {
+        return has_initial ? *of_segment((T*)initial, segment) : Number<T>::of(0);
+    }
+};
+template <class T> struct Effects {
+    typedef Pack<Effect<T>, 1> Values;
+    enum { BURST = 4 };
+    Recurrence<T> of;
+
+    __device__ __forceinline__ Values at(int64 row) const { return {{{of.factor(row), of.summand(row)}}}; }
+};
+// The factor of a first row counts for an initial state only, whatever it is.
+template <class T>
+__device__ __forceinline__ void begin(const Effects<T>& rows, Pack<Effect<T>, 1>& values, int64 segment) {
+    Effect<T>& first = values.at[0];
+    if (rows.of.has_initial) first.summand = plus(first.summand, times(first.factor, rows.of.before(segment)));
+    first.factor = Number<T>::of(0);
+}
 template <class T> struct States {
     typedef Effect<T> Value;
     typedef Pack<Effect<T>, 1> Values;
@@ -285,27 +443,125 @@ template <class T> struct States {
 
 template <class T>
 __global__ void __launch_bounds__(256)
-linear_totals(const T* __restrict__ factors, const T* __restrict__ summands,
-              const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width,
-              int64 reverse, Effect<T>* __restrict__ totals, int64* __restrict__ keys) {
+linear_totals(const T* __restrict__ factors, int64 step, const T* __restrict__ summands,
+              const T* __restrict__ initial, int64 has_initial, const int64* __restrict__ offsets,
+              int64 segments, int64 rows, int64 width, int64 reverse, Effect<T>* __restrict__ totals,
+              int64* __restrict__ keys) {
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
     if (column >= width) return;
     const Direction way = {offsets, segments, rows, reverse != 0};
-    const Turned<Effects<T> > from = {{factors + column, summands + column, width}, way};
+    const Effects<T> from = {{factors + column, step, summands + column, initial + column,
+                              has_initial != 0, width, way}};
     total_of<LINEAR, Effect<T>, 1>(from, way, unit, column, width, totals, keys);
 }
 
 template <class T>
 __global__ void __launch_bounds__(256, 3)
-linear_rows(const T* __restrict__ factors, const T* __restrict__ summands,
-            const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width,
-            int64 reverse, const Effect<T>* __restrict__ totals, T* __restrict__ out) {
+linear_rows(const T* __restrict__ factors, int64 step, const T* __restrict__ summands,
+            const T* __restrict__ initial, int64 has_initial, const int64* __restrict__ offsets,
+            int64 segments, int64 rows, int64 width, int64 reverse,
+            const Effect<T>* __restrict__ totals, T* __restrict__ out) {
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
     if (column >= width) return;
     const Direction way = {offsets, segments, rows, reverse != 0};
-    const Turned<Effects<T> > from = {{factors + column, summands + column, width}, way};
-    const Turned<States<T> > to = {{out + column, width}, way};
+    const Effects<T> from = {{factors + column, step, summands + column, initial + column,
+                              has_initial != 0, width, way}};
+    const TurnedResults<States<T> > to = {{out + column, width}, way};
+    scan_unit<LINEAR, Effect<T>, 1>(from, to, way, unit, column, width, 0, totals);
+}
+
+// The gradient of the summands is a recurrence from the last row to the first, whose factors are those
+// of the row behind: `way` is that of the gradient.
+template <class T> struct Backward {
+    typedef Pack<Effect<T>, 1> Values;
+    enum { BURST = 4 };
+    Recurrence<T> of;
+
+    __device__ __forceinline__ Values at(int64 row) const {
+        return {{{conjugate(of.factor(max(row - 1, (int64)0))), of.summand(row)}}};
+    }
+};
+template <class T>
+__device__ __forceinline__ void begin(const Backward<T>& rows, Pack<Effect<T>, 1>& values, int64 segment) {
+    values.at[0].factor = Number<T>::of(0);
+}
+// With the state before each row, which the gradient of its factor needs.
+template <class T> struct Arriving {
+    Effect<T> effect;
+    T before;
+
+    __device__ __forceinline__ operator Effect<T>() const { return effect; }
+};
+template <class T> struct BackwardOfStates {
+    typedef Pack<Arriving<T>, 1> Values;
+    enum { BURST = 4 };
+    Backward<T> rows;
+    const T* states;
+
+    __device__ __forceinline__ Values at(int64 row) const {
+        const Recurrence<T>& of = rows.of;
+        const int64 before = min(row + 1, of.way.rows - 1);
+        return {{{rows.at(row).at[0], states[of.way.place(before) * of.width]}}};
+    }
+};
+template <class T>
+__device__ __forceinline__ void
+begin(const BackwardOfStates<T>& rows, Pack<Arriving<T>, 1>& values, int64 segment) {
+    values.at[0].effect.factor = Number<T>::of(0);
+}
+template <class T> struct Gradients {
+    typedef Effect<T> Value;
+    typedef Pack<Effect<T>, 1> Values;
+    Recurrence<T> of;
+    T* factors;
+    T* summands;
+    T* initial;
+};
+template <class T>
+__device__ __forceinline__ void
+put(const Gradients<T>& out, int64 row, const Pack<Effect<T>, 1>& total,
+    const Pack<Arriving<T>, 1>& values, int64 segment, bool is_last) {
+    const Recurrence<T>& of = out.of;
+    const int64 place = of.way.place(row) * of.width;
+    const T flow = total.at[0].summand;
+    const T before = is_last ? of.before(segment) : values.at[0].before;
+    out.summands[place] = flow;
+    out.factors[place] = times(flow, conjugate(before));
+    if (is_last && of.has_initial)
+        *of.of_segment(out.initial, segment) = times(conjugate(of.factor(row)), flow);
+}
+
+template <class T>
+__global__ void __launch_bounds__(256)
+linear_grad_totals(const T* __restrict__ factors, int64 step, const T* __restrict__ upstream,
+                   const T* __restrict__ initial, int64 has_initial,
+                   const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width,
+                   int64 reverse, Effect<T>* __restrict__ totals, int64* __restrict__ keys) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column >= width) return;
+    const Direction way = {offsets, segments, rows, reverse != 0};
+    const Backward<T> from = {{factors + column, step, upstream + column, initial + column,
+                               has_initial != 0, width, way}};
+    total_of<LINEAR, Effect<T>, 1>(from, way, unit, column, width, totals, keys);
+}
+
+template <class T>
+__global__ void __launch_bounds__(256, 2)
+linear_grad_rows(const T* __restrict__ factors, int64 step, const T* __restrict__ upstream,
+                 const T* __restrict__ initial, int64 has_initial,
+                 const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width,
+                 int64 reverse, const Effect<T>* __restrict__ totals, const T* __restrict__ states,
+                 T* __restrict__ of_factors, T* __restrict__ of_summands, T* __restrict__ of_initial) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column >= width) return;
+    const Direction way = {offsets, segments, rows, reverse != 0};
+    const Recurrence<T> of = {factors + column, step, upstream + column, initial + column,
+                              has_initial != 0, width, way};
+    const BackwardOfStates<T> from = {{of}, states + column};
+    const Gradients<T> to = {of, of_factors + column, of_summands + column, of_initial + column};
     scan_unit<LINEAR, Effect<T>, 1>(from, to, way, unit, column, width, 0, totals);
 }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import cupy
 import numpy as np
+import numpy.typing as npt
 
 from lodcli.kernels.cuda.launch import (
     C_WIDE,
+    Grid,
     at_once,
     blocks,
     c_type,
@@ -42,20 +46,25 @@ def segment_cumprod(data: Array, offsets: Offsets, *, exclusive: bool, reverse: 
 def segment_cumprod_grad(
     upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
 ) -> Array:
-    """See scan.py: the same steps, a few passes each."""
-    flow, x = upstream.astype(np.float64), data.astype(np.float64)
-    forward = {"exclusive": exclusive, "reverse": reverse}
-    zero = x == 0
-    earlier = segment_cumsum(zero, offsets, exclusive=True, reverse=reverse)
-    first = zero & (earlier == 0)
-    whole = flow * segment_cumprod(x, offsets, **forward)
-    others = cupy.where(first, 1.0, x)
-    without = flow * segment_cumprod(others, offsets, **forward)
-    # Backwards: of an exclusive product a row is in those behind it only.
-    back = {"exclusive": exclusive, "reverse": not reverse}
-    ends = segment_cumsum(whole, offsets, **back), segment_cumsum(without, offsets, **back)
-    result = cupy.where(zero, 0.0, ends[0] / cupy.where(zero, 1.0, x))
-    return cupy.where(first, ends[1], result).astype(data.dtype)  # type: ignore[no-any-return]
+    """See scan.py: products down the rows, then their sums the other way."""
+    result: Array = cupy.empty(data.shape, data.dtype)
+    if not data.size:
+        return result
+    flow, rows = flat_rows(upstream.astype(np.float64, copy=False)), flat_rows(data)
+    pairs, first = cupy.empty(rows.shape, np.complex128), cupy.empty(rows.shape, bool)
+    value, pair = c_type(rows.dtype, "a gradient of products"), "Complex<double>"
+    products = Kernels(
+        f"cumprod_totals<{value}>", f"cumprod_rows<{value}>", "Products, PRODUCT", np.float64, 3
+    )
+    sums = Kernels(
+        f"scan_totals<{pair}, {pair}, SUM, 1>",
+        *(f"cumprod_grad<{value}>", f"{pair}, SUM", np.complex128),
+    )
+    grid = tiles(*rows.shape, HEIGHT)
+    keep = int(exclusive)
+    down_tiles(products, grid, offsets, reverse, rows.shape, (rows,), (keep, flow, pairs, first))
+    down_tiles(sums, grid, offsets, not reverse, rows.shape, (pairs,), (keep, rows, first, result))
+    return result
 
 
 def _scanned(op: str, data: Array, offsets: Offsets, exclusive: bool, reverse: bool) -> Array:
@@ -72,32 +81,73 @@ def _scanned(op: str, data: Array, offsets: Offsets, exclusive: bool, reverse: b
         wide = C_WIDE[dtype.name]
     types = f"{value}, {wide}, {to}, {op}"
     if is_narrow(width * result.itemsize):
-        shape = narrow_tiles(count, width, width * result.itemsize, HEIGHT)
-        name, of_totals = "scan_narrow_", f"{value}, {wide}, {to}, {op}"
+        grid = narrow_tiles(count, width, width * result.itemsize, HEIGHT)
+        names = f"scan_narrow_totals<{types}>", f"scan_narrow_rows<{types}>"
     else:
         many = at_once(width, rows, result)
-        shape = tiles(count, width // many, HEIGHT)
-        name, of_totals, types = "scan_", f"{value}, {wide}, {op}, {many}", f"{types}, {many}"
-    given = (rows, on_device(offsets), offsets.size - 1, count, width, int(reverse))
-    units = blocks(count, HEIGHT) if shortest_and_longest(offsets)[1] > LONG else 0
-    totals, keys = cupy.empty((units, width), dtype), cupy.empty(units, np.int64)
-    if units:
-        run("scan", f"{name}totals<{of_totals}>", *shape, *given, totals, keys)
-        through(op, wide, totals, keys)
-    run("scan", f"{name}rows<{types}>", *shape, *given, int(exclusive), totals, result)
+        grid = tiles(count, width // many, HEIGHT)
+        names = f"scan_totals<{value}, {wide}, {op}, {many}>", f"scan_rows<{types}, {many}>"
+    kernels = Kernels(*names, f"{wide}, {op}", dtype)
+    down_tiles(kernels, grid, offsets, reverse, rows.shape, (rows,), (int(exclusive), result))
     return result
 
 
-def through(op: str, wide: str, totals: Array, keys: Array) -> None:
-    """Add to every total those before it of its segment: (units, width), or (units, width, 2)."""
+class Kernels(NamedTuple):
+    """Two kernels of scan.cu, and what they hand on.
+
+    Attributes:
+        totals: what each tile leaves of long segments.
+        rows: what each row comes to.
+        joined: types of `scan_through`: of a total, and what joins two.
+        dtype, values: of a total, and how many it consists of.
+    """
+
+    totals: str
+    rows: str
+    joined: str
+    dtype: npt.DTypeLike
+    values: int = 1
+
+
+def down_tiles(
+    kernels: Kernels,
+    grid: tuple[Grid, Grid],
+    offsets: Offsets,
+    reverse: bool,
+    shape: tuple[int, int],
+    given: tuple[Any, ...],
+    more: tuple[Any, ...],
+) -> None:
+    """Run down all rows. Of long segments a pass before leaves what each tile comes to.
+
+    Args:
+        kernels: with their types.
+        grid: of both, grid and block.
+        offsets: (S+1,).
+        reverse: whether rows are taken from the last to the first.
+        shape: (N, D), of the rows.
+        given: what both kernels take first.
+        more: what the kernel of rows takes at last.
+    """
+    args = (*given, on_device(offsets), offsets.size - 1, *shape, int(reverse))
+    units = blocks(shape[0], HEIGHT) if shortest_and_longest(offsets)[1] > LONG else 0
+    totals = cupy.empty((units, shape[1], kernels.values), kernels.dtype)
+    keys = cupy.empty(units, np.int64)
+    if units:
+        run("scan", kernels.totals, *grid, *args, totals, keys)
+        _through(kernels.joined, totals, keys)
+    run("scan", kernels.rows, *grid, *args, totals, *more)
+
+
+def _through(joined: str, totals: Array, keys: Array) -> None:
+    """Add to every total those before it of its segment: (units, D, values)."""
     count, width = totals.shape[:2]
     grid, block = tiles(count, width, HEIGHT)
     units = blocks(count, HEIGHT)
     above = cupy.empty((units, *totals.shape[1:]), totals.dtype)
     above_keys = cupy.empty(units, np.int64)
-    if units > 1:
-        args = (totals, keys, count, width, above, above_keys)
-        run("scan", f"scan_above<{wide}, {op}>", grid, block, *args)
-        through(op, wide, above, above_keys)
     args = (totals, keys, count, width, above, above_keys)
-    run("scan", f"scan_through<{wide}, {op}>", grid, block, *args)
+    if units > 1:
+        run("scan", f"scan_above<{joined}>", grid, block, *args)
+        _through(joined, above, above_keys)
+    run("scan", f"scan_through<{joined}>", grid, block, *args)

@@ -169,13 +169,13 @@ def test_what_does_not_fit_is_refused() -> None:
 def test_rows_are_added_up_one_segment_after_another(
     twin: Backend, dtype: str, shape: tuple[int, ...]
 ) -> None:
-    rows = (np.random.default_rng(0).standard_normal((9, *shape)) * 50).astype(dtype)
-    starts, offsets = np.array([2, 0, 1, 0]), np.array([0, 3, 3, 7, 9])
-    wide = np.zeros((6, *shape), "float32" if dtype == "float16" else dtype)
-    for segment in range(4):
+    rows = (np.random.default_rng(0).standard_normal((11, *shape)) * 50).astype(dtype)
+    starts, offsets = np.array([0, 1, 1, 5, 5]), np.array([0, 3, 5, 9, 9, 11])
+    wide = np.zeros((7, *shape), "float32" if dtype == "float16" else dtype)
+    for segment in range(5):
         for place, row in enumerate(range(offsets[segment], offsets[segment + 1])):
             wide[starts[segment] + place] += rows[row]
     for each in (rows, np.repeat(rows, 2, axis=0)[::2]):
-        found = on(twin, windows.segment_add)(each, starts, offsets, 6)
+        found = on(twin, windows.segment_add)(each, starts, offsets, 7)
         assert found.dtype == dtype
         assert found.tobytes() == wide.astype(dtype).tobytes()

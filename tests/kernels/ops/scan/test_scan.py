@@ -155,6 +155,30 @@ def test_gradients_are_those_of_finite_differences(exclusive: bool, reverse: boo
             assert np.isfinite(found).all()
 
 
+@both
+@every_way
+def test_gradients_of_products_are_those_of_torch(
+    exclusive: bool, reverse: bool, backend: Backend
+) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(7)
+    lengths = [3, 0, 150, 70]
+    x, upstream = rng.normal(size=(2, sum(lengths), 3))
+    x[[1, 60, 130, 160], [0, 1, 1, 2]] = 0  # one in a sequence, two, none
+    data = torch.tensor(x, requires_grad=True)
+    parts = []
+    for part in data.split(lengths):
+        rows = part.flip(0) if reverse else part
+        if exclusive and len(rows):
+            rows = torch.cat([torch.ones_like(rows[:1]), rows[:-1]])
+        product = rows.cumprod(0)
+        parts.append(product.flip(0) if reverse else product)
+    (wanted,) = torch.autograd.grad(torch.cat(parts), data, torch.tensor(upstream))
+    ways: Any = {"exclusive": exclusive, "reverse": reverse, "backend": backend}
+    found = sequence_cumprod_grad(upstream, LoDTensor(x, [lengths]), **ways).data
+    np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-9, atol=1e-15)
+
+
 def test_a_gradient_keeps_the_dtype_of_the_rows() -> None:
     tensor = LoDTensor(np.array([1e-30, 1e-30, 2], np.float32), [[2, 1]])
     found = sequence_cumprod_grad(np.ones(3), tensor).data
