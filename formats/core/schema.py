@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -164,7 +165,7 @@ class TensorSpec:
     marks: Marks = NO_MARKS
     nullable: bool = False
 
-    @property
+    @cached_property  # asked for with every sequence
     def row_bytes(self) -> int:
         """Bytes of one row."""
         return math.prod(self.row_shape) * self.dtype.itemsize

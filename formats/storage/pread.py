@@ -15,9 +15,13 @@ def read_into(fd: int, out: Array, position: int) -> None:
     Raises:
         DamagedFileError: the file has fewer.
     """
+    size = out.nbytes
+    done = files.read_at(fd, out, position)
+    if done == size:  # nearly always: a view of the bytes takes as long as reading a few
+        return
     view = out.reshape(-1).view(np.uint8).data
-    size = len(view)
-    while (done := files.read_at(fd, view, position)) < size:
+    while done < size:
         if not done:
             raise DamagedFileError(f"the file ended {size} bytes early")
         view, position, size = view[done:], position + done, size - done
+        done = files.read_at(fd, view, position)

@@ -74,7 +74,10 @@ def select(lod: Index, rows: int, branch: tuple[Key, ...], level: int | str = 0)
             rows_kept = slice(item, item + 1)
             return Selection(NO_LEVELS, rows_kept, True, here, item, item + 1, (here, item))
         start, stop = lod.part(here, item, item + 1).tolist()
-    return _items(lod, first + len(branch), start, stop, (first + len(branch) - 1, item))
+    below = here + 1
+    if below == depth:  # a sequence of rows, as most are
+        return Selection(NO_LEVELS, slice(start, stop), False, below, start, stop, (here, item))
+    return _items(lod, below, start, stop, (here, item))
 
 
 def _items(

@@ -9,8 +9,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from lodcli.kernels.platform.processes import libc, lines_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 try:
     import fcntl
@@ -150,13 +154,18 @@ def pread(fd: int, size: int, position: int) -> bytes:
         return os.read(fd, size)
 
 
-def read_at(fd: int, view: memoryview, position: int) -> int:
-    """Fill a view of bytes from a position on; return how many were read, 0 at the end."""
+def read_at(fd: int, out: memoryview | npt.NDArray[Any], position: int) -> int:
+    """Fill bytes from a position on; return how many were read, 0 at the end.
+
+    Args:
+        out: a view of bytes, or a C-contiguous array of any dtype.
+    """
     if fd in _FETCHES:
-        fetch(fd, position, len(view))
+        fetch(fd, position, out.nbytes)
     if hasattr(os, "preadv"):
-        return os.preadv(fd, [view], position)
-    part = pread(fd, len(view), position)
+        return os.preadv(fd, [out], position)  # type: ignore[list-item]  # an array is a buffer
+    part = pread(fd, out.nbytes, position)
+    view = out if isinstance(out, memoryview) else out.reshape(-1).view("u1").data
     view[: len(part)] = part
     return len(part)
 

@@ -83,6 +83,9 @@ def test_reading_and_writing_at_a_place_leave_the_position(file: int) -> None:
     view = memoryview(bytearray(8))
     assert files.read_at(file, view, len(CONTENT) - 3) == 3
     assert bytes(view[:3]) == CONTENT[-3:]
+    rows = np.zeros((2, 3), np.complex64)
+    assert files.read_at(file, rows, 5) == rows.nbytes
+    assert rows.tobytes() == CONTENT[5 : 5 + rows.nbytes]
     assert files.pwrite(file, b"new", 2) == 3
     assert os.lseek(file, 0, os.SEEK_CUR) == 7
     assert files.pread(file, 6, 0) == CONTENT[:2] + b"new" + CONTENT[5:6]
