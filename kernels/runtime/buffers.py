@@ -22,6 +22,10 @@ from lodcli.kernels.platform.machine import advise
 LEAST_BYTES = 1 << 18
 # Free memory beyond this is marked as such: the next write to each page then takes longer.
 UNMARKED_BYTES = 1 << 26
+# The C library returns the end of its heap to the system as soon as 128 KiB of it are free, and
+# smaller results would be fresh pages each time. Once a block this large was freed, it keeps twice
+# as much. Most programs free one with NumPy; those whose large results come from here would not.
+_HEAP_BYTES = 4 << 20
 # Kept of all that are free, and how many: they are searched one by one.
 MOST_BYTES, MOST_BLOCKS = 1 << 30, 64
 # A block is taken for a result of at least one part in so many of it.
@@ -35,6 +39,7 @@ class _Block(mmap.mmap):
 
 
 _free: list[_Block] = []
+np.empty(_HEAP_BYTES, np.uint8)  # freed at once
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

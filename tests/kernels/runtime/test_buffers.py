@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import mmap
+import platform
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -109,3 +112,24 @@ def test_an_array_may_end_after_the_module_at_the_end_of_the_interpreter(
     del found  # what is raised here is a warning, and warnings are errors
     gc.collect()
     assert not memory._free
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library manages its heap")
+def test_results_too_small_for_a_block_use_touched_memory_again() -> None:
+    code = (
+        "import resource\n"
+        "import numpy as np\n"
+        "from lodcli.kernels.runtime import buffers as memory\n"
+        "def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "def results(): return [memory.empty((50_000,), np.dtype('u1')) for _ in range(20)]\n"
+        "for result in results(): result[:] = 1\n"
+        "del result\n"
+        "before = faults()\n"
+        "for _ in range(10):\n"
+        "    for result in results(): result[:] = 1\n"
+        "    del result\n"
+        "print(faults() - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    # Else 10 times 244 pages.
+    assert int(done.stdout) < 200
