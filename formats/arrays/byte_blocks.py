@@ -10,8 +10,7 @@ import numpy.typing as npt
 from lodcli.formats.storage.outputs import COPY_BYTES
 from lodcli.kernels.index.checks import Array
 
-# An array and not a memoryview: google_crc32c takes the one without a copy, and the other
-# not at all.
+# An array and not a memoryview: CRC32C takes the one without a copy, and the other not at all.
 Bytes = npt.NDArray[np.uint8]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-import google_crc32c
+import numpy as np
 
+from lodcli.formats.arrays import crc32c
 from lodcli.formats.arrays.byte_blocks import Bytes, flat_bytes
 from lodcli.kernels.index.checks import Array
 
@@ -16,11 +17,6 @@ HEX_DIGITS = 8
 def block_rows(row_bytes: int) -> int:
     """Return how many rows of this size make a block: whole rows of about BLOCK_BYTES."""
     return max(1, BLOCK_BYTES // max(1, row_bytes))
-
-
-def crc32c(content: bytes) -> int:
-    """Return the CRC32C of these bytes."""
-    return int(google_crc32c.value(content))
 
 
 class BlockChecksums:
@@ -40,7 +36,7 @@ class BlockChecksums:
         """Take the next bytes."""
         while len(view):
             part = view[: self._block_bytes - self._filled]
-            self._crc = google_crc32c.extend(self._crc, part)
+            self._crc = crc32c.extend(self._crc, part)
             self._filled += len(part)
             if self._filled == self._block_bytes:
                 self._close_block()
@@ -70,19 +66,20 @@ def first_bad_block(data: Array, checksums: str, first: int, rows: int) -> int |
     block_bytes = rows * data[:1].nbytes
     if not block_bytes:
         return None
-    for block, start in enumerate(range(0, len(flat), block_bytes), first):
-        expected = checksums[block * HEX_DIGITS : (block + 1) * HEX_DIGITS]
-        if f"{google_crc32c.value(flat[start : start + block_bytes]):08x}" != expected:
-            return block
-    return None
+    found = crc32c.of_blocks(flat, block_bytes)
+    stop = first + len(found)
+    other = first_other(
+        np.array(found, np.uint32), checksums[first * HEX_DIGITS : stop * HEX_DIGITS]
+    )
+    return None if other is None else first + other
 
 
 def first_other(found: Array, checksums: str) -> int | None:
     """Return the first block whose checksum differs from the computed one, or None.
 
     Args:
-        found: (blocks,) uint32.
-        checksums: those of the whole dataset, as many.
+        found: (blocks,) integers below 2^32.
+        checksums: as many, as the header has them.
     """
     text = found.astype(">u4").tobytes().hex()
     if text == checksums:

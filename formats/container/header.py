@@ -11,7 +11,8 @@ from functools import lru_cache
 from reprlib import repr as shown
 from typing import Any
 
-from lodcli.formats.container.checksums import HEX_DIGITS, crc32c
+from lodcli.formats.arrays import crc32c
+from lodcli.formats.container.checksums import HEX_DIGITS
 from lodcli.formats.container.types import NAMES, numpy_type
 from lodcli.formats.core import marks
 from lodcli.formats.core.errors import DamagedFileError
@@ -133,12 +134,12 @@ def encode(header: Header) -> bytes:
     if header.attributes:
         content[marks.ATTRIBUTES] = parsed(header.attributes)
     body = json.dumps(content, separators=(",", ":"), ensure_ascii=True).encode()[:-1]
-    return body + (_TAIL % crc32c(body)).encode()
+    return body + (_TAIL % crc32c.value(body)).encode()
 
 
 def checksum(raw: bytes) -> int:
     """Return the CRC32C of a header, as its last member must say it."""
-    return crc32c(raw[:-_TAIL_BYTES])
+    return crc32c.value(raw[:-_TAIL_BYTES])
 
 
 def _levels_json(levels: tuple[LevelSpec, ...]) -> list[dict[str, object]]:

@@ -6,9 +6,9 @@ With those at both ends, an item is checked later without the rest of its blocks
 
 from __future__ import annotations
 
-import google_crc32c
 import numpy as np
 
+from lodcli.formats.arrays import crc32c
 from lodcli.formats.container.rows import PIECE_BYTES, on_threads
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import StoredRows
@@ -54,10 +54,10 @@ class StoredItems:
         for block in range(first, last):
             border, state = min((block + 1) * size, end) - begin, 0
             while len(sums) < len(ends) and ends[len(sums)] <= border:
-                state = google_crc32c.extend(state, data[place : ends[len(sums)]])
+                state = crc32c.extend(state, data[place : ends[len(sums)]])
                 place = ends[len(sums)]
                 sums.append(state)
-            self._blocks[block] = google_crc32c.extend(state, data[place:border])
+            self._blocks[block] = crc32c.extend(state, data[place:border])
             place = border
         self._sums[item:stop] = sums
 
@@ -81,10 +81,10 @@ class StoredItems:
             done = 0
             for block in range(start // size, (stop - 1) // size):
                 border = (block + 1) * size - start
-                if google_crc32c.extend(state, data[done:border]) != self._blocks[block]:
+                if crc32c.extend(state, data[done:border]) != self._blocks[block]:
                     raise _changed()
                 done, state = border, 0
-            if done < data.size and google_crc32c.extend(state, data[done:]) != expected:
+            if done < data.size and crc32c.extend(state, data[done:]) != expected:
                 raise _changed()
 
 

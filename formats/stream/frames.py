@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Protocol
 
-import google_crc32c
 import numpy as np
 
+from lodcli.formats.arrays import crc32c
 from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.core.errors import (
     DamagedFileError,
@@ -125,9 +125,9 @@ class FrameWriter:
 
     def write(self, kind: Kind, part: int, payload: Bytes) -> None:
         """Write one frame. The payload, flat and contiguous, is not copied if it is large."""
-        checked = _CHECKED.pack(kind, b"\0\0\0", part, payload.size, google_crc32c.value(payload))
-        header = checked + _CRC.pack(google_crc32c.value(checked))
-        self.headers_crc32c = google_crc32c.extend(self.headers_crc32c, header)
+        checked = _CHECKED.pack(kind, b"\0\0\0", part, payload.size, crc32c.value(payload))
+        header = checked + _CRC.pack(crc32c.value(checked))
+        self.headers_crc32c = crc32c.extend(self.headers_crc32c, header)
         self.count += 1
         self._held += header
         if payload.size <= _SMALL_BYTES:
@@ -204,7 +204,7 @@ class FrameReader:
         if len(raw) < HEADER_BYTES:
             raise _cut_off(f"in the header of frame {number}", HEADER_BYTES - len(raw))
         checked, (crc,) = raw[: _CHECKED.size], _CRC.unpack(raw[_CHECKED.size :])
-        if google_crc32c.value(checked) != crc:
+        if crc32c.value(checked) != crc:
             raise DamagedFileError(
                 f"frame {number}: the checksum of its header does not match; the stream was altered"
             )
@@ -223,7 +223,7 @@ class FrameReader:
                 f"at most {PAYLOAD_LIMIT_BYTES} are allowed"
             )
         self.count += 1
-        self.headers_crc32c = google_crc32c.extend(self.headers_crc32c, self._last)
+        self.headers_crc32c = crc32c.extend(self.headers_crc32c, self._last)
         self._last = raw
         frame = Frame(number, Kind(kind), part, size_bytes, payload_crc)
         return self._rows_of(frame) if is_shared else frame
@@ -245,7 +245,7 @@ class FrameReader:
         raw = self._file.read(frame.size_bytes)
         if len(raw) < frame.size_bytes:
             raise _cut_off(f"in {frame}", frame.size_bytes - len(raw))
-        _check_payload(frame, google_crc32c.value(raw))
+        _check_payload(frame, crc32c.value(raw))
         return raw
 
     def payload_into(self, frame: Frame, out: Bytes) -> None:
@@ -261,7 +261,7 @@ class FrameReader:
             if not got:
                 raise _cut_off(f"in {frame}", len(view) - done)
             done += got
-        _check_payload(frame, google_crc32c.value(out))
+        _check_payload(frame, crc32c.value(out))
 
     def end(self) -> None:
         """Check that nothing follows."""

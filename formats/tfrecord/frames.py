@@ -10,9 +10,9 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
-import google_crc32c
 import numpy as np
 
+from lodcli.formats.arrays import crc32c
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.tfrecord.messages import PADDING, Spans
@@ -36,7 +36,7 @@ class Records(NamedTuple):
 
 def masked_crc(data: bytes) -> int:
     """Return the checksum of some bytes, as TFRecord stores it."""
-    found: int = google_crc32c.value(data)
+    found = crc32c.value(data)
     return ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google_crc32c import value as crc32c
 
 from lodcli.formats.container import rows
-from lodcli.formats.container.checksums import crc32c
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import StoredArray
