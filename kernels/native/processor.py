@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 from dataclasses import dataclass
 from functools import cache
 
@@ -28,7 +28,7 @@ class Level:
 
     Attributes:
         name: as in LOD_NATIVE, and of the library's file.
-        machine: as platform.machine() says.
+        machine: as os.uname() says.
         cpu: LLVM's name.
         needed: what a processor has to have, by LLVM's names.
         tuning: what else LLVM is told.
@@ -71,9 +71,9 @@ def level_named(name: str) -> Level | None:
 @cache
 def levels_here() -> tuple[Level, ...]:
     """Return the levels that this processor has, the least first; none if that is not known."""
-    machine = platform.machine()
     if not IS_LINUX:
         return ()
+    machine = os.uname().machine
     return tuple(
         each
         for each in LEVELS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import platform
 import sys
 from contextlib import suppress
 from functools import cache
@@ -53,6 +52,8 @@ def cpu_name() -> str:
         name, _, value = line.partition(":")
         if name.strip() == "model name":
             return value.strip()
+    import platform  # only here, and no quick import
+
     return platform.processor() or platform.machine()
 
 

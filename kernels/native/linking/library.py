@@ -9,7 +9,6 @@ checked before it is given to the system's loader, which would crash on a damage
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -70,7 +69,7 @@ def compose(
     }  # fmt: skip
     text = json.dumps(index, separators=(",", ":")).encode()
     body = image + text + len(text).to_bytes(8, "little")
-    return body + hashlib.sha256(body).digest() + FORMAT
+    return body + _sha256(body) + FORMAT
 
 
 class Library:
@@ -103,6 +102,12 @@ class Library:
         return Entry(self._base + address, tuple(arguments.split()))
 
 
+def _sha256(body: bytes | memoryview) -> bytes:
+    import hashlib  # loads OpenSSL, for commands that run no kernel as well
+
+    return hashlib.sha256(body).digest()
+
+
 def _index(path: Path) -> dict[str, Any]:
     """Return the index of a file whose bytes are as they were written."""
     try:
@@ -116,7 +121,7 @@ def _index(path: Path) -> dict[str, Any]:
     if data[-1:] != FORMAT[-1:]:
         raise LibraryError(f"{path}: expected version {FORMAT[-1]} of such files, found {data[-1]}")
     body = memoryview(data)[: -32 - len(FORMAT)]
-    if hashlib.sha256(body).digest() != data[-32 - len(FORMAT) : -len(FORMAT)]:
+    if _sha256(body) != data[-32 - len(FORMAT) : -len(FORMAT)]:
         raise LibraryError(f"{path}: damaged: its checksum does not fit")
     size = int.from_bytes(body[-8:], "little")
     index: dict[str, Any] = json.loads(bytes(body[-8 - size : -8]))
