@@ -26,6 +26,7 @@ from lodcli.kernels.index.checks import (
     same_offsets,
 )
 from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.runtime.argument_types import types_explained
 
 LevelNames = tuple[str | None, ...]
 _new = object.__new__
@@ -286,6 +287,7 @@ class LoD:
         return LoD((*self.levels, offsets), (*self.names, name))
 
     @staticmethod
+    @types_explained
     def concatenate(parts: Sequence[LoD]) -> LoD:
         """Return the index of several batches one after another, level by level.
 

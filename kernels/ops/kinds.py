@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.argument_types import resolved
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 
@@ -29,7 +30,7 @@ _SEQUENCES = (get_origin(Sequence[int]), get_origin(Iterable[int]), list, tuple)
 
 def kind_of(hint: Any) -> Kind:
     """Return what is typed for a parameter of this type; "unknown" if nothing can be."""
-    hint = _resolved(hint)
+    hint = resolved(hint)
     if get_origin(hint) is Literal:
         return "choice"
     parts = _members(hint) - {NoneType}
@@ -55,16 +56,9 @@ def _kind_of_many(each: Any) -> Kind:
     return _MANY.get(each, "unknown")
 
 
-def _resolved(hint: Any) -> Any:
-    """Return what a `type` statement names: NumPy declares its types so from 2.5 on."""
-    while hasattr(hint, "__value__"):
-        hint = hint.__value__
-    return hint
-
-
 def _members(hint: Any) -> set[Any]:
     """Return the types of a union, those of unions in it too; or the type alone."""
-    hint = _resolved(hint)
+    hint = resolved(hint)
     if get_origin(hint) not in (Union, UnionType):
         return {hint}
     return set[Any]().union(*map(_members, get_args(hint)))

@@ -41,22 +41,21 @@ def as_array(values: npt.ArrayLike) -> Array:
 
 
 RAGGED = "ragged data is given as flat rows and lengths, LoDTensor([1, 2, 3], [[2, 1]])"
-
-# What to do with the values of a dtype that tensors do not have, by the kind of the dtype.
-_REMEDIES = {
+# By the kind of a dtype that no tensor holds.
+_STORED_AS = {
     "O": RAGGED,
-    "M": 'give dates and times as numbers, data.astype("int64")',
-    "m": 'give durations as numbers, data.astype("int64")',
+    "V": "give each field as a tensor of its own",
+    **dict.fromkeys("SU", "text is stored as its bytes, uint8"),
+    **dict.fromkeys("mM", "times are stored as int64 with a mark, Marks(unit=Times(..))"),
     "f": 'convert them, data.astype("float64")',
     "c": 'convert them, data.astype("complex128")',
-    "V": "make a tensor of each field",
 }
 
 
-def remedy_of(dtype: np.dtype[Any]) -> str:
-    """Return what to do with data of a dtype that tensors do not have."""
-    kind = "O" if dtype.hasobject else dtype.kind
-    return _REMEDIES.get(kind, "text is stored as its bytes, uint8")
+def why_not_held(dtype: np.dtype[Any]) -> str:
+    """Return what is wrong with a dtype that no tensor holds, and what to do."""
+    remedy = _STORED_AS.get("O" if dtype.hasobject else dtype.kind, "convert it with astype()")
+    return f"data must be numbers or booleans of at most 64 bits, found {dtype}; {remedy}"
 
 
 def _why_no_array(values: object, said: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.native import load
 from lodcli.kernels.runtime.arrays import is_on_device
+from lodcli.kernels.runtime.forwarding import forwarding
 from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
 
 Backend = Literal["auto", "numpy", "numba", "cupy"]
@@ -89,35 +90,20 @@ def _compiled(reference: F) -> F | None:
 
 
 _GUARDED = """
-def call{parameters}:
     try:
-        return twin({names})
+        return twin({passed})
     except NativeUnavailableError:
-        return instead({names})
+        return instead({passed})
 """
 
 
 def _guarded(twin: F, instead: F) -> F:
-    """Return a function that calls a twin, or `instead` where it has no compiled kernel.
-
-    Made of text with the twin's parameters: `*args, **more` take four times as long to pass on.
-    """
-    signature = inspect.signature(twin)
-    bare = [
-        one.replace(annotation=one.empty, default=one.empty if one.default is one.empty else None)
-        for one in signature.parameters.values()
-    ]
-    names = ", ".join(
-        f"{one.name}={one.name}" if one.kind is one.KEYWORD_ONLY else one.name for one in bare
+    """Return a function that calls a twin, or `instead` where it has no compiled kernel."""
+    unavailable = load.NativeUnavailableError
+    call: F = forwarding(
+        twin, _GUARDED, twin=twin, instead=instead, NativeUnavailableError=unavailable
     )
-    parameters = str(inspect.Signature(bare))
-    held = {
-        "twin": twin, "instead": instead, "NativeUnavailableError": load.NativeUnavailableError,
-    }  # fmt: skip
-    exec(_GUARDED.format(parameters=parameters, names=names), held)
-    call: Any = held["call"]
-    call.__defaults__, call.__kwdefaults__ = twin.__defaults__, twin.__kwdefaults__
-    return call  # type: ignore[no-any-return]
+    return call
 
 
 def _jitted(reference: F, size_bytes: int) -> F:

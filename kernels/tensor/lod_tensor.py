@@ -20,7 +20,8 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
 from lodcli.kernels.index.selection import Key, Selection, select
-from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, remedy_of
+from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, why_not_held
 from lodcli.kernels.tensor.conversions import Conversions
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes, words_of
@@ -79,6 +80,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     __slots__ = ("_data", "_lod", "_marks", "_nulls")
 
+    @types_explained
     def __init__(
         self,
         data: npt.ArrayLike,
@@ -93,10 +95,7 @@ class LoDTensor(NumpyProtocol, Conversions):
                 f"data needs a row axis; found {found} (give a list or an array of rows)"
             )
         if array.dtype not in _known and not _is_known(array.dtype):
-            raise InvalidDataError(
-                f"data must be numbers or booleans of at most 64 bits, found {array.dtype}; "
-                f"{remedy_of(array.dtype)}"
-            )
+            raise InvalidDataError(why_not_held(array.dtype))
         if not array.dtype.isnative:
             # Compiled kernels know only the machine's own order of bytes.
             array = array.astype(array.dtype.newbyteorder("="))
@@ -108,10 +107,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         self._data: Array = array.view()
         self._lod = index
         self._marks = marks
-        if (
-            marks is not NO_MARKS
-            and marks
-            and (wrong := marks.misfit(array.dtype, array.shape[1:], index.n_levels))
+        if marks is not NO_MARKS and (
+            wrong := marks.misfit(array.dtype, array.shape[1:], index.n_levels)
         ):
             raise InvalidDataError(wrong)
         self._nulls = nulls
@@ -540,6 +537,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         return LoDTensor(self._data.astype(dtype), self._lod, nulls=self._nulls)
 
+    @types_explained
     def identical(self, other: LoDTensor) -> bool:
         """Return whether dtype, shape, every bit of data, index, names, marks and nulls agrees."""
         from lodcli.kernels.tensor.compare import same_bytes
@@ -553,6 +551,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             and same_bytes(self._data, other._data)
         )
 
+    @types_explained
     def difference(self, other: LoDTensor, *, rtol: float = 0, atol: float = 0) -> str | None:
         """Return where two tensors first differ, in words; None if they are equal.
 
@@ -578,6 +577,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             raise AssertionError(f"the tensors differ: {found}")
 
     @staticmethod
+    @types_explained
     def concatenate(parts: Sequence[LoDTensor]) -> LoDTensor:
         """Return several batches as one, their indexes joined level by level.
 

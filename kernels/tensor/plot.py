@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.argument_types import types_explained
 
 
 class HasIndex(Protocol):
@@ -17,6 +18,7 @@ class HasIndex(Protocol):
         """The index."""
 
 
+@types_explained
 def plot(values: HasIndex | LoD, level: int | str | None = None) -> Any:
     """Return the axes of a plot of lengths and padding: one line of two for each level.
 

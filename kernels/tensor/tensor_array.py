@@ -19,6 +19,7 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.time_steps import (
     STEP_LEVEL,
@@ -74,6 +75,7 @@ class TensorArray:
             self.write(index, value)
 
     @classmethod
+    @types_explained
     def from_steps(cls, steps: LoDTensor) -> TensorArray:
         """Return the array whose values are the outermost items of `steps`, as views.
 
@@ -126,6 +128,7 @@ class TensorArray:
         return list(whole.data)
 
     @staticmethod
+    @types_explained
     def unpack(
         tensor: LoDTensor, level: int | str = -1, sort_by_length: bool = True
     ) -> tuple[TensorArray, IndexMap]:
@@ -155,6 +158,7 @@ class TensorArray:
         index_map = index_map_of(tensor.lod, level, sort_by_length)
         return TensorArray.from_steps(to_steps(tensor, index_map)), index_map
 
+    @types_explained
     def pack(self, level: int | str, index_map: IndexMap) -> LoDTensor:
         """Return the sequences joined again: the exact inverse of `unpack`.
 

@@ -13,6 +13,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import working
 from lodcli.kernels.ops.common import is_half, segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -23,6 +24,7 @@ Align = Literal["last", "first"]
 _SCORE_BYTES = 1 << 22
 
 
+@types_explained
 def sequence_attention(
     q: LoDTensor,
     k: LoDTensor,
@@ -77,6 +79,7 @@ def sequence_attention(
     return q._with_rows(out.reshape(q.rows, *q.row_shape[:-1], v.row_shape[-1]))
 
 
+@types_explained
 def sequence_attention_grad(
     upstream: Upstream,
     q: LoDTensor,

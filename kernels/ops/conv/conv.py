@@ -19,11 +19,13 @@ from lodcli.kernels.ops.arguments import (
     working,
 )
 from lodcli.kernels.ops.common import segments
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_conv(
     tensor: LoDTensor,
     weight: npt.ArrayLike,
@@ -123,6 +125,7 @@ def conv_arguments(
     return ConvArguments(number, tensor.lod.absolute(number), data, matrix, extra)
 
 
+@types_explained
 def sequence_row_conv(
     tensor: LoDTensor,
     weight: npt.ArrayLike,

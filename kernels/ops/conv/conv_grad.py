@@ -14,11 +14,13 @@ from lodcli.kernels.ops.conv.conv import (
     strided_offsets,
 )
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_conv_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -77,6 +79,7 @@ def sequence_conv_grad(
     )
 
 
+@types_explained
 def sequence_row_conv_grad(
     upstream: Upstream,
     tensor: LoDTensor,

@@ -12,6 +12,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -19,6 +20,7 @@ Pair = Sequence[int]
 Quad = Sequence[int]
 
 
+@types_explained
 def sequence_im2sequence(
     images: LoDTensor,
     *,
@@ -59,6 +61,7 @@ def sequence_im2sequence(
     return LoDTensor._made(rows, _windows_lod(images.rows, down * right))
 
 
+@types_explained
 def sequence_im2sequence_grad(
     upstream: Upstream,
     images: LoDTensor,

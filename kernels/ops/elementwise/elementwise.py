@@ -10,6 +10,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import segment_numbers
 from lodcli.kernels.ops.common import is_half, segments, summed_dtype
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -22,6 +23,7 @@ UFUNCS: dict[Arithmetic, np.ufunc] = {
 }
 
 
+@types_explained
 def sequence_add(
     tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -52,6 +54,7 @@ def sequence_add(
     return _combined("add", tensor, other, level, backend)
 
 
+@types_explained
 def sequence_sub(
     tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -64,6 +67,7 @@ def sequence_sub(
     return _combined("sub", tensor, other, level, backend)
 
 
+@types_explained
 def sequence_mul(
     tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -76,6 +80,7 @@ def sequence_mul(
     return _combined("mul", tensor, other, level, backend)
 
 
+@types_explained
 def sequence_div(
     tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -88,6 +93,7 @@ def sequence_div(
     return _combined("div", tensor, other, level, backend)
 
 
+@types_explained
 def sequence_dot(
     a: LoDTensor, b: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:

@@ -25,10 +25,12 @@ from lodcli.kernels.ops.elementwise.elementwise import (
     spread_values,
 )
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_add_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -61,6 +63,7 @@ def sequence_add_grad(
     return _gradients("add", upstream, tensor, other, level, backend)
 
 
+@types_explained
 def sequence_sub_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -73,6 +76,7 @@ def sequence_sub_grad(
     return _gradients("sub", upstream, tensor, other, level, backend)
 
 
+@types_explained
 def sequence_mul_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -85,6 +89,7 @@ def sequence_mul_grad(
     return _gradients("mul", upstream, tensor, other, level, backend)
 
 
+@types_explained
 def sequence_div_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -97,6 +102,7 @@ def sequence_div_grad(
     return _gradients("div", upstream, tensor, other, level, backend)
 
 
+@types_explained
 def sequence_dot_grad(
     upstream: Upstream,
     a: LoDTensor,

@@ -13,11 +13,13 @@ from lodcli.kernels.ops.arguments import exact_ids, id_column, recut, segment_nu
 from lodcli.kernels.ops.common import segments
 from lodcli.kernels.ops.ids.ids import segment_compress, sequence_erase
 from lodcli.kernels.ops.padding.pad import from_padded, segment_pad
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array, beside
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_edit_distance(
     hyps: LoDTensor,
     refs: LoDTensor,
@@ -117,6 +119,7 @@ def edit_distance_padded(
     ).data
 
 
+@types_explained
 def sequence_ctc_align(
     tensor: LoDTensor,
     *,

@@ -16,10 +16,12 @@ from lodcli.kernels.ops.arguments import (
     segment_numbers,
 )
 from lodcli.kernels.ops.common import segments
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_erase(
     tensor: LoDTensor, tokens: Iterable[int], *, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -49,6 +51,7 @@ def sequence_erase(
     return LoDTensor._made(kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, -1, bounds))
 
 
+@types_explained
 def sequence_enumerate(
     tensor: LoDTensor,
     win_size: int,

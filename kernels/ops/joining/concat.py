@@ -12,10 +12,12 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import result_array, segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_concat(
     tensors: Sequence[LoDTensor], *, out: Array | None = None, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -47,6 +49,7 @@ def sequence_concat(
     return LoDTensor._made(rows, _joined(tensors, offsets))
 
 
+@types_explained
 def sequence_concat_grad(
     upstream: Upstream, tensors: Sequence[LoDTensor], *, backend: Backend = "auto"
 ) -> tuple[LoDTensor, ...]:

@@ -11,10 +11,12 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import result_array, segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_expand(
     x: LoDTensor,
     y: LoDTensor,
@@ -53,6 +55,7 @@ def sequence_expand(
     return LoDTensor._made(kernel(x.data, offsets, counts, out=out), _repeated(x, offsets, counts))
 
 
+@types_explained
 def sequence_expand_grad(
     upstream: Upstream,
     x: LoDTensor,
@@ -112,6 +115,7 @@ def _blocks(x: LoDTensor, y: LoDTensor, ref_level: int | str) -> tuple[Offsets, 
     return offsets, counts
 
 
+@types_explained
 def sequence_expand_as(
     x: LoDTensor,
     y: LoDTensor,
@@ -145,6 +149,7 @@ def sequence_expand_as(
     return y.with_data(kernel(x.data, offsets, out=out))
 
 
+@types_explained
 def sequence_expand_as_grad(
     upstream: Upstream,
     x: LoDTensor,

@@ -20,6 +20,7 @@ from lodcli.kernels.ops.joining.concat import items_in_turn
 from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.slicing.slice import segment_place, segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -29,6 +30,7 @@ Tail = Literal["drop", "keep"]
 _MOST_ITEMS = 1 << 61
 
 
+@types_explained
 def sequence_windows(
     tensor: LoDTensor,
     length: int,
@@ -77,6 +79,7 @@ def sequence_windows(
     return LoDTensor._made(rows, LoD._trusted(levels, names))
 
 
+@types_explained
 def sequence_windows_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -141,6 +144,7 @@ def _require_window(length: int, stride: int, tail: Tail) -> None:
         raise OptionError(f"tail is 'drop' or 'keep', found {tail!r}")
 
 
+@types_explained
 def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -> LoDTensor:
     """Return the first sequence of each tensor, then the second of each, and so on.
 
@@ -168,6 +172,7 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     return LoDTensor._made(rows, _under(first.above(number), levels, len(tensors), first))
 
 
+@types_explained
 def sequence_interleave_grad(
     upstream: Upstream, tensors: Sequence[LoDTensor], *, level: int | str = 0
 ) -> tuple[LoDTensor, ...]:
@@ -226,6 +231,7 @@ def _alike(tensors: Sequence[LoDTensor], level: int | str, op: str) -> tuple[LoD
     return first, number
 
 
+@types_explained
 def sequence_deinterleave(
     tensor: LoDTensor, count: int, *, level: int | str = 0
 ) -> list[LoDTensor]:
@@ -250,6 +256,7 @@ def sequence_deinterleave(
     ]
 
 
+@types_explained
 def sequence_deinterleave_grad(
     upstream: Sequence[Upstream], tensor: LoDTensor, count: int, *, level: int | str = 0
 ) -> LoDTensor:

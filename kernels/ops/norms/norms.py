@@ -21,11 +21,13 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.arguments import require_shape
 from lodcli.kernels.ops.common import is_float, is_half, require_float, row_width
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_layer_norm(
     tensor: LoDTensor,
     *,
@@ -66,6 +68,7 @@ def sequence_layer_norm(
     return _rewrapped(run(_wide(tensor.data), w, b, epsilon), tensor)
 
 
+@types_explained
 def sequence_rms_norm(
     tensor: LoDTensor,
     *,
@@ -89,6 +92,7 @@ def sequence_rms_norm(
     return _rewrapped(run(_wide(tensor.data), w, epsilon), tensor)
 
 
+@types_explained
 def sequence_layer_norm_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -124,6 +128,7 @@ def sequence_layer_norm_grad(
     return _rewrapped(rows, tensor), _like_row(scale, tensor), _like_row(shift, tensor)
 
 
+@types_explained
 def sequence_rms_norm_grad(
     upstream: Upstream,
     tensor: LoDTensor,

@@ -13,11 +13,13 @@ from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import fill_value, is_float, per_segment, result_array
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array, beside, on_host
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_pad(
     tensor: LoDTensor,
     *,
@@ -78,6 +80,7 @@ def sequence_pad(
     return padded, np.minimum(lengths, steps)
 
 
+@types_explained
 def sequence_pad_grad(
     upstream: npt.ArrayLike,
     tensor: LoDTensor,
@@ -109,6 +112,7 @@ def sequence_pad_grad(
     return tensor._with_rows(kernel(rows, offsets[:-1], bounds, tensor.rows))
 
 
+@types_explained
 def sequence_unpad(
     padded: npt.ArrayLike,
     lengths: npt.ArrayLike,
@@ -141,6 +145,7 @@ def sequence_unpad(
     return LoDTensor._made(rows, LoD._trusted([offsets]))
 
 
+@types_explained
 def sequence_unpad_grad(
     upstream: Upstream,
     padded: npt.ArrayLike,
@@ -186,6 +191,7 @@ def _box_offsets(shape: tuple[int, ...], lengths: npt.ArrayLike, op: str) -> Off
     return lengths_to_offsets(counts, level=0)
 
 
+@types_explained
 def sequence_mask(
     lengths: npt.ArrayLike, *, maxlen: int = -1, dtype: npt.DTypeLike = np.bool_
 ) -> Array:

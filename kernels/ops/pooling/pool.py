@@ -26,10 +26,12 @@ from lodcli.kernels.ops.common import (
     segments,
     summed_dtype,
 )
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_sum(
     tensor: LoDTensor,
     *,
@@ -64,6 +66,7 @@ def sequence_sum(
     return _pooled(segment_sum, tensor, level, pad_value, out, backend, summed_dtype(tensor.dtype))
 
 
+@types_explained
 def sequence_mean(
     tensor: LoDTensor,
     *,
@@ -80,6 +83,7 @@ def sequence_mean(
     return _pooled(segment_mean, tensor, level, pad_value, out, backend, mean_dtype(tensor.dtype))
 
 
+@types_explained
 def sequence_sqrt(
     tensor: LoDTensor,
     *,
@@ -96,6 +100,7 @@ def sequence_sqrt(
     return _pooled(segment_sqrt, tensor, level, pad_value, out, backend, mean_dtype(tensor.dtype))
 
 
+@types_explained
 def sequence_max(
     tensor: LoDTensor,
     *,
@@ -119,6 +124,7 @@ def sequence_max(
     return _pooled(segment_max, tensor, level, pad_value, out, backend, tensor.dtype)
 
 
+@types_explained
 def sequence_min(
     tensor: LoDTensor,
     *,
@@ -136,6 +142,7 @@ def sequence_min(
     return _pooled(segment_min, tensor, level, pad_value, out, backend, tensor.dtype)
 
 
+@types_explained
 def sequence_max_index(
     tensor: LoDTensor,
     *,
@@ -157,6 +164,7 @@ def sequence_max_index(
     return _pooled_index(segment_max_index, tensor, level, pad_value, out, backend)
 
 
+@types_explained
 def sequence_min_index(
     tensor: LoDTensor,
     *,
@@ -174,6 +182,7 @@ def sequence_min_index(
     return _pooled_index(segment_min_index, tensor, level, pad_value, out, backend)
 
 
+@types_explained
 def sequence_first(
     tensor: LoDTensor,
     *,
@@ -190,6 +199,7 @@ def sequence_first(
     return _pooled(segment_first, tensor, level, pad_value, out, backend, tensor.dtype)
 
 
+@types_explained
 def sequence_last(
     tensor: LoDTensor,
     *,

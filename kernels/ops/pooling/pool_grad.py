@@ -16,10 +16,12 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.common import is_half, row_width, segments
 from lodcli.kernels.ops.pooling.pool import sequence_max_index, sequence_min_index
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_sum_grad(
     upstream: Upstream, tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -44,6 +46,7 @@ def sequence_sum_grad(
     return _spread(segment_sum_grad, upstream, tensor, level, backend)
 
 
+@types_explained
 def sequence_mean_grad(
     upstream: Upstream, tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -51,6 +54,7 @@ def sequence_mean_grad(
     return _spread(segment_mean_grad, upstream, tensor, level, backend)
 
 
+@types_explained
 def sequence_sqrt_grad(
     upstream: Upstream, tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -58,6 +62,7 @@ def sequence_sqrt_grad(
     return _spread(segment_sqrt_grad, upstream, tensor, level, backend)
 
 
+@types_explained
 def sequence_first_grad(
     upstream: Upstream, tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -65,6 +70,7 @@ def sequence_first_grad(
     return _spread(segment_first_grad, upstream, tensor, level, backend)
 
 
+@types_explained
 def sequence_last_grad(
     upstream: Upstream, tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -72,6 +78,7 @@ def sequence_last_grad(
     return _spread(segment_last_grad, upstream, tensor, level, backend)
 
 
+@types_explained
 def sequence_max_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -105,6 +112,7 @@ def sequence_max_grad(
     return _to_taken(sequence_max_index, upstream, tensor, level, index, backend)
 
 
+@types_explained
 def sequence_min_grad(
     upstream: Upstream,
     tensor: LoDTensor,

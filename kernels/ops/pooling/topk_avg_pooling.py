@@ -12,10 +12,12 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, working
 from lodcli.kernels.ops.common import segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_topk_avg_pooling(
     tensor: LoDTensor,
     row: LoD,
@@ -66,6 +68,7 @@ def sequence_topk_avg_pooling(
     return LoDTensor(out.astype(tensor.dtype, copy=False), row)
 
 
+@types_explained
 def sequence_topk_avg_pooling_grad(
     upstream: Upstream,
     tensor: LoDTensor,

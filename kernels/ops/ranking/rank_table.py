@@ -15,6 +15,7 @@ from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import take_known, taken
@@ -23,6 +24,7 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, longest_first, to_steps
 
 
+@types_explained
 def sequence_rank_table(lod: LoD, level: int | str = 0) -> Offsets:
     """Return the rank table of a level, (S, 2) int64; empty sequences come last.
 
@@ -37,6 +39,7 @@ def sequence_rank_table(lod: LoD, level: int | str = 0) -> Offsets:
     return np.stack([order, lengths[order]], axis=1)
 
 
+@types_explained
 def sequence_max_sequence_len(table: npt.ArrayLike) -> int:
     """Return the length of the longest sequence of a rank table; 0 where there are none.
 
@@ -46,6 +49,7 @@ def sequence_max_sequence_len(table: npt.ArrayLike) -> int:
     return int(_checked(table)[:1, 1].sum())
 
 
+@types_explained
 def sequence_to_steps(tensor: LoDTensor, table: npt.ArrayLike, level: int | str = 0) -> TensorArray:
     """Return step t holding, in table order, item t of every sequence longer than t.
 
@@ -66,6 +70,7 @@ def sequence_to_steps(tensor: LoDTensor, table: npt.ArrayLike, level: int | str 
     return TensorArray.from_steps(to_steps(tensor, _index_map(table, tensor.lod.upto(number))))
 
 
+@types_explained
 def sequence_to_steps_grad(
     upstream: TensorArray, tensor: LoDTensor, table: npt.ArrayLike, level: int | str = 0
 ) -> LoDTensor:
@@ -90,6 +95,7 @@ def sequence_to_steps_grad(
     )
 
 
+@types_explained
 def sequence_from_steps(
     array: TensorArray, table: npt.ArrayLike, outer: LoD | None = None
 ) -> LoDTensor:
@@ -111,6 +117,7 @@ def sequence_from_steps(
     return from_steps(array.steps, _index_map(table, outer))
 
 
+@types_explained
 def sequence_from_steps_grad(
     upstream: Upstream, array: TensorArray, table: npt.ArrayLike, outer: LoD | None = None
 ) -> TensorArray:
@@ -136,6 +143,7 @@ def sequence_from_steps_grad(
     return TensorArray.from_steps(steps._with_rows(back.data))
 
 
+@types_explained
 def sequence_shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoDTensor:
     """Return the items of `x` whose sequences are alive at `step`: the first few, a view.
 
@@ -152,9 +160,10 @@ def sequence_shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoD
     >>> sequence_shrink_memory(LoDTensor(np.arange(3)), [[1, 3], [2, 2], [0, 1]], 1).data
     array([0, 1])
     """
-    return x[: _alive(x, table, step)]
+    return x.select(slice(_alive(x, table, step)))
 
 
+@types_explained
 def sequence_shrink_memory_grad(
     upstream: Upstream, x: LoDTensor, table: npt.ArrayLike, step: int
 ) -> LoDTensor:
@@ -192,6 +201,7 @@ def _alive(x: LoDTensor, table: npt.ArrayLike, step: int) -> int:
     return alive
 
 
+@types_explained
 def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
     """Return the outermost items in table order, whatever is inside them moving along.
 
@@ -209,6 +219,7 @@ def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTens
     return take_known(tensor, rank_order(len(tensor), table), 0)
 
 
+@types_explained
 def sequence_reorder_by_rank_grad(
     upstream: Upstream, tensor: LoDTensor, table: npt.ArrayLike
 ) -> LoDTensor:
@@ -229,6 +240,7 @@ def sequence_reorder_by_rank_grad(
     return _put_back(upstream, tensor, order, 0, "sequence_reorder_by_rank_grad")
 
 
+@types_explained
 def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTensor:
     """Return the sequences of a level, longest first, equal ones in their order.
 
@@ -247,6 +259,7 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
     return LoDTensor._made(*taken(tensor.data, lod, longest_first(lod.lengths(number)), number))
 
 
+@types_explained
 def sequence_sort_by_length_grad(
     upstream: Upstream, tensor: LoDTensor, level: int | str = 0
 ) -> LoDTensor:

@@ -18,6 +18,7 @@ from lodcli.kernels.ops.joining.concat import items_in_turn
 from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import take_known
@@ -26,6 +27,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 Mask = npt.NDArray[np.bool_]
 
 
+@types_explained
 def sequence_split_by_mask(
     tensor: LoDTensor, mask: npt.ArrayLike, level: int | str = 0
 ) -> tuple[LoDTensor, LoDTensor]:
@@ -53,6 +55,7 @@ def sequence_split_by_mask(
     return take_known(tensor, true, number), take_known(tensor, false, number)
 
 
+@types_explained
 def sequence_split_by_mask_grad(
     upstream: tuple[Upstream, Upstream],
     tensor: LoDTensor,
@@ -77,6 +80,7 @@ def sequence_split_by_mask_grad(
     return items_put_back(upstream, found, tensor, "sequence_split_by_mask_grad")
 
 
+@types_explained
 def sequence_merge_by_mask(
     true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike, above: LoD | None = None
 ) -> LoDTensor:
@@ -108,6 +112,7 @@ def sequence_merge_by_mask(
     return LoDTensor._made(rows, _under(above, LoD._trusted(levels, true.lod.names)))
 
 
+@types_explained
 def sequence_merge_by_mask_grad(
     upstream: Upstream,
     true: LoDTensor,

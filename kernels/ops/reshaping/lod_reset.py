@@ -18,9 +18,11 @@ from lodcli.kernels.index.forms import (
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import id_column
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_lod_reset(
     tensor: LoDTensor,
     *,
@@ -59,9 +61,11 @@ def sequence_lod_reset(
     """
     given = {"lod": lod, "offsets": offsets, "lengths": lengths, "like": like}
     given |= {"absolute": absolute, "row_lengths": row_lengths, "drop_ones": drop_ones or None}
-    return LoDTensor(tensor.data, _wanted("lod_reset", given, tensor, order))
+    tensor.refuse_nulls("another index")
+    return LoDTensor(tensor.values, _wanted("lod_reset", given, tensor, order))
 
 
+@types_explained
 def sequence_lod_reset_grad(upstream: Upstream, tensor: LoDTensor) -> LoDTensor:
     """Return the gradient of `sequence_lod_reset` and `sequence_lod_append` for `tensor`.
 
@@ -83,6 +87,7 @@ def sequence_lod_reset_grad(upstream: Upstream, tensor: LoDTensor) -> LoDTensor:
     return tensor._with_rows(flow.copy())
 
 
+@types_explained
 def sequence_lod_append(
     tensor: LoDTensor,
     *,

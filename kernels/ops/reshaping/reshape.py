@@ -9,9 +9,11 @@ from lodcli.kernels.index.checks import offsets_to_lengths
 from lodcli.kernels.ops.arguments import chosen_level, recut
 from lodcli.kernels.ops.common import segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_reshape(
     tensor: LoDTensor, new_dim: int, *, level: int | str | None = None
 ) -> LoDTensor:
@@ -55,6 +57,7 @@ def sequence_reshape(
     return LoDTensor._made(tensor.data.reshape(int(values[-1]) // new_dim, new_dim), lod)
 
 
+@types_explained
 def sequence_reshape_grad(
     upstream: Upstream, tensor: LoDTensor, new_dim: int, *, level: int | str | None = None
 ) -> LoDTensor:

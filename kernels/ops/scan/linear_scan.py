@@ -15,11 +15,13 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import require_shape
 from lodcli.kernels.ops.common import is_float, is_half, segments
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_linear_scan(
     a: LoDTensor,
     b: LoDTensor,
@@ -74,6 +76,7 @@ def sequence_linear_scan(
         return b._with_rows(out.astype(dtype, copy=False))
 
 
+@types_explained
 def sequence_linear_scan_grad(
     upstream: Upstream,
     a: LoDTensor,

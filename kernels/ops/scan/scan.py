@@ -17,10 +17,12 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import segment_numbers
 from lodcli.kernels.ops.common import is_half, require_float, segments, summed_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_cumsum(
     tensor: LoDTensor,
     *,
@@ -55,6 +57,7 @@ def sequence_cumsum(
     return _applied(segment_cumsum, tensor, level, exclusive, reverse, backend)
 
 
+@types_explained
 def sequence_cumprod(
     tensor: LoDTensor,
     *,
@@ -71,6 +74,7 @@ def sequence_cumprod(
     return _applied(segment_cumprod, tensor, level, exclusive, reverse, backend)
 
 
+@types_explained
 def sequence_cumsum_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -106,6 +110,7 @@ def sequence_cumsum_grad(
     return tensor._with_rows(run(flow, offsets, exclusive=exclusive, reverse=not reverse))
 
 
+@types_explained
 def sequence_cumprod_grad(
     upstream: Upstream,
     tensor: LoDTensor,

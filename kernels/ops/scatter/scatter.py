@@ -9,10 +9,12 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import id_column, segment_numbers
 from lodcli.kernels.ops.common import is_half, segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_scatter(
     x: LoDTensor,
     ids: LoDTensor,
@@ -53,6 +55,7 @@ def sequence_scatter(
     return x._with_rows(out.astype(x.dtype, copy=False))
 
 
+@types_explained
 def sequence_scatter_grad(
     upstream: Upstream,
     x: LoDTensor,

@@ -10,11 +10,13 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import result_array, segments
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_reverse(
     tensor: LoDTensor,
     *,
@@ -56,6 +58,7 @@ def sequence_reverse(
     return LoDTensor._made(rows, lod if same else LoD._trusted(levels, lod.names))
 
 
+@types_explained
 def sequence_reverse_grad(
     upstream: Upstream,
     tensor: LoDTensor,

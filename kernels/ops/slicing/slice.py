@@ -14,10 +14,12 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import per_segment, result_array
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_slice(
     tensor: LoDTensor,
     offset: npt.ArrayLike,
@@ -57,6 +59,7 @@ def sequence_slice(
     return LoDTensor._made(kernel(tensor.data, part.starts, part.bounds, out=out), part.lod)
 
 
+@types_explained
 def sequence_slice_grad(
     upstream: Upstream,
     tensor: LoDTensor,

@@ -12,12 +12,14 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least
 from lodcli.kernels.ops.slicing.slice import sequence_slice, sequence_slice_grad
 from lodcli.kernels.ops.upstream import Upstream
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Side = Literal["first", "last"]
 
 
+@types_explained
 def sequence_truncate(
     tensor: LoDTensor,
     length: int,
@@ -50,6 +52,7 @@ def sequence_truncate(
     return sequence_slice(tensor, offset, count, level=level, backend=backend)
 
 
+@types_explained
 def sequence_truncate_grad(
     upstream: Upstream,
     tensor: LoDTensor,

@@ -14,10 +14,12 @@ from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import is_half, require_float, result_array, segments
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_softmax(
     tensor: LoDTensor,
     *,
@@ -48,6 +50,7 @@ def sequence_softmax(
     return _applied(segment_softmax, tensor, level, out, backend)
 
 
+@types_explained
 def sequence_log_softmax(
     tensor: LoDTensor,
     *,
@@ -63,6 +66,7 @@ def sequence_log_softmax(
     return _applied(segment_log_softmax, tensor, level, out, backend)
 
 
+@types_explained
 def sequence_softmax_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -95,6 +99,7 @@ def sequence_softmax_grad(
     )
 
 
+@types_explained
 def sequence_log_softmax_grad(
     upstream: Upstream,
     tensor: LoDTensor,

@@ -26,11 +26,13 @@ from lodcli.kernels.ops.common import (
 from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.joining.expand import segment_broadcast
 from lodcli.kernels.ops.slicing.slice import segment_slice
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import beside, on_host
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_sort(
     tensor: LoDTensor, *, level: int | str = -1, descending: bool = False, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -56,6 +58,7 @@ def sequence_sort(
     return tensor._with_rows(_taken(tensor.data, rows))
 
 
+@types_explained
 def sequence_argsort(
     tensor: LoDTensor, *, level: int | str = -1, descending: bool = False, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -74,6 +77,7 @@ def sequence_argsort(
     return tensor._with_rows(places)
 
 
+@types_explained
 def sequence_topk(
     tensor: LoDTensor,
     k: npt.ArrayLike,
@@ -142,6 +146,7 @@ def best_rows(
     return best, places, recut(tensor.lod, level, bounds)
 
 
+@types_explained
 def sequence_unique(
     tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -167,6 +172,7 @@ def sequence_unique(
     return _unique(tensor, level, "sequence_unique", backend)[0]
 
 
+@types_explained
 def sequence_unique_counts(
     tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> tuple[LoDTensor, LoDTensor]:
@@ -179,6 +185,7 @@ def sequence_unique_counts(
     return _unique(tensor, level, "sequence_unique_counts", backend)
 
 
+@types_explained
 def sequence_deduplicate(
     tensor: LoDTensor, *, level: int | str = -1, adjacent: bool = True, backend: Backend = "auto"
 ) -> LoDTensor:
@@ -212,6 +219,7 @@ def sequence_deduplicate(
     return LoDTensor._made(rows, recut(tensor.lod, -1, bounds))
 
 
+@types_explained
 def sequence_searchsorted(
     tensor: LoDTensor,
     values: LoDTensor,
@@ -258,6 +266,7 @@ def sequence_searchsorted(
     return values._with_rows(run(data, offsets, wanted, bounds, side).reshape(values.data.shape))
 
 
+@types_explained
 def sequence_histogram(
     tensor: LoDTensor, edges: npt.ArrayLike, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:

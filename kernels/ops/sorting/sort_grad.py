@@ -9,11 +9,13 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import flat_rows, row_width
 from lodcli.kernels.ops.sorting.sort import best_rows, sorted_rows
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import beside
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@types_explained
 def sequence_sort_grad(
     upstream: Upstream,
     tensor: LoDTensor,
@@ -45,6 +47,7 @@ def sequence_sort_grad(
     return _back(flow, sorted_rows(tensor, level, descending, op, backend), tensor)
 
 
+@types_explained
 def sequence_topk_grad(
     upstream: Upstream,
     tensor: LoDTensor,

@@ -25,6 +25,7 @@ from lodcli.kernels.rnn.cells.weights import LayerWeights, require_real
 from lodcli.kernels.rnn.engine import halves, heads, layer, linear_layer
 from lodcli.kernels.rnn.engine.amx.availability import require_amx
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import COMPILED_BYTES, Backend, on
 from lodcli.kernels.runtime.precision import rounds_on_cpu
@@ -105,6 +106,7 @@ class RNNGradients(Generic[W]):
     initial_cell: Array | None
 
 
+@types_explained
 def rnn_forward(
     data: Array,
     offsets: Offsets,
@@ -179,6 +181,7 @@ def rnn_forward(
     )
 
 
+@types_explained
 def rnn_backward(
     tape: RNNTape[W],
     *,

@@ -27,6 +27,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.activations import activation_named
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
+from lodcli.kernels.runtime.argument_types import types_explained
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,6 +89,7 @@ class AttentionLSTMResult:
     cells: Array
 
 
+@types_explained
 def attention_lstm(
     data: Array,
     offsets: Offsets,

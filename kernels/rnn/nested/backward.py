@@ -12,6 +12,7 @@ from lodcli.kernels.rnn.nested.initial_states import Boot
 from lodcli.kernels.rnn.nested.nested import Initial, NestedLevel, NestedTape, whole_states
 from lodcli.kernels.rnn.stack.stack import RNNWeights, stack_backward
 from lodcli.kernels.rnn.stack.states import last_of_gradient
+from lodcli.kernels.runtime.argument_types import types_explained
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,7 @@ class NestedGradients:
     initial_cell: Array | None
 
 
+@types_explained
 def nested_backward(
     tape: NestedTape,
     *,

@@ -30,6 +30,7 @@ from lodcli.kernels.rnn.engine.plan import checked_offsets, plan_steps
 from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape, booted
 from lodcli.kernels.rnn.stack.stack import RNNWeights, StackTape, stack_forward
 from lodcli.kernels.rnn.stack.states import last_of, state_count
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import Backend
 
@@ -194,6 +195,7 @@ class NestedResult:
     tape: NestedTape | None
 
 
+@types_explained
 def nested_forward(
     data: Array,
     offsets: tuple[Offsets, ...],

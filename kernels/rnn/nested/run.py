@@ -11,6 +11,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.nested.nested import NestedRNN, NestedTape, nested_forward
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.stack.states import last_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -36,6 +37,7 @@ class NestedOutput:
     tape: NestedTape | None
 
 
+@types_explained
 def run_nested(
     tensor: LoDTensor,
     rnn: NestedRNN,

@@ -23,6 +23,7 @@ from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.engine.engine import RNNResult, RNNTape, States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.engine.layer import LayerGradients
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.runtime.precision import Precision, current_precision, float32_products
 
@@ -94,6 +95,7 @@ class Chunks(Generic[W]):
     precision: Precision
 
 
+@types_explained
 def chunked_forward(
     data: Array,
     offsets: Offsets,

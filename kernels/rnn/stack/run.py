@@ -15,6 +15,7 @@ from lodcli.kernels.rnn.cells.weights import require_real
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.stack import RNNWeights, StackTape, stack_forward
 from lodcli.kernels.rnn.stack.states import last_of
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -39,6 +40,7 @@ class RNNOutput:
     tape: StackTape | None = None
 
 
+@types_explained
 def run_rnn(
     tensor: LoDTensor,
     weights: RNNWeights,

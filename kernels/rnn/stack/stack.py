@@ -29,6 +29,7 @@ from lodcli.kernels.rnn.engine.engine import (
     rnn_forward,
 )
 from lodcli.kernels.rnn.stack.chunked import Chunking, chunked_forward
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend
 
 
@@ -209,6 +210,7 @@ class StackGradients:
     initial_cell: Array | None
 
 
+@types_explained
 def stack_forward(
     data: Array,
     offsets: Offsets,
@@ -280,6 +282,7 @@ def stack_forward(
     )
 
 
+@types_explained
 def stack_backward(
     tape: StackTape,
     *,
@@ -357,6 +360,7 @@ def _by_direction(name: str, stacked: Array | None, weights: RNNWeights) -> Iter
     return iter(parts)
 
 
+@types_explained
 def seeded_weights(
     cell: str,
     input_size: int,

@@ -1,0 +1,99 @@
+"""Errors for arguments of a wrong type, of a function made up here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+T = TypeVar("T", bound=LoDTensor)
+
+
+@types_explained
+def failing(
+    error: Any,
+    *,
+    tensor: LoDTensor | None = None,
+    parts: Sequence[LoDTensor] = (),
+    rows: npt.NDArray[Any] | None = None,
+    values: npt.ArrayLike = 0,
+    numbers: Sequence[int] = (),
+    level: int | str = -1,
+    flag: bool = False,
+    rate: float = 0.5,
+    side: Literal["left", "right"] = "left",
+    lengths: LoD | Sequence[Sequence[int]] | None = None,
+    bound: T | None = None,
+) -> str:
+    """Raise an error, if one is given."""
+    if error is not None:
+        raise error
+    return f"{level} {flag}"
+
+
+TENSOR = LoDTensor([1.0], [[1]])
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"tensor": np.ones(2)}, "tensor: expected a LoDTensor or None, found ndarray; lodcli.LoDT"),
+    ({"tensor": "a.npz"}, r"tensor: .* found 'a.npz'; lodcli.read\(path\) returns one"),
+    ({"parts": TENSOR.data}, "parts: expected a sequence of LoDTensor, found ndarray"),
+    ({"parts": None}, "parts: expected a sequence of LoDTensor, found None"),
+    ({"parts": [TENSOR, 3]}, "parts, an item: expected a LoDTensor, found int"),
+    ({"rows": [1]}, "rows: expected an array or None, found list"),
+    ({"numbers": "12"}, "numbers: expected a sequence of int, found '12'"),
+    ({"level": 1.5}, "level: expected an int or a str, found float"),
+    ({"level": True}, "level: expected an int or a str, found bool"),
+    ({"flag": 1}, "flag: expected a bool, found int"),
+    ({"rate": "x"}, "rate: expected a float, found 'x'"),
+    ({"side": "up"}, "side: expected 'left' or 'right', found 'up'"),
+    ({"bound": 1}, "bound: expected a LoDTensor or None, found int"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), WRONG, ids=str)
+def test_a_failure_names_the_argument_of_a_wrong_type(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidDataError, match=rf"^failing: {said}"):
+        failing(TypeError("not this"), **given)
+
+
+RIGHT: dict[str, Any] = {
+    "tensor": TENSOR, "parts": [TENSOR], "rows": np.ones(1), "values": [[1]],
+    "numbers": np.arange(2), "level": np.int64(0), "flag": np.True_, "rate": np.float32(1),
+    "side": "right", "lengths": [[1]], "bound": TENSOR,
+}  # fmt: skip
+
+
+def test_an_error_stays_where_the_types_are_right() -> None:
+    with pytest.raises(ZeroDivisionError, match="of a kernel"):
+        failing(ZeroDivisionError("of a kernel"), **RIGHT)
+
+
+def test_an_error_of_lod_stays_unless_a_tensor_or_an_index_is_of_a_wrong_type() -> None:
+    no_level: Any = 1.5
+    no_lengths: Any = [["1"]]
+    with pytest.raises(SelectionError, match="no such level"):
+        failing(SelectionError("no such level"), level=no_level, lengths=no_lengths)
+    no_tensor: Any = [1, 2]
+    with pytest.raises(InvalidDataError, match="tensor: expected a LoDTensor"):
+        failing(ShapeMismatchError("of what is no tensor"), tensor=no_tensor)
+
+
+def test_a_call_that_succeeds_is_not_looked_at() -> None:
+    wrong: Any = 1.5
+    assert failing(None, level=wrong) == "1.5 False"
+
+
+def test_the_function_keeps_its_name_its_signature_and_its_defaults() -> None:
+    inner = failing.__wrapped__  # type: ignore[attr-defined]
+    assert failing.__name__ == "failing"
+    assert failing.__doc__ == inner.__doc__
+    assert inspect.signature(failing) == inspect.signature(inner)
+    assert failing(None) == "-1 False"
