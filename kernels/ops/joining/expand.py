@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
-from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import chosen_level
+from lodcli.kernels.ops.arguments import chosen_level, segment_numbers
 from lodcli.kernels.ops.common import result_array, segments
+from lodcli.kernels.ops.joining.windows import segment_add
+from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -50,9 +52,12 @@ def sequence_expand(
     >>> sequence_expand(x, LoDTensor(np.zeros(3), [[2, 1]])).data.tolist()
     [1, 2, 1, 2, 3]
     """
-    offsets, counts = _blocks(x, y, ref_level)
-    kernel = on(backend, segment_repeat, size_bytes=x.nbytes)
-    return LoDTensor._made(kernel(x.data, offsets, counts, out=out), _repeated(x, offsets, counts))
+    starts, bounds, lod = _copies(x, y, ref_level)
+    if starts is None:
+        rows = on(backend, segment_broadcast, size_bytes=x.nbytes)(x.data, bounds, out=out)
+    else:
+        rows = on(backend, segment_slice, size_bytes=x.nbytes)(x.data, starts, bounds, out=out)
+    return LoDTensor._made(rows, lod)
 
 
 @types_explained
@@ -79,40 +84,43 @@ def sequence_expand_grad(
         SelectionError, ShapeMismatchError: as `sequence_expand`; or `upstream` has another
             shape or index than the result.
     """
-    offsets, counts = _blocks(x, y, ref_level)
-    shape = (int(np.dot(offsets_to_lengths(offsets), counts)), *x.row_shape)
-    flow = upstream_of(
-        *(upstream, shape, "sequence_expand_grad"),
-        lambda: _repeated(x, offsets, counts),
-    )
-    kernel = on(backend, segment_repeat_grad, size_bytes=flow.nbytes)
-    return x._with_rows(kernel(flow, offsets, counts))
+    starts, bounds, lod = _copies(x, y, ref_level)
+    shape = (int(bounds[-1]), *x.row_shape)
+    flow = upstream_of(upstream, shape, "sequence_expand_grad", lod)
+    if starts is None:
+        back = on(backend, segment_broadcast_grad, size_bytes=flow.nbytes)(flow, bounds)
+    else:
+        add = on(backend, segment_add, size_bytes=flow.nbytes)
+        back = add(flow, starts, bounds, x.rows)
+    return x._with_rows(back)
 
 
-def _repeated(x: LoDTensor, offsets: Offsets, counts: Offsets) -> LoD:
-    """Return the index of the result: each copy is a sequence."""
-    if not x.lod.levels:
-        return x.lod
-    lengths = offsets_to_lengths(offsets).repeat(counts)
-    return LoD._trusted([lengths_to_offsets(lengths, level=0)], x.lod.names)
+def _copies(
+    x: LoDTensor, y: LoDTensor, ref_level: int | str
+) -> tuple[Offsets | None, Offsets, LoD]:
+    """Return where the copies of sequences begin, their offsets, and the index of the result.
 
-
-def _blocks(x: LoDTensor, y: LoDTensor, ref_level: int | str) -> tuple[Offsets, Offsets]:
+    None for where they begin, if each sequence is one row: copies of a row lie side by side.
+    """
     op = "sequence_expand"
     segments(y, ref_level, f"{op}, y")
     if not isinstance(ref_level, str) and ref_level < -1:
         # As PaddlePaddle has it: not any number from the end, as elsewhere.
         raise SelectionError(f"{op}: ref_level is -1, 0 or more, or a name; found {ref_level}")
-    counts = y.lod.lengths(ref_level)
+    # How often each comes, added up: also where copies of single rows lie.
+    often = y.lod.levels[y.lod.level(ref_level)]
     if x.lod.n_levels > 1:
         raise ShapeMismatchError(f"{op}: x may have one level, found {x.lod.n_levels}")
-    offsets = x.lod.levels[0] if x.lod.n_levels else np.arange(x.rows + 1)
-    if offsets.size - 1 != counts.size:
+    count = often.size - 1
+    if len(x) != count:
         what = "sequences" if x.lod.n_levels else "rows"
-        raise ShapeMismatchError(
-            f"{op}: x has {offsets.size - 1} {what}, y {counts.size} sequences"
-        )
-    return offsets, counts
+        raise ShapeMismatchError(f"{op}: x has {len(x)} {what}, y {count} sequences")
+    if not x.lod.n_levels:
+        return None, often, x.lod
+    if x.rows == count and x.lod.ones():
+        return None, often, LoD._trusted((np.arange(often[-1] + 1),), x.lod.names)
+    found = find_items(x.lod, segment_numbers(often))
+    return found.starts, found.bounds, found.lod
 
 
 @types_explained
@@ -200,29 +208,3 @@ def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
     from lodcli.kernels.ops.pooling.pool import segment_sum
 
     return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)
-
-
-def segment_repeat(
-    data: Array, offsets: Offsets, counts: Offsets, *, out: Array | None = None
-) -> Array:
-    """Return the rows of segment s counts[s] times, whole segments one after another."""
-    lengths = np.repeat(offsets_to_lengths(offsets), counts)
-    rows = ranges(np.repeat(offsets[:-1], counts), lengths_to_offsets(lengths, level=0))
-    result = result_array(out, (rows.size, *data.shape[1:]), data.dtype, data)
-    result[...] = data[rows]
-    return result
-
-
-def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
-    """Return for every row the sum over its copies, in their order."""
-    lengths = np.repeat(offsets_to_lengths(offsets), counts)
-    rows = ranges(np.repeat(offsets[:-1], counts), lengths_to_offsets(lengths, level=0))
-    wide = np.float64 if upstream.dtype.itemsize == 2 else upstream.dtype
-    result = np.zeros((int(offsets[-1]), *upstream.shape[1:]), wide)
-    np.add.at(result, rows, upstream.astype(wide))
-    return result.astype(upstream.dtype)
-
-
-def single_rows(offsets: Offsets) -> bool:
-    """Return whether every segment is one row, as those of a plain tensor are."""
-    return bool(offsets.size - 1 == offsets[-1] and (offsets_to_lengths(offsets) == 1).all())

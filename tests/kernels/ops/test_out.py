@@ -35,10 +35,6 @@ SEGMENT_OPS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         expand.segment_broadcast,
         lambda run, x, out: run(x, np.array([0, 2, 2, 3, 4, 5, 6, 7, 9]), out=out),
     ),
-    "repeat": (
-        expand.segment_repeat,
-        lambda run, x, out: run(x, OFFSETS, np.array([2, 1, 0, 3]), out=out),
-    ),
     "concat": (
         concat.segment_concat,
         lambda run, x, out: run([x, x[:6]], [OFFSETS, PART], out=out),
