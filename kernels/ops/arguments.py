@@ -16,6 +16,9 @@ from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
+# No sequence has more, and the sum of two such numbers is an int64.
+MOST_ITEMS = 1 << 61
+
 
 def working(data: npt.ArrayLike, op: str) -> Array:
     """Return floating-point data in the dtype sums are made in: float16 becomes float32.

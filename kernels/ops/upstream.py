@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -50,6 +51,32 @@ def upstream_of(
             f"{op}: the upstream gradient must have the result's shape {shape}, found {array.shape}"
         )
     return array
+
+
+def upstreams_of(
+    upstream: Sequence[Upstream], row_shape: tuple[int, ...], op: str, found: Sequence[FoundItems]
+) -> list[Array]:
+    """Return the upstream gradients of several results in one dtype, checked as `upstream_of` does.
+
+    Args:
+        upstream: of each result.
+        row_shape: of all.
+        op: the gradient function, for messages.
+        found: what each result has taken, and its index.
+
+    Raises:
+        ShapeMismatchError: one has another shape or index, or there are more or fewer.
+    """
+    if len(upstream) != len(found):
+        raise ShapeMismatchError(
+            f"{op}: expected {len(found)} upstream gradients, found {len(upstream)}"
+        )
+    flows = [
+        upstream_of(one, (int(part.bounds[-1]), *row_shape), op, part.lod)
+        for one, part in zip(upstream, found, strict=True)
+    ]
+    dtype = np.result_type(*[flow.dtype for flow in flows])
+    return [flow if flow.dtype == dtype else flow.astype(dtype) for flow in flows]
 
 
 def rows_of(values: LoDTensor | npt.ArrayLike) -> Array:

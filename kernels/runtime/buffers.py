@@ -50,9 +50,9 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     size = dtype.itemsize
     for count in shape:  # few: math.prod takes longer
         size *= count
-    if size < LEAST_BYTES or not hasattr(mmap, "MADV_FREE"):
+    if size < LEAST_BYTES:
         return np.empty(shape, dtype)
-    block = _taken(size)
+    block = _taken(size) if hasattr(mmap, "MADV_FREE") else None
     if block is None:
         return np.empty(shape, dtype)
     found: npt.NDArray[Any] = np.asarray(_Loan(block, size))

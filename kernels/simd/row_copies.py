@@ -10,6 +10,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import result_array
+from lodcli.kernels.runtime.buffers import empty
 
 PIECE_BYTES = 1 << 18
 # Results from so many bytes on bypass the caches: docs/decisions/0022-thresholds.md.
@@ -19,9 +20,9 @@ RANGE_BYTES = 1 << 8
 ROW_BYTES = 64
 
 _MODULE = "kernels.simd.row_copies_numba"
-_gather, _gather_first, _reverse, _part, _interleave = (
+_gather, _gather_first, _place, _reverse, _part, _interleave = (
     load.kernel(_MODULE, name)
-    for name in ("gather", "gather_first", "reverse", "part", "interleave")
+    for name in ("gather", "gather_first", "place", "reverse", "part", "interleave")
 )
 
 
@@ -31,18 +32,18 @@ def row_bytes(rows: Array) -> int:
 
 
 def rows_a_piece(width: int) -> int:
-    """Return how many rows of so many bytes make a piece of work."""
-    return max(1, PIECE_BYTES // max(1, width))
+    """Return how many rows of so many bytes, one or more, make a piece of work."""
+    return PIECE_BYTES // width or 1
 
 
 def streamed(size_bytes: int, ranges: int) -> bool:
     """Return whether a result of so many bytes and ranges bypasses the caches."""
-    return size_bytes >= max(STREAMED_BYTES, ranges * RANGE_BYTES)
+    return size_bytes >= STREAMED_BYTES and size_bytes >= ranges * RANGE_BYTES
 
 
 def streamed_rows(size_bytes: int, rows: int) -> bool:
     """Return whether a result of so many bytes, made of single rows, bypasses the caches."""
-    return size_bytes >= max(STREAMED_BYTES, rows * ROW_BYTES)
+    return size_bytes >= STREAMED_BYTES and size_bytes >= rows * ROW_BYTES
 
 
 def gather_ranges(
@@ -78,6 +79,30 @@ def gather_ranges(
             *(rows, rows.nbytes, np.ascontiguousarray(starts)),
             *(np.ascontiguousarray(offsets), result, width, starts.size, piece_rows),
             *how,
+        )
+    return result
+
+
+def place_ranges(data: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
+    """Return rows offsets[i]..offsets[i+1] put at starts[i] and on, and zeros elsewhere.
+
+    Args:
+        data: (N, ...), any dtype.
+        starts: (K,) int64; no two ranges overlap.
+        offsets: (K+1,) int64, where the ranges lie in `data`.
+        count: of rows that are returned.
+    """
+    total, shape = int(offsets[-1]), (count, *data.shape[1:])
+    # Ranges that do not overlap leave nothing out if they have as many rows as there are.
+    result = empty(shape, data.dtype) if total == count else np.zeros(shape, data.dtype)
+    if data.size:
+        rows, size = np.ascontiguousarray(data), data.nbytes
+        width = size // total
+        piece_rows = rows_a_piece(width)
+        run(
+            *(_place[""], -(-total // piece_rows), 2 * size),
+            *(rows, size, np.ascontiguousarray(starts), np.ascontiguousarray(offsets)),
+            *(result, width, starts.size, piece_rows),
         )
     return result
 

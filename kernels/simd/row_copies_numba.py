@@ -18,6 +18,7 @@ from lodcli.kernels.simd.byte_moves import (
     LONG_AHEAD,
     copy,
     copy_backwards,
+    copy_row,
     fetch,
     fetch_far,
     number_at,
@@ -58,6 +59,26 @@ def gather(
             i += 1
         if streamed:
             finish(line, held, full)
+    return 0
+
+
+@kernel()
+def place(
+    at: int, size: int, starts: Pointer[np.int64], offsets: Pointer[np.int64], to: int, width: int,
+    ranges: int, piece_rows: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Copy rows offsets[i]..offsets[i+1] to rows starts[i] and on, and touch no others."""
+    total, end = offsets[ranges], at + size
+    for piece in range(first, last):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        i = segment_at(offsets, ranges, row)
+        skipped = row - offsets[i]
+        while row < stop_row:
+            after = min(offsets[i + 1], stop_row)
+            here, n = to + (starts[i] + skipped) * width, (after - row) * width
+            copy_row(here, here + n, at + row * width, end, n)
+            row, skipped = after, 0
+            i += 1
     return 0
 
 

@@ -9,7 +9,7 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.items import FoundItems, find_items
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.slicing.row_ranges import DISPATCHED_BYTES, RowRanges
+from lodcli.kernels.ops.slicing.row_ranges import DISPATCHED_BYTES, rows_of_ranges
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -65,7 +65,7 @@ def taken(data: Array, lod: LoD, items: Offsets, number: int) -> tuple[Array, Lo
 
 def gather_items(data: Array, found: FoundItems) -> Array:
     """Return the rows of the items that were found in `data`, copied."""
-    return RowRanges(found.starts, found.bounds).of(data)
+    return rows_of_ranges(data, found.starts, found.bounds)
 
 
 def _checked_items(items: npt.ArrayLike, count: int) -> Offsets:

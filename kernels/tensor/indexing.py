@@ -18,7 +18,7 @@ from lodcli.kernels.index.groups import near_step, segment_cut, segment_number, 
 from lodcli.kernels.index.items import inner_offsets, picked_offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.index.selection import item_number, select
-from lodcli.kernels.ops.slicing.row_ranges import RowRanges
+from lodcli.kernels.ops.slicing.row_ranges import RowRanges, rows_of_ranges
 from lodcli.kernels.runtime.arrays import beside, is_on_device
 from lodcli.kernels.runtime.dispatch import on
 
@@ -55,7 +55,7 @@ class Picked(NamedTuple):
         rows = self.rows
         found: Array
         if type(rows) is RowRanges:
-            found = rows.of(data)
+            found = rows_of_ranges(data, rows.starts, rows.bounds)
         elif type(rows) is np.ndarray and type(data) is np.ndarray and data.flags.c_contiguous:
             found = data.take(rows, axis=0)  # several times faster than data[rows]
         else:

@@ -55,6 +55,7 @@ GRADIENT_LIMITS = {
     **{"attention": 4, "concat": 3, "conv": 6, "conv after, stride": 6, "pad": 4, "row_conv": 3},
     "im2sequence": 9,
     **{"layer_norm": 4, "rms_norm": 4, "deinterleave": 3, "split_by_mask": 3},
+    **{"interleave": 3, "merge_by_mask": 3},
     **{"sort": 9, "topk": 10, "topk_avg_pooling": 27, "scatter": 3},
 }
 GRADIENTS_THAT_WAIT = {"scatter"}

@@ -144,26 +144,35 @@ def segment_turns(levels: Sequence[Offsets], bounds: Sequence[Offsets]) -> Offse
     return lengths_to_offsets(lengths, level=0)
 
 
-def items_in_turn(
-    tensors: Sequence[LoDTensor], bounds: Sequence[Offsets], level: int = 0
-) -> tuple[Array, list[Offsets]]:
-    """Return the rows and levels of tensors whose items of a level take turns.
+def levels_in_turn(
+    indexes: Sequence[LoD], bounds: Sequence[Offsets], level: int = 0
+) -> tuple[list[Offsets], Sequence[Offsets]]:
+    """Return the levels of tensors whose items of a level take turns, and the ranges of their rows.
 
     Args:
-        tensors: of equal dtype, row shape and number of levels.
+        indexes: of the tensors, of equally many levels.
         bounds: of each tensor (K+1,), ranges of items of `level`, or of rows if there is none:
             range 0 of every tensor is followed by range 1 of every tensor, and so on.
 
     Returns:
-        The rows, and the offsets of `level` and those below it.
+        The offsets of `level` and those below it, and what `bounds` are of rows.
     """
     levels = []
-    for here in list(zip(*[one.lod.levels for one in tensors], strict=True))[level:]:
+    for number in range(level, len(indexes[0].levels)):
+        here = [one.levels[number] for one in indexes]
         levels.append(on("auto", segment_turns, size_bytes=here[0].nbytes)(here, bounds))
         bounds = [each[those] for each, those in zip(here, bounds, strict=True)]
-    data = [one.data for one in tensors]
-    size = sum([each.nbytes for each in data])
-    return on("auto", segment_concat, size_bytes=size)(data, bounds), levels
+    return levels, bounds
+
+
+def rows_in_turn(data: Sequence[Array], bounds: Sequence[Offsets]) -> Array:
+    """Return the rows of tensors that take turns; of equal dtypes."""
+    return on("auto", segment_concat, size_bytes=len(data) * data[0].nbytes)(data, bounds)
+
+
+def rows_out_of_turn(rows: Array, bounds: Sequence[Offsets]) -> list[Array]:
+    """Return the rows of each of the tensors that `rows_in_turn` joined."""
+    return on("auto", segment_concat_grad, size_bytes=rows.nbytes)(rows, bounds)
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,21 +12,18 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offs
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.items import FoundItems, find_items
-from lodcli.kernels.index.lod import NO_LEVELS, LoD
-from lodcli.kernels.ops.arguments import require_at_least
+from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
+from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least
 from lodcli.kernels.ops.common import is_half
-from lodcli.kernels.ops.joining.concat import items_in_turn
-from lodcli.kernels.ops.slicing.put_back import items_put_back
-from lodcli.kernels.ops.slicing.slice import segment_place, segment_slice
-from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.ops.joining.concat import levels_in_turn, rows_in_turn, rows_out_of_turn
+from lodcli.kernels.ops.slicing.slice import segment_slice
+from lodcli.kernels.ops.upstream import Upstream, upstream_of, upstreams_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Tail = Literal["drop", "keep"]
-# No sequence has more, and the sum of two such numbers is an int64.
-_MOST_ITEMS = 1 << 61
 
 
 @types_explained
@@ -134,7 +130,7 @@ def _windows(
 ) -> tuple[Offsets, Offsets, Offsets]:
     """Return what `segment_windows` does; the index lies in main memory, wherever the rows are."""
     run = on("auto", segment_windows, size_bytes=offsets.nbytes)
-    return run(offsets, min(length, _MOST_ITEMS), min(stride, _MOST_ITEMS), tail == "keep")
+    return run(offsets, min(length, MOST_ITEMS), min(stride, MOST_ITEMS), tail == "keep")
 
 
 def _require_window(length: int, stride: int, tail: Tail) -> None:
@@ -164,12 +160,16 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     >>> sequence_interleave([a, b]).data.tolist()
     [1, 1, 7, 2, 8]
     """
-    first, number = _alike(tensors, level, "sequence_interleave")
-    if len({(one.dtype, len(one.lod.levels)) for one in tensors}) > 1:
-        LoDTensor._agreeing([LoDTensor._made(one.data, one.lod) for one in tensors])  # raises
-    each = np.arange(first.levels[number].size)
-    rows, levels = items_in_turn(tensors, [each] * len(tensors), number)
-    return LoDTensor._made(rows, _under(first.above(number), levels, len(tensors), first))
+    op = "sequence_interleave"
+    indexes, number = _alike(tensors, level, op)
+    data = [one.data for one in tensors]
+    for place, one in enumerate(data):
+        if one.dtype != data[0].dtype:
+            raise ShapeMismatchError(
+                f"{op}: tensors 0 and {place} differ: {data[0].dtype} against {one.dtype}"
+            )
+    rows = rows_in_turn(data, [lod.absolute(number) for lod in indexes])
+    return LoDTensor._made(rows, _in_turn(indexes, number))
 
 
 @types_explained
@@ -195,23 +195,15 @@ def sequence_interleave_grad(
     [[1.0, 2.0, 4.0], [3.0, 5.0]]
     """
     op = "sequence_interleave_grad"
-    first, number = _alike(tensors, level, op)
-    ends = list(itertools.accumulate(one.rows for one in tensors))
-    joined = LoD.concatenate([_from(one.lod, number) for one in tensors])
-    found = find_items(joined, _turns(len(tensors), first.count(number)))
-    flow = upstream_of(
-        *(upstream, (ends[-1], *tensors[0].row_shape), op),
-        lambda: _under(first.above(number), found.lod.levels, len(tensors), first),
-    )
-    place = on("auto", segment_place, size_bytes=flow.nbytes)
-    rows = place(flow, found.starts, found.bounds, ends[-1])
-    return tuple(
-        one._with_rows(rows[end - one.rows : end]) for one, end in zip(tensors, ends, strict=True)
-    )
+    indexes, number = _alike(tensors, level, op)
+    shape = (sum([one.rows for one in tensors]), *tensors[0].row_shape)
+    flow = upstream_of(upstream, shape, op, lambda: _in_turn(indexes, number))
+    parts = rows_out_of_turn(flow, [lod.absolute(number) for lod in indexes])
+    return tuple(one._with_rows(part) for one, part in zip(tensors, parts, strict=True))
 
 
-def _alike(tensors: Sequence[LoDTensor], level: int | str, op: str) -> tuple[LoD, int]:
-    """Return the index of the first tensor and the number of a level; all can take turns."""
+def _alike(tensors: Sequence[LoDTensor], level: int | str, op: str) -> tuple[Sequence[LoD], int]:
+    """Return the indexes of tensors, and the number of a level whose sequences can take turns."""
     if not tensors:
         raise ShapeMismatchError(f"{op}: no tensor given")
     first = tensors[0].lod
@@ -228,7 +220,9 @@ def _alike(tensors: Sequence[LoDTensor], level: int | str, op: str) -> tuple[LoD
                 found = f"{first.count(number)} sequences against {lod.count(level)}"
         if found is not None:
             raise ShapeMismatchError(f"{op}: tensors 0 and {place} differ: {found}")
-    return first, number
+    indexes = [one.lod for one in tensors]
+    require_same_depth(indexes)
+    return indexes, number
 
 
 @types_explained
@@ -279,7 +273,9 @@ def sequence_deinterleave_grad(
     [1.0, 3.0, 2.0, 4.0]
     """
     op = "sequence_deinterleave_grad"
-    return items_put_back(upstream, _every_nth(tensor, count, level, op), tensor, op)
+    found = _every_nth(tensor, count, level, op)
+    flows = upstreams_of(upstream, tensor.row_shape, op, found)
+    return tensor._with_rows(rows_in_turn(flows, [part.bounds for part in found]))
 
 
 def _every_nth(tensor: LoDTensor, count: int, level: int | str, op: str) -> list[FoundItems]:
@@ -305,22 +301,15 @@ def _every_nth(tensor: LoDTensor, count: int, level: int | str, op: str) -> list
     return parts
 
 
-def _turns(tensors: int, sequences: int) -> Offsets:
-    """Return where the sequences stand, in turn, if the tensors lie one after another."""
-    # Sequence i of tensor p stands at p * S + i: read down the columns.
-    return np.arange(tensors * sequences).reshape(tensors, -1).T.ravel()
-
-
-def _from(lod: LoD, number: int) -> LoD:
-    return LoD._trusted(lod.levels[number:], lod.names[number:])
-
-
-def _under(above: LoD, below: Iterable[Offsets], times: int, like: LoD) -> LoD:
-    """Return levels under others whose items have become `times` as many."""
-    levels = above.levels
-    if levels:
-        levels = (*levels[:-1], levels[-1] * times)
-    return LoD._trusted((*levels, *below), like.names)
+def _in_turn(indexes: Sequence[LoD], number: int) -> LoD:
+    """Return the index of tensors whose sequences of a level take turns."""
+    first, times = indexes[0], len(indexes)
+    each = np.arange(first.levels[number].size)
+    levels, _ = levels_in_turn(indexes, [each] * times, number)
+    above = list(first.levels[:number])
+    if above:  # what the finest of them counts has become more
+        above[-1] = above[-1] * times
+    return LoD._trusted((*above, *levels), first.names)
 
 
 # -- arrays ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatc
 from lodcli.kernels.index.checks import Offsets, same_offsets
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.slicing.put_back import items_put_back
+from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
@@ -274,8 +274,11 @@ def sequence_sort_by_length_grad(
 def _put_back(
     upstream: Upstream, tensor: LoDTensor, order: Offsets, level: int | str, op: str
 ) -> LoDTensor:
+    """Return the gradient of taking all items of a level in an order."""
     found = find_items(tensor.lod, order, level)
-    return items_put_back([upstream], [found], tensor, op)
+    flow = upstream_of(upstream, (int(found.bounds[-1]), *tensor.row_shape), op, found.lod)
+    place = on("auto", segment_place, size_bytes=flow.nbytes)
+    return tensor._with_rows(place(flow, found.starts, found.bounds, tensor.rows))
 
 
 def rank_order(count: int, table: npt.ArrayLike) -> Offsets:

@@ -6,18 +6,18 @@ exact inverses for every tensor and mask.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Offsets, check_chain, lengths_to_offsets
 from lodcli.kernels.index.items import find_items
-from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.lod import LoD, require_same_depth
 from lodcli.kernels.ops.arguments import require_shape
-from lodcli.kernels.ops.joining.concat import items_in_turn
-from lodcli.kernels.ops.slicing.put_back import items_put_back
-from lodcli.kernels.ops.slicing.slice import segment_place
-from lodcli.kernels.ops.upstream import Upstream, upstream_of
+from lodcli.kernels.ops.joining.concat import levels_in_turn, rows_in_turn, rows_out_of_turn
+from lodcli.kernels.ops.upstream import Upstream, upstream_of, upstreams_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
@@ -50,7 +50,7 @@ def sequence_split_by_mask(
     >>> kept, rest.data.tolist()
     (LoDTensor(3 int64, [[3], [4, 5]]), [0, 1, 2])
     """
-    true, false = _places(tensor, mask, level)
+    true, false, _ = _places(tensor, mask, level)
     number = tensor.lod.level(level) if tensor.lod.levels else 0
     return take_known(tensor, true, number), take_known(tensor, false, number)
 
@@ -75,9 +75,11 @@ def sequence_split_by_mask_grad(
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_split_by_mask`; or a
             gradient has another shape or index than its part.
     """
-    places = _places(tensor, mask, level)
-    found = [find_items(tensor.lod, items, level) for items in places]
-    return items_put_back(upstream, found, tensor, "sequence_split_by_mask_grad")
+    true, false, places = _places(tensor, mask, level)
+    found = [find_items(tensor.lod, items, level) for items in (true, false)]
+    flows = upstreams_of(upstream, tensor.row_shape, "sequence_split_by_mask_grad", found)
+    bounds = [part.bounds[turn] for part, turn in zip(found, _turns(places), strict=True)]
+    return tensor._with_rows(rows_in_turn(flows, bounds))
 
 
 @types_explained
@@ -107,9 +109,9 @@ def sequence_merge_by_mask(
     """
     parts = LoDTensor._agreeing([true, false])
     places = _merging_mask(true, false, mask)
-    bounds = on("auto", segment_turns_by_mask, size_bytes=16 * places.size)(places)
-    rows, levels = items_in_turn(parts, bounds)
-    return LoDTensor._made(rows, _under(above, LoD._trusted(levels, true.lod.names)))
+    levels, bounds = levels_in_turn([one.lod for one in parts], _turns(places))
+    rows = rows_in_turn([one.data for one in parts], bounds)
+    return LoDTensor._made(rows, _under(above, levels, true))
 
 
 @types_explained
@@ -136,39 +138,36 @@ def sequence_merge_by_mask_grad(
     """
     op, count = "sequence_merge_by_mask_grad", true.rows + false.rows
     require_shape(false.row_shape, true.row_shape, f"{op}: rows of the false part")
-    joined = LoD.concatenate([true.lod, false.lod])
-    found = find_items(joined, _order(true, false, mask))
+    indexes = (true.lod, false.lod)
+    require_same_depth(indexes)
+    levels, bounds = levels_in_turn(indexes, _turns(_merging_mask(true, false, mask)))
     shape = (count, *true.row_shape)
-    flow = upstream_of(upstream, shape, op, lambda: _under(above, found.lod))
-    place = on("auto", segment_place, size_bytes=flow.nbytes)
-    rows = place(flow, found.starts, found.bounds, count)
-    return true._with_rows(rows[: true.rows]), false._with_rows(rows[true.rows :])
+    flow = upstream_of(upstream, shape, op, lambda: _under(above, levels, true))
+    of_true, of_false = rows_out_of_turn(flow, bounds)
+    return true._with_rows(of_true), false._with_rows(of_false)
 
 
-def _under(above: LoD | None, lod: LoD) -> LoD:
-    """Return an index with these levels above it."""
+def _under(above: LoD | None, below: Sequence[Offsets], like: LoDTensor) -> LoD:
+    """Return an index of the levels above, if there are any, and those of the parts."""
     if above is None or not above.n_levels:
-        return lod
-    levels = (*above.levels, *lod.levels)
+        return LoD._trusted(below, like.lod.names)
+    levels = (*above.levels, *below)
     check_chain(levels)
-    return LoD._trusted(levels, (*above.names, *lod.names))
+    return LoD._trusted(levels, (*above.names, *like.lod.names))
 
 
-def _places(tensor: LoDTensor, mask: npt.ArrayLike, level: int | str) -> tuple[Offsets, Offsets]:
-    """Return the items where the mask is true, and the others."""
+def _turns(places: Mask) -> tuple[Offsets, Offsets]:
+    return on("auto", segment_turns_by_mask, size_bytes=16 * places.size)(places)
+
+
+def _places(
+    tensor: LoDTensor, mask: npt.ArrayLike, level: int | str
+) -> tuple[Offsets, Offsets, Mask]:
+    """Return the items where the mask is true, the others, and the mask as an array."""
     lod = tensor.lod
     count = lod.count(level) if lod.n_levels or level != 0 else tensor.rows
     true = _checked_mask(mask, count)
-    return true.nonzero()[0], (~true).nonzero()[0]
-
-
-def _order(true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike) -> Offsets:
-    """Return the items of the merged batch, as numbered in the true part and then the false."""
-    places = _merging_mask(true, false, mask)
-    order = np.empty(places.size, np.int64)
-    order[places] = np.arange(len(true))
-    order[~places] = np.arange(len(true), places.size)
-    return order
+    return true.nonzero()[0], (~true).nonzero()[0], true
 
 
 def _merging_mask(true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike) -> Mask:

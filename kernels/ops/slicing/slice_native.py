@@ -8,9 +8,8 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.slicing import slice as reference
 from lodcli.kernels.runtime.buffers import empty
-from lodcli.kernels.simd.row_copies import gather_ranges
+from lodcli.kernels.simd.row_copies import gather_ranges, place_ranges
 
 PIECE_SEGMENTS = 1 << 14
 
@@ -42,5 +41,6 @@ def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offs
     return starts, bounds, not wrong
 
 
-# NumPy's own loops are as quick: there is nothing to compile.
-segment_place = reference.segment_place
+def segment_place(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
+    """See slice.py."""
+    return place_ranges(rows, starts, offsets, count)

@@ -9,7 +9,7 @@ import numpy as np
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import require_at_least
+from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least
 from lodcli.kernels.ops.slicing.slice import sequence_slice, sequence_slice_grad
 from lodcli.kernels.ops.upstream import Upstream
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -82,5 +82,5 @@ def _cut(lod: LoD, length: int, keep: Side, level: int | str) -> tuple[Offsets, 
     if keep not in ("first", "last"):
         raise OptionError(f"keep is 'first' or 'last', found {keep!r}")
     lengths = lod.lengths(level)
-    count = np.minimum(lengths, min(length, np.iinfo(np.int64).max))
+    count = np.minimum(lengths, min(length, MOST_ITEMS))
     return (np.zeros(count.size, np.int64) if keep == "first" else lengths - count), count

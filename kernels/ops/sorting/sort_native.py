@@ -75,7 +75,7 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt
     if not adjacent:
         return reference.segment_first_of_equal(data, offsets, adjacent)
     rows = flat_rows(_comparable(data))
-    return _changes(rows.view(rows.real.dtype), offsets)
+    return _changes(rows.view(rows.real.dtype) if rows.dtype.kind == "c" else rows, offsets)
 
 
 def segment_first_fall(data: Array, offsets: Offsets) -> int:
