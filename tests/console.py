@@ -1,11 +1,28 @@
-"""Commands of pages and pictures, run as in a terminal of 80 columns."""
+"""Commands of pages, pictures and help, run as in a terminal of 80 columns."""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+# What means something to a shell, outside single quotes.
+_OF_A_SHELL = re.compile(r"[^\w\s'./:,=@%+-]|\n")
+
+
+def plain_words(command: str) -> list[str] | None:
+    """Return the words after `lod` of a command that can run in this process, else None.
+
+    That spares it all imports; but a shell must have nothing to do, and data goes from and to
+    pipes of a process only.
+    """
+    if not command.startswith("lod ") or _OF_A_SHELL.search(re.sub(r"'[^'\n]*'", "", command)):
+        return None
+    words = shlex.split(command)[1:]
+    return None if {"-", "--to"} & set(words) else words
 
 
 def on_terminal(command: str, folder: Path, *, colours: bool) -> subprocess.CompletedProcess[str]:

@@ -8,9 +8,11 @@ from pathlib import Path
 from shutil import which
 
 import pytest
+from click.testing import CliRunner
 
 from lodcli.formats.core.table import SUFFIXES, TABLE
-from tests.console import on_terminal
+from lodcli.shell.group import group
+from tests.console import on_terminal, plain_words
 from tests.slow import slow_except
 
 ROOT = Path(__file__).parent.parent
@@ -52,7 +54,11 @@ def matches(expected: str, found: str) -> bool:
     slow_except([ROOT / "README.md"], [page for page in PAGES if steps(page)]),
     ids=lambda page: page.name,
 )
-def test_console_blocks_print_what_they_say(page: Path, tmp_path: Path) -> None:
+def test_console_blocks_print_what_they_say(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is no plain command runs in bash; so do all commands of README, as for a reader."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "samples").symlink_to(ROOT / "samples")
     left_out = []
     for command, expected in steps(page):
@@ -63,7 +69,12 @@ def test_console_blocks_print_what_they_say(page: Path, tmp_path: Path) -> None:
         if missing:
             left_out += missing
             continue
-        printed = on_terminal(command, tmp_path, colours=False).stdout
+        words = plain_words(command) if page.stem != "README" else None
+        if words is None:
+            printed = on_terminal(command, tmp_path, colours=False).stdout
+        else:
+            terminal = {"COLUMNS": "80", "NO_COLOR": "1"}
+            printed = CliRunner().invoke(group, words, env=terminal).output
         assert matches(expected, printed), f"$ {command}\nprints\n{printed}"
     if left_out:  # and all other commands did what the page says
         pytest.importorskip(left_out[0])
