@@ -13,6 +13,7 @@ from tests.corpora.__main__ import files
 from tests.corpora.files import examine
 from tests.corpora.oracles import difference
 from tests.corpora.runs import Run
+from tests.sampling import many
 
 PACKAGES = (
     *(
@@ -31,7 +32,7 @@ PACKAGES = (
 )
 # Of these, some files must have been compared with what their own readers say.
 COMPARED = ("pyarrow", "h5py", "numpy", "scipy")
-MOST_FILES = 60
+MOST_FILES = many(60, share=3)
 
 
 def shipped(package: str) -> list[Path]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ OPTIONS = (
 )
 
 
+@cache
 def _compiled(
     file: str, kernels: tuple[str, ...], architecture: int
 ) -> tuple[str, bytes, dict[str, str]]:
@@ -99,18 +102,18 @@ def _disassembler() -> Path:
     return Path(os.fspath(found.locate()))
 
 
-def _instructions(
-    file: str, kernels: tuple[str, ...], architecture: int, folder: Path
-) -> dict[str, str]:
-    """Return the instructions of each kernel, as NVIDIA's disassembler shows them."""
+@cache
+def _instructions(file: str, architecture: int) -> dict[str, str]:
+    """Return the instructions of each hot kernel, as NVIDIA's disassembler shows them."""
     disassembler = _disassembler()
-    _, code, names = _compiled(file, kernels, architecture)
-    (folder / "code.cubin").write_bytes(code)
-    said = subprocess.run(
-        [disassembler, "-c", folder / "code.cubin"], capture_output=True, text=True, check=True
-    ).stdout
+    _, code, names = _compiled(file, HOT[file], architecture)
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
+        Path(cubin.name).write_bytes(code)
+        said = subprocess.run(
+            [disassembler, "-c", cubin.name], capture_output=True, text=True, check=True
+        ).stdout
     found = dict(part.split(",", 1) for part in re.split(r"\.section\s+\.text\.", said)[1:])
-    return {kernel: found[names[kernel]] for kernel in kernels}
+    return {kernel: found[names[kernel]] for kernel in HOT[file]}
 
 
 # An instruction that reads or writes global memory; without a size, 32 bits.
@@ -120,10 +123,8 @@ _REQUEST = re.compile(r"\b(LDG|STG)\.E(?:\.(64|128|[US]8|[US]16))?\b")
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [80, 90, 120] if THOROUGH else [90])
 @pytest.mark.parametrize("file", REQUESTS)
-def test_rows_are_read_and_written_in_wide_requests(
-    file: str, architecture: int, tmp_path: Path
-) -> None:
-    instructions = _instructions(file, tuple(REQUESTS[file]), architecture, tmp_path)
+def test_rows_are_read_and_written_in_wide_requests(file: str, architecture: int) -> None:
+    instructions = _instructions(file, architecture)
     for kernel, expected in REQUESTS[file].items():
         found: dict[str, set[int]] = {"LDG": set(), "STG": set()}
         for what, size in _REQUEST.findall(instructions[kernel]):
@@ -133,13 +134,10 @@ def test_rows_are_read_and_written_in_wide_requests(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [80, 90])
-def test_attention_copies_16_bytes_at_a_time_and_loads_matrices(
-    architecture: int, tmp_path: Path
-) -> None:
-    kernels = tuple(one for one in HOT["attention"] if "_joined" not in one and "Tiles<" in one)
-    instructions = _instructions("attention", kernels, architecture, tmp_path)
-    for kernel in kernels:
-        code = instructions[kernel]
+def test_attention_copies_16_bytes_at_a_time_and_loads_matrices(architecture: int) -> None:
+    for kernel, code in _instructions("attention", architecture).items():
+        if "_joined" in kernel or "Tiles<" not in kernel:
+            continue
         copies = re.findall(r"\bLDGSTS\.E\.\S*", code)
         assert copies, kernel
         assert all(".128" in one for one in copies), kernel
@@ -155,13 +153,8 @@ def test_attention_copies_16_bytes_at_a_time_and_loads_matrices(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [80, 90, 120])
-def test_a_step_copies_its_operand_and_inputs_past_registers(
-    architecture: int, tmp_path: Path
-) -> None:
-    kernels = HOT["rnn_persistent"]
-    instructions = _instructions("rnn_persistent", kernels, architecture, tmp_path)
-    for kernel in kernels:
-        code = instructions[kernel]
+def test_a_step_copies_its_operand_and_inputs_past_registers(architecture: int) -> None:
+    for kernel, code in _instructions("rnn_persistent", architecture).items():
         # What is passed on by 16 bytes past the first level of the cache; inputs value by value.
         copies = set(re.findall(r"\bLDGSTS\.E(\S*)", code))
         value = ".64" if "double" in kernel else ""
@@ -174,13 +167,11 @@ def test_a_step_copies_its_operand_and_inputs_past_registers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [80, 90])
-def test_an_rnn_of_rows_of_two_bytes_reads_and_writes_two_bytes(
-    architecture: int, tmp_path: Path
-) -> None:
-    kernels = tuple(one for one in HOT["rnn_persistent"] if one.endswith("float16>"))
-    instructions = _instructions("rnn_persistent", kernels, architecture, tmp_path)
-    for kernel in kernels:
-        code = re.sub(r"\.DESC|\.CONSTANT", "", instructions[kernel])
+def test_an_rnn_of_rows_of_two_bytes_reads_and_writes_two_bytes(architecture: int) -> None:
+    for kernel, instructions in _instructions("rnn_persistent", architecture).items():
+        if not kernel.endswith("float16>"):
+            continue
+        code = re.sub(r"\.DESC|\.CONSTANT", "", instructions)
         # Forward nothing has four bytes; back the gradients of states that each step adds to.
         sums = 0 if "forward" in kernel else 2 if "LSTM" in kernel else 1
         assert len(re.findall(r"\bLDG?\.E\s", code)) == sums, kernel
@@ -192,13 +183,11 @@ def test_an_rnn_of_rows_of_two_bytes_reads_and_writes_two_bytes(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [80, 90])
-def test_blocks_that_meet_wait_for_their_stores_once(architecture: int, tmp_path: Path) -> None:
-    kernels = HOT["rnn_persistent"]
-    instructions = _instructions("rnn_persistent", kernels, architecture, tmp_path)
-    for kernel in kernels:
+def test_blocks_that_meet_wait_for_their_stores_once(architecture: int) -> None:
+    for kernel, instructions in _instructions("rnn_persistent", architecture).items():
         # Forward blocks meet at the start of a slice as well.
         meetings = 1 + ("forward" in kernel)
-        assert len(re.findall(r"\bMEMBAR\.", instructions[kernel])) == meetings, kernel
+        assert len(re.findall(r"\bMEMBAR\.", instructions)) == meetings, kernel
 
 
 def test_an_error_is_found() -> None:

@@ -107,8 +107,12 @@ def check_into(other: str, found: Read, folder: Path) -> bool:
     return True
 
 
-def check_shape(content: Content, names: list[str]) -> dict[str, set[str]]:
-    """Convert a shape from each format to each other; return what went into which."""
+def check_shape(content: Content, names: list[str], *, first: int) -> dict[str, set[str]]:
+    """Convert a shape from each format to others; return what went into which.
+
+    What a container gives goes into every format. What others give otherwise goes into one of
+    four in turn, from `first` on; into every one in a thorough run.
+    """
     held: dict[str, set[str]] = {}
     seen = set[Hashable]()
     with tempfile.TemporaryDirectory() as folder:
@@ -121,7 +125,8 @@ def check_shape(content: Content, names: list[str]) -> dict[str, set[str]]:
             if signature(found) in seen:
                 continue
             seen.add(signature(found))
-            for other in names:
+            step = 1 if one == "lod.h5" else every(4)
+            for other in names[(first + len(seen)) % step :: step]:
                 if check_into(other, found, Path(folder, f"{one} {other}")):
                     held[one].add(other)
     return held
@@ -141,7 +146,7 @@ def available() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", SHAPES)
 def test_every_pair_of_formats_holds_a_shape_or_says_why_not(what: str) -> None:
-    held = check_shape(SHAPES[what], available())
+    held = check_shape(SHAPES[what], available(), first=list(SHAPES).index(what))
     assert {"lod.h5", "lod.stream"} <= held["lod.h5"]
 
 

@@ -22,6 +22,7 @@ from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
 from tests.hanging import HANG_SECONDS
 from tests.kernels.rnn.engine.test_compiled import LENGTHS, Problem, check, problem
 from tests.oracles_rnn import Array
+from tests.sampling import THOROUGH
 from tests.slow import slow_except
 
 pytest.importorskip("numba")
@@ -95,8 +96,11 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names features of x86-64")
 @pytest.mark.slow
-@pytest.mark.parametrize(("level", "machine"), [("v3", (32, 16)), ("v2", (16, 16))])
+@pytest.mark.parametrize(
+    ("level", "machine"), [("v3", (32, 16)), *([("v2", (16, 16))] if THOROUGH else [])]
+)
 def test_narrower_processors_compute_the_same(level: str, machine: tuple[int, int]) -> None:
+    """The narrowest in a thorough run: .ci/wheels runs every layer at each level."""
     if f"x86-64-{level}" not in {each.name for each in levels_here()}:
         pytest.skip(f"this processor has not what {level} has")
     script = f"""
