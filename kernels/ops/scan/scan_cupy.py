@@ -60,7 +60,7 @@ def segment_cumprod_grad(
         f"scan_totals<{pair}, {pair}, SUM, 1>",
         *(f"cumprod_grad<{value}>", f"{pair}, SUM", np.complex128),
     )
-    grid = tiles(*rows.shape, HEIGHT)
+    grid = tiles(rows.shape[0], rows.shape[1], HEIGHT)
     keep = int(exclusive)
     down_tiles(products, grid, offsets, reverse, rows.shape, (rows,), (keep, flow, pairs, first))
     down_tiles(sums, grid, offsets, not reverse, rows.shape, (pairs,), (keep, rows, first, result))
