@@ -62,7 +62,7 @@ def sequence_lod_reset(
     given = {"lod": lod, "offsets": offsets, "lengths": lengths, "like": like}
     given |= {"absolute": absolute, "row_lengths": row_lengths, "drop_ones": drop_ones or None}
     tensor.refuse_nulls("another index")
-    return LoDTensor(tensor.values, _wanted("lod_reset", given, tensor, order))
+    return LoDTensor(tensor.data, _wanted("lod_reset", given, tensor, order))
 
 
 @types_explained
