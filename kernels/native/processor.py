@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cache
 
-from lodcli.kernels.platform.machine import IS_LINUX, cpu_flags
+from lodcli.kernels.platform.machine import IS_LINUX, architecture, cpu_flags
 
 _V2 = ("cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
@@ -73,7 +72,7 @@ def levels_here() -> tuple[Level, ...]:
     """Return the levels that this processor has, the least first; none if that is not known."""
     if not IS_LINUX:
         return ()
-    machine = os.uname().machine
+    machine = architecture()
     return tuple(
         each
         for each in LEVELS

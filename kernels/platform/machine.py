@@ -46,15 +46,24 @@ def cores_of_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
     return None
 
 
+def architecture() -> str:
+    """Return what the system calls the processor's instruction set, such as "x86_64"."""
+    if hasattr(os, "uname"):
+        return os.uname().machine
+    import platform  # only here and below, and no quick import
+
+    return platform.machine()
+
+
 def cpu_name() -> str:
     """Return what the processor is called; its architecture, where the system cannot say."""
     for line in lines_of("/proc/cpuinfo"):
         name, _, value = line.partition(":")
         if name.strip() == "model name":
             return value.strip()
-    import platform  # only here, and no quick import
+    import platform
 
-    return platform.processor() or platform.machine()
+    return platform.processor() or architecture()
 
 
 def cpu_flags() -> frozenset[str]:
