@@ -114,7 +114,7 @@ def _fits(value: Any, hint: Any) -> bool:
         wrong = isinstance(value, str | bytes) or (is_array and _is_ours(item))
         return isinstance(value, Iterable) and not wrong
     if getattr(hint, "_is_protocol", False):
-        named = (*vars(hint), *hint.__annotations__)
+        named = (*vars(hint), *getattr(hint, "__annotations__", ()))
         own = [name for name in named if not name.startswith("_")]
         return not _is_ours(hint) or all(hasattr(value, name) for name in own)
     return not isinstance(hint, type) or isinstance(value, hint)
