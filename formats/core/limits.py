@@ -22,6 +22,7 @@ from lodcli.formats.core.schema import (
     find,
     find_all,
     known_rows,
+    names_of,
 )
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.storage.inputs import Input
@@ -96,7 +97,7 @@ class Limited(Wrapped):
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
-        wanted = list(names)
+        wanted = names_of(names)
         self._refuse_declared(find_all(self.schema, wanted))
         total = 0
         for batch in self._inner.batches_of(wanted, limit_bytes):
@@ -106,7 +107,7 @@ class Limited(Wrapped):
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
         """See Source."""
-        wanted = None if names is None else list(names)
+        wanted = None if names is None else names_of(names)
         specs = self.schema if wanted is None else find_all(self.schema, wanted)
         self._refuse_declared(specs)
         if any(spec.rows is None for spec in specs):

@@ -12,7 +12,12 @@ import numpy as np
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.names import check_name
-from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    OptionError,
+    SelectionError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes
@@ -226,6 +231,18 @@ def find_all(schema: Schema, names: Iterable[str]) -> Schema:
     """Return the tensors of these names, in this order; see `find`."""
     known = {spec.name: spec for spec in schema}
     return tuple(known[name] if name in known else find(schema, name) for name in names)
+
+
+def names_of(names: Iterable[str]) -> list[str]:
+    """Return the names of tensors that a caller gives.
+
+    Raises:
+        OptionError: it is one name, whose letters would be taken for names, or no names at all.
+    """
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        remedy = f"; give a list, [{names!r}]" if isinstance(names, str) else ""
+        raise OptionError(f"expected the names of tensors, found {names!r}{remedy}")
+    return list(names)
 
 
 def known_rows(spec: TensorSpec, lod: LoD) -> int:

@@ -105,3 +105,20 @@ def test_an_open_file_cannot_be_copied(
     lodcli.write(path, LoDTensor(np.arange(4.0)))
     with lodcli.open(path) as file, pytest.raises(TypeError, match="open it in each process"):
         of(file)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("data", r"expected the names of tensors, found 'data'; give a list, \['data'\]"),
+        (3, "expected the names of tensors, found 3"),
+    ],
+)
+def test_one_name_is_not_taken_for_several(names: Any, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.lod.h5"
+    lodcli.write(path, LoDTensor(np.arange(3), [[2, 1]]))
+    with lodcli.open(path) as source:
+        with pytest.raises(LodError, match=said):
+            source.read(names)
+        with pytest.raises(LodError, match=said):
+            next(iter(source.batches_of(names)))
