@@ -49,6 +49,11 @@ def flat_rows(data: Array) -> Array:
     return np.ascontiguousarray(data).reshape(data.shape[0], row_width(data.shape))
 
 
+def real_columns(rows: Array) -> Array:
+    """Return C-contiguous rows with each complex number as two columns; others as they are."""
+    return rows.view(f"f{rows.itemsize // 2}") if rows.dtype.kind == "c" else rows
+
+
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Return whether these are real floating numbers, bfloat16 among them."""
     # Not the name of every dtype: NumPy takes 2 us to spell one.

@@ -25,7 +25,7 @@ from lodcli.kernels.cuda.launch import (
 )
 from lodcli.kernels.cuda.row_copies import word_bytes, word_numbers
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_float, mean_dtype, summed_dtype
+from lodcli.kernels.ops.common import is_float, mean_dtype, real_columns, summed_dtype
 
 AS_IT_IS, MEAN, ROOT = 0, 1, 2
 THREADS = 256
@@ -114,12 +114,7 @@ def _pooled(
     scale: int = AS_IT_IS,
 ) -> Array:
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
-    if data.dtype.kind == "c":
-        # Real and imaginary parts are columns that are added up apart.
-        real = np.dtype(f"float{data.dtype.itemsize * 4}")
-        _reduce(op, flat_rows(data).view(real), offsets, result.view(real), None, scale)
-    else:
-        _reduce(op, flat_rows(data), offsets, result, None, scale)
+    _reduce(op, real_columns(flat_rows(data)), offsets, real_columns(result), None, scale)
     _fill_empty(result, offsets, pad_value)
     return result
 

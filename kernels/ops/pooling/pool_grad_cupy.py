@@ -18,7 +18,7 @@ from lodcli.kernels.cuda.launch import (
     shares,
 )
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_float
+from lodcli.kernels.ops.common import is_float, real_columns
 
 EVERY, MEAN, ROOT, FIRST, LAST = range(5)
 HEIGHT = 16
@@ -65,11 +65,7 @@ def _spread(upstream: Array, offsets: Offsets, how: int) -> Array:
         upstream = upstream.astype(np.float64)  # as the reference divides whole numbers
     rows, segments = int(offsets[-1]), offsets.size - 1
     result: Array = cupy.empty((rows, *upstream.shape[1:]), upstream.dtype)
-    flow, out = flat_rows(upstream), result
-    if flow.dtype.kind == "c":
-        # Real and imaginary parts are columns of their own.
-        real = np.dtype(f"float{flow.dtype.itemsize * 4}")
-        flow, out = flow.view(real), result.view(real)
+    flow, out = real_columns(flat_rows(upstream)), real_columns(result)
     width = flow.shape[1]
     wide = "float" if is_float(flow.dtype) and flow.dtype.itemsize < 8 else "double"
     dealt = is_narrow(width * flow.itemsize)

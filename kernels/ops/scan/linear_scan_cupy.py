@@ -20,7 +20,7 @@ def segment_linear_scan(
     """See linear_scan.py."""
     out: Array = cupy.empty(b.shape, b.dtype)
     if b.size:
-        _run("linear", a, b, offsets, initial, reverse, out)
+        _run("Effects", "linear_rows", a, b, offsets, initial, reverse, out)
     return out
 
 
@@ -42,11 +42,12 @@ def segment_linear_scan_grad(
         of_initial = make(initial.shape, h.dtype)
     if h.size:
         results = flat_rows(h), of_a, of_b, of_b if of_initial is None else of_initial
-        _run("linear_grad", a, upstream, offsets, initial, not reverse, *results)
+        _run("Backward", "linear_grad_rows", a, upstream, offsets, initial, not reverse, *results)
     return of_a, of_b, of_initial
 
 
 def _run(
+    of_totals: str,
     kernel: str,
     a: Array,
     b: Array,
@@ -55,15 +56,15 @@ def _run(
     reverse: bool,
     *more: Array,
 ) -> None:
-    """Run down all rows. Of long segments a pass before that leaves what each tile comes to."""
+    """Run down all rows with a kernel; its totals are of rows of another type, see scan.cu."""
     factors, summands = flat_rows(a), flat_rows(b)
     count, width = summands.shape
     start = summands if initial is None else flat_rows(initial)
     step = width if len(factors) == count else 0
     value = _c_type(summands.dtype)
     kernels = Kernels(
-        *(f"{kernel}_totals<{value}>", f"{kernel}_rows<{value}>", f"Effect<{value}>, LINEAR"),
-        *(summands.dtype, 2),
+        f"linear_totals<{value}, {of_totals}>",
+        *(f"{kernel}<{value}>", f"Effect<{value}>, LINEAR", summands.dtype, 2),
     )
     given = (factors, step, summands, start, int(initial is not None))
     grid = tiles(count, width, HEIGHT)

@@ -10,7 +10,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.calls import Kernel
 from lodcli.kernels.native.pool import SHARED_BYTES, run_shared
-from lodcli.kernels.ops.common import flat_rows
+from lodcli.kernels.ops.common import flat_rows, real_columns
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.runtime.threads import thread_count
 
@@ -29,9 +29,9 @@ def segment_linear_scan(
     a: Array, b: Array, offsets: Offsets, *, initial: Array | None, reverse: bool
 ) -> Array:
     """See linear_scan.py."""
-    x, y = _columns(a), _columns(b)
+    x, y = real_columns(flat_rows(a)), real_columns(flat_rows(b))
     out = empty(y.shape, y.dtype)
-    start = None if initial is None else _columns(initial)
+    start = None if initial is None else real_columns(flat_rows(initial))
     if y.size:
         pieces = _Pieces(y, offsets, reverse)
         kernels = _complex if b.dtype.kind == "c" else _linear
@@ -59,8 +59,8 @@ def segment_linear_scan_grad(
     first = (offsets[1:] - 1 if reverse else offsets[:-1])[full]
     if y.size:
         kernels = _complex_grad if y.dtype.kind == "c" else _linear_grad
-        given = [_columns(array) for array in (flow, x, y)]
-        found = [_columns(array) for array in (of_a, of_b)]
+        given = [real_columns(array) for array in (flow, x, y)]
+        found = [real_columns(array) for array in (of_a, of_b)]
         rows = given[2]
         pieces = _Pieces(rows, offsets, not reverse)
         pieces.run(
@@ -83,12 +83,6 @@ def segment_linear_scan_grad(
             of_initial[full] = factors[first].conj() * of_b[first]
             of_initial = of_initial.reshape(initial.shape)
     return of_a.reshape(h.shape), of_b.reshape(h.shape), of_initial
-
-
-def _columns(array: Array) -> Array:
-    """Return flat rows, a complex number as two columns."""
-    rows = flat_rows(array)
-    return rows.view(rows.real.dtype) if rows.dtype.kind == "c" else rows
 
 
 def _step(a: Array, b: Array) -> int:

@@ -441,7 +441,8 @@ template <class T> struct States {
     }
 };
 
-template <class T>
+// Rows are Effects, or Backward below.
+template <class T, template <class> class Rows>
 __global__ void __launch_bounds__(256)
 linear_totals(const T* __restrict__ factors, int64 step, const T* __restrict__ summands,
               const T* __restrict__ initial, int64 has_initial, const int64* __restrict__ offsets,
@@ -451,8 +452,8 @@ linear_totals(const T* __restrict__ factors, int64 step, const T* __restrict__ s
     const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
     if (column >= width) return;
     const Direction way = {offsets, segments, rows, reverse != 0};
-    const Effects<T> from = {{factors + column, step, summands + column, initial + column,
-                              has_initial != 0, width, way}};
+    const Rows<T> from = {{factors + column, step, summands + column, initial + column,
+                           has_initial != 0, width, way}};
     total_of<LINEAR, Effect<T>, 1>(from, way, unit, column, width, totals, keys);
 }
 
@@ -531,21 +532,6 @@ put(const Gradients<T>& out, int64 row, const Pack<Effect<T>, 1>& total,
     out.factors[place] = times(flow, conjugate(before));
     if (is_last && of.has_initial)
         *of.of_segment(out.initial, segment) = times(conjugate(of.factor(row)), flow);
-}
-
-template <class T>
-__global__ void __launch_bounds__(256)
-linear_grad_totals(const T* __restrict__ factors, int64 step, const T* __restrict__ upstream,
-                   const T* __restrict__ initial, int64 has_initial,
-                   const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width,
-                   int64 reverse, Effect<T>* __restrict__ totals, int64* __restrict__ keys) {
-    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
-    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
-    if (column >= width) return;
-    const Direction way = {offsets, segments, rows, reverse != 0};
-    const Backward<T> from = {{factors + column, step, upstream + column, initial + column,
-                               has_initial != 0, width, way}};
-    total_of<LINEAR, Effect<T>, 1>(from, way, unit, column, width, totals, keys);
 }
 
 template <class T>

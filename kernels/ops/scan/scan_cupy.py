@@ -23,7 +23,7 @@ from lodcli.kernels.cuda.launch import (
     tiles,
 )
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_float, summed_dtype
+from lodcli.kernels.ops.common import is_float, real_columns, summed_dtype
 
 HEIGHT, LONG = 64, 64  # as in parts.cuh and scan.cu
 
@@ -32,8 +32,7 @@ def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: b
     """See scan.py."""
     if data.dtype.kind == "c":
         # Real and imaginary parts are columns that are added up apart.
-        real = np.dtype(f"float{data.dtype.itemsize * 4}")
-        rows = _scanned("SUM", flat_rows(data).view(real), offsets, exclusive, reverse)
+        rows = _scanned("SUM", real_columns(flat_rows(data)), offsets, exclusive, reverse)
         return rows.view(data.dtype).reshape(data.shape)
     return _scanned("SUM", data, offsets, exclusive, reverse)
 

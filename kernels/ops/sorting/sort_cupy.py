@@ -15,7 +15,7 @@ import numpy as np
 from lodcli.kernels.cuda.launch import WORDS, Grid, blocks, c_type, flat_rows, on_device, run
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import comparable
-from lodcli.kernels.ops.common import is_float
+from lodcli.kernels.ops.common import is_float, real_columns
 from lodcli.kernels.ops.ids.ids_cupy import kept_bounds, kept_rows
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 
@@ -82,9 +82,7 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Array, Offsets
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Array:
     """See sort.py."""
-    rows = flat_rows(data)
-    if rows.dtype.kind == "c":
-        rows = rows.view(np.dtype(f"float{rows.itemsize * 4}"))
+    rows = real_columns(flat_rows(data))
     if adjacent:
         return _differs(rows, offsets)
     # The last key first: each sorting keeps the order of those before.

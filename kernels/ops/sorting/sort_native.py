@@ -9,7 +9,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, is_half
+from lodcli.kernels.ops.common import flat_rows, is_half, real_columns
 from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
 from lodcli.kernels.ops.sorting import sort as reference
 
@@ -74,8 +74,7 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt
     """See sort.py."""
     if not adjacent:
         return reference.segment_first_of_equal(data, offsets, adjacent)
-    rows = flat_rows(_comparable(data))
-    return _changes(rows.view(rows.real.dtype) if rows.dtype.kind == "c" else rows, offsets)
+    return _changes(real_columns(flat_rows(_comparable(data))), offsets)
 
 
 def segment_first_fall(data: Array, offsets: Offsets) -> int:
