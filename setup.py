@@ -54,12 +54,16 @@ class BuildWithKernels(build_py):
             self._python("lodcli.kernels.native.build", "--into", str(folder), *levels)
 
     def _python(self, module: str, *words: str) -> None:
-        """Run a module of what was copied."""
+        """Run a module of what was copied; its bytecode goes elsewhere, for a wheel has none."""
         root = Path(self.build_lib).absolute()
         subprocess.run(
             [sys.executable, "-W", "error::UserWarning:lodcli", "-m", module, *words],
             cwd=root,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *filter(None, sys.path)])},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(root), *filter(None, sys.path)]),
+                "PYTHONPYCACHEPREFIX": str(root.parent / "bytecode"),
+            },
             check=True,
         )
 

@@ -20,7 +20,8 @@ class StepError(LodError):
 def load_step(text: str) -> Step:
     """Return the function that MODULE:FUNCTION names; what it raises is a StepError.
 
-    The module is looked for in the current folder first, as `python -m` does.
+    The module is looked for in the current folder first, as `python -m` does. No bytecode is kept
+    of it: Python would take that for the code of a file edited in the same second.
 
     Raises:
         SelectionError: no such module or function.
@@ -32,6 +33,7 @@ def load_step(text: str) -> Step:
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
+    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -42,6 +44,8 @@ def load_step(text: str) -> Step:
         ) from None
     except Exception as error:
         raise StepError(_told(text, error)) from error
+    finally:
+        sys.dont_write_bytecode = writes_bytecode
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)

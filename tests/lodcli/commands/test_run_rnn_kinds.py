@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -184,6 +185,17 @@ def test_a_step_starts_from_the_states_given(shell: Lod, model: Path) -> None:
     assert shell(f"lod run-rnn words.lod.h5 {args} -o two.npz").code == 0
     assert tensor(model.parent / "two.npz", "last0").data.tolist() == [4, 3, 5, 2, 3, 4]
     assert tensor(model.parent / "two.npz", "last1").data.tolist() == [1] * 6
+
+
+def test_a_step_edited_within_a_second_is_read_again(shell: Lod, model: Path) -> None:
+    for factor in (2, 3):
+        model.write_text(f"def step(x, memory): return x * {factor}, memory")
+        os.utime(model, (0, 0))  # the time by which Python knows bytecode to be a file's
+        command = f"lod run-rnn words.lod.h5 --step model:step -o out{factor}.npz"
+        assert shell(command, PYTHONDONTWRITEBYTECODE="").code == 0
+    two, three = (tensor(model.parent / f"out{factor}.npz").data for factor in (2, 3))
+    np.testing.assert_allclose(three, two * 1.5, rtol=TOLERANCE)
+    assert not (model.parent / "__pycache__").exists()
 
 
 def test_a_step_over_an_upper_level_gets_whole_items(shell: Lod, model: Path) -> None:
