@@ -20,7 +20,8 @@ from lodcli.kernels.platform.machine import advise
 # Smaller ones the C library keeps itself. Memory of larger ones it returns to the system when some
 # of them are free side by side: each op of a chain would write to fresh pages.
 LEAST_BYTES = 1 << 18
-# Free memory beyond this is marked as such: the next write to each page then takes longer.
+# Free memory beyond this, that of the largest blocks and of those free longest, is marked as such:
+# the next write to each page then takes longer.
 UNMARKED_BYTES = 1 << 26
 # The C library returns the end of its heap to the system as soon as 128 KiB of it are free, and
 # smaller results would be fresh pages each time. Once a block this large was freed, it keeps twice
@@ -38,7 +39,9 @@ class _Block(mmap.mmap):
     address: int
 
 
+# Free blocks, each list with the one that came back last at its end.
 _free: list[_Block] = []
+_marked: list[_Block] = []
 np.empty(_HEAP_BYTES, np.uint8)  # freed at once
 
 
@@ -83,29 +86,49 @@ def _taken(size: int) -> _Block | None:
     The one that came back last, which may still be in a cache. None if there is no memory left,
     which is NumPy's to tell.
     """
-    # Copied: an array may end, and its block come back, at any time.
-    for block in reversed(_free.copy()):
-        if size <= len(block) <= _WASTE * size:
-            with contextlib.suppress(ValueError):  # another thread took it
-                _free.remove(block)
-                return block
+    for blocks in (_free, _marked):
+        # Copied: an array may end, and its block come back, at any time.
+        for block in reversed(blocks.copy()):
+            if size <= len(block) <= _WASTE * size:
+                with contextlib.suppress(ValueError):  # another thread took it
+                    blocks.remove(block)
+                    return block
     whole = -(-size // LEAST_BYTES) * LEAST_BYTES
     try:
         block = _Block(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError, ValueError):
-        _free.clear()
+        clear()
         return None
     block.address = np.frombuffer(block, np.uint8).ctypes.data
     advise(block, "MADV_HUGEPAGE")
     return block
 
 
+def clear() -> None:
+    """Return all that is free to the system."""
+    _free.clear()
+    _marked.clear()
+
+
 def _give_back(block: _Block) -> None:
     if len(block) > MOST_BYTES:
         return
-    if len(block) + sum(map(len, _free.copy())) > UNMARKED_BYTES:
-        advise(block, "MADV_FREE")
-    _free.append(block)
+    if len(block) > UNMARKED_BYTES:
+        _mark(block)
+    else:
+        _free.append(block)
     with contextlib.suppress(IndexError):  # another thread emptied it
-        while len(_free) > MOST_BLOCKS or sum(map(len, _free.copy())) > MOST_BYTES:
-            _free.pop(0)
+        while _bytes(_free) > UNMARKED_BYTES:
+            _mark(_free.pop(0))
+        while len(kept := _marked + _free) > MOST_BLOCKS or _bytes(kept) > MOST_BYTES:
+            (_marked or _free).pop(0)
+
+
+def _mark(block: _Block) -> None:
+    """Let the system take the memory of a block that is in neither list."""
+    advise(block, "MADV_FREE")
+    _marked.append(block)
+
+
+def _bytes(blocks: list[_Block]) -> int:
+    return sum(map(len, blocks.copy()))

@@ -140,9 +140,11 @@ def fetch(at: int, count: int) -> None:
 
     For rows that lie apart: no processor guesses where the next one is.
     """
-    # Line by line: rows seldom begin where lines do.
-    for line in range(at & -VECTOR_BYTES, at + min(count, FETCHED_BYTES), VECTOR_BYTES):
+    stop = at + min(count, FETCHED_BYTES)
+    # As many turns for rows of one width, wherever they begin: no branch is guessed wrong.
+    for line in range(at, stop, VECTOR_BYTES):
         _nearest(line)
+    _nearest(stop - 1)
 
 
 @numba.njit(nogil=True, error_model="numpy")
@@ -151,8 +153,10 @@ def fetch_far(at: int, count: int) -> None:
 
     For rows and long ranges. Many short ranges come faster into the first.
     """
-    for line in range(at & -VECTOR_BYTES, at + min(count, FAR_BYTES), VECTOR_BYTES):
+    stop = at + min(count, FAR_BYTES)
+    for line in range(at, stop, VECTOR_BYTES):
         _second(line)
+    _second(stop - 1)
 
 
 @numba.njit(nogil=True, error_model="numpy")

@@ -55,7 +55,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     done = yield
     if grown := peak_bytes() - before:
         item.config.stash[GROWTH][item.nodeid] = grown
-    buffers._free.clear()
+    buffers.clear()
     return done
 
 

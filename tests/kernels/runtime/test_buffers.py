@@ -25,6 +25,7 @@ ROWS = memory.LEAST_BYTES // 8
 @pytest.fixture(autouse=True)
 def none_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_free", [])
+    monkeypatch.setattr(memory, "_marked", [])
 
 
 def test_the_memory_of_an_array_that_is_gone_is_used_again() -> None:
@@ -74,13 +75,22 @@ def test_no_more_blocks_than_a_limit_are_kept(monkeypatch: pytest.MonkeyPatch) -
     assert len(memory._free) == 3
 
 
-def test_what_is_free_is_marked_beyond_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    marked = []
+@pytest.mark.parametrize(
+    ("sizes", "unmarked"),
+    [([1] * 5, [3, 4]), ([3, 1], [1]), ([1, 3], [0]), ([2, 1], [1])],
+    ids=["the oldest", "a large one", "a large one after a small one", "enough of them"],
+)
+def test_what_is_free_is_marked_beyond_a_limit(
+    monkeypatch: pytest.MonkeyPatch, sizes: list[int], unmarked: list[int]
+) -> None:
+    marked: list[int] = []
     monkeypatch.setattr(memory, "UNMARKED_BYTES", 2 * memory.LEAST_BYTES)
-    held = [memory.empty((ROWS,), np.dtype(np.float64)) for _ in range(5)]
-    monkeypatch.setattr(memory, "advise", lambda block, how: marked.append(how))
-    held.clear()
-    assert marked == ["MADV_FREE"] * 3
+    held = [memory.empty((size * ROWS,), np.dtype(np.float64)) for size in sizes]
+    addresses = [each.ctypes.data for each in held]
+    monkeypatch.setattr(memory, "advise", lambda block, how: marked.append(block.address))
+    while held:
+        del held[0]
+    assert [n for n, each in enumerate(addresses) if each not in marked] == unmarked
 
 
 def test_what_came_back_last_is_used_first() -> None:
