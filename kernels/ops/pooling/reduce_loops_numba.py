@@ -1,8 +1,8 @@
 """Inner loops of sums, min/max and argmin/argmax, on the vectors of vectors.py.
 
-Each is made in three shapes: `columns` for some columns of many rows, `values` for whole rows of
-a width that divides a vector, read as one run of values and folded at the end, and `single` for
-short segments of single values.
+Each is made in four shapes: `columns` for some columns of many rows, `row` for one row that is too
+wide for registers, `values` for whole rows of a width that divides a vector, read as one run of
+values and folded at the end, and `single` for short segments of single values.
 """
 
 from __future__ import annotations
@@ -78,6 +78,11 @@ class _Sum:
                 for state, place in results:
                     v.store(state[0], place.to, place.mask)
 
+    def add(self, v: Vectors, place: _Place, numbers: Any) -> None:
+        old = v.load(place.to, v.total_kind, place.mask, self.start(v)[0])
+        new = v.load(place.at, v.kind, place.mask, v.zero())
+        v.store(v.plus(old, v.widened(new)), place.to, place.mask)
+
 
 class _Extreme:
     """The greatest value a lane."""
@@ -111,6 +116,13 @@ class _Extreme:
                     begins = _everywhere(v, _is(v, place, FIRST))
                     own = v.builder.select(v.builder.and_(v.stays(first), begins), first, state[0])
                     v.store(v.flipped(own, place.flip), place.to, place.mask)
+
+    def add(self, v: Vectors, place: _Place, numbers: Any) -> Any:
+        """Return where the new values were better."""
+        old, new = (v.load(each, v.kind, place.mask, v.zero()) for each in (place.to, place.at))
+        better = v.greater(v.flipped(new, place.flip), v.flipped(old, place.flip))
+        v.store(v.builder.select(better, new, old), place.to, place.mask)
+        return better
 
 
 class _Index(_Extreme):
@@ -177,6 +189,11 @@ class _Index(_Extreme):
                     row = v.all(place.row, v.longs)
                     v.store(v.flipped(own, place.flip), place.to, place.mask)
                     v.store(builder.select(kept, row, index), place.index_to, place.mask)
+
+    def add(self, v: Vectors, place: _Place, numbers: Any) -> None:
+        old = v.load(place.index_to, v.longs, place.mask, v.constant(0, v.longs))
+        better = _Extreme.add(self, v, place, numbers)
+        v.store(v.builder.select(better, numbers, old), place.index_to, place.mask)
 
     def _index(self, v: Vectors, at: Any, place: _Place) -> Values:
         """Return the numbers of rows in the tensor, and where there is none."""
@@ -283,6 +300,57 @@ def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
 def _numbered(v: Vectors, number: Any) -> Any:
     narrow = number if v.numbers == v.longs else v.builder.trunc(number, v.numbers.element)
     return v.all(narrow, v.numbers)
+
+
+def _row(reduction: Any, *, numbered: bool) -> Any:
+    """Return a function of one row of values, or, if `numbered`, of what rows have come to."""
+
+    @intrinsic
+    def row(
+        typing_context: Any,
+        to: Any,
+        index_to: Any,
+        at: Any,
+        count: Any,
+        number: Any,
+        flip: Any,
+        zero: Any,
+        total: Any,
+    ) -> Any:
+        """Join `count` columns at `at` to those at `to`: `number` is that of their row, or the
+        address of one for each."""
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            v = Vectors(context, builder, sig.args[6], sig.args[7])
+            to, index_to, at, count, number, flip, _, _ = args
+
+            def moved(address: Any, k: Any, size: int) -> Any:
+                return builder.add(address, builder.mul(k, _I64(size)))
+
+            def add(k: Any, mask: Any = None) -> Values:
+                numbers = v.all(number, v.longs)
+                if numbered and isinstance(reduction, _Index):
+                    numbers = v.load(moved(number, k, 8), v.longs, mask, v.constant(0, v.longs))
+                places = moved(to, k, v.total_bytes), moved(index_to, k, 8), moved(at, k, v.bytes)
+                reduction.add(v, _Place(*places, None, None, flip, mask), numbers)
+                return []
+
+            # Each store to a whole line: one that crosses two takes twice as long.
+            first = builder.and_(builder.neg(to), _I64(v.lanes * v.total_bytes - 1))
+            first = builder.udiv(first, _I64(v.total_bytes))
+            first = builder.select(builder.icmp_signed("<", count, first), count, first)
+            with builder.if_then(builder.icmp_signed(">", first, _I64(0))):
+                add(_I64(0), v.below(first))
+            left = builder.sub(count, first)
+            many = builder.and_(left, _I64(-v.lanes))
+            v.loop(many, v.lanes, [], lambda k, _: add(builder.add(first, k)))
+            with builder.if_then(builder.icmp_signed("<", many, left)):
+                add(builder.add(first, many), v.below(builder.sub(left, many)))
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 6, zero, total), generate
+
+    return row
 
 
 def _values(reduction: Any) -> Any:
@@ -407,12 +475,14 @@ def _put_place(v: Vectors, place: _Place, best: Any, count: Any) -> None:
 
 
 def _made(reduction: Any, single: Any) -> Sequence[Any]:
-    """Return its functions for one to three vectors, for 4, 8, 16 and 24, values, single ones."""
+    """Return its functions for one to three vectors, for 4, 8, 16 and 24, whole rows, rows of what
+    rows have come to, values, single ones."""
     tails, blocks = [_columns(reduction, 1)] * 3, [_columns(reduction, 4, 3)] * 4
     if MANY_REGISTERS and not isinstance(reduction, _Index):
         tails[1:] = _columns(reduction, 2), _columns(reduction, 3)
         blocks[1:] = (_columns(reduction, n, n - less) for n, less in ((8, 4), (16, 8), (24, 8)))
-    return (*tails, *blocks, _values(reduction), _single(single))
+    rows = (_row(reduction, numbered=numbered) for numbered in (False, True))
+    return (*tails, *blocks, *rows, _values(reduction), _single(single))
 
 
 class _ShortIndex(_Index):

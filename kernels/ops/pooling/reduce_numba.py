@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 
 from lodcli.kernels.native.declare import Pointer, T, U, kernel
-from lodcli.kernels.native.language_numba import address, function, is_float, item_bytes
+from lodcli.kernels.native.language_numba import address, function, item_bytes
 from lodcli.kernels.ops.pooling import reduce_loops_numba as reductions
 from lodcli.kernels.simd import byte_moves as moves
 from lodcli.kernels.simd import raw_memory as scalars
@@ -81,11 +81,11 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
     """Declare the two kernels of a reduction.
 
     Args:
-        tools: its functions for one to three vectors of columns, 4, 8, 16 and 24, values, single
-            ones.
+        tools: its functions for one to three vectors of columns, 4, 8, 16 and 24, rows, what rows
+            have come to, values, single ones.
     """
-    vector, two, three, four, eight, sixteen, twenty_four, values, single = tools
-    added, indexed = name == "sum", name == "index"
+    vector, two, three, four, eight, sixteen, twenty_four, whole, joined, values, single = tools
+    indexed = name == "index"
     # How many vectors of columns are taken at once: of up to 3, and of more.
     masked, most = (1 if three is vector else 3), (4 if twenty_four is four else 24)
 
@@ -116,6 +116,12 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
             return
         row_bytes = width * value_bytes
         while rows > 0:
+            if fresh == MORE and width > most * lanes:
+                whole(to, index_to, at, width, row, flip, zero, like)
+                row += 1
+                rows -= 1
+                at += row_bytes
+                continue
             n, k = min(rows, RUN if width <= most * lanes else 1), 0
             while k < width:
                 to_k, index_k, at_k = to + k * total_bytes, index_to + k * 8, at + k * value_bytes
@@ -141,25 +147,6 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
             row += n
             rows -= n
             at += n * row_bytes
-
-    @function()
-    def join(
-        to: int, index_to: int, at: int, index_at: int, width: int, flip: int, total: Any
-    ) -> None:
-        """Join the row at `at` to the row at `to`."""
-        size, like = item_bytes(total), total(0)
-        for k in range(width):
-            old, new = _value_at(to + k * size, like), _value_at(at + k * size, like)
-            if added:
-                _put(to + k * size, total(old + new), like)
-                continue
-            better = new > old if flip == 0 else new < old
-            if not is_float(total):
-                better = (np.int64(new) ^ flip) > (np.int64(old) ^ flip)
-            if better:
-                _put(to + k * size, new, like)
-                if indexed:
-                    _put(index_to + k * 8, _value_at(index_at + k * 8, 0), 0)
 
     @function()
     def shorts(r: Any, s: int, stop: int, end: int, value: Any, total: Any) -> int:
@@ -214,10 +201,10 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
     def join_piece(r: Any, s: int, lo: int, total: Any) -> None:
         """Join the piece that waits, from row `lo` on, to its segment `s`."""
         out_bytes, index_bytes, slot = r.width * item_bytes(total), r.width * 8, lo // r.piece_rows
-        join(
+        joined(
             address(r.out) + s * out_bytes, address(r.numbers) + s * index_bytes,
-            address(r.parts) + slot * out_bytes, address(r.places) + slot * index_bytes,
-            r.width, r.flip, total,
+            address(r.parts) + slot * out_bytes, r.width,
+            address(r.places) + slot * index_bytes, r.flip, total(0), total(0),
         )  # fmt: skip
 
     @function()

@@ -193,6 +193,29 @@ def test_wide_rows_are_added_one_after_another_in_pieces(width: int) -> None:
     np.testing.assert_array_equal(found, [data[0], expected])
 
 
+@pytest.mark.parametrize("width", [385, 600, 1023])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.float32, np.float64])
+def test_extremes_of_wide_rows_in_pieces(dtype: Any, width: int) -> None:
+    from lodcli.kernels.ops.pooling import pool_native as twin
+
+    generator = np.random.default_rng(8)
+    # Of few values, so that many rows hold the greatest; of floats some are NaN.
+    data = generator.integers(0, 9, (601, width)).astype(dtype)
+    if data.dtype.kind == "f":
+        data[generator.random(data.shape) < 0.01] = np.nan
+        data[300:302] = -np.inf
+    offsets = np.array([0, 1, 1, 300, 302, 601])
+    for name in ("segment_max_index", "segment_min_index"):
+        expected = getattr(pool, name)(data, offsets, pad_value=3)
+        for found, wanted in zip(
+            getattr(twin, name)(data, offsets, pad_value=3), expected, strict=True
+        ):
+            np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(
+            getattr(twin, name.removesuffix("_index"))(data, offsets, pad_value=3), expected[0]
+        )
+
+
 @pytest.mark.parametrize("width", [*range(1, 20), 31, 33, 63, 65, 70, 200])
 def test_first_and_last_of_rows_of_any_width_that_lie_apart(width: int) -> None:
     from lodcli.kernels.ops.pooling import pool_native as twin
