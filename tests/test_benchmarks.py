@@ -34,7 +34,15 @@ from tests.benchmarks.page import FOLDER, PAGE, WHY, page, read_reports, reason,
 from tests.benchmarks.pictures import PICTURES, described
 from tests.benchmarks.small_calls import small_calls
 from tests.benchmarks.targets import Target, targets
-from tests.benchmarks.verdicts import MISSED, REACHED, UNCLEAR, UNMEASURED, Between, verdict
+from tests.benchmarks.verdicts import (
+    LIMITED,
+    MISSED,
+    REACHED,
+    UNCLEAR,
+    UNMEASURED,
+    Between,
+    verdict,
+)
 
 
 def test_the_page_is_written_from_its_reports() -> None:
@@ -208,6 +216,22 @@ def test_a_verdict_says_how_near_the_limit_the_work_came() -> None:
     target = Target("kernels", "sum", "B1", 2.5)
     assert verdict(target, [OURS, *PEERS]).roofline == "80% of read"
     assert verdict(target, [{**OURS, "fraction_of_limit": None}, *PEERS]).roofline == ""
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        ({"fraction_of_limit": 0.9}, LIMITED),
+        ({"fraction_of_limit": 0.89}, MISSED),
+        ({"fraction_of_limit": None}, MISSED),
+        # Disturbed: three quarters of the samples, not the median, have to be that near.
+        ({"fraction_of_limit": 1.0, "noisy": True}, MISSED),
+        ({"fraction_of_limit": 1.4, "noisy": True}, LIMITED),
+        ({"fraction_of_limit": 1.0, "median": 1.0}, REACHED),
+    ],
+)
+def test_a_missed_target_is_at_the_limit_if_the_work_is(changed: dict[str, Any], word: str) -> None:
+    assert verdict(Target("kernels", "sum", "B1", 2.5), [{**OURS, **changed}, *PEERS]).word == word
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,16 @@ from tests.benchmarks.answers import answers, questions
 from tests.benchmarks.measure import GROWTH, SCRIPTS, STARTUP, command_of
 from tests.benchmarks.tables import costs, details, growth_table, startup_table
 from tests.benchmarks.targets import Target, targets
-from tests.benchmarks.verdicts import MISSED, REACHED, THREADS, UNCLEAR, UNMEASURED, Verdict
+from tests.benchmarks.verdicts import (
+    AT_LIMIT,
+    LIMITED,
+    MISSED,
+    REACHED,
+    THREADS,
+    UNCLEAR,
+    UNMEASURED,
+    Verdict,
+)
 from tests.benchmarks.verdicts import verdict as verdict_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,8 +55,9 @@ how `lod bench` measures. This page is generated from the reports in [benchmarks
 ## Summary
 
 Each target compares a time of lod with that of the best peer or with the machine's limit, with
-{THREADS} threads and, where possible, preallocated results. A target is *unclear* if most samples
-were disturbed by other load on the machine and the samples do not agree.
+{THREADS} threads and, where possible, preallocated results. A target that is not reached is *at the
+limit* if lod works at {AT_LIMIT:.0%} or more of what the machine can do, as measured in the same
+rounds. It is *unclear* if most samples were disturbed by other load and do not agree.
 """
 
 
@@ -103,9 +113,9 @@ def reason(target: Target, why: Mapping[str, str]) -> str:
 
 
 def _summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    words = (REACHED, MISSED, UNCLEAR, UNMEASURED)
-    yield "| | targets | reached | missed | unclear | not measured |"
-    yield "|---|---|---|---|---|---|"
+    words = (REACHED, LIMITED, MISSED, UNCLEAR, UNMEASURED)
+    yield "| | targets | reached | at the limit | missed | unclear | not measured |"
+    yield "|---|---|---|---|---|---|---|"
     groups = dict.fromkeys(one.target.group for one in verdicts)
     for group in [*groups, ""]:
         chosen = [one for one in verdicts if group in ("", one.target.group)]
@@ -116,14 +126,24 @@ def _summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _misses(verdicts: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[str]:
-    """Yield the missed targets, grouped by reason."""
+    """Yield what is not reached: at the limit, and the others grouped by reason."""
+    limited: list[str] = []
     missed: dict[str, list[str]] = {}
     for one in verdicts:
-        if one.word == MISSED:
+        if one.word in (LIMITED, MISSED):
             assert one.share is not None
             figures = "; ".join(filter(None, (one.share.text(), one.roofline)))
             text = f"{name_of(one.target)} ({figures})"
-            missed.setdefault(reason(one.target, why), []).append(text)
+            group = (
+                missed.setdefault(reason(one.target, why), []) if one.word == MISSED else limited
+            )
+            group.append(text)
+    if limited:
+        yield (
+            "At the limit: measured value over target, and the fraction of the machine's limit "
+            f"measured in the same rounds: {', '.join(limited)}."
+        )
+        yield ""
     if missed:
         yield (
             "Missed: measured value over target, the fraction of the machine's limit measured in "

@@ -2,6 +2,9 @@
 
 Where most samples of ours or the peer's were disturbed, a median is no fact: then the verdict is
 by the quartiles of all samples, and is "unclear" unless both agree.
+
+What is asked of a ratio may be more than the machine can do. A missed target is "at the limit" if
+what we reach of the machine's limit, measured in the same rounds, is at least AT_LIMIT of it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from lodcli.bench.report.results import is_disturbed
 from tests.benchmarks.targets import Target
 
 THREADS = 2
-REACHED, MISSED, UNCLEAR, UNMEASURED = "yes", "no", "unclear", "not measured"
+REACHED, LIMITED, MISSED = "yes", "at the limit", "no"
+UNCLEAR, UNMEASURED = "unclear", "not measured"
+AT_LIMIT = 0.9
 
 Row = Mapping[str, Any]
 
@@ -44,7 +49,7 @@ class Verdict:
     """What became of a target.
 
     Attributes:
-        word: REACHED, MISSED, UNCLEAR or UNMEASURED.
+        word: REACHED, LIMITED, MISSED, UNCLEAR or UNMEASURED.
         found: the figures, as people read them.
         share: found over asked, the smaller of two; None if not measured.
         against: who or what it is compared with.
@@ -92,8 +97,7 @@ def verdict(target: Target, rows: Sequence[Row], startup: Sequence[Row] = ()) ->
         words.append(ratio.text("x"))
         against.append(f"{peer['library']} {peer['label']}".strip())
     if target.fraction is not None:
-        least = Between(*[ours["fraction_of_limit"] * ours["median"]] * 2)
-        fraction = least.over(time_of(ours))
+        fraction = fraction_of(ours)
         shares.append(fraction.times(1 / target.fraction))
         words.append(fraction.text("%", 100, 0))
         against.append(f"the limit, {ours['limit']}")
@@ -107,15 +111,26 @@ def verdict(target: Target, rows: Sequence[Row], startup: Sequence[Row] = ()) ->
         words.append(share.text())
         against.append("itself on padded input" if padded["ours"] else "torch padded")
     worst = Between(min(one.low for one in shares), min(one.high for one in shares))
-    return Verdict(
-        target, _word(worst), ", ".join(words), worst, ", ".join(against), roofline_of(ours)
-    )
+    word = _word(worst)
+    if (
+        word == MISSED
+        and ours["fraction_of_limit"] is not None
+        and fraction_of(ours).low >= AT_LIMIT
+    ):
+        word = LIMITED
+    return Verdict(target, word, ", ".join(words), worst, ", ".join(against), roofline_of(ours))
 
 
 def roofline_of(row: Row) -> str:
     """Return the fraction of the machine's limit that a row reached, in words; "" without one."""
     fraction = row["fraction_of_limit"]
     return "" if fraction is None else f"{fraction:.0%} of {row['limit']}"
+
+
+def fraction_of(row: Row) -> Between:
+    """Return what a row reached of the machine's limit, which is not None."""
+    least: float = row["fraction_of_limit"] * row["median"]
+    return Between(least, least).over(time_of(row))
 
 
 def ratio_of(target: Target, rows: Sequence[Row]) -> Between | None:
