@@ -20,7 +20,12 @@ from lodcli.formats.dataset.writer import Shards, write_manifest
 from lodcli.formats.storage.durable import fsync_folder
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.journal import remove_unused
-from lodcli.formats.storage.outputs import Output, TargetExistsError, refuse_url
+from lodcli.formats.storage.outputs import (
+    Output,
+    TargetExistsError,
+    refuse_missing_folder,
+    refuse_url,
+)
 from lodcli.formats.storage.partials import PARTIAL_NAME
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.platform import files
@@ -193,6 +198,7 @@ def _begin(folder: Path, label: str, job: Job) -> None:
             folder.mkdir()
         names = os.listdir(folder)
     except OSError as error:
+        refuse_missing_folder(folder, label)
         error.filename2 = label
         raise
     if NAME in names:

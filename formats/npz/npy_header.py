@@ -127,10 +127,25 @@ def _checked_fields(fields: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool
 
 def _checked_dtype(descr: object) -> np.dtype[Any]:
     if "O" in str(descr):
-        raise UnsupportedError("holds Python objects, which are never unpickled")
+        raise UnsupportedError(
+            "holds Python objects, which are never unpickled; save an array of numbers"
+        )
     if not isinstance(descr, str) or descr[:1] not in _ORDERS or descr[1:] not in _DTYPES:
-        raise UnsupportedError(f"has dtype {repr(descr)[:100]}, which tensors cannot hold")
+        raise UnsupportedError(
+            f"has dtype {repr(descr)[:100]}, which tensors cannot hold; {_remedy(descr)}"
+        )
     return np.dtype(descr)
+
+
+def _remedy(descr: object) -> str:
+    """Return what to do with an array of a dtype that tensors do not have."""
+    if not isinstance(descr, str):
+        return "save each field of its records as an array of its own"
+    if descr[1:2] in ("M", "m"):
+        return "save array.astype('i8') instead, and its unit beside it"
+    if descr[1:2] in ("U", "S"):
+        return "save codes, as numpy.unique(array, return_inverse=True) returns them"
+    return "save array.astype('f8') instead, or another of " + ", ".join(sorted(NPY_DTYPES))
 
 
 def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], bool]]:

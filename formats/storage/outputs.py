@@ -43,6 +43,18 @@ class TargetExistsError(LodError, OSError):
     """The target exists already and overwriting was not requested."""
 
 
+class MissingFolderError(LodError, FileNotFoundError):
+    """The folder that a target is to be in does not exist."""
+
+
+def refuse_missing_folder(path: Path, label: str) -> None:
+    """Raise MissingFolderError if there is no folder to put this path into."""
+    if not path.parent.exists():
+        raise MissingFolderError(
+            f"{label}: cannot be written: its folder does not exist; create {path.parent} first"
+        ) from None
+
+
 def refuse_url(target: str | os.PathLike[str]) -> None:
     """Raise UnsupportedError if this is a URL; the message shows no password in it."""
     if is_url(target):
@@ -72,6 +84,7 @@ class Output:
         TargetExistsError: at once if the target exists and may not be replaced, and at the
             commit if it appeared meanwhile.
         UnsupportedError: the system renames no open files.
+        MissingFolderError: there is no such folder.
         OSError: the folder cannot be written to.
     """
 
@@ -186,6 +199,8 @@ class Output:
         except LodError:
             raise
         except OSError as error:
+            if error.errno == errno.ENOENT and self.path is not None:
+                refuse_missing_folder(self.path, self.label)
             if error.filename is None:
                 error.filename = os.fspath(self._partial or self.label)
             if error.filename2 is None and error.filename != self.label:

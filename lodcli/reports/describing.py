@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 # By convention the end of a message says what to do, as "; use --backend numpy".
 _REMEDY = re.compile(
-    r"[;,] ((?:or )?(?:add|ask|check|choose|convert|did you mean|drop|give|install|leave|move|name|"
-    r"pass|pick|pip|put|read|remove|run|say|see|set|take|try|update|use|wrap|write)\b.*)$"
+    r"[;,] ((?:or )?(?:add|ask|check|choose|convert|create|did you mean|drop|give|install|leave|"
+    r"move|name|pass|pick|pip|put|read|remove|run|say|see|set|take|try|update|use|wrap|write)\b.*)$"
     r"|; `?(lod [a-z-]+.*)$"
 )
 # A dataset, between the file and what is wrong.

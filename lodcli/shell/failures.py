@@ -107,6 +107,11 @@ def _check_environment() -> None:
     debug = environment.value("LOD_DEBUG")
     if debug not in ("", "0", "1"):
         raise OptionError(f"LOD_DEBUG: expected 0 or 1, found {debug[:40]!r}")
+    if environment.value("LOD_NATIVE"):
+        from lodcli.kernels.native import settings
+
+        with contextlib.suppress(settings.LevelError):
+            settings.level()
 
 
 def report(error: BaseException, label: str, *, as_json: bool = False) -> int:
@@ -189,8 +194,6 @@ def _os_message(error: OSError) -> str:
     if name is None:
         return what or type(error).__name__
     if error.filename2 is not None:  # where a file was to be put
-        if error.errno == errno.ENOENT:
-            what = "its folder does not exist"
         what = f"cannot be written: {what}"
     if not isinstance(name, str | bytes | os.PathLike):
         return f"{name}: {what}"

@@ -20,6 +20,7 @@ class LazyGroup(click.Group):
 
     def make_context(self, *given: Any, **extra: Any) -> click.Context:
         """Make the context of a run; those of the commands take its width."""
+        _restore_help(self)
         return super().make_context(*given, **{"terminal_width": output.help_width(), **extra})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -30,6 +31,7 @@ class LazyGroup(click.Group):
             return None
         module, help_line = TABLE[cmd_name]
         command: click.Command = importlib.import_module(module).command
+        _restore_help(command)
         command.name = cmd_name
         command.short_help = help_line
         return command
@@ -63,6 +65,18 @@ class LazyGroup(click.Group):
 
         with formatter.section("Environment (lod env shows values)"):
             formatter.write_dl([(name, one.meaning) for name, one in VARIABLES.items()])
+
+
+def _restore_help(command: click.Command) -> None:
+    """Give a command, and those of a group, the help that click makes of docstrings."""
+    if sys.flags.optimize < 2:
+        return
+    from lodcli.kernels.platform.docstrings import docstring
+
+    for one in getattr(command, "commands", {}).values():
+        _restore_help(one)
+    if command.callback is not None and not command.help:
+        command.help = docstring(command.callback)
 
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:

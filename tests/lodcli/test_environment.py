@@ -49,6 +49,13 @@ def test_help_and_env_show_every_variable(lod: Lod) -> None:
         assert found[name]["meaning"] == variable.meaning
 
 
+def test_a_wrong_level_of_kernels_is_no_fault_of_a_file(shell: Lod) -> None:
+    done = shell("lod apply sum words.lod.h5 --to jsonl", LOD_NATIVE="fast")
+    assert done.code == 2
+    assert done.stdout == ""
+    assert re.fullmatch(r"lod: LOD_NATIVE: expected off or one of .*, found 'fast'\n", done.stderr)
+
+
 def test_env_shows_what_is_set(shell: Lod) -> None:
     set_to = {"LOD_THREADS": "2", "LOD_BENCH_TORCH_PYTHON": "/x", "LOD_BENCH_NUMPY_PYTHON": "/y"}
     done = shell("lod env --json", **set_to)

@@ -98,6 +98,13 @@ def test_every_command_has_help_with_examples(lod: Lod, name: str) -> None:
     assert lod(name, "-h").stdout == done.stdout
 
 
+@pytest.mark.parametrize("command", ["", "inspect", "bench kernels", "apply sum"])
+def test_python_that_strips_docstrings_shows_the_same_help(shell: Lod, command: str) -> None:
+    whole = shell(f"lod {command} --help")
+    assert whole.code == 0
+    assert shell(f"lod {command} --help", PYTHONOPTIMIZE="2") == whole
+
+
 def examples(help_text: str) -> list[str]:
     """Return the command lines below "Examples:"."""
     part = help_text.partition("Examples:\n")[2].partition("\n\n")[0]

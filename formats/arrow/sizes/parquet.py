@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,12 +14,17 @@ import pyarrow.types as types
 from lodcli.formats.arrow.files import Found, Map, Records, damage, pieces
 from lodcli.formats.arrow.layout import plain_type
 from lodcli.formats.arrow.sizes.parquet_pages import Pages
+from lodcli.formats.arrow.sizes.thrift import BINARY, I32, Fields, Reader, ThriftError
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.prefetch import ahead
+from lodcli.kernels.errors import UnsupportedError
 
 # pyarrow takes several times as much to decode them, and one more such piece is read ahead.
 MOST_DECODED_BYTES = 2 << 20
+_TAIL = struct.Struct("<I4x")  # size of the footer, then the magic
+# FileMetaData: of its SchemaElements the type_length, the name, the logicalType.
+_FOOTER: Fields = {2: [{2: I32, 4: BINARY, 10: {}}]}
 
 
 class ParquetRecords(Records):
@@ -29,9 +36,13 @@ class ParquetRecords(Records):
         self.bounds = source.bounds
         with damage():
             self._map = Map(source)
-            self._file = pq.ParquetFile(
-                pa.BufferReader(self._map.buffer), page_checksum_verification=True
-            )
+            try:
+                self._file = pq.ParquetFile(
+                    pa.BufferReader(self._map.buffer), page_checksum_verification=True
+                )
+            except pa.ArrowNotImplementedError as error:
+                _refuse_wide(self._map.view, error)
+                raise
             self.schema = self._file.schema_arrow
             self._groups = self._file.metadata
             self._rows = self._checked_groups()
@@ -114,6 +125,25 @@ class ParquetRecords(Records):
             values = [self._pages.values(group, leaf) for group in range(len(self._rows))]
             found.add(tuple(value // (math.gcd(*values) or 1) for value in values))
         return found
+
+
+def _refuse_wide(view: memoryview, error: Exception) -> None:
+    """Raise UnsupportedError with the columns that may hold integers of 128 bits.
+
+    Polars writes them as 16 bytes of no logical type. pyarrow then reads no column, and names none.
+    """
+    if "64 bits" not in str(error):
+        return
+    at = len(view) - _TAIL.size - _TAIL.unpack_from(view, len(view) - _TAIL.size)[0]
+    with suppress(ThriftError):
+        elements = Reader(view, at).struct(_FOOTER)[2]
+        names = [one[4] for one in elements if 4 in one and one.get(2) == 16 and 10 not in one]
+        names = [str(name, "utf-8", "replace") for name in names]
+        if names:
+            raise UnsupportedError(
+                f"column {', '.join(names)}: holds integers of 128 bits, which tensors cannot "
+                "hold; cast it to Int64, or leave it out, when you write the file"
+            ) from None
 
 
 def _leaves(schema: pa.Schema, count: int) -> dict[str, list[int]]:

@@ -15,6 +15,7 @@ import numpy as np
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.ops.kinds import FILES, Kind, kind_of
 from lodcli.kernels.ops.registry import OpEntry
+from lodcli.kernels.platform.docstrings import docstring
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.shell import options
@@ -150,7 +151,7 @@ def _parameter(own: inspect.Parameter, hint: Any, text: str) -> Parameter:
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
     """Return what the Args of a docstring say about each parameter."""
-    block = re.search(r"^Args:\n((?:    .*\n|\n)+)", inspect.getdoc(function) or "", re.M)
+    block = re.search(r"^Args:\n((?:    .*\n|\n)+)", docstring(function), re.M)
     if block is None:
         return {}
     parts = re.split(r"^(\w+): ", textwrap.dedent(block[1]), flags=re.M)[1:]

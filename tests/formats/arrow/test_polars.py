@@ -12,6 +12,7 @@ import pytest
 from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import schema_of
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import content
@@ -67,6 +68,13 @@ def test_we_read_lines_that_polars_writes(
     assert found["deep"].lod == given.lod
     assert found["deep"].data.tobytes() == given.data.tobytes()
     assert found["no"].data.tolist() == list(range(300))
+
+
+def test_the_column_of_too_wide_integers_is_named(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"id": [1], "big": [2]}, schema={"id": pl.Int64, "big": pl.Int128})
+    frame.write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(UnsupportedError, match=r"column big: holds integers of 128 bits.* cast it"):
+        content(tmp_path / "x.parquet")
 
 
 def test_columns_group_records_as_polars_groups_them(tmp_path: Path) -> None:

@@ -72,9 +72,11 @@ def test_rows_go_through_pipes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.array([None]), "holds Python objects, which are never unpickled"),
-        (np.array(["a"]), "which tensors cannot hold"),
-        (np.zeros(2, [("a", "f4")]), "which tensors cannot hold"),
+        (np.array([None]), "holds Python objects, which are never unpickled; save an array of"),
+        (np.array(["a"]), "which tensors cannot hold; save codes, as numpy.unique"),
+        (np.zeros(2, [("a", "f4")]), "which tensors cannot hold; save each field of its records"),
+        (np.zeros(2, "M8[s]"), r"which tensors cannot hold; save array.astype\('i8'\) instead"),
+        (np.zeros(2, "g"), r"which tensors cannot hold; save array.astype\('f8'\) instead, or"),
         (np.float32(3), "is a single value; a tensor needs a row axis"),
     ],
 )
