@@ -204,7 +204,7 @@ def segment_attention(
         q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
     ):
         weights = _weights(q[queries], k[keys], hidden, scale)
-        out[queries] = (weights @ v[keys].transpose(1, 0, 2)).transpose(1, 0, 2)
+        out[queries] = _product(weights, v[keys].transpose(1, 0, 2), hidden).transpose(1, 0, 2)
     return out
 
 
@@ -235,31 +235,52 @@ def segment_attention_grad(
         q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
     ):
         weights = _weights(q[queries], k[keys], hidden, scale)
-        upstream = grad[queries].transpose(1, 0, 2)
-        grad_v[keys] += (weights.transpose(0, 2, 1) @ upstream).transpose(1, 0, 2)
+        unseen = None if hidden is None else hidden.T
+        upstream, by_key = grad[queries].transpose(1, 0, 2), weights.transpose(0, 2, 1)
+        grad_v[keys] += _product(by_key, upstream, unseen).transpose(1, 0, 2)
         grad_weights = upstream @ v[keys].transpose(1, 2, 0)
+        if hidden is not None:
+            np.copyto(grad_weights, 0, where=hidden)
         mean = (weights * grad_weights).sum(axis=2, keepdims=True)
         grad_scores = weights * (grad_weights - mean) * q.dtype.type(scale)
-        grad_q[queries] = (grad_scores @ k[keys].transpose(1, 0, 2)).transpose(1, 0, 2)
-        grad_k[keys] += (grad_scores.transpose(0, 2, 1) @ q[queries].transpose(1, 0, 2)).transpose(
-            1, 0, 2
-        )
+        if hidden is not None:
+            np.copyto(grad_scores, 0, where=hidden)
+        of_q = _product(grad_scores, k[keys].transpose(1, 0, 2), hidden)
+        grad_q[queries] = of_q.transpose(1, 0, 2)
+        by_key = grad_scores.transpose(0, 2, 1)
+        grad_k[keys] += _product(by_key, q[queries].transpose(1, 0, 2), unseen).transpose(1, 0, 2)
     return grad_q, grad_k, grad_v
 
 
 def _weights(q: Array, k: Array, hidden: Array | None, scale: float) -> Array:
     """Return the softmax of the scores, (heads, queries, keys); zeros where all is hidden."""
     scores: Array = (q.transpose(1, 0, 2) @ k.transpose(1, 2, 0)) * q.dtype.type(scale)
-    blind = None if hidden is None else hidden.all(axis=1)
     if hidden is not None:
-        scores[:, hidden] = -np.inf
-        scores[:, blind] = 0
+        np.copyto(scores, -np.inf, where=hidden)
+        scores[:, hidden.all(axis=1)] = 0
     scores -= scores.max(axis=2, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=2, keepdims=True)
-    if blind is not None:
-        scores[:, blind] = 0
+    if hidden is not None:  # also where all others are NaN
+        np.copyto(scores, 0, where=hidden)
     return scores
+
+
+def _product(weights: Array, rows: Array, hidden: Array | None) -> Array:
+    """Return weights @ rows, (heads, A, E), without rows that are hidden.
+
+    Args:
+        weights: (heads, A, B), 0 where hidden.
+        rows: (heads, B, E).
+        hidden: (A, B) booleans.
+    """
+    out: Array = weights @ rows
+    if hidden is not None:
+        # 0 times NaN or infinity is NaN.
+        for one in (~np.isfinite(out)).any(axis=(0, 2)).nonzero()[0]:
+            seen = ~hidden[one]
+            out[:, one] = (weights[:, one, None][:, :, seen] @ rows[:, seen])[:, 0]
+    return out
 
 
 def _blocks(

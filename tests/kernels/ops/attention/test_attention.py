@@ -47,6 +47,38 @@ def test_scores_past_what_exp_can_hold_are_no_matter(backend: Backend) -> None:
 
 
 @on_every_backend
+@pytest.mark.parametrize("size", [4, 40])  # a segment of one loop; one of matrix products
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+def test_hidden_rows_reach_no_result(backend: Backend, size: int, poison: float) -> None:
+    generator = np.random.default_rng(3)
+    q, k, v, flow = (generator.normal(size=(size, 2, 3)) for _ in range(4))
+    offsets = np.array([0, size])
+    forward, backward = on(backend, segment_attention), on(backend, segment_attention_grad)
+
+    def results(q: Any, k: Any, v: Any, flow: Any) -> tuple[Any, ...]:
+        how: dict[str, Any] = {"causal": True, "scale": 0.5}
+        return (
+            forward(q, k, v, offsets, offsets, **how),
+            *backward(q, k, v, offsets, offsets, flow, **how),
+        )
+
+    def poisoned(rows: Any, place: int) -> Any:
+        rows = rows.copy()
+        rows[place] = poison
+        return rows
+
+    expected = results(q, k, v, flow)
+    for found in (results(q, poisoned(k, -1), v, flow), results(q, k, poisoned(v, -1), flow)):
+        for one, other in zip(found[:2], expected[:2], strict=True):  # only the last query sees it
+            near(one[:-1], other[:-1], 1e-12)
+            assert not np.isfinite(one[-1]).all()
+    for found in (results(poisoned(q, 0), k, v, flow), results(q, k, v, poisoned(flow, 0))):
+        near(found[0][1:], expected[0][1:], 1e-12)
+        for one, other in zip(found[2:], expected[2:], strict=True):  # it sees only the first key
+            near(one[1:], other[1:], 1e-12)
+
+
+@on_every_backend
 def test_float16_stays_float16(backend: Backend) -> None:
     rows = LoDTensor(np.ones((3, 2), np.float16), [[3]])
     assert sequence_attention(rows, rows, rows, backend=backend).identical(rows)
