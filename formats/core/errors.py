@@ -110,6 +110,14 @@ def name_file(error: LodError, label: str) -> None:
         setattr(error, _FILE, label)
 
 
+def rename_file(error: LodError, label: str, renamed: str) -> None:
+    """Name another file in an error that begins with the name of one."""
+    message = str(error.args[0]) if error.args else ""
+    if message.startswith(f"{label}: "):
+        error.args = (renamed + message.removeprefix(label), *error.args[1:])
+        setattr(error, _PLACES, [renamed if one == label else one for one in places(error)])
+
+
 def _prefix(error: LodError, label: str, part: str = "") -> None:
     where = f"{label}: {part}" if part else label
     # Changed in place: the class and what it carries must survive.

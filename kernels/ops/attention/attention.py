@@ -277,7 +277,7 @@ def _product(weights: Array, rows: Array, hidden: Array | None) -> Array:
     out: Array = weights @ rows
     if hidden is not None:
         # 0 times NaN or infinity is NaN.
-        for one in (~np.isfinite(out)).any(axis=(0, 2)).nonzero()[0]:
+        for one in np.flatnonzero(~np.isfinite(out).all(axis=(0, 2))):
             seen = ~hidden[one]
             out[:, one] = (weights[:, one, None][:, :, seen] @ rows[:, seen])[:, 0]
     return out

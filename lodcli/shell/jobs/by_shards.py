@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from lodcli.formats.core.errors import DamagedFileError, naming, naming_os
+from lodcli.formats.core.errors import DamagedFileError, naming, naming_os, rename_file
 from lodcli.formats.core.io import open_source
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.dataset import job as jobs
@@ -190,6 +190,8 @@ def _compute(source: str, tasks: list[_Task], found: _Results, rows: list[int]) 
             if isinstance(error, DamagedFileError):
                 failed[number] = error
             elif error is not None:
+                if isinstance(error, LodError) and getattr(error, "position", None) is None:
+                    rename_file(error, tasks[number].source.label, source)  # true of all shards
                 raise error
     if not failed:
         return

@@ -85,6 +85,16 @@ def test_shards_hold_what_the_command_makes_of_the_whole_and_no_byte_tells_how_m
 
 
 @pytest.mark.usefixtures("dataset")
+@pytest.mark.parametrize(
+    "args", [["apply", "sum", "ds::x"], ["apply", "sum", "ds::data", "--level", "7"]]
+)
+def test_what_is_wrong_with_every_shard_is_said_of_the_dataset(lod: Lod, args: list[str]) -> None:
+    alone, divided = lod(*args, "-o", "one.npz"), lod(*args, "-o", "out", "--jobs", "2")
+    assert (divided.code, divided.stderr) == (alone.code, alone.stderr)
+    assert divided.stderr.startswith("lod apply: ds: no ")
+
+
+@pytest.mark.usefixtures("dataset")
 def test_json_tells_what_was_written(lod: Lod) -> None:
     done = lod("convert", "ds", "out", "--jobs", "2", "--json")
     (file,) = json.loads(done.stdout)["files"]
@@ -253,8 +263,8 @@ def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
         ([*RUN, "--stats"], "without --stats"),
         ([*RUN, "--device", "cuda"], "without --device cuda"),
         (["apply", "exp(data)", "ds", "-o", "out", "--device", "cuda"], "cuda"),
-        ([*RUN[:1], "ds::label", *RUN[2:]], f"ds/{shard_name(0, SHARDS)}: run_rnn: expected a"),
-        ([*RUN[:1], "ds::no", *RUN[2:]], f"ds/{shard_name(0, SHARDS)}: no tensor named 'no'"),
+        ([*RUN[:1], "ds::label", *RUN[2:]], "ds: run_rnn: expected a"),
+        ([*RUN[:1], "ds::no", *RUN[2:]], "ds: no tensor named 'no'"),
     ],
 )
 def test_what_no_shard_has_alone_is_refused(lod: Lod, args: list[str], said: str) -> None:
