@@ -386,10 +386,9 @@ class _CsvSource(Source):
         if _is_whole(text):
             return holding(int(text)) if len(text) < MOST_DIGITS else holding(10**MOST_DIGITS)
         try:
-            value = float(text)
+            return _OTHERS if "_" in text else holding(float(text))
         except ValueError:
             return _OTHERS
-        return holding(value)
 
 
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"

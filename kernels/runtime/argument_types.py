@@ -18,6 +18,7 @@ from lodcli.kernels.errors import InvalidDataError, LodError
 from lodcli.kernels.runtime.forwarding import forwarding
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _NUMBERS: dict[type, tuple[type, ...]] = {
     bool: (bool, np.bool_),
@@ -61,6 +62,24 @@ def types_explained(function: F) -> F:
     call: F = forwarding(function, _BODY, function=function, explain=_explainer(function))
     update_wrapper(call, function)
     return call
+
+
+def construction_explained(kind: type[T]) -> type[T]:
+    """Return the class, a dataclass, with a constructor that is `types_explained`.
+
+    >>> @construction_explained
+    ... @dataclass(frozen=True)
+    ... class Half:
+    ...     of: float
+    ...
+    ...     def __post_init__(self) -> None:
+    ...         self.of / 2
+    >>> Half("4")
+    Traceback (most recent call last):
+    lodcli.kernels.errors.InvalidDataError: Half: of: expected a float, found '4'
+    """
+    setattr(kind, "__init__", types_explained(kind.__init__))  # noqa: B010 - mypy allows no other
+    return kind
 
 
 def _explainer(function: FunctionType) -> Callable[..., None]:
@@ -165,7 +184,9 @@ def _described(hint: Any) -> str:
     if hint is NoneType:
         return "None"
     if _is_sequence(hint):
-        return f"a sequence of {_name(resolved(get_args(hint)[0]))}"
+        item = resolved(get_args(hint)[0])
+        first = get_args(item)[0] if get_origin(item) in (Union, UnionType) else item
+        return f"a sequence of {_name(resolved(first))}"
     name = "array" if get_origin(hint) is np.ndarray else _name(hint)
     # "RNN" is spoken letter by letter.
     vowel = name[0] in "aeiouAEIO" or name.startswith("RNN")

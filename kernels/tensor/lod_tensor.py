@@ -236,6 +236,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         marks = replace(self._marks, values=None, unit=None)
         return LoDTensor(self._data, self._lod, marks, self._nulls)
 
+    @types_explained
     def as_categories(self, words: Sequence[str], *, ordered: bool = False) -> LoDTensor:
         """Return this tensor marked as codes: each row is the place of its word; no copy.
 

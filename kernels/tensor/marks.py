@@ -13,6 +13,7 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.argument_types import construction_explained
 
 Values = Literal["text", "bytes"]
 # Decoded at a time: as characters text may take four times as much.
@@ -117,6 +118,7 @@ class Decimals:
         return None
 
 
+@construction_explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Categories:
     """Codes of words: each row is the place of its word in a dictionary.

@@ -54,6 +54,7 @@ class TensorArray:
 
     __slots__ = ("_size", "_source", "_written")
 
+    @types_explained
     def __init__(
         self,
         size: SupportsIndex = 0,
@@ -299,6 +300,7 @@ class TensorArray:
                 )
         return LoDTensor(np.stack(steps))
 
+    @types_explained
     def identical(self, other: TensorArray) -> bool:
         """Return whether both have the same places written, with identical values."""
         return self._size == other._size and all(

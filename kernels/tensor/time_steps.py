@@ -27,6 +27,7 @@ from lodcli.kernels.index.checks import (
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.items import segment_steps
 from lodcli.kernels.index.lod import NO_LEVELS, LoD
+from lodcli.kernels.runtime.argument_types import construction_explained
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import taken
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -36,6 +37,7 @@ STEP_LEVEL = "step"
 COUNTED_LENGTHS = 1 << 9
 
 
+@construction_explained
 @dataclass(frozen=True, eq=False)
 class IndexMap:
     """The way from the batches of an unpacked tensor back to its sequences.

@@ -23,13 +23,14 @@ from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.engine.engine import RNNResult, RNNTape, States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.engine.layer import LayerGradients
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
-from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.runtime.precision import Precision, current_precision, float32_products
 
 W = TypeVar("W", bound=LayerWeights)
 
 
+@construction_explained
 @dataclass(frozen=True)
 class Chunking:
     """Where a backward pass may forget, in steps from a sequence's first (or last, reversed).

@@ -29,10 +29,11 @@ from lodcli.kernels.rnn.engine.engine import (
     rnn_forward,
 )
 from lodcli.kernels.rnn.stack.chunked import Chunking, chunked_forward
-from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.dispatch import Backend
 
 
+@construction_explained
 @dataclass(frozen=True, eq=False)
 class RNNWeights:
     """The weights of a whole RNN, or, in the same shape, their gradients.

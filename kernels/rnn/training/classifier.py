@@ -31,6 +31,7 @@ from lodcli.kernels.rnn.stack.stack import (
 )
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
 from lodcli.kernels.rnn.stack.states import last_of, last_of_gradient
+from lodcli.kernels.runtime.argument_types import construction_explained
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.runtime.dispatch import Backend, on
 
@@ -38,6 +39,7 @@ RNN_PREFIX = "rnn."
 POOLS = ("last", "mean")
 
 
+@construction_explained
 @dataclass(frozen=True, eq=False)
 class Classifier:
     """An RNN and a linear layer.

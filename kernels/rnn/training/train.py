@@ -15,6 +15,7 @@ from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.training.adam import Adam, clipped
 from lodcli.kernels.rnn.training.classifier import Classifier, classifier_gradients, classify
 from lodcli.kernels.rnn.training.loss import check_labels, softmax_cross_entropy
+from lodcli.kernels.runtime.argument_types import construction_explained
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.gather import take_items
@@ -70,6 +71,7 @@ class Labelled:
         return Labelled(take_items(self.sequences, items), self.labels[items])
 
 
+@construction_explained
 @dataclass(frozen=True)
 class Recipe:
     """How to train.

@@ -1,9 +1,9 @@
-"""Errors for arguments of a wrong type, of a function made up here."""
+"""Errors for arguments of a wrong type."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -12,8 +12,16 @@ import pytest
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.nested.nested import NestedRNN
+from lodcli.kernels.rnn.stack.chunked import Chunking
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.training.classifier import Classifier
+from lodcli.kernels.rnn.training.train import Recipe
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from lodcli.kernels.tensor.time_steps import IndexMap
 
 T = TypeVar("T", bound=LoDTensor)
 
@@ -97,3 +105,26 @@ def test_the_function_keeps_its_name_its_signature_and_its_defaults() -> None:
     assert failing.__doc__ == inner.__doc__
     assert inspect.signature(failing) == inspect.signature(inner)
     assert failing(None) == "-1 False"
+
+
+CODES = LoDTensor([0, 1]).as_categories(["a", "b"])
+CONSTRUCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
+    (IndexMap, (np.arange(3), 3), "IndexMap: outer: expected a LoD, found int; lodcli.LoD.from"),
+    (TensorArray, (0, 3), "TensorArray: values: expected a sequence of LoDTensor or None, found"),
+    (TensorArray().identical, (3,), "identical: other: expected a TensorArray, found int"),
+    (Categories, (3,), "Categories: words: expected a sequence of str, found int"),
+    (CODES.as_categories, (3,), "as_categories: words: expected a sequence of str, found int"),
+    (RNNWeights, (3,), "RNNWeights: layers: expected a sequence of tuple, found int"),
+    (NestedRNN, (3,), "NestedRNN: levels: expected a sequence of NestedLevel, found int"),
+    (Recipe, ("x",), "Recipe: epochs: expected an int, found 'x'"),
+    (Chunking, ("x",), "Chunking: .*: expected an int or None, found 'x'"),
+    (Classifier, (3, 3, 3), "Classifier: rnn: expected an RNNWeights, found int; lodcli.rnn.seed"),
+]
+
+
+@pytest.mark.parametrize(("call", "given", "said"), CONSTRUCTIONS)
+def test_constructors_and_methods_name_the_argument_of_a_wrong_type(
+    call: Callable[..., Any], given: tuple[Any, ...], said: str
+) -> None:
+    with pytest.raises(InvalidDataError, match=said):
+        call(*given)
