@@ -45,7 +45,20 @@ class Index(Protocol):
     def items(self, level: int | str, start: int, stop: int) -> tuple[LoD, slice]: ...
 
 
-class LoD:
+class _Fields:
+    """The attributes of an index while it is made. As a `LoD` it refuses to have them set."""
+
+    __slots__ = ("__weakref__", "_above", "_absolute", "_alike", "levels", "names")
+
+    levels: tuple[Offsets, ...]
+    names: LevelNames
+    # Made when they are first asked for: most ops ask for one of each.
+    _absolute: dict[int, Offsets]
+    _above: dict[int, LoD]
+    _alike: weakref.ref[LoD] | None
+
+
+class LoD(_Fields):
     """An immutable index of any number of levels, outermost first.
 
     `levels[i]` are nested offsets: int64, first 0, never decreasing, read-only and not to be
@@ -69,15 +82,11 @@ class LoD:
     array([ 0,  9, 10, 15])
     """
 
-    __slots__ = ("__weakref__", "_above", "_absolute", "_alike", "levels", "names")
+    __slots__ = ()
 
-    _alike: weakref.ref[LoD] | None
-    levels: tuple[Offsets, ...]
-    names: LevelNames
-
-    def __init__(
-        self, levels: Iterable[object] = (), names: Sequence[str | None] | None = None
-    ) -> None:
+    def __new__(
+        cls, levels: Iterable[object] = (), names: Sequence[str | None] | None = None
+    ) -> LoD:
         checked = tuple(
             as_int64(values, level=level, what="offsets")
             for level, values in enumerate(_sequence(levels, "levels"))
@@ -85,17 +94,7 @@ class LoD:
         for level, offsets in enumerate(checked):
             check_offsets(offsets, level=level)
         check_chain(checked)
-        self._set(checked, names)
-
-    def _set(self, levels: tuple[Offsets, ...], names: Sequence[str | None] | None) -> None:
-        _set_levels(self, levels)
-        if type(names) is not tuple or not len(names) == len(levels) == names.count(None):
-            names = _checked_names(names, len(levels))  # few, and in more time
-        _set_names(self, names)
-        # Made when they are first asked for: most ops ask for one of each.
-        _set_absolute(self, {})
-        _set_above(self, {})
-        _set_alike(self, None)
+        return cls._trusted(checked, names)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a LoD is immutable; make a new one instead of setting {name}")
@@ -109,14 +108,19 @@ class LoD:
     @classmethod
     def _trusted(cls, levels: Iterable[Offsets], names: Sequence[str | None] | None = None) -> LoD:
         """Return an index over offsets that are known to be valid."""
-        lod, held = _new(cls), tuple(levels)
+        held = tuple(levels)
         for each in held:
             base: object = each.base
             if type(base) is not bytes or each.flags.writeable:  # most are: in less time
                 held = tuple(map(immutable, held))
                 break
-        lod._set(held, names)
-        return lod
+        if type(names) is not tuple or not len(names) == len(held) == names.count(None):
+            names = _checked_names(names, len(held))  # few, and in more time
+        made = _new(_Fields)
+        made.levels, made.names = held, names
+        made._absolute, made._above, made._alike = {}, {}, None
+        made.__class__ = cls
+        return made  # type: ignore[return-value]
 
     @classmethod
     def from_lengths(
@@ -182,7 +186,7 @@ class LoD:
 
     def absolute(self, level: int | str = 0) -> Offsets:
         """Return the offsets of a level counted in rows, (count + 1,) int64, read-only."""
-        known: dict[int, Offsets] = self._absolute  # type: ignore[attr-defined]
+        known = self._absolute
         # By the number as it is given, perhaps from the end: most calls end here.
         found = known.get(level) if type(level) is int else None
         if found is None:
@@ -232,7 +236,7 @@ class LoD:
 
         The same object each time.
         """
-        known: dict[int, LoD] = self._above  # type: ignore[attr-defined]
+        known = self._above
         found = known.get(level) if type(level) is int else None
         if found is None:
             number = self.level(level)
@@ -315,7 +319,7 @@ class LoD:
         for a, b in zip(self.levels, other.levels, strict=True):
             if not same_offsets(a, b):
                 return False
-        _set_alike(self, weakref.ref(other))
+        object.__setattr__(self, "_alike", weakref.ref(other))
         return True
 
     def difference(self, other: LoD) -> str | None:
@@ -367,12 +371,6 @@ class LoD:
         return f"LoD.from_lengths([{', '.join(shown)}]{names})"
 
 
-# What sets the attributes of an index, which cannot be assigned to.
-_set_levels, _set_names, _set_absolute, _set_above, _set_alike = (
-    LoD.__dict__[name].__set__ for name in ("levels", "names", "_absolute", "_above", "_alike")
-)
-
-
 def require_same_depth(parts: Sequence[LoD]) -> None:
     """Raise ShapeMismatchError unless all have as many levels as the first."""
     first = len(parts[0].levels)
@@ -410,7 +408,10 @@ def _sequence(values: Iterable[object], what: str) -> Iterable[object]:
 def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelNames:
     if names is None:
         return (None,) * levels
-    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != levels:
+    listed = type(names) in (list, tuple) or (  # the check of any sequence takes longer
+        isinstance(names, Sequence) and not isinstance(names, str)
+    )
+    if not listed or len(names) != levels:
         raise InvalidLoDError(
             f"{levels} levels need {levels} names, found {names!r}", expected=levels, found=names
         )
