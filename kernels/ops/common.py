@@ -72,6 +72,14 @@ def summed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.int64) if dtype.kind in "ib" else dtype
 
 
+def common_dtype(first: np.dtype[Any], *others: np.dtype[Any]) -> np.dtype[Any]:
+    """Return `numpy.result_type` of dtypes, which takes 0.5 us; most are the same object."""
+    for other in others:
+        if other is not first:
+            return np.result_type(first, *others)
+    return first if first.isnative else np.result_type(first)
+
+
 def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype a mean of such values has."""
     return dtype if is_float(dtype) or dtype.kind == "c" else np.dtype(np.float64)

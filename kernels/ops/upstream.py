@@ -11,6 +11,7 @@ from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.common import common_dtype
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -75,7 +76,7 @@ def upstreams_of(
         upstream_of(one, (int(part.bounds[-1]), *row_shape), op, part.lod)
         for one, part in zip(upstream, found, strict=True)
     ]
-    dtype = np.result_type(*[flow.dtype for flow in flows])
+    dtype = common_dtype(*[flow.dtype for flow in flows])
     return [flow if flow.dtype == dtype else flow.astype(dtype) for flow in flows]
 
 

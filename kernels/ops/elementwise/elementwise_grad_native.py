@@ -7,7 +7,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows
+from lodcli.kernels.ops.common import common_dtype, flat_rows
 from lodcli.kernels.ops.elementwise.elementwise import Arithmetic
 from lodcli.kernels.ops.elementwise.elementwise_native import (
     piece_count,
@@ -26,7 +26,7 @@ def segment_binary_grad(
     grad_data = (
         np.array(grad) if op in ("add", "sub") else segment_binary(op, grad, values, offsets)
     )
-    dtype = np.result_type(grad, data, values)
+    dtype = common_dtype(grad.dtype, data.dtype, values.dtype)
     flow, x, z = (flat_rows(one.astype(dtype, copy=False)) for one in (grad, data, values))
     # Sums in float64, as the reference makes them.
     grad_values = np.empty(z.shape)

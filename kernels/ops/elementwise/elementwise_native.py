@@ -7,7 +7,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
+from lodcli.kernels.ops.common import common_dtype, flat_rows, is_half, summed_dtype
 from lodcli.kernels.ops.elementwise import elementwise as reference
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
 from lodcli.kernels.runtime.buffers import empty
@@ -78,7 +78,7 @@ def _pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
 
 def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     """See elementwise.py."""
-    dtype = summed_dtype(np.result_type(a, b))
+    dtype = summed_dtype(common_dtype(a.dtype, b.dtype))
     if dtype.kind == "c":
         return reference.segment_dot(a, b, offsets)
     wide = np.dtype(np.float32) if is_half(dtype) else dtype

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lodcli.kernels.errors import NotFloatingError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import require_shape
-from lodcli.kernels.ops.common import is_float, is_half, segments
+from lodcli.kernels.ops.common import common_dtype, is_float, is_half, segments
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
@@ -69,7 +69,7 @@ def sequence_linear_scan(
     """
     op = "sequence_linear_scan"
     x, y, start, offsets = _checked(a, b, initial, level, op)
-    dtype = np.result_type(a.dtype, b.dtype)
+    dtype = common_dtype(a.dtype, b.dtype)
     run = on(backend, segment_linear_scan, size_bytes=y.nbytes)
     out = run(x, y, offsets, initial=start, reverse=reverse)
     with np.errstate(over="ignore"):  # float16 becomes inf
@@ -148,7 +148,7 @@ def _checked(
         found = f"shape {x.shape} against {y.shape}"
     if found is not None:
         raise ShapeMismatchError(f"{op}: a and b differ: {found}")
-    dtype = np.result_type(*dtypes)
+    dtype = common_dtype(*dtypes)
     wide = np.dtype(np.float32) if is_half(dtype) else dtype
     if start is not None:
         require_shape(start.shape, (offsets.size - 1, *b.row_shape), f"{op}: initial")
