@@ -21,8 +21,10 @@ PIECE_BYTES = (1 << 17) + 4 * 9 * 64
 _LEAST_ROWS = 64
 
 _MODULE = "kernels.ops.scan.linear_scan_numba"
-_NAMES = ("linear", "linear_grad", "linear_complex", "linear_complex_grad")
-_linear, _linear_grad, _complex, _complex_grad = (load.kernel(_MODULE, name) for name in _NAMES)
+_PARTS = ("", "_grad", "_firsts")
+_REAL, _COMPLEX = (
+    [load.kernel(_MODULE, name + part) for part in _PARTS] for name in ("linear", "linear_complex")
+)
 
 
 def segment_linear_scan(
@@ -34,9 +36,9 @@ def segment_linear_scan(
     start = None if initial is None else real_columns(flat_rows(initial))
     if y.size:
         pieces = _Pieces(y, offsets, reverse)
-        kernels = _complex if b.dtype.kind == "c" else _linear
+        kernels = _COMPLEX if b.dtype.kind == "c" else _REAL
         pieces.run(
-            *(kernels[y.dtype.char], 3 * y.nbytes, x, y, pieces.offsets, start, out),
+            *(kernels[0][y.dtype.char], 3 * y.nbytes, x, y, pieces.offsets, start, out),
             *(*pieces.scratch, offsets.size - 1, y.shape[1], _step(x, y), start is not None),
             *(reverse, pieces.rows),
         )
@@ -55,33 +57,27 @@ def segment_linear_scan_grad(
     """See linear_scan.py."""
     flow, x, y = flat_rows(upstream), flat_rows(a), flat_rows(h)
     of_a, of_b = empty(y.shape, y.dtype), empty(y.shape, y.dtype)
-    full = offsets[:-1] < offsets[1:]
-    first = (offsets[1:] - 1 if reverse else offsets[:-1])[full]
+    has_initial = initial is not None
+    start = np.zeros((1, y.shape[1]), y.dtype) if initial is None else flat_rows(initial)
+    of_start = np.zeros(start.shape, y.dtype)
     if y.size:
-        kernels = _complex_grad if y.dtype.kind == "c" else _linear_grad
+        _, backward, firsts = _COMPLEX if y.dtype.kind == "c" else _REAL
         given = [real_columns(array) for array in (flow, x, y)]
         found = [real_columns(array) for array in (of_a, of_b)]
         rows = given[2]
+        (_, width), step, segments = rows.shape, _step(x, rows), offsets.size - 1
         pieces = _Pieces(rows, offsets, not reverse)
         pieces.run(
-            kernels[rows.dtype.char],
+            backward[rows.dtype.char],
             5 * y.nbytes,
             *(*given, pieces.offsets, *found, *pieces.scratch),
-            *(offsets.size - 1, rows.shape[1], _step(x, rows), not reverse, pieces.rows),
+            *(segments, width, step, not reverse, pieces.rows),
         )
-    of_initial = None
-    with np.errstate(all="ignore"):
-        if initial is None:
-            of_a[first] = 0 * of_b[first]
-        else:
-            start, factors = (
-                flat_rows(initial),
-                x if len(x) == len(y) else np.broadcast_to(x, y.shape),
-            )
-            of_a[first] = of_b[first] * start[full].conj()
-            of_initial = np.zeros_like(start)
-            of_initial[full] = factors[first].conj() * of_b[first]
-            of_initial = of_initial.reshape(initial.shape)
+        firsts[rows.dtype.char].call(
+            *(0, 1, given[1], *found, np.ascontiguousarray(offsets), start, of_start),
+            *(segments, width, step, has_initial, reverse),
+        )
+    of_initial = of_start.reshape(initial.shape) if initial is not None else None
     return of_a.reshape(h.shape), of_b.reshape(h.shape), of_initial
 
 

@@ -218,6 +218,7 @@ def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> 
     forward = _scan(forward_numbers, row_loops(forward_numbers), 0)
     loops = row_loops(backward_numbers)
     backward, products = _scan(backward_numbers, loops, 1), loops[-1]
+    conjugated = backward_numbers is CONJUGATE
 
     @kernel(name=name, types=FLOATS)
     def linear(
@@ -247,7 +248,7 @@ def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> 
         ready: Pointer[np.int64], segments: int, width: int, a_step: int, reverse: bool,
         piece_rows: int, first: int, last: int,
     ) -> int:  # fmt: skip
-        """Write the gradients for a and b; that of a segment's first row for a is to be mended.
+        """Write the gradients for a and b; that of a segment's first row for a is not yet right.
 
         Args:
             offsets, reverse: in the order of the gradient, against that of h.
@@ -269,6 +270,35 @@ def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> 
                 of_b + low * width, h + (low + behind) * width, of_a + low * width,
                 (high - low) * width,
             )  # fmt: skip
+        return 0
+
+    @kernel(name=f"{name}_firsts", types=FLOATS)
+    def linear_firsts(
+        a: Pointer[T], of_a: Pointer[T], of_b: Pointer[T], offsets: Pointer[np.int64],
+        initial: Pointer[T], of_initial: Pointer[T], segments: int, width: int, a_step: int,
+        has_initial: bool, reverse: bool,
+    ) -> int:  # fmt: skip
+        """Mend the gradients for a of the first row of each segment; write those for `initial`.
+
+        Args:
+            offsets, reverse: in the order of h.
+            initial: (segments, width), or one row of zeros.
+            of_initial: (segments, width) zeros, if `has_initial`.
+        """
+        for s in range(segments):
+            if offsets[s] == offsets[s + 1]:
+                continue
+            row = offsets[s + 1] - 1 if reverse else offsets[s]
+            flow, to = of_b + row * width, of_a + row * width
+            if not has_initial:
+                products(flow, initial, to, width)
+                continue
+            products(flow, a + row * a_step, of_initial + s * width, width)
+            # NumPy's factors in its order, for the same last digits: conj(conj(flow) state).
+            products(initial + s * width, flow, to, width)
+            if conjugated:
+                for k in range(1, width, 2):
+                    to[k] = -to[k]
         return 0
 
 
