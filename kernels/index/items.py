@@ -37,12 +37,22 @@ def find_items(lod: LoD, items: Offsets, level: int | str = 0) -> FoundItems:
     number = lod.level(level) if lod.levels else 0
     if not lod.levels:
         return FoundItems(lod, items, np.arange(items.size + 1))
-    starts, bounds = picked_offsets(lod.levels[number], items)
-    levels = [bounds]
+    return found_below(lod, number, *picked_offsets(lod.levels[number], items))
+
+
+def found_below(
+    lod: LoD, number: int, starts: Offsets, bounds: Offsets, above: tuple[Offsets, ...] = ()
+) -> FoundItems:
+    """Return `find_items` of items of a level that begin there, with these offsets side by side.
+
+    Args:
+        above: the levels above the items, if they are known.
+    """
+    levels = [*above, bounds]
     for offsets in lod.levels[number + 1 :]:
         lower, starts, bounds = inner_offsets(offsets, starts, bounds)
         levels.append(lower)
-    return FoundItems(LoD._trusted(levels, lod.names[number:]), starts, bounds)
+    return FoundItems(LoD._trusted(levels, lod.names[number - len(above) :]), starts, bounds)
 
 
 def picked_offsets(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:

@@ -132,16 +132,22 @@ def segment_concat(
     return result
 
 
-def segment_turns(levels: Sequence[Offsets], bounds: Sequence[Offsets]) -> Offsets:
-    """Return the offsets of the items of several levels that take turns.
+def segment_turns(
+    levels: Sequence[Offsets], bounds: Sequence[Offsets]
+) -> tuple[Offsets, Sequence[Offsets]]:
+    """Return the offsets of the items of several levels that take turns, and what is in them.
 
     Args:
         levels: of each part, its offsets.
         bounds: of each part (K+1,), its ranges of items, which come in the order of
             `segment_concat`.
+
+    Returns:
+        The offsets, and of each part (K+1,) its ranges of what the level counts.
     """
     lengths = segment_concat([offsets_to_lengths(each) for each in levels], bounds)
-    return lengths_to_offsets(lengths, level=0)
+    inner = [each[those] for each, those in zip(levels, bounds, strict=True)]
+    return lengths_to_offsets(lengths, level=0), inner
 
 
 def levels_in_turn(
@@ -160,8 +166,8 @@ def levels_in_turn(
     levels = []
     for number in range(level, len(indexes[0].levels)):
         here = [one.levels[number] for one in indexes]
-        levels.append(on("auto", segment_turns, size_bytes=here[0].nbytes)(here, bounds))
-        bounds = [each[those] for each, those in zip(here, bounds, strict=True)]
+        offsets, bounds = on("auto", segment_turns, size_bytes=here[0].nbytes)(here, bounds)
+        levels.append(offsets)
     return levels, bounds
 
 

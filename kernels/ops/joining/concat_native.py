@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+
+import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.immutable import unwritten
@@ -10,6 +13,7 @@ from lodcli.kernels.native import load
 from lodcli.kernels.ops.joining import concat as reference
 from lodcli.kernels.simd.row_copies import gather_ranges, interleave_ranges, part_table
 
+_INT64 = np.dtype(np.int64)
 _turns = load.kernel("kernels.ops.joining.concat_numba", "turns")
 
 
@@ -20,20 +24,24 @@ def segment_concat(
     return interleave_ranges(data, offsets, out=out)
 
 
-def segment_turns(levels: Sequence[Offsets], bounds: Sequence[Offsets]) -> Offsets:
+def segment_turns(
+    levels: Sequence[Offsets], bounds: Sequence[Offsets]
+) -> tuple[Offsets, Sequence[Offsets]]:
     """See concat.py."""
+    parts, ends = len(bounds), bounds[0].size
     offsets = unwritten(sum([int(each[-1]) for each in bounds]) + 1)
+    inner = np.empty((parts, ends), _INT64)
     table, held = part_table(levels, bounds)
-    overflows = _turns[""].call(0, 1, table, len(bounds), bounds[0].size - 1, offsets)
+    overflows = _turns[""].call(0, 1, table, parts, ends - 1, offsets, inner)
     del held
-    return reference.segment_turns(levels, bounds) if overflows else offsets
+    return reference.segment_turns(levels, bounds) if overflows else (offsets, list(inner))
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:
     """See concat.py."""
-    result = []
     starts = sum(offsets[1:], offsets[0])[:-1]
-    for each in offsets:
+    result = [gather_ranges(upstream, starts, offsets[0])]
+    for before, each in itertools.pairwise(offsets):
+        starts = starts + offsets_to_lengths(before)
         result.append(gather_ranges(upstream, starts, each))
-        starts = starts + offsets_to_lengths(each)
     return result

@@ -10,7 +10,8 @@ from lodcli.kernels.simd.byte_moves import number_at
 
 @kernel()
 def turns(
-    table: Pointer[np.int64], parts: int, ranges: int, offsets: Pointer[np.int64]
+    table: Pointer[np.int64], parts: int, ranges: int, offsets: Pointer[np.int64],
+    inner: Pointer[np.int64],
 ) -> int:  # fmt: skip
     """Write the running total of the lengths of range 0 of every part, then range 1, and so on.
 
@@ -18,9 +19,14 @@ def turns(
         table: as `part` of row_copies_numba.py writes it, of each part's offsets and of its ranges
             in its items.
         offsets: one more than there are items; 1 is returned if they are too many for int64.
+        inner: (parts, ranges + 1), the ranges of what is in the items, of each part.
     """
     total = sign = at = 0
     offsets[0] = 0
+    for part in range(parts):
+        level, bounds = table[3 * part], table[3 * part + 2]
+        for i in range(ranges + 1):
+            inner[part * (ranges + 1) + i] = number_at(level + 8 * number_at(bounds + 8 * i))
     for i in range(ranges):
         for part in range(parts):
             level, bounds = table[3 * part], table[3 * part + 2]

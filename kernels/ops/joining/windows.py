@@ -11,7 +11,7 @@ from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.immutable import immutable
-from lodcli.kernels.index.items import FoundItems, find_items
+from lodcli.kernels.index.items import FoundItems, find_items, found_below, picked_offsets
 from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
 from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least
 from lodcli.kernels.ops.common import is_half
@@ -282,22 +282,23 @@ def _every_nth(tensor: LoDTensor, count: int, level: int | str, op: str) -> list
     """Return the sequences 0, count, .. of a level, then 1, 1 + count, .., and so on."""
     require_at_least(count, 1, "count")
     lod = tensor.lod
-    levels, sequences = lod.above(level).levels, lod.count(level)
-    lengths = offsets_to_lengths(levels[-1]) if levels else np.array([sequences])
-    wrong = lengths % count != 0
-    if np.count_nonzero(wrong):
-        item = int(wrong.argmax())
+    number = lod.level(level)
+    sequences, above = lod.count(number), lod.levels[:number]
+    held = above[-1] if above else np.array([0, sequences])
+    # All lengths are multiples where all offsets are.
+    rests = held % count
+    if np.count_nonzero(rests):
+        item = int((rests != 0).argmax()) - 1
         raise ShapeMismatchError(
-            f"{op}: {lengths[item]} sequences in item {item} are not a multiple of {count}"
+            f"{op}: {held[item + 1] - held[item]} sequences in item {item} are not a multiple of "
+            f"{count}"
         )
-    if levels:
-        levels = (*levels[:-1], immutable(levels[-1] // count))
+    if above:
+        above = (*above[:-1], immutable(held // count))
     parts = []
     for place in range(count):
-        items = np.arange(place, sequences, count)
-        found = find_items(lod, items, level)
-        below = LoD._trusted((*levels, *found.lod.levels), lod.names) if levels else found.lod
-        parts.append(FoundItems(below, found.starts, found.bounds))
+        picked = picked_offsets(lod.levels[number], np.arange(place, sequences, count))
+        parts.append(found_below(lod, number, *picked, above))
     return parts
 
 

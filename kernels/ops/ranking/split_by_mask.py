@@ -12,8 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.index.checks import Offsets, check_chain, lengths_to_offsets
-from lodcli.kernels.index.items import find_items
+from lodcli.kernels.index.checks import (
+    Offsets,
+    check_chain,
+    lengths_to_offsets,
+    offsets_to_lengths,
+)
+from lodcli.kernels.index.items import FoundItems, find_items, found_below, segment_pick
 from lodcli.kernels.index.lod import LoD, require_same_depth
 from lodcli.kernels.ops.arguments import require_shape
 from lodcli.kernels.ops.joining.concat import levels_in_turn, rows_in_turn, rows_out_of_turn
@@ -21,7 +26,7 @@ from lodcli.kernels.ops.upstream import Upstream, upstream_of, upstreams_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
-from lodcli.kernels.tensor.gather import take_known
+from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Mask = npt.NDArray[np.bool_]
@@ -50,9 +55,17 @@ def sequence_split_by_mask(
     >>> kept, rest.data.tolist()
     (LoDTensor(3 int64, [[3], [4, 5]]), [0, 1, 2])
     """
-    true, false, _ = _places(tensor, mask, level)
-    number = tensor.lod.level(level) if tensor.lod.levels else 0
-    return take_known(tensor, true, number), take_known(tensor, false, number)
+    lod, places = tensor.lod, _splitting_mask(tensor, mask, level)
+    if not lod.levels or tensor.nulls.masks:
+        number = lod.level(level) if lod.levels else 0
+        items = places.nonzero()[0], (~places).nonzero()[0]
+        return take_known(tensor, items[0], number), take_known(tensor, items[1], number)
+    true, false = _found(lod, places, level)
+    data, nulls = tensor.data, tensor.nulls
+    return (
+        tensor._part(gather_items(data, true), true.lod, nulls),
+        tensor._part(gather_items(data, false), false.lod, nulls),
+    )
 
 
 @types_explained
@@ -75,10 +88,10 @@ def sequence_split_by_mask_grad(
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_split_by_mask`; or a
             gradient has another shape or index than its part.
     """
-    true, false, places = _places(tensor, mask, level)
-    found = [find_items(tensor.lod, items, level) for items in (true, false)]
+    places = _splitting_mask(tensor, mask, level)
+    found = _found(tensor.lod, places, level)
     flows = upstreams_of(upstream, tensor.row_shape, "sequence_split_by_mask_grad", found)
-    bounds = [part.bounds[turn] for part, turn in zip(found, _turns(places), strict=True)]
+    _, bounds = _merged(places, found[0].bounds, found[1].bounds)
     return tensor._with_rows(rows_in_turn(flows, bounds))
 
 
@@ -109,7 +122,7 @@ def sequence_merge_by_mask(
     """
     parts = LoDTensor._agreeing([true, false])
     places = _merging_mask(true, false, mask)
-    levels, bounds = levels_in_turn([one.lod for one in parts], _turns(places))
+    levels, bounds = _merged_levels(places, *parts)
     rows = rows_in_turn([one.data for one in parts], bounds)
     return LoDTensor._made(rows, _under(above, levels, true))
 
@@ -138,9 +151,8 @@ def sequence_merge_by_mask_grad(
     """
     op, count = "sequence_merge_by_mask_grad", true.rows + false.rows
     require_shape(false.row_shape, true.row_shape, f"{op}: rows of the false part")
-    indexes = (true.lod, false.lod)
-    require_same_depth(indexes)
-    levels, bounds = levels_in_turn(indexes, _turns(_merging_mask(true, false, mask)))
+    require_same_depth((true.lod, false.lod))
+    levels, bounds = _merged_levels(_merging_mask(true, false, mask), true, false)
     shape = (count, *true.row_shape)
     flow = upstream_of(upstream, shape, op, lambda: _under(above, levels, true))
     of_true, of_false = rows_out_of_turn(flow, bounds)
@@ -156,18 +168,36 @@ def _under(above: LoD | None, below: Sequence[Offsets], like: LoDTensor) -> LoD:
     return LoD._trusted(levels, (*above.names, *like.lod.names))
 
 
-def _turns(places: Mask) -> tuple[Offsets, Offsets]:
-    return on("auto", segment_turns_by_mask, size_bytes=16 * places.size)(places)
+def _merged_levels(
+    places: Mask, true: LoDTensor, false: LoDTensor
+) -> tuple[list[Offsets], Sequence[Offsets]]:
+    """Return the levels of two parts merged, and where the rows of each take turns."""
+    if not true.lod.levels:
+        return [], _merged(places, np.arange(len(true) + 1), np.arange(len(false) + 1))[1]
+    indexes = (true.lod, false.lod)
+    offsets, bounds = _merged(places, indexes[0].levels[0], indexes[1].levels[0])
+    lower, rows = levels_in_turn(indexes, bounds, 1)
+    return [offsets, *lower], rows
 
 
-def _places(
-    tensor: LoDTensor, mask: npt.ArrayLike, level: int | str
-) -> tuple[Offsets, Offsets, Mask]:
-    """Return the items where the mask is true, the others, and the mask as an array."""
+def _merged(places: Mask, true: Offsets, false: Offsets) -> tuple[Offsets, Sequence[Offsets]]:
+    return on("auto", segment_merged, size_bytes=16 * places.size)(places, true, false)
+
+
+def _found(lod: LoD, places: Mask, level: int | str) -> list[FoundItems]:
+    """Return the items of a level where the mask is true, and the others."""
+    if not lod.levels:
+        return [find_items(lod, places.nonzero()[0]), find_items(lod, (~places).nonzero()[0])]
+    number = lod.level(level)
+    split = on("auto", segment_split, size_bytes=16 * places.size)
+    true, false = split(places, lod.levels[number])
+    return [found_below(lod, number, *true), found_below(lod, number, *false)]
+
+
+def _splitting_mask(tensor: LoDTensor, mask: npt.ArrayLike, level: int | str) -> Mask:
+    """Return a mask of as many places as a level has sequences, or as there are rows."""
     lod = tensor.lod
-    count = lod.count(level) if lod.n_levels or level != 0 else tensor.rows
-    true = _checked_mask(mask, count)
-    return true.nonzero()[0], (~true).nonzero()[0], true
+    return _checked_mask(mask, lod.count(level) if lod.n_levels or level != 0 else tensor.rows)
 
 
 def _merging_mask(true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike) -> Mask:
@@ -189,17 +219,48 @@ def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:
         raise InvalidDataError(f"a mask is (S,) or (S, 1), found {array.shape}")
     if array.shape[0] != count:
         raise ShapeMismatchError(f"mask: expected {count} booleans, found {array.shape[0]}")
+    if array.ndim == 1 and array.dtype.kind == "b":
+        return array
     return array.reshape(-1).astype(np.bool_, copy=False)
 
 
 # -- arrays ----------------------------------------------------------------------------
 
 
-def segment_turns_by_mask(mask: Mask) -> tuple[Offsets, Offsets]:
-    """Return how many of a mask are true, and how many are false, before each place: (S+1,) each.
+def segment_merged(
+    mask: Mask, true: Offsets, false: Offsets
+) -> tuple[Offsets, tuple[Offsets, Offsets]]:
+    """Return the offsets of two parts merged by a mask, and what each has before every place.
 
-    >>> [part.tolist() for part in segment_turns_by_mask(np.array([False, True, True]))]
-    [[0, 0, 1, 2], [0, 1, 1, 1]]
+    Args:
+        mask: (S,), as often true as the one part has sequences, and false as the other has.
+        true, false: the offsets of the parts.
+
+    Returns:
+        (S+1,), and twice (S+1,).
+
+    >>> offsets, (one, two) = segment_merged(
+    ...     np.array([False, True, True]), np.array([0, 2, 3]), np.array([0, 4])
+    ... )
+    >>> offsets.tolist(), one.tolist(), two.tolist()
+    ([0, 4, 6, 7], [0, 0, 2, 3], [0, 4, 4, 4])
     """
-    true = lengths_to_offsets(mask.view(np.int8).astype(np.int64), level=0)
-    return true, np.arange(true.size) - true
+    trues = lengths_to_offsets(mask.view(np.int8).astype(np.int64), level=0)
+    before = true[trues], false[np.arange(trues.size) - trues]
+    lengths = offsets_to_lengths(before[0]) + offsets_to_lengths(before[1])
+    return lengths_to_offsets(lengths, level=0), before
+
+
+def segment_split(
+    mask: Mask, offsets: Offsets
+) -> tuple[tuple[Offsets, Offsets], tuple[Offsets, Offsets]]:
+    """Return what `segment_pick` does of the items where a mask is true, and of the others.
+
+    >>> (begins, bounds), _ = segment_split(np.array([False, True, True]), np.array([0, 2, 5, 6]))
+    >>> begins.tolist(), bounds.tolist()
+    ([2, 5], [0, 3, 4])
+    """
+    return (
+        segment_pick(offsets, mask.nonzero()[0]),
+        segment_pick(offsets, (~mask).nonzero()[0]),
+    )

@@ -5,15 +5,36 @@ from __future__ import annotations
 import numpy as np
 
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
+from lodcli.kernels.ops.ranking import split_by_mask as reference
 from lodcli.kernels.ops.ranking.split_by_mask import Mask
 
-_turns = load.kernel("kernels.ops.ranking.split_by_mask_numba", "turns")
+_MODULE = "kernels.ops.ranking.split_by_mask_numba"
+_INT64, _UINT8 = np.dtype(np.int64), np.dtype(np.uint8)
+_merged, _split = (load.kernel(_MODULE, name) for name in ("merged", "split"))
 
 
-def segment_turns_by_mask(mask: Mask) -> tuple[Offsets, Offsets]:
+def segment_merged(
+    mask: Mask, true: Offsets, false: Offsets
+) -> tuple[Offsets, tuple[Offsets, Offsets]]:
     """See split_by_mask.py."""
-    count, given = mask.size, np.ascontiguousarray(mask)
-    true, false = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
-    _turns[""].call(0, 1, given.view(np.uint8), true, false, count)
-    return true, false
+    count, given = mask.size, np.ascontiguousarray(mask).view(_UINT8)
+    offsets, bounds = unwritten(count + 1), np.empty((2, count + 1), _INT64)
+    index = np.ascontiguousarray(true), np.ascontiguousarray(false)
+    if _merged[""].call(0, 1, given, *index, offsets, bounds, count):
+        return reference.segment_merged(mask, true, false)
+    return offsets, (bounds[0], bounds[1])
+
+
+def segment_split(
+    mask: Mask, offsets: Offsets
+) -> tuple[tuple[Offsets, Offsets], tuple[Offsets, Offsets]]:
+    """See split_by_mask.py."""
+    count, given = mask.size, np.ascontiguousarray(mask).view(_UINT8)
+    trues = int(np.count_nonzero(mask))
+    begins = np.empty(count, _INT64)
+    true, false = unwritten(trues + 1), unwritten(count - trues + 1)
+    index = np.ascontiguousarray(offsets)
+    _split[""].call(0, 1, given, index, begins, true, false, count, trues)
+    return (begins[:trues], true), (begins[trues:], false)

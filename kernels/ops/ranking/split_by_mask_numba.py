@@ -1,4 +1,4 @@
-"""Kernel that counts what a mask is true for."""
+"""Kernels that merge two parts by a mask, and pick the items of both."""
 
 from __future__ import annotations
 
@@ -8,12 +8,50 @@ from lodcli.kernels.native.declare import Pointer, kernel
 
 
 @kernel()
-def turns(
-    mask: Pointer[np.uint8], true: Pointer[np.int64], false: Pointer[np.int64], count: int
-) -> int:
-    """Write how many are true, and how many are false, before each place and at the end."""
-    true[0] = false[0] = 0
+def merged(
+    mask: Pointer[np.uint8], true: Pointer[np.int64], false: Pointer[np.int64],
+    offsets: Pointer[np.int64], bounds: Pointer[np.int64], count: int,
+) -> int:  # fmt: skip
+    """Write the offsets of two parts merged, and what each has before every place of the mask.
+
+    Args:
+        true, false: the offsets of the parts.
+        offsets: (count + 1,); 1 is returned if they overflow.
+        bounds: (2, count + 1), of the true part and the false one.
+    """
+    of_false = bounds + (count + 1)
+    offsets[0] = bounds[0] = of_false[0] = 0
+    total = sign = trues = 0
     for place in range(count):
-        true[place + 1] = true[place] + (1 if mask[place] else 0)
-        false[place + 1] = place + 1 - true[place + 1]
+        trues += 1 if mask[place] else 0
+        bounds[place + 1] = true[trues]
+        of_false[place + 1] = false[place + 1 - trues]
+        total = true[trues] + false[place + 1 - trues]
+        sign |= total
+        offsets[place + 1] = total
+    return 1 if sign < 0 else 0
+
+
+@kernel()
+def split(
+    mask: Pointer[np.uint8], offsets: Pointer[np.int64], begins: Pointer[np.int64],
+    true: Pointer[np.int64], false: Pointer[np.int64], count: int, trues: int,
+) -> int:  # fmt: skip
+    """Write where the items of a level begin, and their offsets, of both parts of a mask.
+
+    Args:
+        offsets: (count + 1,), of the level.
+        begins: (count,), first of the items where the mask is true, then of the others.
+        true, false: (trues + 1,) and (count - trues + 1,), the offsets of the parts.
+    """
+    at = total = 0
+    true[0] = false[0] = 0
+    for item in range(count):
+        # Without a branch, which no processor foresees in a mask.
+        one = 1 if mask[item] else 0
+        begins[at if one else trues + item - at] = offsets[item]
+        at += one
+        total += one * (offsets[item + 1] - offsets[item])
+        true[at] = total
+        false[item + 1 - at] = offsets[item + 1] - total
     return 0

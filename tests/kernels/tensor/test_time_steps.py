@@ -13,7 +13,7 @@ from lodcli.kernels.errors import InvalidDataError, InvalidLoDError
 from lodcli.kernels.index.items import segment_steps
 from lodcli.kernels.ops.joining.concat import segment_turns
 from lodcli.kernels.ops.ranking.rank_table import segment_ranks
-from lodcli.kernels.ops.ranking.split_by_mask import segment_turns_by_mask
+from lodcli.kernels.ops.ranking.split_by_mask import segment_merged, segment_split
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.time_steps import longest_first
 from tests.cases_ops import BACKENDS
@@ -84,10 +84,13 @@ def test_items_take_turns_range_by_range(
     rest = [iter(each) for each in lengths]
     mixed = [next(rest[part]) for i in range(ranges) for part in range(parts)
              for _ in range(counts[part][i])]  # fmt: skip
-    found = on(backend, segment_turns)(
+    found, inner = on(backend, segment_turns)(
         [offsets(each) for each in lengths], [offsets(each) for each in counts]
     )
     assert found.tolist() == [0, *itertools.accumulate(mixed)]
+    for part, those in enumerate(inner):
+        ends = itertools.accumulate(counts[part], initial=0)
+        assert those.tolist() == [sum(lengths[part][:end]) for end in ends]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -106,11 +109,39 @@ def test_the_longest_come_first_and_equal_ones_in_their_order(count: int, most: 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@given(mask=st.lists(st.booleans(), max_size=9), step=st.sampled_from([1, 2]))
-def test_a_mask_tells_how_many_of_each_part_come_before_a_place(
-    backend: Backend, mask: list[bool], step: int
+@given(mask=st.lists(st.booleans(), max_size=9), step=st.sampled_from([1, 2]), data=st.data())
+def test_a_mask_takes_the_next_sequence_of_one_part_or_the_other(
+    backend: Backend, mask: list[bool], step: int, data: st.DataObject
 ) -> None:
-    true, false = on(backend, segment_turns_by_mask)(np.array(mask, np.bool_)[::step])
     kept = mask[::step]
-    assert true.tolist() == [0, *itertools.accumulate(map(int, kept))]
-    assert false.tolist() == [0, *itertools.accumulate(int(not one) for one in kept)]
+    lengths = [[data.draw(st.integers(0, 5)) for one in kept if one == side] for side in (1, 0)]
+    merged, bounds = on(backend, segment_merged)(
+        np.array(mask, np.bool_)[::step], *[offsets(each) for each in lengths]
+    )
+    rest = [iter(each) for each in lengths]
+    taken = [(next(rest[0]), 0) if one else (0, next(rest[1])) for one in kept]
+    assert merged.tolist() == [0, *itertools.accumulate(map(sum, taken))]
+    for part, those in enumerate(bounds):
+        assert those.tolist() == [0, *itertools.accumulate(each[part] for each in taken)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_two_parts_of_more_rows_than_int64_counts_are_refused(backend: Backend) -> None:
+    huge = np.array([0, 1 << 62])
+    with pytest.raises(InvalidLoDError, match=r"expected a total below 2\*\*63"):
+        on(backend, segment_merged)(np.array([True, False]), huge, huge)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(lengths=LENGTHS, step=st.sampled_from([1, 2]), data=st.data())
+def test_a_mask_splits_the_sequences_of_a_level(
+    backend: Backend, lengths: list[int], step: int, data: st.DataObject
+) -> None:
+    mask = data.draw(st.lists(st.booleans(), min_size=len(lengths), max_size=len(lengths)))
+    given_mask = np.repeat(np.array(mask, np.bool_), step)[::step]
+    found = on(backend, segment_split)(given_mask, offsets(lengths))
+    begins = offsets(lengths).tolist()
+    for side, (starts, bounds) in zip((True, False), found, strict=True):
+        those = [place for place, one in enumerate(mask) if one == side]
+        assert starts.tolist() == [begins[place] for place in those]
+        assert bounds.tolist() == offsets([lengths[place] for place in those]).tolist()
