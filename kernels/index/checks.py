@@ -21,8 +21,9 @@ _INT64 = np.dtype(np.int64)
 # Up to so many, copies are compared in less time than NumPy takes to begin.
 _FEW = 1 << 8
 _PIECE_OFFSETS = 1 << 15
-_totals, _appended, _differ = (
-    load.kernel("kernels.index.checks_numba", name) for name in ("totals", "appended", "differ")
+_NAMES = ("totals", "differences", "appended", "differ")
+_totals, _differences, _appended, _differ = (
+    load.kernel("kernels.index.checks_numba", name) for name in _NAMES
 )
 
 
@@ -221,11 +222,15 @@ def joined_offsets(parts: Sequence[Offsets]) -> Offsets:
 
 
 def offsets_to_lengths(offsets: Offsets) -> Offsets:
-    """Return the differences of `offsets`: np.diff takes four times as long for a few.
+    """Return the differences of `offsets`, one or more, as a new array.
 
     >>> offsets_to_lengths(np.array([0, 2, 2, 3])).tolist()
     [2, 0, 1]
     """
+    if load.is_shipped():
+        made = np.empty(offsets.size - 1, _INT64)
+        _differences[""].call(0, 1, np.ascontiguousarray(offsets, _INT64), made, made.size)
+        return made
     lengths: Offsets = offsets[1:] - offsets[:-1]
     return lengths
 

@@ -1,4 +1,4 @@
-"""Kernels that make offsets of lengths and of several batches, and compare offsets."""
+"""Kernels that make offsets of lengths and back, or of several batches, and compare offsets."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ def totals(lengths: Pointer[np.int64], offsets: Pointer[np.int64], count: int) -
         sign |= lengths[k] | total
         offsets[k + 1] = total
     return 1 if sign < 0 else 0
+
+
+@kernel()
+def differences(offsets: Pointer[np.int64], lengths: Pointer[np.int64], count: int) -> int:
+    """Write the lengths of `count` items."""
+    for k in range(count):
+        lengths[k] = offsets[k + 1] - offsets[k]
+    return 0
 
 
 @kernel()

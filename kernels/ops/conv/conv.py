@@ -18,7 +18,7 @@ from lodcli.kernels.ops.arguments import (
     segment_numbers,
     working,
 )
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.common import common_dtype, segments
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -79,7 +79,7 @@ def sequence_conv(
         context_start=context_start,
         stride=stride,
         padding=given.padding,
-    ).astype(np.result_type(tensor.dtype, as_array(weight).dtype), copy=False)
+    ).astype(common_dtype(tensor.dtype, as_array(weight).dtype), copy=False)
     if stride == 1:
         return tensor._with_rows(out)
     return LoDTensor._made(
@@ -159,7 +159,7 @@ def sequence_row_conv(
     """
     data, offsets, matrix = row_conv_arguments(tensor, weight, level, "row_conv")
     out = on(backend, segment_row_conv, size_bytes=tensor.nbytes)(data, offsets, matrix)
-    out = out.astype(np.result_type(tensor.dtype, as_array(weight).dtype), copy=False)
+    out = out.astype(common_dtype(tensor.dtype, as_array(weight).dtype), copy=False)
     return tensor._with_rows(out.reshape(tensor.data.shape))
 
 
@@ -190,6 +190,15 @@ def strided_offsets(offsets: Offsets, stride: int) -> Offsets:
     """Return the offsets of every stride-th row of each segment, (S+1,) int64."""
     if stride == 1:
         return offsets
+    return on("auto", segment_strided, size_bytes=offsets.nbytes)(offsets, stride)
+
+
+def segment_strided(offsets: Offsets, stride: int) -> Offsets:
+    """Return `strided_offsets` of any stride.
+
+    >>> segment_strided(np.array([0, 3, 7]), 2).tolist()
+    [0, 2, 4]
+    """
     return lengths_to_offsets(-(-offsets_to_lengths(offsets) // stride), level=0)
 
 

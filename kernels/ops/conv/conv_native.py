@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
+from lodcli.kernels.ops.common import common_dtype
 from lodcli.kernels.ops.conv.conv import strided_offsets
 
 # Smaller blocks stay in the cache, but waking the threads of the product then costs more.
@@ -21,9 +23,17 @@ _COLUMNS, _WEIGHT_BYTES = 96, 1 << 19
 # Of that product: rows a piece and a tile; columns are padded to whole vectors of all processors.
 _PIECE_ROWS, _TILE, _LANES = 2048, 8, 16
 _product = load.kernel("kernels.ops.conv.conv_product_numba", "product")
-_gather, _scatter, _row_conv, _row_conv_grad = (
-    load.kernel(_MODULE, name) for name in ("gather", "scatter", "row_conv", "row_conv_grad")
+_NAMES = ("strided", "gather", "scatter", "row_conv", "row_conv_grad")
+_strided, _gather, _scatter, _row_conv, _row_conv_grad = (
+    load.kernel(_MODULE, name) for name in _NAMES
 )
+
+
+def segment_strided(offsets: Offsets, stride: int) -> Offsets:
+    """See conv.py."""
+    kept = unwritten(offsets.size)
+    _strided[""].call(0, 1, np.ascontiguousarray(offsets), kept, offsets.size - 1, stride)
+    return kept
 
 
 def segment_conv(
@@ -37,7 +47,7 @@ def segment_conv(
 ) -> Array:
     """See conv.py."""
     plan = _Plan(data, offsets, weight, stride, padding)
-    out = np.empty((plan.rows, weight.shape[1]), np.result_type(data, weight))
+    out = np.empty((plan.rows, weight.shape[1]), common_dtype(data.dtype, weight.dtype))
     small = weight.shape[1] <= _COLUMNS and weight.nbytes <= _WEIGHT_BYTES
     if small and out.dtype == data.dtype == weight.dtype:
         _multiply(plan, weight, out, context_start)
@@ -74,9 +84,9 @@ def segment_conv_grad(
 ) -> tuple[Array, Array, Array | None]:
     """See conv.py."""
     plan = _Plan(data, offsets, weight, stride, padding)
-    dtype = np.result_type(grad, weight)
+    dtype = common_dtype(grad.dtype, weight.dtype)
     grad_data = np.zeros(data.shape, dtype)
-    grad_weight = np.zeros(weight.shape, np.result_type(grad, data))
+    grad_weight = np.zeros(weight.shape, common_dtype(grad.dtype, data.dtype))
     grad_padding = np.zeros(plan.padding.shape, dtype)
     for first, last in plan.blocks():
         part = grad[first:last]
@@ -126,7 +136,7 @@ class _Plan:
 
 def segment_row_conv(data: Array, offsets: Offsets, weight: Array) -> Array:
     """See conv.py."""
-    dtype = np.result_type(data, weight)
+    dtype = common_dtype(data.dtype, weight.dtype)
     out = np.zeros(data.shape, dtype)
     x, w = (np.ascontiguousarray(one, dtype) for one in (data, weight))
     _row_conv[dtype.char].call(
@@ -139,7 +149,7 @@ def segment_row_conv_grad(
     data: Array, offsets: Offsets, weight: Array, grad: Array
 ) -> tuple[Array, Array]:
     """See conv.py."""
-    dtype = np.result_type(grad, weight)
+    dtype = common_dtype(grad.dtype, weight.dtype)
     grad_data, grad_weight = np.zeros(data.shape, dtype), np.zeros(weight.shape, dtype)
     x, w, flow = (np.ascontiguousarray(array, dtype) for array in (data, weight, grad))
     _row_conv_grad[dtype.char].call(

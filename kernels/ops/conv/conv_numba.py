@@ -35,6 +35,19 @@ class Context(NamedTuple):
     padded: bool
 
 
+@kernel()
+def strided(
+    offsets: Pointer[np.int64], kept: Pointer[np.int64], segments: int, stride: int
+) -> int:  # fmt: skip
+    """Write the offsets of every stride-th row of each segment."""
+    total = kept[0] = 0
+    for s in range(segments):
+        rows = offsets[s + 1] - offsets[s]
+        total += rows // stride + (1 if rows % stride else 0)
+        kept[s + 1] = total
+    return 0
+
+
 @function()
 def write_context(of: Any, segment: int, row: int, data: Any, padding: Any, out: Any) -> None:
     """Write the context of a row of the result, which is in this segment, (K * D,)."""

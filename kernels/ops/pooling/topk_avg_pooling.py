@@ -122,30 +122,32 @@ def _checked(
         raise OptionError(f"{op} needs at least one number in topks")
     for k in topks:
         require_at_least(k, 1, "topks")
-    rows, columns = row.lengths(-1), column.lengths(-1)
+    rows, columns = row.levels[row.level(-1)], column.levels[column.level(-1)]
     for name, found in (("row", rows), ("column", columns)):
-        if found.size != offsets.size - 1:
+        if found.size != offsets.size:
             raise ShapeMismatchError(
-                f"{op}: {offsets.size - 1} sequences, but {found.size} in {name}"
+                f"{op}: {offsets.size - 1} sequences, but {found.size - 1} in {name}"
             )
-    wrong = offsets_to_lengths(offsets) != channel_num * rows * columns
-    if np.count_nonzero(wrong):
-        i = int(wrong.argmax())
+    fits = on("auto", segment_misfit, size_bytes=3 * offsets.nbytes)
+    i = fits(offsets, rows, columns, channel_num)
+    if i >= 0:
         raise ShapeMismatchError(
             f"{op}: sequence {i} has {offsets[i + 1] - offsets[i]} values, expected "
-            f"{channel_num} x {rows[i]} x {columns[i]}"
+            f"{channel_num} x {rows[i + 1] - rows[i]} x {columns[i + 1] - columns[i]}"
         )
-    return (
-        data.reshape(tensor.rows),
-        offsets,
-        row.levels[-1],
-        column.levels[-1],
-        np.array(topks, np.int64),
-        channel_num,
-    )
+    return data.reshape(tensor.rows), offsets, rows, columns, np.array(topks, np.int64), channel_num
 
 
 # -- arrays ----------------------------------------------------------------------------
+
+
+def segment_misfit(
+    offsets: Offsets, row_offsets: Offsets, column_offsets: Offsets, channel_num: int
+) -> int:
+    """Return the first segment that has not channel_num * rows * columns values; -1 if none."""
+    shapes = offsets_to_lengths(row_offsets) * offsets_to_lengths(column_offsets)
+    wrong = offsets_to_lengths(offsets) != channel_num * shapes
+    return int(wrong.argmax()) if np.count_nonzero(wrong) else -1
 
 
 def segment_topk_avg_pooling(

@@ -11,7 +11,17 @@ from lodcli.kernels.index.items_native import longest
 from lodcli.kernels.native import load
 
 _MODULE = "kernels.ops.pooling.topk_avg_pooling_numba"
-_forward, _backward = (load.kernel(_MODULE, name) for name in ("forward", "backward"))
+_misfit, _forward, _backward = (
+    load.kernel(_MODULE, name) for name in ("misfit", "forward", "backward")
+)
+
+
+def segment_misfit(
+    offsets: Offsets, row_offsets: Offsets, column_offsets: Offsets, channel_num: int
+) -> int:
+    """See topk_avg_pooling.py."""
+    index = map(np.ascontiguousarray, (offsets, row_offsets, column_offsets))
+    return _misfit[""].call(0, 1, *index, offsets.size - 1, channel_num)
 
 
 def segment_topk_avg_pooling(

@@ -51,6 +51,20 @@ def _largest(data: Any, first: int, count: int, places: Any, most: int) -> int:
     return held
 
 
+@kernel()
+def misfit(
+    offsets: Pointer[np.int64], row_offsets: Pointer[np.int64], column_offsets: Pointer[np.int64],
+    matrices: int, channels: int,
+) -> int:  # fmt: skip
+    """Return the first segment that has not as many values as its matrices, or -1."""
+    for i in range(matrices):
+        rows = row_offsets[i + 1] - row_offsets[i]
+        columns = column_offsets[i + 1] - column_offsets[i]
+        if offsets[i + 1] - offsets[i] != channels * rows * columns:
+            return i
+    return -1
+
+
 @kernel(types=("float32", "float64"))
 def forward(data: Pointer[T], of: Matrices, out: Pointer[T], zero: type[T]) -> int:
     """Write the averages of the largest values: (rows, channels * kinds)."""

@@ -1,10 +1,23 @@
-"""Kernels that compute the ranges of slices of segments, in two passes."""
+"""Kernels that compute the ranges of slices of segments, and which slices cut them short."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from lodcli.kernels.native.declare import Pointer, kernel
+
+
+@kernel()
+def cut(
+    offsets: Pointer[np.int64], starts: Pointer[np.int64], counts: Pointer[np.int64],
+    segments: int, length: int, at_end: bool,
+) -> int:  # fmt: skip
+    """Write where the first `length` items of each segment begin, or the last, and how many."""
+    for s in range(segments):
+        items = offsets[s + 1] - offsets[s]
+        counts[s] = min(items, length)
+        starts[s] = items - counts[s] if at_end else 0
+    return 0
 
 
 @kernel()

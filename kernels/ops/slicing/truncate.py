@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 
 from lodcli.kernels.errors import OptionError
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.checks import Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least
 from lodcli.kernels.ops.slicing.slice import sequence_slice, sequence_slice_grad
 from lodcli.kernels.ops.upstream import Upstream
 from lodcli.kernels.runtime.argument_types import types_explained
-from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Side = Literal["first", "last"]
@@ -81,6 +81,24 @@ def _cut(lod: LoD, length: int, keep: Side, level: int | str) -> tuple[Offsets, 
     require_at_least(length, 0, "length")
     if keep not in ("first", "last"):
         raise OptionError(f"keep is 'first' or 'last', found {keep!r}")
-    lengths = lod.lengths(level)
-    count = np.minimum(lengths, min(length, MOST_ITEMS))
-    return (np.zeros(count.size, np.int64) if keep == "first" else lengths - count), count
+    offsets = lod.levels[lod.level(level)]
+    cut = on("auto", segment_cut, size_bytes=offsets.nbytes)
+    return cut(offsets, min(length, MOST_ITEMS), keep == "last")
+
+
+def segment_cut(offsets: Offsets, length: int, last: bool) -> tuple[Offsets, Offsets]:
+    """Return where the first items of each segment begin in it, or the last, and how many.
+
+    Args:
+        offsets: (S+1,).
+        length: of items at most.
+
+    Returns:
+        Twice (S,).
+
+    >>> [part.tolist() for part in segment_cut(np.array([0, 3, 4]), 2, True)]
+    [[1, 0], [2, 1]]
+    """
+    lengths = offsets_to_lengths(offsets)
+    count = np.minimum(lengths, length)
+    return (lengths - count if last else np.zeros(count.size, np.int64)), count

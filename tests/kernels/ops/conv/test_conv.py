@@ -17,6 +17,7 @@ from lodcli.kernels.ops.conv.conv import (
     segment_conv_grad,
     segment_row_conv,
     segment_row_conv_grad,
+    segment_strided,
     sequence_conv,
     sequence_row_conv,
     strided_offsets,
@@ -25,6 +26,7 @@ from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import (
+    BACKENDS,
     GRADIENT_TOLERANCE,
     GoldenCase,
     check_gradient,
@@ -120,6 +122,16 @@ def test_a_stride_computes_every_second_row(backend: Backend) -> None:
     )
     assert out.data.tolist() == [[1, 2], [3, 0], [10, 0]]
     assert out.recursive_sequence_lengths() == [[2, 0, 1]]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(lengths=st.lists(st.integers(0, 9), max_size=6), stride=st.integers(2, 4))
+def test_a_stride_keeps_the_first_row_of_a_sequence_and_each_after_it(
+    backend: Backend, lengths: list[int], stride: int
+) -> None:
+    offsets = np.array([0, *np.cumsum(lengths, dtype=int)])
+    kept = on(backend, segment_strided)(offsets, stride)
+    assert np.diff(kept).tolist() == [len(range(0, length, stride)) for length in lengths]
 
 
 @on_every_backend
