@@ -27,7 +27,7 @@ from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.joining.expand import segment_broadcast
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.runtime.argument_types import types_explained
-from lodcli.kernels.runtime.arrays import beside, on_host
+from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -55,7 +55,7 @@ def sequence_sort(
     [1, 2, 3, 0]
     """
     rows = sorted_rows(tensor, level, descending, "sequence_sort", backend)
-    return tensor._with_rows(_taken(tensor.data, rows))
+    return tensor._with_rows(_picked(tensor, rows, backend))
 
 
 @types_explained
@@ -109,7 +109,7 @@ def sequence_topk(
     ([3, 2, 0], [0, 2, 0], [[2, 1]])
     """
     best, places, lod = best_rows(tensor, k, level, largest, "sequence_topk", backend)
-    values = _taken(tensor.data, best)
+    values = _picked(tensor, best, backend)
     return LoDTensor._made(values, lod), LoDTensor._made(places, lod)
 
 
@@ -339,13 +339,8 @@ def _unique(
     return LoDTensor._made(found[0], lod), LoDTensor._made(found[1], lod)
 
 
-def _taken(data: Array, rows: Offsets) -> Array:
-    """Return data[rows] by column: both (N, ...)."""
-    if data.ndim == 1:
-        return data[rows]
-    columns = beside(np.arange(row_width(data.shape)), data)
-    found: Array = flat_rows(data)[flat_rows(rows), columns]
-    return found.reshape(rows.shape)
+def _picked(tensor: LoDTensor, rows: Offsets, backend: Backend) -> Array:
+    return on(backend, segment_picked, size_bytes=tensor.nbytes)(tensor.data, rows)
 
 
 def _by_row(numbers: Offsets, ndim: int) -> Offsets:
@@ -375,6 +370,16 @@ def segment_capped(offsets: Offsets, counts: Offsets) -> Offsets | None:
     if np.count_nonzero(counts < 0):
         return None
     return lengths_to_offsets(np.minimum(counts, offsets_to_lengths(offsets)), level=0)
+
+
+def segment_picked(data: Array, rows: Offsets) -> Array:
+    """Return data[rows] by column: (N, ...) and (M, ...) to (M, ...).
+
+    >>> segment_picked(np.array([[1, 2], [3, 4]]), np.array([[1, 0]])).tolist()
+    [[3, 2]]
+    """
+    found: Array = flat_rows(data)[flat_rows(rows), np.arange(row_width(data.shape))]
+    return found.reshape(rows.shape)
 
 
 def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Offsets, Offsets]:

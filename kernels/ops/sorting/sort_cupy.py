@@ -56,6 +56,13 @@ def _complex_order(values: Array, numbers: Array, descending: bool) -> Array:
     return result
 
 
+def segment_picked(data: Array, rows: Array) -> Array:
+    """See sort.py."""
+    values = flat_rows(data)
+    found: Array = values[flat_rows(rows), cupy.arange(values.shape[1])]
+    return found.reshape(rows.shape)
+
+
 def segment_best(order: Array, offsets: Offsets, bounds: Offsets) -> tuple[Array, Array]:
     """See sort.py."""
     best = cupy.empty((int(bounds[-1]), *order.shape[1:]), np.int64)

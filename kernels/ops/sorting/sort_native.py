@@ -17,9 +17,11 @@ _MODULE = "kernels.ops.sorting.sort_numba"
 _order, _capped, _best, _differs, _runs = (
     load.kernel(_MODULE, name) for name in ("order", "capped", "best", "differs", "runs")
 )
-_first_fall, _searchsorted, _histogram = (
-    load.kernel(_MODULE, name) for name in ("first_fall", "searchsorted", "histogram")
+_first_fall, _searchsorted, _histogram, _pick = (
+    load.kernel(_MODULE, name) for name in ("first_fall", "searchsorted", "histogram", "pick")
 )
+# Values are copied as whole words of their bits: a kernel for each size, not for each dtype.
+_WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _UINT64 = np.dtype(np.uint64)
 _TOP_BIT = np.uint64(1 << 63)
 
@@ -42,6 +44,18 @@ def segment_capped(offsets: Offsets, counts: Offsets) -> Offsets | None:
     index, most, bounds = np.ascontiguousarray(offsets), counts, unwritten(offsets.size)
     wrong = _capped[""].call(0, 1, index, np.ascontiguousarray(most), bounds, offsets.size - 1)
     return None if wrong else bounds
+
+
+def segment_picked(data: Array, rows: Offsets) -> Array:
+    """See sort.py."""
+    values, given = flat_rows(data), flat_rows(rows)
+    out, word = np.empty(rows.shape, data.dtype), _WORDS[data.itemsize]
+    pieces = piece_count(given)
+    run(
+        *(_pick[word.char], pieces, 3 * out.nbytes, values.view(word), given, out.view(word)),
+        *(*given.shape, pieces),
+    )
+    return out
 
 
 def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Offsets, Offsets]:

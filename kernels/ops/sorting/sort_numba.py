@@ -104,6 +104,19 @@ def capped(
     return 0
 
 
+@kernel(types=("uint8", "uint16", "uint32", "uint64"))
+def pick(
+    data: Pointer[T], rows: Pointer[np.int64], out: Pointer[T], count: int, width: int,
+    pieces: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Write what each column of `data` has at the rows that the same column of `rows` names."""
+    for row in range(first * count // pieces, last * count // pieces):
+        named, to = rows + row * width, out + row * width
+        for k in range(width):
+            to[k] = data[named[k] * width + k]
+    return 0
+
+
 @kernel()
 def best(
     order: Pointer[np.int64], offsets: Pointer[np.int64], bounds: Pointer[np.int64],

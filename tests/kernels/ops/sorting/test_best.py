@@ -1,4 +1,4 @@
-"""The best rows of each segment: NumPy and compiled code as a plain loop."""
+"""The best rows of each segment, and values by column: NumPy and compiled code as plain loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.ops.sorting.sort import segment_best
+from lodcli.kernels.ops.sorting.sort import segment_best, segment_picked
 from lodcli.kernels.runtime.dispatch import Backend, on
 from tests.cases_ops import BACKENDS
 
@@ -34,3 +34,19 @@ def test_the_best_are_the_first_of_the_order_and_places_count_from_the_segment(
     np.testing.assert_array_equal(rows, np.concatenate([*parts, *none]))
     counted = [part - lo for part, lo in zip(parts, offsets, strict=False)]
     np.testing.assert_array_equal(places, np.concatenate([*counted, *none]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "int64"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
+@pytest.mark.parametrize("count", [0, 7, 5000])  # none, one piece, several
+def test_each_column_is_picked_by_its_own_rows(
+    backend: Backend, dtype: str, shape: tuple[int, ...], count: int
+) -> None:
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 99, (2 * 9, *shape)).astype(dtype)[::2]  # strided
+    rows = rng.integers(0, 9, (count, *shape))
+    found = on(backend, segment_picked)(data, rows)
+    assert (found.dtype, found.shape) == (data.dtype, rows.shape)
+    for place in np.ndindex(rows.shape):
+        assert found[place] == data[(rows[place], *place[1:])]
