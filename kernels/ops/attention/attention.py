@@ -22,6 +22,8 @@ Align = Literal["last", "first"]
 
 # Scores of this many bytes are held at a time: a block of queries against all keys.
 _SCORE_BYTES = 1 << 22
+# What `working` returns as it is.
+_WORKING = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
 @types_explained
@@ -76,7 +78,7 @@ def sequence_attention(
     if out.dtype != q.dtype:
         with np.errstate(over="ignore"):  # float16 becomes inf
             out = out.astype(q.dtype)
-    return q._with_rows(out.reshape(q.rows, *q.row_shape[:-1], v.row_shape[-1]))
+    return q._with_rows(out.reshape(q.data.shape[:-1] + v.data.shape[-1:]))
 
 
 @types_explained
@@ -144,8 +146,10 @@ def _checked(
         found = f"{q_offsets.size - 1} sequences of queries against {k_offsets.size - 1}"
     if found is not None:
         raise ShapeMismatchError(f"{op}: the tensors are segmented differently: {found}")
-    rows = [one.data for one in (q, k, v)]
-    if not (is_on_device(rows[0]) and len({one.dtype for one in rows}) == 1 and is_half(q.dtype)):
+    rows = [q.data, k.data, v.data]
+    alike = rows[0].dtype is rows[1].dtype is rows[2].dtype
+    kept = rows[0].dtype in _WORKING or (is_on_device(rows[0]) and is_half(q.dtype))
+    if not (alike and kept):
         rows = [working(one, op) for one in rows]
     if not rows[0].ndim == rows[1].ndim == rows[2].ndim or rows[0].ndim not in (2, 3):
         raise ShapeMismatchError(
@@ -157,7 +161,7 @@ def _checked(
         raise ShapeMismatchError(
             f"{op}: rows of q {shapes[0]}, k {shapes[1]} and v {shapes[2]} do not fit"
         )
-    if not rows[0].dtype == rows[1].dtype == rows[2].dtype:
+    if not alike and not rows[0].dtype == rows[1].dtype == rows[2].dtype:
         dtype = np.result_type(*(one.dtype for one in rows))
         rows = [one.astype(dtype, copy=False) for one in rows]
     queries, keys, values = map(_with_heads, rows)

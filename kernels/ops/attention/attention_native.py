@@ -93,13 +93,14 @@ def _queries(
     scale: float,
 ) -> tuple[Any, ...]:
     """Return the fields of Queries: see attention_numba.py."""
-    index = map(np.ascontiguousarray, (q_offsets, k_offsets))
+    (_, heads, width), segments = q.shape, q_offsets.size - 1
+    index = np.ascontiguousarray(q_offsets), np.ascontiguousarray(k_offsets)
     # A query of a short segment has fewer keys.
     weights = np.empty(_LONG)
     return (
-        *(q, k, v, q.shape[1], q.shape[2], v.shape[2], *index, q_offsets.size - 1),
-        *(causal, align == "last", float(scale), _LONG, weights),
-    )
+        q, k, v, heads, width, v.shape[2], index[0], index[1], segments,
+        causal, align == "last", scale, _LONG, weights,
+    )  # fmt: skip
 
 
 def _long_segments(q_offsets: Offsets, k_offsets: Offsets) -> Iterator[tuple[slice, slice]]:
