@@ -20,9 +20,9 @@ def segment_number(offsets: Offsets, items: Offsets, number: int) -> Offsets | N
     count = items.size
     numbers = np.empty(count, _INT64)
     missing = _number[""].call(
-        *(0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items), near(number)),
-        *(numbers, count),
-    )
+        0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items), near(number),
+        numbers, count,
+    )  # fmt: skip
     return None if missing else numbers
 
 
@@ -31,10 +31,10 @@ def segment_cut(offsets: Offsets, items: Offsets, part: slice) -> tuple[Offsets,
     count = items.size
     starts, bounds = np.empty(count, _INT64), unwritten(count + 1)
     _cut[""].call(
-        *(0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items)),
-        *(near(part.start), near(part.stop), near_step(part)),
-        *(part.start is not None, part.stop is not None, starts, bounds, count),
-    )
+        0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items),
+        near(part.start), near(part.stop), near_step(part),
+        part.start is not None, part.stop is not None, starts, bounds, count,
+    )  # fmt: skip
     return starts, bounds
 
 
@@ -45,7 +45,7 @@ def segment_places(
     count, many = items.size, places.size
     numbers, bounds = np.empty(count * many, _INT64), unwritten(count + 1)
     wrong = _places[""].call(
-        *(0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items)),
-        *(np.ascontiguousarray(places), many, length, numbers, bounds, count),
-    )
+        0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items),
+        np.ascontiguousarray(places), many, length, numbers, bounds, count,
+    )  # fmt: skip
     return None if wrong else (numbers, bounds)

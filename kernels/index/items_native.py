@@ -21,8 +21,8 @@ def segment_pick(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
     count = items.size
     begins, bounds = np.empty(count, _INT64), unwritten(count + 1)
     overflows = _pick[""].call(
-        *(0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items), begins, bounds, count)
-    )
+        0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items), begins, bounds, count
+    )  # fmt: skip
     return reference.segment_pick(offsets, items) if overflows else (begins, bounds)
 
 
@@ -34,9 +34,9 @@ def segment_inner(
     lower, begins = unwritten(int(bounds[-1]) + 1), np.empty(count, _INT64)
     ends = np.empty(count + 1, _INT64)
     overflows = _inner[""].call(
-        *(0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(starts)),
-        *(np.ascontiguousarray(bounds), lower, begins, ends, count),
-    )
+        0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(starts),
+        np.ascontiguousarray(bounds), lower, begins, ends, count,
+    )  # fmt: skip
     return reference.segment_inner(offsets, starts, bounds) if overflows else (lower, begins, ends)
 
 
@@ -45,9 +45,9 @@ def segment_steps(offsets: Offsets, order: Offsets) -> tuple[Offsets, Offsets]:
     index, count, length = np.ascontiguousarray(offsets), order.size, longest(offsets)
     items, bounds = np.empty(int(index[-1]), np.int64), unwritten(length + 1)
     _steps[""].call(
-        *(0, 1, index, np.ascontiguousarray(order), items, bounds, np.empty(length, np.int64)),
-        *(count, length),
-    )
+        0, 1, index, np.ascontiguousarray(order), items, bounds, np.empty(length, np.int64),
+        count, length,
+    )  # fmt: skip
     return items, bounds
 
 

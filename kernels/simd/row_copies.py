@@ -12,6 +12,7 @@ from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import result_array
 from lodcli.kernels.runtime.buffers import empty
 
+_INT64 = np.dtype(np.int64)
 PIECE_BYTES = 1 << 18
 # Results from so many bytes on bypass the caches: docs/decisions/0022-thresholds.md.
 STREAMED_BYTES = 1 << 24
@@ -75,11 +76,11 @@ def gather_ranges(
         if backwards:
             kernels, how = _reverse, [streamed_rows(size, total)]
         run(
-            *(kernels[""], -(-total // piece_rows), 2 * size),
-            *(rows, rows.nbytes, np.ascontiguousarray(starts)),
-            *(np.ascontiguousarray(offsets), result, width, starts.size, piece_rows),
+            kernels[""], -(-total // piece_rows), 2 * size,
+            rows, rows.nbytes, np.ascontiguousarray(starts),
+            np.ascontiguousarray(offsets), result, width, starts.size, piece_rows,
             *how,
-        )
+        )  # fmt: skip
     return result
 
 
@@ -100,10 +101,10 @@ def place_ranges(data: Array, starts: Offsets, offsets: Offsets, count: int) -> 
         width = size // total
         piece_rows = rows_a_piece(width)
         run(
-            *(_place[""], -(-total // piece_rows), 2 * size),
-            *(rows, size, np.ascontiguousarray(starts), np.ascontiguousarray(offsets)),
-            *(result, width, starts.size, piece_rows),
-        )
+            _place[""], -(-total // piece_rows), 2 * size,
+            rows, size, np.ascontiguousarray(starts), np.ascontiguousarray(offsets),
+            result, width, starts.size, piece_rows,
+        )  # fmt: skip
     return result
 
 
@@ -116,10 +117,10 @@ def gather_first(data: Array, stride: int, offsets: Offsets, out: Array | None) 
         width = size // total
         piece_rows = rows_a_piece(width)
         run(
-            *(_gather_first[""], -(-total // piece_rows), 2 * size, rows, rows.nbytes),
-            *(stride, np.ascontiguousarray(offsets), result, width, ranges),
-            *(piece_rows, streamed(size, ranges)),
-        )
+            _gather_first[""], -(-total // piece_rows), 2 * size, rows, rows.nbytes,
+            stride, np.ascontiguousarray(offsets), result, width, ranges,
+            piece_rows, streamed(size, ranges),
+        )  # fmt: skip
     return result
 
 
@@ -140,10 +141,10 @@ def interleave_ranges(
         width = size // total
         piece_rows = rows_a_piece(width)
         run(
-            *(_interleave[""], -(-total // piece_rows), 2 * size),
-            *(table, len(parts), ranges, result, width, total, piece_rows),
+            _interleave[""], -(-total // piece_rows), 2 * size,
+            table, len(parts), ranges, result, width, total, piece_rows,
             streamed(size, len(parts) * ranges),
-        )
+        )  # fmt: skip
         del held
     return result
 
@@ -156,10 +157,12 @@ def part_table(parts: Sequence[Array], offsets: Sequence[Offsets]) -> tuple[Offs
         offsets: of each part (K+1,), its ranges.
     """
     # The kernel writes the addresses: Python takes longer to ask for them.
-    table, write = np.empty(3 * len(parts), np.int64), _part[""].call
     held: list[Array] = []
-    for number, (part, each) in enumerate(zip(parts, offsets, strict=True)):
-        rows, bounds = np.ascontiguousarray(part), np.ascontiguousarray(each)
+    count = len(parts)
+    table, write = np.empty(3 * count, _INT64), _part[""].call
+    for number in range(count):  # not zip(.., strict=True), which takes longer for a few
+        rows = np.ascontiguousarray(parts[number])
+        bounds = np.ascontiguousarray(offsets[number])
         write(0, 1, table, number, rows, rows.nbytes, bounds)
         held += (rows, bounds)
     return table, held

@@ -66,10 +66,10 @@ def _multiply(plan: _Plan, weight: Array, out: Array, context_start: int) -> Non
     pieces = -(-plan.rows // _PIECE_ROWS)
     spare = np.empty((pieces, _TILE, depth), weight.dtype)
     run(
-        *(_product[out.dtype.char], pieces, plan.data.nbytes + out.nbytes),
+        _product[out.dtype.char], pieces, plan.data.nbytes + out.nbytes,
         *plan.words(0, plan.rows, context_start),
-        *(plan.data, plan.padding, padded, spare, out, columns, padded.shape[1], _PIECE_ROWS),
-    )
+        plan.data, plan.padding, padded, spare, out, columns, padded.shape[1], _PIECE_ROWS,
+    )  # fmt: skip
 
 
 def segment_conv_grad(
@@ -153,7 +153,7 @@ def segment_row_conv_grad(
     grad_data, grad_weight = np.zeros(data.shape, dtype), np.zeros(weight.shape, dtype)
     x, w, flow = (np.ascontiguousarray(array, dtype) for array in (data, weight, grad))
     _row_conv_grad[dtype.char].call(
-        *(0, 1, x, w, flow, np.ascontiguousarray(offsets), grad_data, grad_weight),
-        *(offsets.size - 1, *w.shape),
-    )
+        0, 1, x, w, flow, np.ascontiguousarray(offsets), grad_data, grad_weight,
+        offsets.size - 1, *w.shape,
+    )  # fmt: skip
     return grad_data, grad_weight

@@ -23,8 +23,8 @@ def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Q
         word = np.dtype(f"u{images.itemsize}") if images.itemsize <= 8 else np.dtype("c16")
         piece_rows = rows_a_piece(row_bytes(out))
         run(
-            *(_windows[word.char], -(-len(out) // piece_rows), 2 * out.nbytes),
-            *(np.ascontiguousarray(images).view(word), out.view(word), c, height, width),
-            *(down, right, *kernels, *strides, *paddings[:2], len(out), piece_rows),
-        )
+            _windows[word.char], -(-len(out) // piece_rows), 2 * out.nbytes,
+            np.ascontiguousarray(images).view(word), out.view(word), c, height, width,
+            down, right, *kernels, *strides, *paddings[:2], len(out), piece_rows,
+        )  # fmt: skip
     return out

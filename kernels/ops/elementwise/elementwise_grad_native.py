@@ -32,10 +32,10 @@ def segment_binary_grad(
     grad_values = np.empty(z.shape)
     pieces = piece_count(x)
     run(
-        *(_totals[dtype.char], pieces, 2 * x.nbytes, _KINDS[op], flow, x, z),
-        *(row_ends(x, offsets), grad_values, len(z)),
-        *(x.shape[1], z.shape[1], pieces),
-    )
+        _totals[dtype.char], pieces, 2 * x.nbytes, _KINDS[op], flow, x, z,
+        row_ends(x, offsets), grad_values, len(z),
+        x.shape[1], z.shape[1], pieces,
+    )  # fmt: skip
     return grad_data, grad_values.reshape(values.shape).astype(grad.dtype, copy=False)
 
 

@@ -45,10 +45,10 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
     rows, width = x.shape
     piece_rows = max(1, PIECE_BYTES // (width * out.itemsize))
     run(
-        *(_binary[op][compiled], -(-rows // piece_rows), 2 * out.nbytes),
-        *(x.view(compiled), z.view(compiled), row_ends(x, offsets), out.view(compiled)),
-        *(len(z), width, z.shape[1], piece_rows),
-    )
+        _binary[op][compiled], -(-rows // piece_rows), 2 * out.nbytes,
+        x.view(compiled), z.view(compiled), row_ends(x, offsets), out.view(compiled),
+        len(z), width, z.shape[1], piece_rows,
+    )  # fmt: skip
     return out.reshape(data.shape)
 
 
@@ -69,10 +69,10 @@ def _pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
     streams = out.nbytes >= STREAMED_BYTES and load.address(out) % _LINE == 0
     piece_values = PIECE_BYTES // dtype.itemsize
     run(
-        *(_pairs[op][compiled], -(-x.size // piece_values), 3 * out.nbytes),
-        *(x.view(compiled), z.view(compiled), out.view(compiled), x.size),
-        *(_LINE // dtype.itemsize if streams else 0, piece_values),
-    )
+        _pairs[op][compiled], -(-x.size // piece_values), 3 * out.nbytes,
+        x.view(compiled), z.view(compiled), out.view(compiled), x.size,
+        _LINE // dtype.itemsize if streams else 0, piece_values,
+    )  # fmt: skip
     return out.reshape(data.shape)
 
 
@@ -89,9 +89,9 @@ def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     out = np.empty(offsets.size - 1, np.float64 if wide.kind == "f" else np.int64)
     pieces = piece_count(x)
     run(
-        *(_dot[compiled.char + out.dtype.char], pieces, 2 * x.nbytes, x, y),
-        *(np.ascontiguousarray(offsets), out, out.size, x.shape[1], pieces),
-    )
+        _dot[compiled.char + out.dtype.char], pieces, 2 * x.nbytes, x, y,
+        np.ascontiguousarray(offsets), out, out.size, x.shape[1], pieces,
+    )  # fmt: skip
     with np.errstate(over="ignore"):
         return (out.view(wide) if wide.kind in "iu" else out).astype(dtype, copy=False)
 

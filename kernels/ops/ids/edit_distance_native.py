@@ -22,9 +22,9 @@ def segment_edit_distance(
     row = np.empty(longest(ref_offsets) + 1, np.int64)
     ours, theirs = as_compiled(hyps), as_compiled(refs)
     _edit_distance[ours.dtype.char].call(
-        *(0, 1, ours, np.ascontiguousarray(hyp_offsets)),
-        *(theirs, np.ascontiguousarray(ref_offsets), row, out, out.size),
-    )
+        0, 1, ours, np.ascontiguousarray(hyp_offsets),
+        theirs, np.ascontiguousarray(ref_offsets), row, out, out.size,
+    )  # fmt: skip
     return out
 
 
@@ -35,7 +35,7 @@ def segment_ctc_align(
     given, none = as_compiled(ids), as_compiled(blanks)
     out, bounds = np.empty(given.size, given.dtype), unwritten(offsets.size)
     _ctc_align[given.dtype.char].call(
-        *(0, 1, given, np.ascontiguousarray(offsets), none, none.size, merge_repeated),
-        *(out, bounds, offsets.size - 1),
-    )
+        0, 1, given, np.ascontiguousarray(offsets), none, none.size, merge_repeated,
+        out, bounds, offsets.size - 1,
+    )  # fmt: skip
     return as_given(out[: bounds[-1]], ids), bounds

@@ -28,9 +28,9 @@ def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, O
     unwanted.sort()
     out, bounds = np.empty(given.size, given.dtype), unwritten(offsets.size)
     _erase[given.dtype.char].call(
-        *(0, 1, given, np.ascontiguousarray(offsets), unwanted, unwanted.size, out, bounds),
+        0, 1, given, np.ascontiguousarray(offsets), unwanted, unwanted.size, out, bounds,
         offsets.size - 1,
-    )
+    )  # fmt: skip
     return as_given(out[: bounds[-1]], ids), bounds
 
 

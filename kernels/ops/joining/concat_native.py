@@ -34,7 +34,11 @@ def segment_turns(
     table, held = part_table(levels, bounds)
     overflows = _turns[""].call(0, 1, table, parts, ends - 1, offsets, inner)
     del held
-    return reference.segment_turns(levels, bounds) if overflows else (offsets, list(inner))
+    return (
+        reference.segment_turns(levels, bounds)
+        if overflows
+        else (offsets, [inner[part] for part in range(parts)])
+    )
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:

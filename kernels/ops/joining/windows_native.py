@@ -33,7 +33,7 @@ def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> A
         return reference.segment_add(rows, starts, offsets, count)
     given, out = flat_rows(rows), np.zeros((count, *rows.shape[1:]), rows.dtype)
     _add[rows.dtype.char].call(
-        *(0, 1, given, np.ascontiguousarray(starts), np.ascontiguousarray(offsets), out),
-        *(starts.size, given.shape[1]),
-    )
+        0, 1, given, np.ascontiguousarray(starts), np.ascontiguousarray(offsets), out,
+        starts.size, given.shape[1],
+    )  # fmt: skip
     return out

@@ -45,9 +45,9 @@ def _normalised(data: Array, weight: Array, bias: Array, epsilon: float, *, cent
     x, out = np.ascontiguousarray(data), empty(data.shape, data.dtype)
     w, b = (np.ascontiguousarray(one, data.dtype) for one in (weight, bias))
     run(
-        *(_forward[data.dtype.char], -(-rows // piece_rows), 2 * data.nbytes),
-        *(x, w, b, out, epsilon, centred, rows, width, piece_rows),
-    )
+        _forward[data.dtype.char], -(-rows // piece_rows), 2 * data.nbytes,
+        x, w, b, out, epsilon, centred, rows, width, piece_rows,
+    )  # fmt: skip
     return out
 
 
@@ -62,9 +62,9 @@ def _gradients(
     scale, shift = np.zeros((2, pieces, width))
     flow, x, w = (np.ascontiguousarray(one, data.dtype) for one in (upstream, data, weight))
     run(
-        *(_backward[data.dtype.char], pieces, 3 * data.nbytes, flow, x, w, out, scale, shift),
-        *(epsilon, centred, rows, width, piece_rows),
-    )
+        _backward[data.dtype.char], pieces, 3 * data.nbytes, flow, x, w, out, scale, shift,
+        epsilon, centred, rows, width, piece_rows,
+    )  # fmt: skip
     return out, scale.sum(axis=0).astype(data.dtype), shift.sum(axis=0).astype(data.dtype)
 
 

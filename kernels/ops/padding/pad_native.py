@@ -33,10 +33,10 @@ def segment_pad(
         fill[...] = pad_value
         piece_rows, size = rows_a_piece(width), result.nbytes
         run(
-            *(_pad[""], -(-(segments * maxlen) // piece_rows), size, rows, rows.nbytes),
-            *(np.ascontiguousarray(offsets), maxlen, fill, fill.nbytes),
-            *(result, width, segments, piece_rows, streamed(size, 2 * segments)),
-        )
+            _pad[""], -(-(segments * maxlen) // piece_rows), size, rows, rows.nbytes,
+            np.ascontiguousarray(offsets), maxlen, fill, fill.nbytes,
+            result, width, segments, piece_rows, streamed(size, 2 * segments),
+        )  # fmt: skip
     return result
 
 

@@ -153,10 +153,10 @@ def _divided(
     # Whole numbers are added as such: float64 would round large ones on the way.
     totals = segment_sum(data, offsets)
     _averaged[""].call(
-        *(0, 1, totals.view(np.int64), totals.dtype.kind == "u", np.ascontiguousarray(offsets)),
-        *(divided == ROOT, np.asarray(pad_value, dtype), result, offsets.size - 1),
+        0, 1, totals.view(np.int64), totals.dtype.kind == "u", np.ascontiguousarray(offsets),
+        divided == ROOT, np.asarray(pad_value, dtype), result, offsets.size - 1,
         row_width(result.shape),
-    )
+    )  # fmt: skip
     return result
 
 
@@ -173,7 +173,7 @@ def _reduced_index(
     result = result_array(values, shape, data.dtype, data)
     index = result_array(places, shape, np.dtype(np.int64), data)
     rows, extremes = _plain(data), _plain_target(result)
-    reduce_rows(*(INDEX, rows, offsets, pad_value, extremes), least=least, index=flat_rows(index))
+    reduce_rows(INDEX, rows, offsets, pad_value, extremes, least=least, index=flat_rows(index))
     return _delivered(extremes, result), index
 
 

@@ -129,10 +129,10 @@ def pick_rows(
         read_bytes = min(max(result.nbytes, _LINE * segments), source.nbytes)
         piece_segments = min(PIECE_SEGMENTS, max(1, PIECE_BYTES // max(1, width)))
         run(
-            *(_pick[""], -(-segments // piece_segments)),
+            _pick[""], -(-segments // piece_segments),
             result.nbytes + read_bytes + offsets.nbytes,
-            *(source, source.nbytes, np.ascontiguousarray(offsets)),
-            *(fill, only == "last", result, width, segments),
-            *(piece_segments, _AHEAD if source.nbytes > CLOSE_BYTES * segments else 0),
-        )
+            source, source.nbytes, np.ascontiguousarray(offsets),
+            fill, only == "last", result, width, segments,
+            piece_segments, _AHEAD if source.nbytes > CLOSE_BYTES * segments else 0,
+        )  # fmt: skip
     return result

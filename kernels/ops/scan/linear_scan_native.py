@@ -38,10 +38,10 @@ def segment_linear_scan(
         pieces = _Pieces(y, offsets, reverse)
         kernels = _COMPLEX if b.dtype.kind == "c" else _REAL
         pieces.run(
-            *(kernels[0][y.dtype.char], 3 * y.nbytes, x, y, pieces.offsets, start, out),
-            *(*pieces.scratch, offsets.size - 1, y.shape[1], _step(x, y), start is not None),
-            *(reverse, pieces.rows),
-        )
+            kernels[0][y.dtype.char], 3 * y.nbytes, x, y, pieces.offsets, start, out,
+            *pieces.scratch, offsets.size - 1, y.shape[1], _step(x, y), start is not None,
+            reverse, pieces.rows,
+        )  # fmt: skip
     return out.view(b.dtype).reshape(b.shape)
 
 
@@ -70,13 +70,13 @@ def segment_linear_scan_grad(
         pieces.run(
             backward[rows.dtype.char],
             5 * y.nbytes,
-            *(*given, pieces.offsets, *found, *pieces.scratch),
-            *(segments, width, step, not reverse, pieces.rows),
-        )
+            *given, pieces.offsets, *found, *pieces.scratch,
+            segments, width, step, not reverse, pieces.rows,
+        )  # fmt: skip
         firsts[rows.dtype.char].call(
-            *(0, 1, given[1], *found, np.ascontiguousarray(offsets), start, of_start),
-            *(segments, width, step, has_initial, reverse),
-        )
+            0, 1, given[1], *found, np.ascontiguousarray(offsets), start, of_start,
+            segments, width, step, has_initial, reverse,
+        )  # fmt: skip
     of_initial = of_start.reshape(initial.shape) if initial is not None else None
     return of_a.reshape(h.shape), of_b.reshape(h.shape), of_initial
 

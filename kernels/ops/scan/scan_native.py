@@ -33,9 +33,9 @@ def segment_cumprod_grad(
     whole, without, out = np.empty_like(x), np.empty_like(x), np.empty_like(x)
     pieces = piece_count(x)
     run(
-        *(_product_grad[""], pieces, 6 * x.nbytes, flow, x, np.ascontiguousarray(offsets)),
-        *(whole, without, out, offsets.size - 1, x.shape[1], exclusive, reverse, pieces),
-    )
+        _product_grad[""], pieces, 6 * x.nbytes, flow, x, np.ascontiguousarray(offsets),
+        whole, without, out, offsets.size - 1, x.shape[1], exclusive, reverse, pieces,
+    )  # fmt: skip
     with np.errstate(over="ignore"):
         return out.reshape(data.shape).astype(data.dtype)
 
@@ -49,8 +49,8 @@ def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reve
     out = empty(rows.shape, rows.dtype)
     pieces = piece_count(rows)
     run(
-        *(_running[rows.dtype.char], pieces, 2 * rows.nbytes, rows, np.ascontiguousarray(offsets)),
-        *(out, offsets.size - 1, rows.shape[1], product, exclusive, reverse, pieces),
-    )
+        _running[rows.dtype.char], pieces, 2 * rows.nbytes, rows, np.ascontiguousarray(offsets),
+        out, offsets.size - 1, rows.shape[1], product, exclusive, reverse, pieces,
+    )  # fmt: skip
     out = out.view(dtype) if dtype.kind == "u" else out
     return out.reshape(data.shape).astype(dtype, copy=False)

@@ -25,10 +25,10 @@ def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets)
         return reference.segment_scatter(data, ids, updates, offsets)
     out = np.array(data, order="C")
     _scatter[compiled].call(
-        *(0, 1, out.view(compiled), row_width(out.shape), np.ascontiguousarray(ids)),
-        *(np.ascontiguousarray(updates).view(compiled), np.ascontiguousarray(offsets)),
+        0, 1, out.view(compiled), row_width(out.shape), np.ascontiguousarray(ids),
+        np.ascontiguousarray(updates).view(compiled), np.ascontiguousarray(offsets),
         offsets.size - 1,
-    )
+    )  # fmt: skip
     return out
 
 
@@ -38,7 +38,7 @@ def segment_scatter_grad(grad: Array, ids: Offsets, offsets: Offsets) -> tuple[A
     # As words of their size, so that float16 and bfloat16 are moved as well.
     word = np.dtype(f"u{grad.itemsize}") if grad.itemsize <= 8 else np.dtype("c16")
     _pick[word.char].call(
-        *(0, 1, rows.view(word), row_width(rows.shape), np.ascontiguousarray(ids)),
-        *(np.ascontiguousarray(offsets), updates.view(word), offsets.size - 1),
-    )
+        0, 1, rows.view(word), row_width(rows.shape), np.ascontiguousarray(ids),
+        np.ascontiguousarray(offsets), updates.view(word), offsets.size - 1,
+    )  # fmt: skip
     return rows, updates

@@ -35,9 +35,9 @@ def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offs
         run(_totals[""], pieces - 1, counts.nbytes, counts, before[1:], *shared)
         np.add.accumulate(before, out=before)
     wrong = run(
-        *(_bounds[""], pieces, 5 * index.nbytes, index, begins, counts, before),
-        *(starts, bounds, *shared),
-    )
+        _bounds[""], pieces, 5 * index.nbytes, index, begins, counts, before,
+        starts, bounds, *shared,
+    )  # fmt: skip
     return starts, bounds, not wrong
 
 

@@ -65,15 +65,15 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
     index, most, pieces = np.ascontiguousarray(offsets), longest(rows), _pieces(rows)
     if width == 1 and kind == "f":
         skipped = run(
-            *(_singles[kind], pieces, 2 * rows.nbytes, rows, index, to),
-            *(segments, log, most, pieces),
-        )
+            _singles[kind], pieces, 2 * rows.nbytes, rows, index, to,
+            segments, log, most, pieces,
+        )  # fmt: skip
     else:
         scratch = np.empty((pieces, 2, max(width, FOLDED)), rows.dtype)
         skipped = run(
-            *(_rows[kind], pieces, 2 * rows.nbytes, rows, index, to, scratch),
-            *(segments, width, log, most, pieces),
-        )
+            _rows[kind], pieces, 2 * rows.nbytes, rows, index, to, scratch,
+            segments, width, log, most, pieces,
+        )  # fmt: skip
     if skipped:
         for part in long_segments(offsets, most):
             _softmax_long(rows[part], to[part], log=log)
@@ -90,9 +90,9 @@ def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) ->
     )  # fmt: skip
     scratch = np.empty((pieces, width), y.dtype)
     skipped = run(
-        *(_backward[y.dtype.char], pieces, 3 * y.nbytes, flow, y, index, out, scratch),
-        *(offsets.size - 1, width, log, most, pieces),
-    )
+        _backward[y.dtype.char], pieces, 3 * y.nbytes, flow, y, index, out, scratch,
+        offsets.size - 1, width, log, most, pieces,
+    )  # fmt: skip
     if skipped:
         for part in long_segments(offsets, most):
             _softmax_long_grad(flow[part], y[part], out[part], log=log)
@@ -133,17 +133,17 @@ def _softmax_long(x: Array, out: Array, *, log: bool) -> None:
     for part, to in parts:
         total = _of_pieces(part)
         run(
-            *(_powers[kind], len(total), 2 * part.nbytes, part, to, _wide(top, part), total),
-            *(*part.shape, _piece_rows(part)),
-        )
+            _powers[kind], len(total), 2 * part.nbytes, part, to, _wide(top, part), total,
+            *part.shape, _piece_rows(part),
+        )  # fmt: skip
         sums.append(total.reshape(-1, width))
     total = np.concatenate(sums).sum(axis=0)
     by = (np.log(total) if log else 1 / total).astype(x.dtype)
     for part, to in parts:
         run(
-            *(_finish[kind], _count(part), 2 * part.nbytes, part, to, _wide(top, part)),
-            *(_wide(by, part), *part.shape, log, _piece_rows(part)),
-        )
+            _finish[kind], _count(part), 2 * part.nbytes, part, to, _wide(top, part),
+            _wide(by, part), *part.shape, log, _piece_rows(part),
+        )  # fmt: skip
 
 
 def _softmax_long_grad(flow: Array, y: Array, out: Array, *, log: bool) -> None:
@@ -154,16 +154,16 @@ def _softmax_long_grad(flow: Array, y: Array, out: Array, *, log: bool) -> None:
     for part_flow, part, _ in parts:
         total = _of_pieces(part)
         run(
-            *(_flows[kind], len(total), 2 * part.nbytes, part_flow, part, total),
-            *(*part.shape, log, _piece_rows(part)),
-        )
+            _flows[kind], len(total), 2 * part.nbytes, part_flow, part, total,
+            *part.shape, log, _piece_rows(part),
+        )  # fmt: skip
         sums.append(total.reshape(-1, width))
     total = np.concatenate(sums).sum(axis=0)
     for part_flow, part, to in parts:
         run(
-            *(_long_backward[kind], _count(part), 3 * part.nbytes, part_flow, part),
-            *(_wide(total, part), to, *part.shape, log, _piece_rows(part)),
-        )
+            _long_backward[kind], _count(part), 3 * part.nbytes, part_flow, part,
+            _wide(total, part), to, *part.shape, log, _piece_rows(part),
+        )  # fmt: skip
 
 
 def _folded(rows: Array) -> list[Array]:

@@ -32,10 +32,10 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
     (count, width), out = rows.shape, np.empty(rows.shape, np.int64)
     pieces = piece_count(rows)
     run(
-        *(_order[rows.dtype.char], pieces, 3 * out.nbytes, rows, np.ascontiguousarray(offsets)),
-        *(out, np.empty(count, rows.dtype), np.empty(2 * count, np.int64)),
-        *(offsets.size - 1, width, descending, pieces),
-    )
+        _order[rows.dtype.char], pieces, 3 * out.nbytes, rows, np.ascontiguousarray(offsets),
+        out, np.empty(count, rows.dtype), np.empty(2 * count, np.int64),
+        offsets.size - 1, width, descending, pieces,
+    )  # fmt: skip
     return out.reshape(data.shape)
 
 
@@ -52,9 +52,9 @@ def segment_picked(data: Array, rows: Offsets) -> Array:
     out, word = np.empty(rows.shape, data.dtype), _WORDS[data.itemsize]
     pieces = piece_count(given)
     run(
-        *(_pick[word.char], pieces, 3 * out.nbytes, values.view(word), given, out.view(word)),
-        *(*given.shape, pieces),
-    )
+        _pick[word.char], pieces, 3 * out.nbytes, values.view(word), given, out.view(word),
+        *given.shape, pieces,
+    )  # fmt: skip
     return out
 
 
@@ -65,9 +65,9 @@ def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Off
     places = np.empty_like(rows)
     pieces = piece_count(given)
     run(
-        *(_best[""], pieces, 3 * rows.nbytes, given, np.ascontiguousarray(offsets)),
-        *(np.ascontiguousarray(bounds), rows, places, bounds.size - 1, given.shape[1], pieces),
-    )
+        _best[""], pieces, 3 * rows.nbytes, given, np.ascontiguousarray(offsets),
+        np.ascontiguousarray(bounds), rows, places, bounds.size - 1, given.shape[1], pieces,
+    )  # fmt: skip
     return rows, places
 
 
@@ -77,9 +77,9 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offse
     firsts, counts = np.empty(len(data), np.int64), np.empty(len(data), np.int64)
     bounds = unwritten(offsets.size)
     _runs[keys.dtype.char].call(
-        *(0, 1, keys, order, np.ascontiguousarray(offsets), firsts, counts, bounds),
+        0, 1, keys, order, np.ascontiguousarray(offsets), firsts, counts, bounds,
         offsets.size - 1,
-    )
+    )  # fmt: skip
     found = int(bounds[-1])
     return data[firsts[:found]], counts[:found].copy(), bounds
 
@@ -97,9 +97,9 @@ def segment_first_fall(data: Array, offsets: Offsets) -> int:
     pieces = piece_count(rows)
     found = np.empty(pieces, np.int64)
     run(
-        *(_first_fall[rows.dtype.char], pieces, rows.nbytes, rows, np.ascontiguousarray(offsets)),
-        *(found, offsets.size - 1, pieces),
-    )
+        _first_fall[rows.dtype.char], pieces, rows.nbytes, rows, np.ascontiguousarray(offsets),
+        found, offsets.size - 1, pieces,
+    )  # fmt: skip
     # Pieces are in the order of their rows.
     return next((row for row in found.tolist() if row >= 0), -1)
 
@@ -112,10 +112,10 @@ def segment_searchsorted(
     ours, wanted = (np.ascontiguousarray(_comparable(one)) for one in (data, values))
     pieces = piece_count(wanted)
     run(
-        *(_searchsorted[ours.dtype.char], pieces, 2 * wanted.nbytes + ours.nbytes, ours),
-        *(np.ascontiguousarray(offsets), wanted, np.ascontiguousarray(bounds), out),
-        *(bounds.size - 1, side == "right", pieces),
-    )
+        _searchsorted[ours.dtype.char], pieces, 2 * wanted.nbytes + ours.nbytes, ours,
+        np.ascontiguousarray(offsets), wanted, np.ascontiguousarray(bounds), out,
+        bounds.size - 1, side == "right", pieces,
+    )  # fmt: skip
     return out
 
 
@@ -130,9 +130,9 @@ def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Offsets:
     out = np.empty((offsets.size - 1, edges.size - 1), np.int64)
     pieces = piece_count(values)
     run(
-        *(_histogram[values.dtype.char], pieces, values.nbytes, values),
-        *(np.ascontiguousarray(offsets), cuts, out, *out.shape, pieces),
-    )
+        _histogram[values.dtype.char], pieces, values.nbytes, values,
+        np.ascontiguousarray(offsets), cuts, out, *out.shape, pieces,
+    )  # fmt: skip
     return out
 
 
@@ -141,10 +141,10 @@ def _changes(rows: Array, offsets: Offsets) -> npt.NDArray[np.bool_]:
     out = np.empty(len(rows), np.bool_)
     pieces = piece_count(rows)
     run(
-        *(_differs[rows.dtype.char], pieces, rows.nbytes, np.ascontiguousarray(rows)),
-        *(np.ascontiguousarray(offsets), out.view(np.uint8), offsets.size - 1, rows.shape[1]),
+        _differs[rows.dtype.char], pieces, rows.nbytes, np.ascontiguousarray(rows),
+        np.ascontiguousarray(offsets), out.view(np.uint8), offsets.size - 1, rows.shape[1],
         pieces,
-    )
+    )  # fmt: skip
     return out
 
 
