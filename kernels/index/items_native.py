@@ -42,10 +42,11 @@ def segment_inner(
 
 def segment_steps(offsets: Offsets, order: Offsets) -> tuple[Offsets, Offsets]:
     """See items.py."""
-    index, count, length = np.ascontiguousarray(offsets), order.size, longest(offsets)
-    items, bounds = np.empty(int(index[-1]), np.int64), unwritten(length + 1)
+    index, count = np.ascontiguousarray(offsets), order.size
+    length = _longest[""].call(0, 1, index, index.size - 1)
+    items, bounds = np.empty(index.item(-1), _INT64), unwritten(length + 1)
     _steps[""].call(
-        0, 1, index, np.ascontiguousarray(order), items, bounds, np.empty(length, np.int64),
+        0, 1, index, np.ascontiguousarray(order), items, bounds, np.empty(length, _INT64),
         count, length,
     )  # fmt: skip
     return items, bounds

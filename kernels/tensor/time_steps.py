@@ -72,8 +72,7 @@ class IndexMap:
     def _trusted(cls, order: Offsets, outer: LoD) -> IndexMap:
         """Return a map whose order is known to be valid."""
         made = cls.__new__(cls)
-        object.__setattr__(made, "order", immutable(order))
-        object.__setattr__(made, "outer", outer)
+        made.__dict__.update(order=immutable(order), outer=outer)
         return made
 
     @property

@@ -141,9 +141,11 @@ def _checked(
     if align not in ("first", "last"):
         raise OptionError(f"{op}: align is 'first' or 'last', found {align!r}")
     q_offsets, k_offsets = segments(q, level, op), segments(k, level, op)
-    found = k.lod.difference(v.lod) or q.lod.above(level).difference(k.lod.above(level))
-    if found is None and q_offsets.size != k_offsets.size:
-        found = f"{q_offsets.size - 1} sequences of queries against {k_offsets.size - 1}"
+    found = None
+    if not q.lod is k.lod is v.lod:  # most are
+        found = k.lod.difference(v.lod) or q.lod.above(level).difference(k.lod.above(level))
+        if found is None and q_offsets.size != k_offsets.size:
+            found = f"{q_offsets.size - 1} sequences of queries against {k_offsets.size - 1}"
     if found is not None:
         raise ShapeMismatchError(f"{op}: the tensors are segmented differently: {found}")
     rows = [q.data, k.data, v.data]
