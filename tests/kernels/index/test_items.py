@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidLoDError
-from lodcli.kernels.index.checks import joined_offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import joined_offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.immutable import is_immutable
 from lodcli.kernels.index.items import segment_inner, segment_pick
 from lodcli.kernels.native import load
@@ -81,6 +81,16 @@ def test_offsets_are_running_totals_that_nobody_can_change(step: int) -> None:
     assert offsets.tolist() == [0, *itertools.accumulate([2, 9, 0, 9, 3, 9][::step])]
     assert is_immutable(offsets)
     assert lengths_to_offsets(np.zeros(0, np.int64), level=0).tolist() == [0]
+
+
+@pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("offsets", [[0], [0, 0, 0], [0, 2, 2, 5, 9], [0, 1 << 62]])
+def test_lengths_are_new_differences_of_offsets(offsets: list[int], step: int) -> None:
+    found = offsets_to_lengths(np.repeat(offsets, step)[::step])
+    assert found.tolist() == [b - a for a, b in itertools.pairwise(offsets)]
+    assert found.flags.writeable
+    assert found.flags.owndata
 
 
 @pytest.mark.usefixtures("shipped")
