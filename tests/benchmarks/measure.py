@@ -70,6 +70,7 @@ PARTS: dict[str, str] = {
     "kernels-B3-copy": f"kernels --op {_COPY} --case B3 {_TWO} --rounds 5 --budget 2",
     "kernels-B3-pad": f"kernels --op pad,unpad --case B3 {_TWO} --rounds 5 --budget 2",
     "kernels-more": f"kernels --op {_MORE} --case B1,B2,B3 {_TWO} --rounds 7 --budget 1.5",
+    "kernels-attention": f"kernels --op attention --case B1,B3 {_TWO} --rounds 5 --budget 2",
     "kernels-small": f"kernels --case S1,S2 {_TWO} --rounds 7 --budget 0.5",
     "kernels-odd": f"kernels --op {_ODD} --case W3,W5,W7,W48,W100,W300 {_TWO} --rounds 5 "
     "--budget 1",

@@ -119,6 +119,8 @@ def targets() -> Iterator[Target]:
     for op, ratios in _MORE.items():
         for case, ratio in zip(("B1", "B2", "B3"), ratios, strict=True):
             yield Target("kernels", op, case, ratio)
+    for case in ("B1", "B3"):
+        yield Target("kernels", "attention", case, 1.0)
     for op, (narrow, wide) in _ODD.items():
         yield from (Target("kernels", op, case, narrow) for case in _NARROW)
         yield from (Target("kernels", op, case, wide) for case in _WIDE)

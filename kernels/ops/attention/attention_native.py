@@ -1,19 +1,26 @@
-"""See attention.py. Short segments in one compiled loop; long ones as matrix products."""
+"""See attention.py. Compiled, by blocks of queries: see attention_numba.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
-from lodcli.kernels.ops.attention import attention as reference
+from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.attention.attention import Align
+from lodcli.kernels.runtime import buffers
+from lodcli.kernels.runtime.threads import thread_count
 
-# From about this many scores on, the matrix products of the reference win (D = 64, float32).
-_LONG = 16 * 16
+# Multiplied in the time in which a byte is read and written.
+_PRODUCTS_A_BYTE = 2
+# Of fewer scores nobody asks how long the longest segment is.
+_FEW = 1 << 12
+# A block takes two vectors of a row, and vectors have up to so many bytes.
+_BLOCK_BYTES = 128
+# Workers for each thread, so that all end at about the same time.
+_TURNS = 4
 
 _MODULE = "kernels.ops.attention.attention_numba"
 _forward, _backward = (load.kernel(_MODULE, name) for name in ("forward", "backward"))
@@ -31,20 +38,11 @@ def segment_attention(
     scale: float,
 ) -> Array:
     """See attention.py."""
-    out = np.zeros((q.shape[0], v.shape[1], v.shape[2]), q.dtype)
-    q, k, v = map(np.ascontiguousarray, (q, k, v))
-    given = _queries(q, k, v, q_offsets, k_offsets, causal=causal, align=align, scale=scale)
-    _forward[q.dtype.char].call(0, 1, *given, np.empty(v.shape[2]), out)
-    for queries, keys in _long_segments(q_offsets, k_offsets):
-        out[queries] = reference.segment_attention(
-            q[queries],
-            k[keys],
-            v[keys],
-            *_alone(queries, keys),
-            causal=causal,
-            align=align,
-            scale=scale,
-        )
+    out = buffers.empty((q.shape[0], v.shape[1], v.shape[2]), q.dtype)
+    if out.size:
+        rows = q, k, v, q_offsets, k_offsets
+        words, workers, work = _queries(*rows, causal=causal, align=align, scale=scale)
+        run(_forward[q.dtype.char], workers, work, *words, workers, out)
     return out
 
 
@@ -61,23 +59,11 @@ def segment_attention_grad(
     scale: float,
 ) -> tuple[Array, Array, Array]:
     """See attention.py."""
-    q, k, v, grad = (np.ascontiguousarray(one) for one in (q, k, v, grad))
     grads = tuple(np.zeros(one.shape, one.dtype) for one in (q, k, v))
-    given = _queries(q, k, v, q_offsets, k_offsets, causal=causal, align=align, scale=scale)
-    shares = np.empty_like(given[-1])
-    _backward[q.dtype.char].call(0, 1, *given, grad.astype(q.dtype, copy=False), shares, *grads)
-    for queries, keys in _long_segments(q_offsets, k_offsets):
-        of_q, of_k, of_v = reference.segment_attention_grad(
-            q[queries],
-            k[keys],
-            v[keys],
-            *_alone(queries, keys),
-            grad=grad[queries],
-            causal=causal,
-            align=align,
-            scale=scale,
-        )
-        grads[0][queries], grads[1][keys], grads[2][keys] = of_q, of_k, of_v
+    upstream = np.ascontiguousarray(grad, q.dtype)
+    rows = q, k, v, q_offsets, k_offsets
+    words, workers, work = _queries(*rows, causal=causal, align=align, scale=scale, backward=True)
+    run(_backward[q.dtype.char], workers, work, *words, workers, upstream, *grads)
     return grads[0], grads[1], grads[2]
 
 
@@ -91,29 +77,28 @@ def _queries(
     causal: bool,
     align: Align,
     scale: float,
-) -> tuple[Any, ...]:
-    """Return the fields of Queries: see attention_numba.py."""
-    (_, heads, width), segments = q.shape, q_offsets.size - 1
-    index = np.ascontiguousarray(q_offsets), np.ascontiguousarray(k_offsets)
-    # A query of a short segment has fewer keys.
-    weights = np.empty(_LONG)
+    backward: bool = False,
+) -> tuple[tuple[Any, ...], int, int]:
+    """Return the fields of Queries, how many workers there are, and their work in bytes."""
+    (count, heads, depth), width, segments = q.shape, v.shape[2], q_offsets.size - 1
+    most, scores, workers = k.shape[0], count * k.shape[0], 1
+    if scores > _FEW:
+        lengths = offsets_to_lengths(k_offsets)
+        most, scores = int(lengths.max()), int(lengths @ offsets_to_lengths(q_offsets))
+        workers = _TURNS * thread_count()
+    block, columns = _BLOCK_BYTES // q.itemsize, depth + width
+    # See _Block.
+    elements = block * (columns + most + 2 + max(depth, width))
+    if backward:
+        elements += block * (columns + most + 2 * block + width)
+    work = scores * heads * columns // _PRODUCTS_A_BYTE * (3 if backward else 1)
     return (
-        q, k, v, heads, width, v.shape[2], index[0], index[1], segments,
-        causal, align == "last", scale, _LONG, weights,
+        (
+            *map(np.ascontiguousarray, (q, k, v)), heads, depth, width,
+            *map(np.ascontiguousarray, (q_offsets, k_offsets)), segments,
+            causal, align == "last", scale, most,
+            buffers.empty((workers, elements), q.dtype), elements,
+        ),
+        workers,
+        work,
     )  # fmt: skip
-
-
-def _long_segments(q_offsets: Offsets, k_offsets: Offsets) -> Iterator[tuple[slice, slice]]:
-    if int(q_offsets[-1]) * int(k_offsets[-1]) < _LONG:
-        return
-    scores = offsets_to_lengths(q_offsets) * offsets_to_lengths(k_offsets)
-    for s in (scores >= _LONG).nonzero()[0]:
-        yield (
-            slice(int(q_offsets[s]), int(q_offsets[s + 1])),
-            slice(int(k_offsets[s]), int(k_offsets[s + 1])),
-        )
-
-
-def _alone(queries: slice, keys: slice) -> tuple[Offsets, Offsets]:
-    """Return the offsets of a batch of this one segment."""
-    return np.array([0, queries.stop - queries.start]), np.array([0, keys.stop - keys.start])

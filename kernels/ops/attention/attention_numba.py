@@ -1,4 +1,13 @@
-"""Kernels of attention inside short segments."""
+"""Kernels of attention inside segments, by blocks of queries.
+
+A block is as many queries of one head as two vectors have lanes. What belongs to them lies
+transposed, each lane a query: row j of the scores has those of key j. So products take elements of
+keys and values one by one as they lie in memory, and a softmax goes down the rows, without sums
+across lanes. Lanes past the queries hold zeros, and are not written.
+
+All queries of a block see the first `common` keys; those from there on are hidden from some. They
+are left out there: 0 times what is hidden may be NaN.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +18,14 @@ import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.simd.activations_numba import exp
+from lodcli.kernels.simd.lanes_numba import lanes_in, load, positive, store, zero
+
+TILE = 6  # rows of a product whose sums are in registers, two vectors each, on every level
+# Keys whose weights stay in the nearest cache while all columns of the values are multiplied.
+KEYS = 128
+# Below, e^x is 0 here, which beside the greatest, e^0, is as good.
+_LEAST = -87.0
 
 
 class Queries(NamedTuple, Generic[T]):
@@ -17,8 +34,8 @@ class Queries(NamedTuple, Generic[T]):
     Attributes:
         q_offsets, k_offsets: (segments + 1,).
         last: whether the last query is aligned with the last key.
-        long: segments of so many scores, queries times keys, are left out.
-        weights: scratch, as long as the longest segment of keys that is not long.
+        most: the keys of the longest segment, at least.
+        spare: `room` elements for each worker; see _Block.
     """
 
     q: Pointer[T]
@@ -33,8 +50,106 @@ class Queries(NamedTuple, Generic[T]):
     causal: bool
     last: bool
     scale: float
-    long: int
-    weights: Pointer[np.float64]
+    most: int
+    spare: Pointer[T]
+    room: int
+
+
+@function()
+def _tile(
+    a: Any, apart: int, step: int, rows: int, panel: Any, depth: int, onto: bool, out: Any,
+    out_apart: int, count: int,
+) -> None:  # fmt: skip
+    """Multiply up to TILE rows of `a` with a panel; see _products."""
+    last, lanes, none = rows - 1, lanes_in(panel), load(panel, 0, 0)
+    block, rest = 2 * lanes, count - lanes
+    a = a
+    b = a + min(1, last) * apart
+    c = a + min(2, last) * apart
+    d = a + min(3, last) * apart
+    e = a + min(4, last) * apart
+    f = a + min(5, last) * apart
+    oa = out
+    ob = out + min(1, last) * out_apart
+    oc = out + min(2, last) * out_apart
+    od = out + min(3, last) * out_apart
+    oe = out + min(4, last) * out_apart
+    of = out + min(5, last) * out_apart
+    xa, ya = none, none
+    xb, yb = none, none
+    xc, yc = none, none
+    xd, yd = none, none
+    xe, ye = none, none
+    xf, yf = none, none
+    if onto:
+        xa, ya = load(oa, 0, count), load(oa, lanes, rest)
+        xb, yb = load(ob, 0, count), load(ob, lanes, rest)
+        xc, yc = load(oc, 0, count), load(oc, lanes, rest)
+        xd, yd = load(od, 0, count), load(od, lanes, rest)
+        xe, ye = load(oe, 0, count), load(oe, lanes, rest)
+        xf, yf = load(of, 0, count), load(of, lanes, rest)
+    for k in range(depth):
+        x, y, at = load(panel, k * block, lanes), load(panel, k * block + lanes, lanes), k * step
+        xa, ya = xa + x * a[at], ya + y * a[at]
+        xb, yb = xb + x * b[at], yb + y * b[at]
+        xc, yc = xc + x * c[at], yc + y * c[at]
+        xd, yd = xd + x * d[at], yd + y * d[at]
+        xe, ye = xe + x * e[at], ye + y * e[at]
+        xf, yf = xf + x * f[at], yf + y * f[at]
+    # The last row stands for those that are not there: they hold the same.
+    store(xa, oa, 0, count)
+    store(ya, oa, lanes, rest)
+    store(xb, ob, 0, count)
+    store(yb, ob, lanes, rest)
+    store(xc, oc, 0, count)
+    store(yc, oc, lanes, rest)
+    store(xd, od, 0, count)
+    store(yd, od, lanes, rest)
+    store(xe, oe, 0, count)
+    store(ye, oe, lanes, rest)
+    store(xf, of, 0, count)
+    store(yf, of, lanes, rest)
+
+
+@function()
+def _products(
+    a: Any, apart: int, step: int, rows: int, panel: Any, depth: int, onto: bool, out: Any,
+    out_apart: int, count: int,
+) -> None:  # fmt: skip
+    """Write rows of sums over k < depth of a[row * apart + k * step] * panel[k], a block each.
+
+    Args:
+        onto: add them to what is in `out`, whose rows are `out_apart` elements apart.
+        count: how many columns of the block to write.
+    """
+    for row in range(0, rows, TILE):
+        _tile(
+            a + row * apart, apart, step, min(TILE, rows - row), panel, depth, onto,
+            out + row * out_apart, out_apart, count,
+        )  # fmt: skip
+
+
+@function()
+def _transposed(source: Any, apart: int, count: int, width: int, to: Any) -> None:
+    """Write `count` rows, `apart` elements apart, as the columns of a block; zeros beside them."""
+    block = 2 * lanes_in(to)
+    for column in range(width):
+        for row in range(count):
+            to[column * block + row] = source[row * apart + column]
+        for row in range(count, block):
+            to[column * block + row] = 0
+
+
+@function()
+def _panels(source: Any, apart: int, count: int, width: int, to: Any) -> None:
+    """Write `count` rows, `apart` elements apart, as panels of so many columns as a block has."""
+    block = 2 * lanes_in(to)
+    for first in range(0, width, block):
+        for row in range(count):
+            for column in range(block):
+                there = first + column < width
+                to[column] = source[row * apart + first + column] if there else 0
+            to = to + block
 
 
 @function()
@@ -48,89 +163,272 @@ def _seen(of: Any, i: int, s: int, size: int) -> Any:
 
 
 @function()
-def _softmax(of: Any, q: Any, keys: Any, seen: int) -> None:
-    """Fill weights[:seen] for a query over the keys of one head."""
-    top = -math.inf
-    for j in range(seen):
-        score = 0.0
-        key = keys + j * of.heads * of.depth
-        for d in range(of.depth):
-            score += q[d] * key[d]
-        of.weights[j] = of.scale * score
-        top = max(top, of.weights[j])
-    total = 0.0
-    for j in range(seen):
-        of.weights[j] = math.exp(of.weights[j] - top)
-        total += of.weights[j]
-    for j in range(seen):
-        of.weights[j] /= total
+def _power(x: Any) -> Any:
+    """Return e^x of x <= 0; a NaN stays one."""
+    return positive(_LEAST - x, 0.0, exp(x) + (x - x))
+
+
+@function()
+def _softmax(scores: Any, keys: int, common: int, sees: Any, scale: float, totals: Any) -> None:
+    """Make scores those of a softmax, not divided yet by their totals; 0 where hidden.
+
+    Args:
+        sees: how many keys beyond the common ones each query sees.
+    """
+    lanes, none = lanes_in(scores), load(scores, 0, 0)
+    block = 2 * lanes
+    hidden = none - math.inf
+    x_top, y_top, x_total, y_total = hidden, hidden, none, none
+    x_sees, y_sees = load(sees, 0, lanes), load(sees, lanes, lanes)
+    for j in range(keys):
+        at = j * block
+        x, y = load(scores, at, lanes) * scale, load(scores, at + lanes, lanes) * scale
+        if j >= common:
+            x = positive(x_sees - np.float64(j - common), x, hidden)
+            y = positive(y_sees - np.float64(j - common), y, hidden)
+        store(x, scores, at, lanes)
+        store(y, scores, at + lanes, lanes)
+        x_top, y_top = positive(x - x_top, x, x_top), positive(y - y_top, y, y_top)
+    for j in range(keys):
+        at = j * block
+        x = _power(load(scores, at, lanes) - x_top)
+        y = _power(load(scores, at + lanes, lanes) - y_top)
+        if j >= common:
+            x = positive(x_sees - np.float64(j - common), x, none)
+            y = positive(y_sees - np.float64(j - common), y, none)
+        store(x, scores, at, lanes)
+        store(y, scores, at + lanes, lanes)
+        x_total, y_total = x_total + x, y_total + y
+    store(x_total, totals, 0, lanes)
+    store(y_total, totals, lanes, lanes)
+
+
+@function()
+def _divided(rows: Any, count: int, totals: Any) -> None:
+    """Divide rows by the totals of a softmax; those of queries that see no key are 0."""
+    lanes = lanes_in(rows)
+    x_total, y_total = load(totals, 0, lanes), load(totals, lanes, lanes)
+    for at in range(0, count * 2 * lanes, 2 * lanes):
+        store(zero(x_total, 0.0, load(rows, at, lanes) / x_total), rows, at, lanes)
+        y = zero(y_total, 0.0, load(rows, at + lanes, lanes) / y_total)
+        store(y, rows, at + lanes, lanes)
+
+
+@function()
+def _combined(
+    rows: Any, apart: int, width: int, weights: Any, keys: int, common: int, sees: Any, sums: Any
+) -> None:
+    """Write the sums of rows of keys, `apart` elements apart, with the weights of each query.
+
+    Args:
+        sums: (width, block).
+    """
+    lanes = lanes_in(sums)
+    block = 2 * lanes
+    for j in range(0, max(1, common), KEYS):
+        n = min(KEYS, common - j)
+        _products(
+            rows + j * apart, 1, apart, width, weights + j * block, n, j > 0,
+            sums, block, block,
+        )  # fmt: skip
+    x_sees, y_sees = load(sees, 0, lanes), load(sees, lanes, lanes)
+    for j in range(common, keys):
+        x, y = load(weights, j * block, lanes), load(weights, j * block + lanes, lanes)
+        x_there, y_there = x_sees - np.float64(j - common), y_sees - np.float64(j - common)
+        for e in range(width):
+            value, at = rows[j * apart + e], e * block
+            old = load(sums, at, lanes)
+            store(positive(x_there, old + x * value, old), sums, at, lanes)
+            old = load(sums, at + lanes, lanes)
+            store(positive(y_there, old + y * value, old), sums, at + lanes, lanes)
+
+
+@function()
+def _written(sums: Any, width: int, count: int, out: Any, apart: int) -> None:
+    """Write the columns of a block as rows, `apart` elements apart."""
+    block = 2 * lanes_in(sums)
+    for row in range(count):
+        for column in range(width):
+            out[row * apart + column] = sums[column * block + row]
+
+
+class _Block(NamedTuple):
+    """Where a worker has what belongs to a block.
+
+    Attributes:
+        queries, upstream: transposed.
+        sees, totals: one a query.
+        sums: of up to D or E columns.
+        weights, slopes: a row for each key.
+    """
+
+    queries: Any
+    sees: Any
+    totals: Any
+    sums: Any
+    weights: Any
+    upstream: Any
+    slopes: Any
+    query_panels: Any
+    upstream_panels: Any
+
+
+@function()
+def _block_of(of: Any, worker: int) -> Any:
+    block = 2 * lanes_in(of.spare)
+    queries = of.spare + worker * of.room
+    sees = queries + of.depth * block
+    totals = sees + block
+    sums = totals + block
+    weights = sums + max(of.depth, of.width) * block
+    upstream = weights + of.most * block
+    slopes = upstream + of.width * block
+    query_panels = slopes + of.most * block
+    upstream_panels = query_panels + (of.depth + block) * block
+    return _Block(
+        queries, sees, totals, sums, weights, upstream, slopes, query_panels, upstream_panels
+    )
+
+
+@function()
+def _weigh(of: Any, own: Any, s: int, head: int, start: int, count: int) -> Any:
+    """Fill the weights of a block of queries; return how many keys some see, and how many all."""
+    block = 2 * lanes_in(of.q)
+    first, size = of.k_offsets[s], of.k_offsets[s + 1] - of.k_offsets[s]
+    common, keys = _seen(of, start, s, size), _seen(of, start + count - 1, s, size)
+    for i in range(block):
+        own.sees[i] = _seen(of, start + i, s, size) - common if i < count else 0
+    apart = of.heads * of.depth
+    _transposed(of.q + start * apart + head * of.depth, apart, count, of.depth, own.queries)
+    _products(
+        of.k + first * apart + head * of.depth, apart, 1, keys, own.queries, of.depth, False,
+        own.weights, block, block,
+    )  # fmt: skip
+    _softmax(own.weights, keys, common, own.sees, of.scale, own.totals)
+    return keys, common
 
 
 @kernel(types=FLOATS)
-def forward(of: Queries[T], row: Pointer[np.float64], out: Pointer[T]) -> int:
-    """Write the attention of each query: (N, heads, E).
-
-    Args:
-        row: (E,) scratch.
-    """
-    for s in range(of.segments):
-        first, size = of.k_offsets[s], of.k_offsets[s + 1] - of.k_offsets[s]
-        if (of.q_offsets[s + 1] - of.q_offsets[s]) * size >= of.long:
-            continue
-        for i in range(of.q_offsets[s], of.q_offsets[s + 1]):
-            seen = _seen(of, i, s, size)
+def forward(of: Queries[T], workers: int, out: Pointer[T], first: int, last: int) -> int:
+    """Write the attention of each query, (N, heads, E): of `workers`, those `first` to `last`."""
+    block, apart = 2 * lanes_in(of.q), of.heads * of.width
+    for worker in range(first, last):
+        own, number = _block_of(of, worker), 0
+        for s in range(of.segments):
+            end = of.q_offsets[s + 1]
             for head in range(of.heads):
-                query = of.q + (i * of.heads + head) * of.depth
-                _softmax(of, query, of.k + (first * of.heads + head) * of.depth, seen)
-                for e in range(of.width):
-                    row[e] = 0
-                for j in range(seen):
-                    value = of.v + ((first + j) * of.heads + head) * of.width
-                    for e in range(of.width):
-                        row[e] += of.weights[j] * value[e]
-                to = out + (i * of.heads + head) * of.width
-                for e in range(of.width):
-                    to[e] = row[e]
+                for start in range(of.q_offsets[s], end, block):
+                    number += 1
+                    if number % workers != worker:
+                        continue
+                    count = min(block, end - start)
+                    keys, common = _weigh(of, own, s, head, start, count)
+                    place = head * of.width
+                    _combined(
+                        of.v + of.k_offsets[s] * apart + place, apart, of.width, own.weights,
+                        keys, common, own.sees, own.sums,
+                    )  # fmt: skip
+                    _divided(own.sums, of.width, own.totals)
+                    _written(own.sums, of.width, count, out + start * apart + place, apart)
     return 0
+
+
+@function()
+def _slopes(own: Any, keys: int, common: int, scale: float) -> None:
+    """Make slopes of weights those of scores; 0 where hidden."""
+    lanes = lanes_in(own.weights)
+    block, none = 2 * lanes, load(own.weights, 0, 0)
+    x_sees, y_sees = load(own.sees, 0, lanes), load(own.sees, lanes, lanes)
+    x_mean, y_mean = none, none
+    for j in range(keys):
+        at = j * block
+        x = load(own.slopes, at, lanes) * load(own.weights, at, lanes)
+        y = load(own.slopes, at + lanes, lanes) * load(own.weights, at + lanes, lanes)
+        if j >= common:
+            x = positive(x_sees - np.float64(j - common), x, none)
+            y = positive(y_sees - np.float64(j - common), y, none)
+        x_mean, y_mean = x_mean + x, y_mean + y
+    for j in range(keys):
+        at = j * block
+        x = (load(own.slopes, at, lanes) - x_mean) * load(own.weights, at, lanes) * scale
+        y = load(own.slopes, at + lanes, lanes) - y_mean
+        y = y * load(own.weights, at + lanes, lanes) * scale
+        if j >= common:
+            x = positive(x_sees - np.float64(j - common), x, none)
+            y = positive(y_sees - np.float64(j - common), y, none)
+        store(x, own.slopes, at, lanes)
+        store(y, own.slopes, at + lanes, lanes)
+
+
+@function()
+def _spread(
+    weights: Any, keys: int, common: int, sees: Any, count: int, panels: Any, width: int, out: Any,
+    apart: int,
+) -> None:  # fmt: skip
+    """Add to rows of keys, `apart` elements apart, the rows of the queries that see them."""
+    block = 2 * lanes_in(weights)
+    for first in range(0, width, block):
+        columns, to = min(block, width - first), out + first
+        _products(
+            weights, block, 1, common, panels, count, True, to, apart, columns,
+        )  # fmt: skip
+        unseen = 0
+        for j in range(common, keys):
+            while sees[unseen] <= j - common:
+                unseen += 1
+            _products(
+                weights + j * block + unseen, block, 1, 1, panels + unseen * block,
+                count - unseen, True, to + j * apart, apart, columns,
+            )  # fmt: skip
+        panels = panels + count * block
 
 
 @kernel(types=FLOATS)
 def backward(
-    of: Queries[T], grad: Pointer[T], shares: Pointer[np.float64], grad_q: Pointer[T],
-    grad_k: Pointer[T], grad_v: Pointer[T],
+    of: Queries[T], workers: int, grad: Pointer[T], grad_q: Pointer[T], grad_k: Pointer[T],
+    grad_v: Pointer[T], first: int, last: int,
 ) -> int:  # fmt: skip
-    """Add the gradients of queries, keys and values to zeros.
+    """Write the gradient of queries, and add those of keys and values to zeros.
+
+    One worker does all of a segment's head, block by block: sums over queries have one order.
 
     Args:
         grad: (N, heads, E).
-        shares: scratch, as long as the weights.
     """
-    for s in range(of.segments):
-        first, size = of.k_offsets[s], of.k_offsets[s + 1] - of.k_offsets[s]
-        if (of.q_offsets[s + 1] - of.q_offsets[s]) * size >= of.long:
-            continue
-        for i in range(of.q_offsets[s], of.q_offsets[s + 1]):
-            seen = _seen(of, i, s, size)
-            for head in range(of.heads):
-                at = (i * of.heads + head) * of.depth
-                query, to_q = of.q + at, grad_q + at
-                up = grad + (i * of.heads + head) * of.width
-                _softmax(of, query, of.k + (first * of.heads + head) * of.depth, seen)
-                mean = 0.0
-                for j in range(seen):
-                    share = 0.0
-                    place = ((first + j) * of.heads + head) * of.width
-                    value, to_v = of.v + place, grad_v + place
-                    for e in range(of.width):
-                        share += up[e] * value[e]
-                        to_v[e] += of.weights[j] * up[e]
-                    shares[j] = share
-                    mean += of.weights[j] * share
-                for j in range(seen):
-                    score = of.scale * of.weights[j] * (shares[j] - mean)
-                    place = ((first + j) * of.heads + head) * of.depth
-                    key, to_k = of.k + place, grad_k + place
-                    for d in range(of.depth):
-                        to_q[d] += score * key[d]
-                        to_k[d] += score * query[d]
+    block, q_apart, v_apart = 2 * lanes_in(of.q), of.heads * of.depth, of.heads * of.width
+    for worker in range(first, last):
+        own = _block_of(of, worker)
+        for number in range(of.segments * of.heads):
+            if number % workers != worker:
+                continue
+            s, head = number // of.heads, number % of.heads
+            at_k = of.k_offsets[s] * q_apart + head * of.depth
+            at_v = of.k_offsets[s] * v_apart + head * of.width
+            end = of.q_offsets[s + 1]
+            for start in range(of.q_offsets[s], end, block):
+                count = min(block, end - start)
+                keys, common = _weigh(of, own, s, head, start, count)
+                _divided(own.weights, keys, own.totals)
+                at_q, at_up = start * q_apart + head * of.depth, start * v_apart + head * of.width
+                _panels(grad + at_up, v_apart, count, of.width, own.upstream_panels)
+                _spread(
+                    own.weights, keys, common, own.sees, count, own.upstream_panels, of.width,
+                    grad_v + at_v, v_apart,
+                )  # fmt: skip
+                _transposed(grad + at_up, v_apart, count, of.width, own.upstream)
+                _products(
+                    of.v + at_v, v_apart, 1, keys, own.upstream, of.width, False,
+                    own.slopes, block, block,
+                )  # fmt: skip
+                _slopes(own, keys, common, of.scale)
+                _combined(
+                    of.k + at_k, q_apart, of.depth, own.slopes, keys, common, own.sees,
+                    own.sums,
+                )  # fmt: skip
+                _written(own.sums, of.depth, count, grad_q + at_q, q_apart)
+                _panels(of.q + at_q, q_apart, count, of.depth, own.query_panels)
+                _spread(
+                    own.slopes, keys, common, own.sees, count, own.query_panels, of.depth,
+                    grad_k + at_k, q_apart,
+                )  # fmt: skip
     return 0

@@ -82,12 +82,17 @@ class BenchOp:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of what a case is made of."""
+    """What a case is made of.
+
+    Attributes:
+        scores: of each row with all of its sequence.
+    """
 
     rows: int
     row_bytes: int
     sequences: int
     longest: int
+    scores: int
     box_rows: int
     other_rows: int
     kept_rows: int
@@ -237,8 +242,8 @@ BENCH_OPS: dict[str, BenchOp] = {
     ),
     # Of rows over themselves; one head.
     "attention": BenchOp(
-        "copy",
-        lambda z: 4 * z.data + z.index,
+        "fma",
+        lambda z: 4.0 * z.features * z.scores,
         lambda i: (_three(i), {}),
         rounds_off=True,
     ),
@@ -287,6 +292,7 @@ def sizes_of(case: Case, lengths: Offsets) -> Sizes:
         row_bytes=row_bytes,
         sequences=int(lengths.size),
         longest=longest,
+        scores=int((lengths * lengths).sum()),
         box_rows=longest * int(lengths.size),
         other_rows=int(lengths.sum()) // 2,
         kept_rows=int(np.minimum(lengths, longest).sum()),

@@ -47,7 +47,7 @@ def test_scores_past_what_exp_can_hold_are_no_matter(backend: Backend) -> None:
 
 
 @on_every_backend
-@pytest.mark.parametrize("size", [4, 40])  # a segment of one loop; one of matrix products
+@pytest.mark.parametrize("size", [4, 40])  # one block of queries; more
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
 def test_hidden_rows_reach_no_result(backend: Backend, size: int, poison: float) -> None:
     generator = np.random.default_rng(3)
@@ -163,6 +163,41 @@ def test_blocks_of_queries_and_long_segments_show_no_seam(
         near(one, other, 1e-11)  # sums over hundreds of queries, in another order
     last = oracles_ids.attention(q[203:], k[203:], v[203:], 0.1, causal)
     near(whole[203:], last, 1e-12)
+
+
+@pytest.mark.parametrize("align", ["last", "first"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_neither_threads_nor_other_segments_change_a_bit(
+    dtype: Any, align: attention.Align, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lodcli.kernels.ops.attention import attention_native as twin
+
+    # Fewer and more queries than a block has, as many, and other numbers of keys.
+    lengths = np.array([[1, 5, 0, 70, 33, 32, 64, 7, 300], [3, 0, 4, 70, 20, 90, 64, 300, 300]])
+    q_offsets, k_offsets = np.concatenate([np.zeros((2, 1), int), lengths.cumsum(axis=1)], axis=1)
+    generator = np.random.default_rng(5)
+    sizes = (q_offsets[-1], 9), (k_offsets[-1], 9), (k_offsets[-1], 35), (q_offsets[-1], 35)
+    q, k, v, flow = (generator.normal(size=(n, 3, w)).astype(dtype) for n, w in sizes)
+    options: Any = {"causal": True, "align": align, "scale": 0.3}
+
+    def results(q: Any, k: Any, v: Any, flow: Any, *offsets: Any) -> tuple[Any, ...]:
+        grads = twin.segment_attention_grad(q, k, v, *offsets, flow, **options)
+        return twin.segment_attention(q, k, v, *offsets, **options), *grads
+
+    alone = []
+    for a, b, c, d in zip(q_offsets, q_offsets[1:], k_offsets, k_offsets[1:], strict=False):
+        offsets = np.array([0, b - a]), np.array([0, d - c])
+        alone.append(results(q[a:b], k[c:d], v[c:d], flow[a:b], *offsets))
+    expected = [np.concatenate(parts) for parts in zip(*alone, strict=True)]
+    for threads in (1, 2, 3):
+        monkeypatch.setenv("LOD_THREADS", str(threads))
+        for one, other in zip(results(q, k, v, flow, q_offsets, k_offsets), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+    offsets = q_offsets, k_offsets
+    grads = segment_attention_grad(q, k, v, *offsets, flow, **options)
+    reference = segment_attention(q, k, v, *offsets, **options), *grads
+    for one, other in zip(expected, reference, strict=True):
+        near(one, other, 1e-4 if dtype == np.float32 else 1e-12)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -16,7 +16,10 @@ from tests.cases_ops import near, on_every_backend
 torch: Any = pytest.importorskip("torch")
 
 # Queries and keys of each sequence.
-CASES = [([3, 1, 5], [2, 4, 5]), ([3, 1, 5], [3, 1, 5]), ([3, 20, 1], [5, 17, 30])]
+CASES = [
+    *(([3, 1, 5], [2, 4, 5]), ([3, 1, 5], [3, 1, 5]), ([3, 20, 1], [5, 17, 30])),
+    ([70, 33, 90], [70, 40, 80]),
+]
 
 
 def mask_of(queries: int, keys: int, align: str | None) -> Any:
