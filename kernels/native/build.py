@@ -3,7 +3,8 @@
     python -m lodcli.kernels.native.build --level LEVEL --into FOLDER
     python -m lodcli.kernels.native.build --level LEVEL --cache FOLDER [MODULE:NAME:TYPE..]
 
-Needs numba. Every processor that this process may use compiles.
+Needs numba. Every processor that this process may use compiles. What was compiled before, of the
+same sources and by the same tools, is taken from the folder LOD_BUILD_OBJECTS, if that is set.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from lodcli.kernels.native.cache import build_of, file_of, write
 from lodcli.kernels.native.linking.library import Entry, compose
 from lodcli.kernels.native.linking.link import link
 from lodcli.kernels.native.processor import LEVELS, Level, level_named
+from lodcli.kernels.platform import environment
 from lodcli.kernels.platform.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -84,14 +86,31 @@ def _declared(module: str) -> dict[str, Declared]:
 def _compile(level: str, task: Task) -> Done:
     began = time.process_time()
     compiler = _compiler(level)
+    from lodcli.kernels.native.compile_numba import symbol_of
+
     declared = _declared(task.module)[task.name]
-    made = compiler.compile(declared, task.types)
+    kept = _object_file(level, task)
+    if kept is not None and kept.exists():
+        code = kept.read_bytes()
+    else:
+        code = compiler.compile(declared, task.types)
+        if kept is not None:
+            write(kept.parent, kept, code)
     chosen = dict(zip(declared.variables, task.types, strict=True))
     arguments = tuple(
         word.kind + chosen.get(word.element, word.element) for word in declared.words()
     )
     spent = time.process_time() - began
-    return Done(task, made.symbol, arguments, made.code, spent)
+    return Done(task, symbol_of(task.module, task.name, task.types), arguments, code, spent)
+
+
+def _object_file(level: str, task: Task) -> Path | None:
+    """Return where the object file of a kernel is kept; None if LOD_BUILD_OBJECTS is not set."""
+    folder, named = environment.value("LOD_BUILD_OBJECTS"), level_named(level)
+    if not folder or named is None:
+        return None
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return file_of(Path(folder), named, task.module, task.types, task.name).with_suffix(".o")
 
 
 def tasks(level: str, modules: Iterable[str]) -> list[Task]:

@@ -8,7 +8,6 @@ one module; then that is optimised once, by the passes that numba runs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
@@ -67,19 +66,9 @@ class CompileError(TypeError):
     """A kernel does what kernels must not: the message says what."""
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A kernel built for some types.
-
-    Attributes:
-        symbol: of its entry in `code`, unique among all.
-        code: an object file.
-    """
-
-    declared: Declared
-    types: tuple[str, ...]
-    symbol: str
-    code: bytes
+def symbol_of(module: str, name: str, build: tuple[str, ...]) -> str:
+    """Return the symbol of a kernel's entry in its object file, unique among all."""
+    return ".".join([_SYMBOL_PREFIX + module, name, *build])
 
 
 class Compiler:
@@ -102,12 +91,11 @@ class Compiler:
         self._target.get_executable = lambda *_: [].append
 
     @global_compiler_lock  # type: ignore[untyped-decorator]
-    def compile(self, declared: Declared, build: tuple[str, ...]) -> Compiled:
-        """Return a kernel built for the dtypes of its type variables."""
-        symbol = ".".join([_SYMBOL_PREFIX + declared.module, declared.name, *build])
-        module = self.optimised(declared, build, symbol)
-        code = self._machine.emit_object(module)
-        return Compiled(declared, build, symbol, code)
+    def compile(self, declared: Declared, build: tuple[str, ...]) -> bytes:
+        """Return the object file of a kernel built for the dtypes of its type variables."""
+        module = self.optimised(declared, build, symbol_of(declared.module, declared.name, build))
+        code: bytes = self._machine.emit_object(module)
+        return code
 
     def optimised(self, declared: Declared, build: tuple[str, ...], symbol: str) -> Any:
         """Return LLVM's module of a kernel, all but its entry internal."""

@@ -39,6 +39,10 @@ VARIABLES = {
     "LOD_BUILD_LEVELS": Variable(
         "here", "While the package is built: levels of processors to compile for, or none."
     ),
+    "LOD_BUILD_OBJECTS": Variable(
+        "",
+        "Folder of object files: kernels that did not change are not compiled again for a build.",
+    ),
     "NO_COLOR": Variable("", "Any value: no colour."),
     "FORCE_COLOR": Variable("", "Any value: colour, also where there is no terminal."),
     "CLICOLOR_FORCE": Variable("0", "As FORCE_COLOR, unless it is 0."),

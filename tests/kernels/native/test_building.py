@@ -114,6 +114,21 @@ def test_every_kernel_that_is_asked_for_is_declared_and_none_in_vain() -> None:
     assert declared - asked - probes == {("kernels.native.python_numba", "from_python")}
 
 
+def test_a_build_takes_object_files_that_were_kept(tmp_path: Path) -> None:
+    kept = {"LOD_BUILD_OBJECTS": str(tmp_path / "kept")}
+    words = ("kernels.native.probe_numba",)
+    first = built(*words, build="ours", **kept)
+    files = sorted((tmp_path / "kept").iterdir())
+    assert {path.suffix for path in files} == {".o"}
+    assert built(*words, build="ours", **kept) == first == built(*words, build="ours")
+    # Others are not looked at; these are, and nothing is compiled in their place.
+    built(*words, build="ours", NUMBA_BOUNDSCHECK="1", **kept)
+    assert len(list((tmp_path / "kept").iterdir())) == 2 * len(files)
+    files[0].write_bytes(b"")
+    with pytest.raises(AssertionError, match="parse_object"):
+        built(*words, build="ours", **kept)
+
+
 # -- Other machines ---------------------------------------------------------------------
 
 
