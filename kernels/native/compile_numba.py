@@ -166,7 +166,8 @@ def _optimise(module: Any, machine: Any) -> None:
     passes.add_instruction_combine_pass()
     passes.add_jump_threading_pass()
     passes.run(module, first)
-    full = llvm.create_pipeline_tuning_options(speed_level=3)
+    # Checked kernels are for tests: LLVM's higher levels take as long as all else to make them.
+    full = llvm.create_pipeline_tuning_options(speed_level=1 if CHECKED else 3)
     full.loop_vectorization, full.slp_vectorization = True, False
     second = llvm.create_pass_builder(machine, full)
     second.getModulePassManager().run(module, second)
