@@ -10,12 +10,17 @@ ROOT = Path(__file__).parents[2]
 KERNELS = Path(errors.__file__).parent
 SOURCES = {path.stem: path for path in KERNELS.rglob("*.cu")}
 HEADERS = sorted(KERNELS.rglob("*.cuh"))
-# The tests of the ops that tests/cuda/moving.py can run on a GPU's kernels; the others are of
-# what lies in main memory.
+# Of what lies in main memory, or of the backends that they name themselves.
+_NOT_ON_A_GPU = {
+    *("test_argument_types", "test_awkward", "test_call_counts", "test_gradient_convention"),
+    *("test_gradients", "test_index_checks", "test_lod_reset", "test_matrix"),
+    *("test_nontemporal_stores", "test_out", "test_row_ranges"),
+}
+# The tests of the ops that tests/cuda/moving.py can run on a GPU's kernels.
 TESTED = [
     str(path.relative_to(ROOT))
     for path in sorted((ROOT / "tests" / "kernels" / "ops").rglob("test_*.py"))
-    if path.stem not in {"test_awkward", "test_index_checks", "test_matrix", "test_out"}
+    if path.stem not in _NOT_ON_A_GPU
 ]
 
 # Golden cases and torch's, and which of them: numba's twins there would be the same again.

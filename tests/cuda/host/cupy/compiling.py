@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ FLAGS = ["-std=c++17", "-O1", LINES, "-fPIC", "-fno-strict-aliasing", "-w"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 # Calls of host_races.h before every access; without the library that such calls are of as a rule.
 RACES = ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"]
+# In a third of the time that the other linker takes.
+LINKER = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []
 
 
 def version() -> tuple[int, int]:
@@ -72,7 +75,7 @@ def _library(source: str, headers: Mapping[str, bytes], flags: Sequence[str]) ->
             includes = [f"-I{path}" for path in (_prepared(flags, folder), HOST)]
             _run([*flags, *includes, "-c", str(file), "-o", str(part)])
             linked = [flag for flag in flags if flag not in RACES]
-            _run([*linked, "-shared", str(part), "-o", str(made)])
+            _run([*linked, *LINKER, "-shared", str(part), "-o", str(made)])
             made.rename(library)
     return library
 
