@@ -3,6 +3,7 @@ from lodcli.formats.core.errors import DamagedFileError as DamagedFileError
 from lodcli.formats.core.errors import NotThisFormatError as NotThisFormatError
 from lodcli.formats.core.errors import ProducerFailedError as ProducerFailedError
 from lodcli.formats.core.errors import TooLargeError as TooLargeError
+from lodcli.formats.storage.outputs import MissingFolderError as MissingFolderError
 from lodcli.formats.storage.outputs import TargetExistsError as TargetExistsError
 from lodcli.formats.storage.set_commit import UnfinishedError as UnfinishedError
 from lodcli.formats.storage.sums import NoSumsError as NoSumsError
@@ -28,6 +29,7 @@ __all__ = [
     "LaunchRefusedError",
     "LibraryError",
     "LodError",
+    "MissingFolderError",
     "NativeUnavailableError",
     "NoSumsError",
     "NotBuiltError",
