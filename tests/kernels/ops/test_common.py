@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from lodcli.kernels.ops.common import common_dtype
 )
 @pytest.mark.parametrize("order", ["<", ">", "="])
 def test_the_common_dtype_is_numpys_in_the_order_of_the_machine(
-    names: list[str], order: str
+    names: list[str], order: Literal["<", ">", "="]
 ) -> None:
     one = {name: np.dtype(name).newbyteorder(order) for name in names}  # the same object for each
     dtypes = [one[name] for name in names]
