@@ -180,9 +180,9 @@ def test_neither_threads_nor_other_segments_change_a_bit(
     q, k, v, flow = (generator.normal(size=(n, 3, w)).astype(dtype) for n, w in sizes)
     options: Any = {"causal": True, "align": align, "scale": 0.3}
 
-    def results(q: Any, k: Any, v: Any, flow: Any, *offsets: Any) -> tuple[Any, ...]:
-        grads = twin.segment_attention_grad(q, k, v, *offsets, flow, **options)
-        return twin.segment_attention(q, k, v, *offsets, **options), *grads
+    def results(q: Any, k: Any, v: Any, flow: Any, of_q: Any, of_k: Any) -> tuple[Any, ...]:
+        grads = twin.segment_attention_grad(q, k, v, of_q, of_k, flow, **options)
+        return twin.segment_attention(q, k, v, of_q, of_k, **options), *grads
 
     alone = []
     for a, b, c, d in zip(q_offsets, q_offsets[1:], k_offsets, k_offsets[1:], strict=False):
@@ -193,9 +193,8 @@ def test_neither_threads_nor_other_segments_change_a_bit(
         monkeypatch.setenv("LOD_THREADS", str(threads))
         for one, other in zip(results(q, k, v, flow, q_offsets, k_offsets), expected, strict=True):
             np.testing.assert_array_equal(one, other)
-    offsets = q_offsets, k_offsets
-    grads = segment_attention_grad(q, k, v, *offsets, flow, **options)
-    reference = segment_attention(q, k, v, *offsets, **options), *grads
+    grads = segment_attention_grad(q, k, v, q_offsets, k_offsets, flow, **options)
+    reference = segment_attention(q, k, v, q_offsets, k_offsets, **options), *grads
     for one, other in zip(expected, reference, strict=True):
         near(one, other, 1e-4 if dtype == np.float32 else 1e-12)
 
