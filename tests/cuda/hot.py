@@ -98,7 +98,6 @@ HOT: dict[str, tuple[str, ...]] = {
         "pool_narrow<float, float, float, SUM>",
         "pool_narrow<float, float, float, MAX_INDEX>",
         "pool_parts<float, float, SUM>",
-        "pool_empty<unsigned int>",
         "pool_pick<uint4>",
     ),
     "pool_grad": (
@@ -167,7 +166,9 @@ HOT: dict[str, tuple[str, ...]] = {
     "scatter": ("scatter_add<float>", "scatter_add<uint64>", "scatter_take<unsigned int>"),
     "sort": (
         *("sort_keys<unsigned int, uint64, FLOATING>", "sort_keys<uint64, uint64, SIGNED>"),
-        *("sort_owners<unsigned int>", "sort_places", "sort_best"),
+        *("sort_short<unsigned int, FLOATING>", "sort_short<uint64, SIGNED>"),
+        *("sort_owners<unsigned int>", "sort_places"),
+        *("sort_best<unsigned int>", "sort_back<unsigned int>"),
         *("sort_differs<unsigned int, FLOATING>", "sort_falls<unsigned int, FLOATING>"),
         *("sort_search<unsigned int, FLOATING>", "sort_bins<float>"),
     ),
@@ -192,6 +193,7 @@ HOT: dict[str, tuple[str, ...]] = {
         "softmax_rest<float, float, SOFTMAX_GRAD, 4>",
         "softmax_narrow_rest<float, float, SOFTMAX>",
     ),
+    "topk_avg_pooling": ("topk_averages<float>", "topk_averages_grad<float>"),
     "windows": ("window_add<float, float, 4>", "window_add<bfloat16, float, 8>"),
 }
 

@@ -51,6 +51,7 @@ ORDER = OPS + "sorting/test_order.py"
 EXPAND = OPS + "joining/test_expand.py"
 WINDOWS = OPS + "joining/test_windows.py"
 CONCAT = OPS + "joining/test_concat.py"
+SORTING = "tests/cuda/test_sorting.py"
 ERASE = OPS + "ids/test_ids.py"
 
 MUTANTS = (
@@ -175,4 +176,12 @@ MUTANTS = (
     Mutant("wrong row", "out.exclusive ? 0 : 1", "1", SCAN, "1"),
     Mutant("wrong row", "starts[i] <= row; i++", "starts[i] < row; i++", WINDOWS, "1"),
     Mutant("half a row", "enum { WIDE = 4 };", "enum { WIDE = 2 };", PERSISTENT, "1"),
+    _no_barrier("to[k] += low;\n            }\n        }\n        ", "", SORTING),
+    Mutant("not stable", "(right && other == rank[k])", "(false && other == rank[k])", SORTING),
+    Mutant(
+        "one block more",
+        "offsets[last] < top + height ? offsets[last + 1] : top + height",
+        "top + height",
+        SORTING,
+    ),
 )

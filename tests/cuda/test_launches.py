@@ -26,11 +26,8 @@ counts: Any = pytest.importorskip("cupy.counts", reason="only the stand-in for c
 pytestmark = pytest.mark.gpu
 
 MOST = 2
-# CuPy sorts by two calls, as values have 64 bits here; a kernel before makes the keys of each,
-# and one behind makes rows of them.
-OPS_THAT_SORT = {"argsort": 8, "sort": 8, "topk": 9, "topk_avg_pooling": 14}
 # What has another number of rows than its input: a prefix sum says how many, in main memory.
-FILTERS = {"ctc_align": 9, "deduplicate": 4, "erase": 4, "unique": 14, "unique_counts": 14}
+FILTERS = {"ctc_align": 9, "deduplicate": 4, "erase": 4, "unique": 8, "unique_counts": 8}
 # What is wrong with rows is an error, which nobody knows before they have been looked at.
 CHECKED = {"scatter": 3, "searchsorted": 3}
 # One for each input, and where they go.
@@ -43,7 +40,7 @@ OTHERS = {
     # A weight and a bias that were not given.
     "layer_norm": 3,
 }
-OP_LIMITS = OPS_THAT_SORT | FILTERS | CHECKED | JOINED | OTHERS
+OP_LIMITS = FILTERS | CHECKED | JOINED | OTHERS
 OPS_THAT_WAIT = FILTERS.keys() | CHECKED.keys()
 
 GRADIENT_LIMITS = {
@@ -56,7 +53,7 @@ GRADIENT_LIMITS = {
     "im2sequence": 9,
     **{"layer_norm": 4, "rms_norm": 4, "deinterleave": 3, "split_by_mask": 3},
     **{"interleave": 3, "merge_by_mask": 3},
-    **{"sort": 9, "topk": 10, "topk_avg_pooling": 27, "scatter": 3},
+    "scatter": 3,
 }
 GRADIENTS_THAT_WAIT = {"scatter"}
 

@@ -248,6 +248,7 @@ def test_rows_of_more_columns_than_a_grid_has_blocks_are_sorted(
     dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lodcli.kernels.ops.sorting.sort_cupy.MOST_BLOCKS", 2)
+    monkeypatch.setattr("lodcli.kernels.ops.sorting.sort_cupy.LONG", 0)
     rows = (rows_of(70, np.float64, SHORT) * 9).astype(dtype)
     found = on("cupy", sort.segment_order)(cupy.asarray(rows), SHORT, False)
     np.testing.assert_array_equal(cupy.asnumpy(found), sort.segment_order(rows, SHORT, False))

@@ -5,12 +5,9 @@ from __future__ import annotations
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import on_device
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
-from lodcli.kernels.ops.scan.scan_cupy import segment_cumsum
-from lodcli.kernels.ops.sorting.sort_cupy import segment_numbers, segment_order
+from lodcli.kernels.cuda.launch import THREADS, blocks, c_type, on_device, run
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
+from lodcli.kernels.ops.sorting.sort_cupy import order_of
 
 
 def segment_topk_avg_pooling(
@@ -22,20 +19,10 @@ def segment_topk_avg_pooling(
     channel_num: int,
 ) -> Array:
     """See topk_avg_pooling.py."""
-    cells, places = _cells(row_offsets, column_offsets, channel_num)
-    count = int(row_offsets[-1]) * channel_num
-    out: Array = cupy.zeros((count, topks.size), data.dtype)
-    lengths = np.diff(cells)
-    full = np.flatnonzero(lengths)
-    if full.size:
-        # Not descending: a NaN counts as smaller than any number.
-        sums = segment_cumsum(
-            data[segment_order(-data, cells, False)], cells, exclusive=False, reverse=False
-        )
-        last = np.minimum(topks, lengths[full, None]) - 1 + cells[full, None]
-        ks = cupy.asarray(topks.astype(data.dtype))
-        out[cupy.asarray(places[full])] = sums[cupy.asarray(last)] / ks
-    return out.reshape(int(row_offsets[-1]), channel_num * topks.size)
+    out: Array = cupy.empty((int(row_offsets[-1]), channel_num * topks.size), data.dtype)
+    index = (row_offsets, column_offsets, topks, channel_num)
+    _run("topk_averages", data, offsets, *index, data, out)
+    return out
 
 
 def segment_topk_avg_pooling_grad(
@@ -48,29 +35,30 @@ def segment_topk_avg_pooling_grad(
     grad: Array,
 ) -> Array:
     """See topk_avg_pooling.py."""
-    cells, places = _cells(row_offsets, column_offsets, channel_num)
-    shares = grad.reshape(int(row_offsets[-1]) * channel_num, topks.size)
-    shares = shares[cupy.asarray(places)] / cupy.asarray(topks.astype(grad.dtype))
-    order = segment_order(-data, cells, False)
-    ranks = cupy.arange(len(data)) - segment_broadcast(on_device(cells[:-1]), cells)
-    numbers = segment_numbers(cells)
-    ranked = cupy.zeros(len(data), grad.dtype)
-    # The m-th largest value is in every sum of more than m.
-    for j, k in enumerate(topks.tolist()):
-        ranked += cupy.where(ranks < k, shares[:, j][numbers], 0)
-    out: Array = cupy.empty(len(data), grad.dtype)
-    out[order] = ranked
+    out: Array = cupy.empty(data.shape, grad.dtype)
+    index = (row_offsets, column_offsets, topks, channel_num)
+    _run("topk_averages_grad", data, offsets, *index, cupy.ascontiguousarray(grad), out)
     return out
 
 
-def _cells(
-    row_offsets: Offsets, column_offsets: Offsets, channel_num: int
-) -> tuple[Offsets, Offsets]:
-    """Return the offsets of the matrix rows in the values, and which row of the result
-    (rows * channels) each goes to."""
-    rows, columns = np.diff(row_offsets), np.diff(column_offsets)
-    of = np.repeat(np.arange(rows.size), rows * channel_num)
-    cells = lengths_to_offsets(columns[of], level=0)
-    within = ranges(np.zeros_like(rows), lengths_to_offsets(rows * channel_num, level=0))
-    channel, row = np.divmod(within, np.maximum(1, rows[of]))
-    return cells, (row_offsets[:-1][of] + row) * channel_num + channel
+def _run(
+    kernel: str,
+    data: Array,
+    offsets: Offsets,
+    row_offsets: Offsets,
+    column_offsets: Offsets,
+    topks: Offsets,
+    channel_num: int,
+    values: Array,
+    out: Array,
+) -> None:
+    """Write every value of `out`, made of `values` and of the order of each row of the matrices."""
+    rows, columns = offsets_to_lengths(row_offsets), offsets_to_lengths(column_offsets)
+    cells = lengths_to_offsets(columns.repeat(rows * channel_num), level=0)
+    # Not descending: a NaN counts as smaller than any number.
+    order = order_of(data, cells, "NEGATED") if data.size else cupy.empty(0, np.int64)
+    index = [on_device(each) for each in (offsets, row_offsets, column_offsets)]
+    args = (values, order, *index, offsets.size - 1, on_device(topks), topks.size, channel_num)
+    grid = (blocks(out.size, THREADS),)
+    kernel = f"{kernel}<{c_type(out.dtype, 'topk_avg_pooling')}>"
+    run("topk_avg_pooling", kernel, grid, (THREADS,), *args, out.size, out)

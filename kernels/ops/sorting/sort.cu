@@ -3,6 +3,8 @@
 #include "types.cuh"
 
 enum { UNSIGNED, SIGNED, FLOATING };
+// The last one: ascending, as if a floating number were negated. A NaN is last all the same.
+enum { ASCENDING, DESCENDING, NEGATED };
 enum { COLUMNS = 16 };  // of a block at a time, which lie apart where keys are written
 
 // Calls for every column of the thread; the grid need not hold all of them.
@@ -23,19 +25,25 @@ template <class W, int KIND> __device__ __forceinline__ W rank_of(W bits, W infi
     return bits & sign ? (W)~bits : (W)(bits | sign);
 }
 
+// The same for values that are sorted in an order.
+template <class W, int KIND> __device__ __forceinline__ W rank_in(W bits, W infinity, int64 order) {
+    if (order == NEGATED) bits ^= (W)((W)1 << (8 * sizeof(W) - 1));
+    const W rank = rank_of<W, KIND>(bits, infinity);
+    return order == DESCENDING ? (W)~rank : rank;
+}
+
 // Keys (columns, rows) of values (rows, columns): the rank of each, below the number of its column
 // and segment if `shift`, the bits of a rank, is not 0.
 template <class W, class K, int KIND>
 __global__ void __launch_bounds__(256)
 sort_keys(const W* __restrict__ values, const int64* __restrict__ offsets, int64 segments, int64 rows,
-          int64 columns, uint64 infinity, int64 descending, int64 shift, int64 stride,
+          int64 columns, uint64 infinity, int64 order, int64 shift, int64 stride,
           K* __restrict__ keys) {
     const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     const int64 segment = shift ? segment_of(offsets, segments, row) : 0;
     each_column(columns, [=](int64 column) {
-        W rank = rank_of<W, KIND>(values[row * columns + column], (W)infinity);
-        if (descending) rank = (W)~rank;
+        const W rank = rank_in<W, KIND>(values[row * columns + column], (W)infinity, order);
         const K owner = (K)(column * segments + segment);
         keys[column * stride + row] = shift ? (K)((owner << shift) | (K)rank) : (K)rank;
     });
@@ -64,18 +72,124 @@ sort_places(const int64* __restrict__ order, int64 rows, int64 columns, int64* _
     });
 }
 
-// The first of the ordered rows (n, columns) of each segment: as many as `bounds` has, and their places.
+enum { VALUES = 2048, SORTERS = 512, EACH = VALUES / SORTERS, RUN = 32 };
+
+// The order of segments of at most `longest` rows, every column by itself, (rows, columns). A block has
+// the segments that begin in `height` rows, 1 << shift columns of them, VALUES at most. Values are
+// ranked in shared memory: in runs of RUN by counting, then two runs at a time by bisection, so that
+// each goes to its place among both. What is equal stays in its order.
+template <class W, int KIND>
+__global__ void __launch_bounds__(SORTERS, 2)
+sort_short(const W* __restrict__ values, const int64* __restrict__ offsets, int64 segments, int64 rows,
+           int64 columns, uint64 infinity, int64 order, int64 longest, int64 height, int64 shift,
+           int64* __restrict__ out) {
+    __shared__ W ranks[VALUES];
+    __shared__ unsigned short places[VALUES];
+    const unsigned across = 1u << shift, groups = (unsigned)((columns + across - 1) >> shift);
+    const int64 top = (int64)(blockIdx.x / groups) * height;
+    const int column = (int)(threadIdx.x & (across - 1));
+    const int64 at = (int64)(blockIdx.x % groups << shift) + column;
+    // A segment belongs to the block that it begins in.
+    const int64 first_segment = segment_of(offsets, segments, top);
+    const int64 from = offsets[first_segment] < top ? offsets[first_segment + 1] : top;
+    int64 stop = rows;
+    if (top + height < rows) {
+        const int64 last = segment_after(offsets, segments, first_segment, top + height);
+        stop = offsets[last] < top + height ? offsets[last + 1] : top + height;
+    }
+    const int count = at < columns ? (int)(stop - from) : 0;
+    int begins[EACH], ends[EACH];
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        const int row = (int)((threadIdx.x + k * SORTERS) >> shift);
+        begins[k] = ends[k] = row;
+        if (row >= count) continue;
+        const int64 of = segment_after(offsets, segments, first_segment, from + row);
+        begins[k] = (int)(offsets[of] - from);
+        ends[k] = (int)(offsets[of + 1] - from);
+        ranks[(row << shift) + column] =
+            rank_in<W, KIND>(values[(from + row) * columns + at], (W)infinity, order);
+        places[(row << shift) + column] = (unsigned short)row;
+    }
+    for (int run = RUN; run < 2 * longest || run == RUN; run *= 2) {
+        __syncthreads();
+        W rank[EACH];
+        unsigned short place[EACH];
+        int to[EACH];
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            const int row = (int)((threadIdx.x + k * SORTERS) >> shift);
+            if (row >= count) continue;
+            rank[k] = ranks[(row << shift) + column];
+            place[k] = places[(row << shift) + column];
+            const int within = row - begins[k], first = row - (within & (run - 1));
+            if (run == RUN) {
+                to[k] = first;
+                for (int i = first; i < min(first + RUN, ends[k]); i++) {
+                    const W other = ranks[(i << shift) + column];
+                    to[k] += other < rank[k] || (other == rank[k] && i < row);
+                }
+            } else {
+                // In the other half of the run, what is equal goes before only what is in the right one.
+                const int half = run / 2, right = within & half;
+                int low = min(first + half - right, ends[k]), high = min(low + half, ends[k]);
+                to[k] = row - right - low;
+                while (low < high) {
+                    const int middle = (low + high) / 2;
+                    const W other = ranks[(middle << shift) + column];
+                    if (other < rank[k] || (right && other == rank[k])) low = middle + 1; else high = middle;
+                }
+                to[k] += low;
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            if ((int)((threadIdx.x + k * SORTERS) >> shift) >= count) continue;
+            ranks[(to[k] << shift) + column] = rank[k];
+            places[(to[k] << shift) + column] = place[k];
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        const int row = (int)((threadIdx.x + k * SORTERS) >> shift);
+        if (row < count) out[(from + row) * columns + at] = from + places[(row << shift) + column];
+    }
+}
+
+// The first of the ordered rows of each segment, as many as `bounds` has: their places, (n, columns), and
+// if asked for their values.
+template <class W>
 __global__ void __launch_bounds__(256)
-sort_best(const int64* __restrict__ order, const int64* __restrict__ offsets, const int64* __restrict__ bounds,
-          int64 segments, int64 rows, int64 columns, int64* __restrict__ best, int64* __restrict__ places) {
+sort_best(const W* __restrict__ data, const int64* __restrict__ order, const int64* __restrict__ offsets,
+          const int64* __restrict__ bounds, int64 segments, int64 rows, int64 columns, int64 has_values,
+          W* __restrict__ values, int64* __restrict__ places) {
     const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     const int64 segment = segment_of(bounds, segments, row);
     const int64 first = offsets[segment], from = first + row - bounds[segment];
     each_column(columns, [=](int64 column) {
         const int64 found = order[from * columns + column];
-        best[row * columns + column] = found;
+        if (has_values) values[row * columns + column] = data[found * columns + column];
         places[row * columns + column] = found - first;
+    });
+}
+
+// What went to the first of the ordered rows, (n, columns), in the rows these came from, (rows, columns);
+// zero in the others.
+template <class W>
+__global__ void __launch_bounds__(256)
+sort_back(const W* __restrict__ best, const int64* __restrict__ order, const int64* __restrict__ offsets,
+          const int64* __restrict__ bounds, int64 segments, int64 rows, int64 columns, W* __restrict__ out) {
+    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const int64 segment = segment_of(offsets, segments, row);
+    const int64 from = bounds[segment] + row - offsets[segment];
+    const bool taken = from < bounds[segment + 1];
+    each_column(columns, [=](int64 column) {
+        const W value = taken ? best[from * columns + column] : W();
+        out[order[row * columns + column] * columns + column] = value;
     });
 }
 

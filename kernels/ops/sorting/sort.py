@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import comparable, differs, recut, segment_numbers
 from lodcli.kernels.ops.common import (
     flat_rows,
@@ -54,8 +53,10 @@ def sequence_sort(
     >>> sequence_sort(LoDTensor(np.array([3, 1, 2, 0]), [[3, 1]])).data.tolist()
     [1, 2, 3, 0]
     """
-    rows = sorted_rows(tensor, level, descending, "sequence_sort", backend)
-    return tensor._with_rows(_picked(tensor, rows, backend))
+    offsets = ordered_offsets(tensor, level, "sequence_sort")
+    rows = sorted_rows(tensor, offsets, descending, backend)
+    run = on(backend, segment_picked, size_bytes=tensor.nbytes)
+    return tensor._with_rows(run(tensor.data, rows))
 
 
 @types_explained
@@ -70,10 +71,9 @@ def sequence_argsort(
     >>> sequence_argsort(LoDTensor(np.array([3, 1, 2, 0]), [[3, 1]])).data.tolist()
     [1, 2, 0, 0]
     """
-    offsets = _ordered(tensor, level, "sequence_argsort")
-    rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
-    # Of as many as there are, all.
-    _, places = on(backend, segment_best, size_bytes=rows.nbytes)(rows, offsets, offsets)
+    offsets = ordered_offsets(tensor, level, "sequence_argsort")
+    rows = sorted_rows(tensor, offsets, descending, backend)
+    places = on(backend, segment_places, size_bytes=rows.nbytes)(rows, offsets)
     return tensor._with_rows(places)
 
 
@@ -108,32 +108,35 @@ def sequence_topk(
     >>> values.data.tolist(), places.data.tolist(), values.recursive_sequence_lengths()
     ([3, 2, 0], [0, 2, 0], [[2, 1]])
     """
-    best, places, lod = best_rows(tensor, k, level, largest, "sequence_topk", backend)
-    values = _picked(tensor, best, backend)
+    op = "sequence_topk"
+    offsets = ordered_offsets(tensor, level, op)
+    bounds = best_bounds(offsets, k, op)
+    rows = sorted_rows(tensor, offsets, largest, backend)
+    run = on(backend, segment_best, size_bytes=rows.nbytes)
+    values, places = run(tensor.data, rows, offsets, bounds)
+    lod = recut(tensor.lod, level, bounds)
     return LoDTensor._made(values, lod), LoDTensor._made(places, lod)
 
 
-def sorted_rows(
-    tensor: LoDTensor, level: int | str, descending: bool, op: str, backend: Backend
-) -> Offsets:
-    """Return the rows that `sequence_sort` takes values from, (N, ...); raises as it does."""
-    offsets = _ordered(tensor, level, op)
-    return on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
+def ordered_offsets(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
+    """Return the offsets of the sequences that are sorted.
 
-
-def best_rows(
-    tensor: LoDTensor,
-    k: npt.ArrayLike,
-    level: int | str,
-    largest: bool,
-    op: str,
-    backend: Backend,
-) -> tuple[Offsets, Offsets, LoD]:
-    """Return the rows that `sequence_topk` takes values from, their places, and the index of both.
-
-    Raises as `sequence_topk`.
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: complex numbers.
     """
-    offsets = _ordered(tensor, level, op)
+    require_order(tensor.data, op)
+    return segments(tensor, level, op)
+
+
+def sorted_rows(tensor: LoDTensor, offsets: Offsets, descending: bool, backend: Backend) -> Offsets:
+    """Return the rows that `sequence_sort` takes values from, (N, ...)."""
+    run = on(backend, segment_order, size_bytes=tensor.nbytes)
+    return run(tensor.data, offsets, descending)
+
+
+def best_bounds(offsets: Offsets, k: npt.ArrayLike, op: str) -> Offsets:
+    """Return the offsets of what `sequence_topk` returns, (S+1,); raises as it does."""
     wanted = on_host(k, f"{op}: k")
     if not wanted.ndim:
         wanted = wanted.repeat(offsets.size - 1)
@@ -141,9 +144,7 @@ def best_rows(
     bounds = on("auto", segment_capped, size_bytes=offsets.nbytes)(offsets, counts)
     if bounds is None:
         raise OptionError(f"{op}: k must be at least 0, found {counts.min()}")
-    rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, largest)
-    best, places = on(backend, segment_best, size_bytes=rows.nbytes)(rows, offsets, bounds)
-    return best, places, recut(tensor.lod, level, bounds)
+    return bounds
 
 
 @types_explained
@@ -251,7 +252,7 @@ def sequence_searchsorted(
     [1, 3, 0]
     """
     op = "sequence_searchsorted"
-    offsets, bounds = _ordered(tensor, level, op), _ordered(values, level, op)
+    offsets, bounds = ordered_offsets(tensor, level, op), ordered_offsets(values, level, op)
     data, wanted = _column(tensor, op), _column(values, op)
     if side not in ("left", "right"):
         raise OptionError(f"{op}: side must be 'left' or 'right', found {side!r}")
@@ -291,7 +292,7 @@ def sequence_histogram(
     [[1, 2], [0, 0]]
     """
     op = "sequence_histogram"
-    offsets, data = _ordered(tensor, level, op), _column(tensor, op)
+    offsets, data = ordered_offsets(tensor, level, op), _column(tensor, op)
     cuts = on_host(edges, f"{op}: edges")
     if cuts.ndim != 1 or cuts.size < 2:
         raise OptionError(f"{op}: expected 2 or more edges in a row, found {cuts.shape}")
@@ -305,11 +306,6 @@ def sequence_histogram(
         )
     run = on(backend, segment_histogram, size_bytes=data.nbytes)
     return LoDTensor._made(run(data, offsets, cuts), tensor.lod.above(level))
-
-
-def _ordered(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
-    require_order(tensor.data, op)
-    return segments(tensor, level, op)
 
 
 def _column(tensor: LoDTensor, op: str) -> Array:
@@ -331,16 +327,12 @@ def _require_sorted(data: Array, offsets: Offsets, op: str) -> None:
 def _unique(
     tensor: LoDTensor, level: int | str, op: str, backend: Backend
 ) -> tuple[LoDTensor, LoDTensor]:
-    offsets, data = _ordered(tensor, level, op), _column(tensor, op)
+    offsets, data = ordered_offsets(tensor, level, op), _column(tensor, op)
     run = on(backend, segment_unique, size_bytes=data.nbytes)
     values, counts, bounds = run(data, offsets)
     lod, shape = recut(tensor.lod, level, bounds), (-1, *tensor.row_shape)
     found = values.reshape(shape), counts.reshape(shape)
     return LoDTensor._made(found[0], lod), LoDTensor._made(found[1], lod)
-
-
-def _picked(tensor: LoDTensor, rows: Offsets, backend: Backend) -> Array:
-    return on(backend, segment_picked, size_bytes=tensor.nbytes)(tensor.data, rows)
 
 
 def _by_row(numbers: Offsets, ndim: int) -> Offsets:
@@ -382,16 +374,45 @@ def segment_picked(data: Array, rows: Offsets) -> Array:
     return found.reshape(rows.shape)
 
 
-def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Offsets, Offsets]:
-    """Return the first of the ordered rows of each segment, and their places in it.
+def segment_places(order: Offsets, offsets: Offsets) -> Offsets:
+    """Return the places of ordered rows in their segments: (N, ...) to (N, ...)."""
+    return order - _by_row(segment_broadcast(offsets[:-1], offsets), order.ndim)
+
+
+def segment_best(
+    data: Array, order: Offsets, offsets: Offsets, bounds: Offsets
+) -> tuple[Array, Offsets]:
+    """Return the first of the ordered values of each segment, and their places in it.
 
     Args:
+        data: (N, ...).
         order: (N, ...), as `segment_order` returns it.
         offsets: (S+1,), of its segments.
         bounds: (S+1,), how many of each are the first, as offsets.
     """
     rows = segment_slice(order, offsets[:-1], bounds)
-    return rows, rows - _by_row(segment_broadcast(offsets[:-1], bounds), rows.ndim)
+    places = rows - _by_row(segment_broadcast(offsets[:-1], bounds), rows.ndim)
+    return segment_picked(data, rows), places
+
+
+def segment_unsorted(best: Array, order: Offsets, offsets: Offsets, bounds: Offsets) -> Array:
+    """Return the gradient of `segment_best` for its data: 0 for the values that are not the first.
+
+    Args:
+        best: (M, ...), the gradient of the first ones.
+        order, offsets, bounds: as they went in.
+    """
+    return placed(best, segment_slice(order, offsets[:-1], bounds), len(order))
+
+
+def placed(values: Array, rows: Offsets, count: int) -> Array:
+    """Return (count, ...) with every value in its column, in the row it was taken from; else 0."""
+    width = row_width(values.shape)
+    out = np.zeros((count, width), values.dtype)
+    shape = (len(values), width)
+    # No value is taken twice, so nothing is written twice.
+    out[rows.reshape(shape), np.arange(width)] = values.reshape(shape)
+    return out.reshape(count, *values.shape[1:])
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:

@@ -1,8 +1,9 @@
-"""See sort.py. cupy sorts one 64-bit key of segment and value if it fits.
+"""See sort.py. A block sorts short segments in its shared memory: sort.cu.
 
-Keys are unsigned integers, which cupy sorts digit by digit and stably; one kernel makes them.
-Floating numbers it sorts so only in one column, with a NaN of negative sign before all others;
-complex ones it compares.
+Of longer ones cupy sorts one 64-bit key of segment and value if it fits. Keys are unsigned
+integers, which cupy sorts digit by digit and stably; one kernel makes them. Floating numbers it
+sorts so only in one column, with a NaN of negative sign before all
+others; complex ones it compares.
 """
 
 from __future__ import annotations
@@ -12,14 +13,26 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import WORDS, Grid, blocks, c_type, flat_rows, on_device, run
+from lodcli.kernels.cuda.launch import (
+    WORDS,
+    Grid,
+    blocks,
+    c_type,
+    flat_rows,
+    on_device,
+    run,
+    shortest_and_longest,
+)
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import comparable
 from lodcli.kernels.ops.common import is_float, real_columns
 from lodcli.kernels.ops.ids.ids_cupy import kept_bounds, kept_rows
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 
-THREADS, COLUMNS = 256, 16  # as in sort.cu
+THREADS, COLUMNS, SORTERS, VALUES = 256, 16, 512, 2048  # as in sort.cu
+# Rows of a segment that a block sorts; as many columns as memory gives at once.
+LONG, COLUMNS_AT_ONCE = 1024, 8
+ORDERS = ("ASCENDING", "DESCENDING", "NEGATED")
 MOST_BLOCKS = 65535  # along the second axis of a grid
 
 
@@ -35,14 +48,42 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Array:
         return nothing
     if data.dtype.kind == "c":
         return _complex_order(data, segment_numbers(offsets), descending)
+    return order_of(data, offsets, "DESCENDING" if descending else "ASCENDING")
+
+
+def order_of(data: Array, offsets: Offsets, order: str) -> Array:
+    """Return the row that each row of the sorted columns comes from: real (N, ...) to (N, ...).
+
+    Args:
+        data: of one or more values.
+        offsets: (S+1,).
+        order: "ASCENDING", "DESCENDING", or "NEGATED": floats as if by their negatives.
+    """
     values = flat_rows(data)
     rows, columns = values.shape
-    keys = _room_for_keys(rows, columns, values.itemsize, offsets.size - 1)
-    keys.put(values, offsets, descending=descending)
     places: Array = cupy.empty(data.shape, np.int64)
+    longest = shortest_and_longest(offsets)[1]
+    if longest <= LONG:
+        _sort_short(values, offsets, longest, order, places)
+        return places
+    keys = _room_for_keys(rows, columns, values.itemsize, offsets.size - 1)
+    keys.put(values, offsets, order)
     grid = _grid(rows, columns)
     run("sort", "sort_places", grid, (THREADS,), keys.order(), rows, columns, places)
     return places
+
+
+def _sort_short(values: Array, offsets: Offsets, longest: int, order: str, out: Array) -> None:
+    """See sort_short in sort.cu. What a block has room for is at least twice `longest` rows."""
+    rows, columns = values.shape
+    most = min(columns, COLUMNS_AT_ONCE, VALUES // (2 * longest))
+    shift = most.bit_length() - 1
+    height = (VALUES >> shift) - longest + 1
+    grid = (blocks(rows, height) * blocks(columns, 1 << shift),)
+    kernel, infinity = _ranked("sort_short", values.dtype)
+    index = (on_device(offsets), offsets.size - 1, rows, columns)
+    rest = (infinity, ORDERS.index(order), longest, height, shift, out)
+    run("sort", kernel, grid, (SORTERS,), values, *index, *rest)
 
 
 def _complex_order(values: Array, numbers: Array, descending: bool) -> Array:
@@ -58,20 +99,44 @@ def _complex_order(values: Array, numbers: Array, descending: bool) -> Array:
 
 def segment_picked(data: Array, rows: Array) -> Array:
     """See sort.py."""
-    values = flat_rows(data)
-    found: Array = values[flat_rows(rows), cupy.arange(values.shape[1])]
-    return found.reshape(rows.shape)
+    found: Array = cupy.take_along_axis(data, rows, axis=0)
+    return found
 
 
-def segment_best(order: Array, offsets: Offsets, bounds: Offsets) -> tuple[Array, Array]:
+def segment_places(order: Array, offsets: Offsets) -> Array:
     """See sort.py."""
-    best = cupy.empty((int(bounds[-1]), *order.shape[1:]), np.int64)
-    places = cupy.empty(best.shape, np.int64)
-    if best.size:
-        rows, columns = flat_rows(best).shape
-        index = (on_device(offsets), on_device(bounds), offsets.size - 1, rows, columns)
-        run("sort", "sort_best", _grid(rows, columns), (THREADS,), order, *index, best, places)
-    return best, places
+    return _best(order, order, offsets, offsets, has_values=False)[1]
+
+
+def segment_best(
+    data: Array, order: Array, offsets: Offsets, bounds: Offsets
+) -> tuple[Array, Array]:
+    """See sort.py."""
+    return _best(data, order, offsets, bounds, has_values=True)
+
+
+def _best(
+    data: Array, order: Array, offsets: Offsets, bounds: Offsets, *, has_values: bool
+) -> tuple[Array, Array]:
+    places = cupy.empty((int(bounds[-1]), *order.shape[1:]), np.int64)
+    values = cupy.empty(places.shape if has_values else 0, data.dtype)
+    if places.size:
+        rows, columns = flat_rows(places).shape
+        given = (flat_rows(data), order, on_device(offsets), on_device(bounds), offsets.size - 1)
+        args = (*given, rows, columns, int(has_values), values, places)
+        run("sort", f"sort_best<{WORDS[data.itemsize]}>", _grid(rows, columns), (THREADS,), *args)
+    return values, places
+
+
+def segment_unsorted(best: Array, order: Array, offsets: Offsets, bounds: Offsets) -> Array:
+    """See sort.py."""
+    out: Array = cupy.empty(order.shape, best.dtype)
+    if out.size:
+        rows, columns = flat_rows(out).shape
+        given = (flat_rows(best), order, on_device(offsets), on_device(bounds), offsets.size - 1)
+        kernel = f"sort_back<{WORDS[best.itemsize]}>"
+        run("sort", kernel, _grid(rows, columns), (THREADS,), *given, rows, columns, out)
+    return out
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Array, Offsets]:
@@ -150,13 +215,13 @@ class _Keys(NamedTuple):
     keys: Array
     owners: Array | None
 
-    def put(self, values: Array, offsets: Offsets, *, descending: bool) -> None:
+    def put(self, values: Array, offsets: Offsets, order: str) -> None:
         """Write those of values (N, D)."""
         rows, columns = values.shape
         shape = _grid(rows, columns), (THREADS,)
         index = (on_device(offsets), offsets.size - 1, rows, columns)
         shift = 0 if self.owners is not None else 8 * values.itemsize
-        _launch_ranks(values, index, descending, shift, self.keys)
+        _launch_ranks(values, index, order, shift, self.keys)
         if self.owners is not None:
             kernel = f"sort_owners<{WORDS[self.owners.itemsize]}>"
             run("sort", kernel, *shape, *index, rows, self.owners)
@@ -188,21 +253,21 @@ def _ranks(rows: Array) -> Array:
     made = cupy.empty(rows.shape[::-1], np.dtype(f"u{rows.itemsize}"))
     if rows.size:
         index = (cupy.empty(0, np.int64), 1, *rows.shape)
-        _launch_ranks(rows, index, False, 0, made)
+        _launch_ranks(rows, index, "ASCENDING", 0, made)
     return made  # type: ignore[no-any-return]
 
 
 def _launch_ranks(
     values: Array,
     index: tuple[Array, int, int, int],
-    descending: bool,
+    order: str,
     shift: int,
     keys: Array,
 ) -> None:
     """See sort_keys in sort.cu."""
     _, _, rows, columns = index
     kernel, infinity = _ranked("sort_keys", values.dtype, WORDS[keys.itemsize])
-    rest = (infinity, int(descending), shift, keys.shape[1], keys)
+    rest = (infinity, ORDERS.index(order), shift, keys.shape[1], keys)
     shape = _grid(rows, columns), (THREADS,)
     run("sort", kernel, *shape, cupy.ascontiguousarray(values), *index, *rest)
 

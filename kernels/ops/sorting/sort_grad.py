@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import flat_rows, row_width
-from lodcli.kernels.ops.sorting.sort import best_rows, sorted_rows
+from lodcli.kernels.ops.arguments import recut
+from lodcli.kernels.ops.sorting.sort import (
+    best_bounds,
+    ordered_offsets,
+    segment_unsorted,
+    sorted_rows,
+)
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
-from lodcli.kernels.runtime.arrays import beside
-from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -38,13 +40,17 @@ def sequence_sort_grad(
         SelectionError, InvalidDataError: as `sequence_sort`.
         ShapeMismatchError: `upstream` has another shape or index than the rows.
 
+    >>> import numpy as np
     >>> tensor = LoDTensor(np.array([3.0, 1.0, 2.0, 0.0]), [[3, 1]])
     >>> sequence_sort_grad([10.0, 20.0, 30.0, 40.0], tensor).data.tolist()
     [30.0, 10.0, 20.0, 40.0]
     """
     op = "sequence_sort_grad"
     flow = upstream_of(upstream, tensor.data.shape, op, tensor.lod)
-    return _back(flow, sorted_rows(tensor, level, descending, op, backend), tensor)
+    offsets = ordered_offsets(tensor, level, op)
+    rows = sorted_rows(tensor, offsets, descending, backend)
+    run = on(backend, segment_unsorted, size_bytes=flow.nbytes)
+    return tensor._with_rows(run(flow, rows, offsets, offsets))
 
 
 @types_explained
@@ -71,19 +77,16 @@ def sequence_topk_grad(
         SelectionError, InvalidDataError: as `sequence_topk`.
         ShapeMismatchError: `upstream` has another shape or index than the values.
 
+    >>> import numpy as np
     >>> tensor = LoDTensor(np.array([3.0, 1.0, 2.0, 0.0]), [[3, 1]])
     >>> sequence_topk_grad([10.0, 20.0, 40.0], tensor, 2).data.tolist()
     [10.0, 0.0, 20.0, 40.0]
     """
     op = "sequence_topk_grad"
-    rows, _, lod = best_rows(tensor, k, level, largest, op, backend)
-    return _back(upstream_of(upstream, rows.shape, op, lod), rows, tensor)
-
-
-def _back(flow: Array, rows: Offsets, tensor: LoDTensor) -> LoDTensor:
-    """Return every value of `flow` in its column, in the row that it was taken from."""
-    result = np.zeros_like(flow, shape=tensor.data.shape)
-    columns = beside(np.arange(row_width(flow.shape)), flow)
-    # A view of new rows. No value is taken twice, so nothing is written twice.
-    flat_rows(result)[flat_rows(rows), columns] = flat_rows(flow)
-    return tensor._with_rows(result)
+    offsets = ordered_offsets(tensor, level, op)
+    bounds = best_bounds(offsets, k, op)
+    shape = (int(bounds[-1]), *tensor.row_shape)
+    flow = upstream_of(upstream, shape, op, lambda: recut(tensor.lod, level, bounds))
+    rows = sorted_rows(tensor, offsets, largest, backend)
+    run = on(backend, segment_unsorted, size_bytes=flow.nbytes)
+    return tensor._with_rows(run(flow, rows, offsets, bounds))

@@ -58,8 +58,28 @@ def segment_picked(data: Array, rows: Offsets) -> Array:
     return out
 
 
-def segment_best(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Offsets, Offsets]:
+def segment_places(order: Offsets, offsets: Offsets) -> Offsets:
     """See sort.py."""
+    return _first(order, offsets, offsets)[1]
+
+
+def segment_best(
+    data: Array, order: Offsets, offsets: Offsets, bounds: Offsets
+) -> tuple[Array, Offsets]:
+    """See sort.py."""
+    rows, places = _first(order, offsets, bounds)
+    return segment_picked(data, rows), places
+
+
+def segment_unsorted(best: Array, order: Offsets, offsets: Offsets, bounds: Offsets) -> Array:
+    """See sort.py."""
+    # Of as many as there are, all.
+    rows = order if offsets is bounds else _first(order, offsets, bounds)[0]
+    return reference.placed(best, rows, len(order))
+
+
+def _first(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Offsets, Offsets]:
+    """Return the first of the ordered rows of each segment, and their places in it."""
     given = flat_rows(order)
     rows = np.empty((int(bounds[-1]), *order.shape[1:]), np.int64)
     places = np.empty_like(rows)

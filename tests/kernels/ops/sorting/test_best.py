@@ -1,4 +1,4 @@
-"""The best rows of each segment, and values by column: NumPy and compiled code as plain loops."""
+"""The best values of each segment, their gradient, and values by column, as plain loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.ops.sorting.sort import segment_best, segment_picked
+from lodcli.kernels.ops.sorting.sort import segment_best, segment_picked, segment_unsorted
 from lodcli.kernels.runtime.dispatch import Backend, on
 from tests.cases_ops import BACKENDS
 
@@ -20,20 +20,34 @@ from tests.cases_ops import BACKENDS
     counts=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=5),
     seed=st.integers(0, 9),
 )
-def test_the_best_are_the_first_of_the_order_and_places_count_from_the_segment(
+def test_the_best_are_the_first_of_the_order_and_go_back_to_where_they_were(
     backend: Backend, shape: tuple[int, ...], counts: list[tuple[int, int]], seed: int
 ) -> None:
     lengths = [max(pair) for pair in counts]
     kept = [min(pair) for pair in counts]
     offsets = np.array([0, *itertools.accumulate(lengths)])
-    order = np.random.default_rng(seed).integers(0, 99, (int(offsets[-1]), *shape))
+    random = np.random.default_rng(seed)
+    data = random.normal(size=(int(offsets[-1]), *shape))
+    # In any order, within segments.
+    order = np.empty(data.shape, np.int64)
+    for lo, hi in itertools.pairwise(offsets):
+        rows = np.broadcast_to(
+            np.arange(lo, hi).reshape(-1, *(1 for _ in shape)), (hi - lo, *shape)
+        )
+        order[lo:hi] = random.permuted(rows, axis=0)
     bounds = np.array([0, *itertools.accumulate(kept)])
-    rows, places = on(backend, segment_best)(order, offsets, bounds)
-    parts = [order[lo : lo + n] for lo, n in zip(offsets, kept, strict=False)]
-    none = [np.empty((0, *shape), np.int64)]
-    np.testing.assert_array_equal(rows, np.concatenate([*parts, *none]))
-    counted = [part - lo for part, lo in zip(parts, offsets, strict=False)]
-    np.testing.assert_array_equal(places, np.concatenate([*counted, *none]))
+    values, places = on(backend, segment_best)(data, order, offsets, bounds)
+    back = on(backend, segment_unsorted)(values, order, offsets, bounds)
+    expected = np.zeros_like(data)
+    for s, (start, count) in enumerate(zip(offsets, kept, strict=False)):
+        for m in range(count):
+            for column in np.ndindex(shape):
+                row = order[(start + m, *column)]
+                assert values[(bounds[s] + m, *column)] == data[(row, *column)]
+                assert places[(bounds[s] + m, *column)] == row - start
+                expected[(row, *column)] = data[(row, *column)]
+    assert values.shape == places.shape == (bounds[-1], *shape)
+    np.testing.assert_array_equal(back, expected)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
