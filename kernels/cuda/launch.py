@@ -299,6 +299,12 @@ def shares(rows: int, width: int, many: int, height: int, *, dealt: bool) -> tup
     return (blocks(blocks(rows, height), units),), (width, units)
 
 
+def by_row(rows: int, width: int, many: int) -> tuple[Grid, Grid]:
+    """Return grid and block: a power of two of threads a row, at most a warp, of `many` columns."""
+    lanes = min(WARP, 1 << (width // many - 1).bit_length())
+    return (blocks(rows, THREADS // lanes),), (lanes, THREADS // lanes)
+
+
 def is_narrow(row_bytes: int) -> bool:
     """Return whether rows of so many bytes are less than memory gives at once."""
     return row_bytes < SECTOR_BYTES

@@ -1,5 +1,5 @@
 // Moving whole rows as words of W. See row_copies.py.
-#include "types.cuh"
+#include "row_partition.cuh"
 
 // Run k of the result, rows to[k] - first .. of it, comes from rows start[k], start[k] + step, ..
 // of the data; `step` is 1, -1 or 0. A block is (words, units); a unit walks down the rows of a
@@ -27,17 +27,41 @@ move_runs(const W* __restrict__ data, const int64* __restrict__ start, int64 ste
     }
 }
 
-// Where each input's part of each segment begins in the result, (inputs, segments): the parts of a segment
-// are put behind each other. `index` has the address of the offsets of each input.
+// Inputs, and the rows of all: segment 0 of every input, then segment 1 of every input, and so on. `table`
+// has the addresses of the inputs' rows, then those of their offsets; BACK copies to the inputs. A block is
+// (words, units); the third axis of the grid is of inputs.
+template <class W, int BACK>
 __global__ void __launch_bounds__(256)
-concat_places(const int64* const* __restrict__ index, int64 inputs, int64 segments, int64* __restrict__ places) {
-    const int64 segment = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (segment >= segments) return;
-    int64 place = 0;
-    for (int64 input = 0; input < inputs; input++) place += index[input][segment];
-    for (int64 input = 0; input < inputs; input++) {
-        places[input * segments + segment] = place;
-        place += index[input][segment + 1] - index[input][segment];
+concat_rows(const int64* __restrict__ table, int64 inputs, int64 segments, int64 words, int64 height,
+            int64 dealt, W* all) {
+    enum { BURST = 4 };
+    const int64* const* index = (const int64* const*)(table + inputs);
+    const int64 word = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    if (word >= words) return;
+    for (int64 input = blockIdx.z; input < inputs; input += gridDim.z) {
+        const int64* walk = index[input];
+        W* part = (W*)table[input] + word;
+        const Share share = share_of(walk[segments], height, dealt);
+        int64 segment = share.count ? segment_of(walk, segments, share.first) : 0;
+        for (int i = 0; i < share.count;) {
+            segment = segment_after(walk, segments, segment, share.row(i));
+            int64 place = word - walk[segment] * words;
+            for (int64 k = 0; k < inputs; k++) place += index[k][segment + (k < input)] * words;
+            const int64 left = walk[segment + 1] - share.row(i);
+            const int stop = (int)min((int64)share.count, i + (left + share.step - 1) / share.step);
+            const W* from = BACK ? all + place : part;
+            W* to = BACK ? part : all + place;
+            for (; i < stop; i += BURST) {
+                W got[BURST];
+#pragma unroll
+                for (int k = 0; k < BURST; k++)
+                    if (i + k < stop) got[k] = from[share.row(i + k) * words];
+#pragma unroll
+                for (int k = 0; k < BURST; k++)
+                    if (i + k < stop) to[share.row(i + k) * words] = got[k];
+            }
+            i = stop;
+        }
     }
 }
 
@@ -111,5 +135,23 @@ move_narrow_pad(const W* __restrict__ data, const int64* __restrict__ offsets, i
             step -= steps;
             segment++;
         }
+    }
+}
+
+// The rows of segments from a box of (segments, steps) rows, zeros where a segment is longer.
+template <class W>
+__global__ void __launch_bounds__(256)
+move_unpad(const W* __restrict__ box, const int64* __restrict__ offsets, int64 segments, int64 rows,
+           int64 steps, int64 words, int64 height, int64 dealt, W* __restrict__ out) {
+    const int64 word = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    const Share share = share_of(rows, height, dealt);
+    if (!share.count || word >= words) return;
+    int64 segment = segment_of(offsets, segments, share.first);
+#pragma unroll 4
+    for (int i = 0; i < share.count; i++) {
+        const int64 row = share.row(i);
+        segment = segment_after(offsets, segments, segment, row);
+        const int64 step = row - offsets[segment];
+        out[row * words + word] = step < steps ? box[(segment * steps + step) * words + word] : W();
     }
 }

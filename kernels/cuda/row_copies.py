@@ -77,6 +77,25 @@ def pad_rows(data: Array, offsets: Offsets, steps: int, fill: Array, out: Array)
     )
 
 
+def unpad_rows(box: Array, offsets: Offsets, out: Array) -> None:
+    """Write the rows of each segment, and zeros where the box has fewer.
+
+    Args:
+        box: (S, T, ...) rows, on the device.
+        offsets: (S+1,).
+        out: (N, ...).
+    """
+    if not out.size:
+        return
+    given, width = cupy.ascontiguousarray(box), out.nbytes // len(out)
+    word = word_bytes(width, given, out)
+    run(
+        *("row_copies", f"move_unpad<{WORDS[word]}>", *tiles(len(out), width // word, HEIGHT)),
+        *(given, on_device(offsets), offsets.size - 1, len(out), box.shape[1], width // word),
+        *(HEIGHT, int(is_narrow(width)), out),
+    )
+
+
 def _narrow(width: int) -> str:
     """Return what the name of a kernel has for rows of so many bytes."""
     return "narrow_" if is_narrow(width) else ""

@@ -30,3 +30,9 @@ template <class T, int N> struct Shared {
 
     __device__ __forceinline__ Values at(int64 i) const { return columns.at(share.row((int)i)); }
 };
+
+// The sum over the threads that share a row: 1, 2, 4 .. or 32 neighbours.
+template <class A> __device__ __forceinline__ A shared_sum(A value) {
+    for (int bit = (int)blockDim.x >> 1; bit; bit >>= 1) value = plus(value, __shfl_xor_sync(0xffffffffu, value, bit));
+    return value;
+}

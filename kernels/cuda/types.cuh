@@ -90,6 +90,13 @@ template <class W> __device__ __forceinline__ W word_of(uint64 low, uint64 high)
     return word;
 }
 
+// The word at a place of memory that these 16 bytes fill over and over.
+template <class W> __device__ __forceinline__ W word_at(uint64 low, uint64 high, int64 place) {
+    if (sizeof(W) == 16) return word_of<W>(low, high);
+    const uint64 byte = (uint64)place * sizeof(W), eight = byte & 8 ? high : low;
+    return word_of<W>(eight >> 8 * (byte & 7), 0);
+}
+
 // What values of a type are added up, compared and divided in.
 template <class T> struct Wide { typedef int64 type; };
 template <> struct Wide<float> { typedef float type; };

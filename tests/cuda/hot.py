@@ -66,19 +66,22 @@ HOT: dict[str, tuple[str, ...]] = {
         "row_conv_grad_weight<float>",
     ),
     "crc32c": ("crc32c_parts",),
-    "edit_distance": ("edit_distance<uint64>",),
+    "edit_distance": ("edit_distance<uint64>", "ctc_kept<uint64>"),
     "elementwise": (
         "binary<float, float, float, float, ADD, 4>",
         "binary<bfloat16, bfloat16, float, bfloat16, MUL, 8>",
         "binary<int64, int64, double, double, DIV, 2>",
         "binary<float, float, float, float, ADD, 1>",
+        "dot_rows<float, float, float, 4>",
         "binary_grad<float, MUL, 4>",
         "binary_grad<float, DIV, 4>",
     ),
     "ids": ("enumerate<uint64>", "compress_bounds", "compress_rows<uint4>", "compress_starts"),
+    "im2sequence": ("windows<unsigned int>", "windows_grad<float>"),
     "row_copies": (
         *("move_runs<uint4>", "move_runs<unsigned int>", "move_pad<uint4>"),
-        *("move_narrow_runs<unsigned int>", "move_narrow_pad<unsigned int>", "concat_places"),
+        *("move_narrow_runs<unsigned int>", "move_narrow_pad<unsigned int>"),
+        *("move_unpad<uint4>", "concat_rows<uint4, 0>", "concat_rows<unsigned int, 1>"),
     ),
     "norms": (
         "norm_rows<float, LAYER, 4>",
@@ -201,6 +204,7 @@ HOT: dict[str, tuple[str, ...]] = {
 REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
     "elementwise": {
         "binary<int64, int64, double, double, DIV, 2>": ({64, 128}, {128}),
+        "dot_rows<float, float, float, 4>": ({128}, {32}),
         "binary_grad<float, MUL, 4>": ({32, 64, 128}, {128}),
         "binary_grad<float, DIV, 4>": ({32, 64, 128}, {128}),
     },
@@ -223,6 +227,8 @@ REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
     "row_copies": {
         "move_runs<uint4>": ({64, 128}, {128}),
         "move_pad<uint4>": ({64, 128}, {128}),
+        "move_unpad<uint4>": ({64, 128}, {128}),
+        "concat_rows<uint4, 0>": ({64, 128}, {128}),
     },
     "scan": {
         "scan_rows<float, float, float, SUM, 4>": ({64, 128}, {128}),

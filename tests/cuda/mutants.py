@@ -171,7 +171,7 @@ MUTANTS = (
     Mutant("wrong row", "(right && there == rank)", "right", ORDER, "1"),
     Mutant("wrong row", "!= row) atomicMin", "!= -1) atomicMin", ORDER, "1"),
     Mutant("wrong row", "kept[offsets[place] - 1] : 0", "kept[offsets[place]] : 0", ERASE, "1"),
-    Mutant("wrong row", "input++) place += index", "input++) place = index", CONCAT, "1"),
+    Mutant("wrong row", "[segment + (k < input)]", "[segment]", CONCAT, "1"),
     Mutant("wrong row", "is_last ? of.before(segment) : ", "", LINEAR, "1"),
     Mutant("wrong row", "out.exclusive ? 0 : 1", "1", SCAN, "1"),
     Mutant("wrong row", "starts[i] <= row; i++", "starts[i] < row; i++", WINDOWS, "1"),
@@ -184,4 +184,14 @@ MUTANTS = (
         "top + height",
         SORTING,
     ),
+    Mutant(
+        "wrong row",
+        "segment >= segments || offsets[segment] < offsets[segment + 1]",
+        "segment >= segments",
+        POOL,
+        "1",
+    ),
+    Mutant("half a value", "byte & 8 ? high : low", "low", WIDTHS, "1"),
+    Mutant("wrong row", "|| y * stride_down != row - i", "", WIDTHS, "1"),
+    Mutant("wrong row", "i + (left + share.step - 1) / share.step", "i + left", WIDTHS, "1"),
 )

@@ -32,7 +32,7 @@ def code_in(folder: Path) -> set[str]:
 def test_a_changed_header_makes_other_kernels(
     tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiling.function("pool", "pool_empty<unsigned int>")
+    compiling.function("pool", "pool_pick<unsigned int>")
     (first,) = code_in(kept)
     headers = {path.name: path.read_text("utf-8") for path in compiling.HEADERS}
     headers["types.cuh"] += "// changed\n"
@@ -41,14 +41,14 @@ def test_a_changed_header_makes_other_kernels(
     monkeypatch.setattr(compiling, "HEADERS", [tmp_path / name for name in headers])
     compiling._texts.cache_clear()
     try:
-        compiling.function("pool", "pool_empty<unsigned int>")
+        compiling.function("pool", "pool_pick<unsigned int>")
     finally:
         compiling._texts.cache_clear()
     assert len(code_in(kept) - {first}) == 1
 
 
 def test_a_kernel_is_compiled_once(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiling.function("pool", "pool_empty<unsigned int>")
+    compiling.function("pool", "pool_pick<unsigned int>")
     (code,) = code_in(kept)
 
     def refuse(*_: object) -> object:
@@ -56,17 +56,17 @@ def test_a_kernel_is_compiled_once(kept: Path, monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patch:
         patch.setattr(cupy.cuda.nvrtc, "compileProgram", refuse)
-        compiling.function("pool", "pool_empty<unsigned int>", together=True)
+        compiling.function("pool", "pool_pick<unsigned int>", together=True)
         # Without its name the code is not whole: another process may be writing it.
         (kept / code).with_suffix(".name").unlink()
         with pytest.raises(AssertionError, match="compiled again"):
-            compiling.function("pool", "pool_empty<unsigned int>")
-    compiling.function("pool", "pool_empty<unsigned int>")
+            compiling.function("pool", "pool_pick<unsigned int>")
+    compiling.function("pool", "pool_pick<unsigned int>")
 
 
 def test_a_folder_that_cannot_be_made_costs_only_time(kept: Path) -> None:
     kept.parent.write_text("in the way")
-    compiling.function("pool", "pool_empty<unsigned int>")
+    compiling.function("pool", "pool_pick<unsigned int>")
     assert kept.parent.read_text() == "in the way"
 
 

@@ -27,32 +27,22 @@ pytestmark = pytest.mark.gpu
 
 MOST = 2
 # What has another number of rows than its input: a prefix sum says how many, in main memory.
-FILTERS = {"ctc_align": 9, "deduplicate": 4, "erase": 4, "unique": 8, "unique_counts": 8}
+FILTERS = {"ctc_align": 4, "deduplicate": 4, "erase": 4, "unique": 8, "unique_counts": 8}
 # What is wrong with rows is an error, which nobody knows before they have been looked at.
 CHECKED = {"scatter": 3, "searchsorted": 3}
-# One for each input, and where they go.
-JOINED = {"concat": 3, "interleave": 3, "merge_by_mask": 3}
-OTHERS = {
-    # Products, their sums in a row and in a sequence, and what empty sequences have.
-    "dot": 4,
-    # Ids to the dtype of the result.
-    "edit_distance": 3,
-    # A weight and a bias that were not given.
-    "layer_norm": 3,
-}
-OP_LIMITS = FILTERS | CHECKED | JOINED | OTHERS
+OP_LIMITS = FILTERS | CHECKED
 OPS_THAT_WAIT = FILTERS.keys() | CHECKED.keys()
 
 GRADIENT_LIMITS = {
-    # The forward pass once more, for the states, and for where the extremes were.
+    # The forward pass once more, for the states, and for where the extremes were; and zeros.
     **dict.fromkeys(("linear_scan", "linear_scan reverse"), 3),
-    **dict.fromkeys(("max", "max_index", "min", "min_index"), 4),
-    # Sums over sequences take two.
-    **{"add": 3, "sub": 4, "mul": 3, "div": 3},
-    **{"attention": 4, "concat": 3, "conv": 6, "conv after, stride": 6, "pad": 4, "row_conv": 3},
-    "im2sequence": 9,
-    **{"layer_norm": 4, "rms_norm": 4, "deinterleave": 3, "split_by_mask": 3},
-    **{"interleave": 3, "merge_by_mask": 3},
+    **dict.fromkeys(("max", "max_index", "min", "min_index"), 3),
+    # Queries and keys, what both need of each row, and the forward pass.
+    "attention": 4,
+    # Contexts, the products with them, and sums over tiles.
+    **{"conv": 6, "conv after, stride": 6, "row_conv": 3},
+    # Rows, columns, and sums over tiles.
+    **{"layer_norm": 3, "rms_norm": 3},
     "scatter": 3,
 }
 GRADIENTS_THAT_WAIT = {"scatter"}

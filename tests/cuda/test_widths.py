@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.index.checks import lengths_to_offsets
+from lodcli.kernels.ops.conv import im2sequence
 from lodcli.kernels.ops.elementwise import elementwise
+from lodcli.kernels.ops.joining import concat
 from lodcli.kernels.ops.norms import norms
 from lodcli.kernels.ops.padding import pad
 from lodcli.kernels.ops.pooling import pool, pool_grad
@@ -241,6 +243,50 @@ def test_padding_of_every_width(steps: int, width: int) -> None:
                 moved(there, skipped), offsets, steps, pad_value=fill
             )
             np.testing.assert_array_equal(cupy.asnumpy(found), wanted)
+    box = np.random.default_rng(0).normal(size=(len(lengths), steps, width)).astype("f4")
+    for op, given in ((pad.segment_unpad, box), (pad.segment_pad_grad, box[:, : steps // 2 + 1])):
+        found = on("cupy", op)(cupy.asarray(given), offsets)
+        np.testing.assert_array_equal(cupy.asnumpy(found), op(given, offsets))
+
+
+@pytest.mark.parametrize("width", [1, 3, 16, 65])
+def test_rows_of_any_number_of_inputs_are_joined_and_divided(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lodcli.kernels.ops.joining.concat_cupy.MOST_INPUTS", 2)
+    offsets = [OFFSETS, np.zeros_like(OFFSETS), np.arange(OFFSETS.size) * 3]
+    rows = [rows_of(width, np.float32, each) for each in offsets]
+    wanted = concat.segment_concat(rows, offsets)
+    for skipped in (0, 1):
+        there = [moved(cupy.asarray(each), skipped) for each in rows]
+        found = on("cupy", concat.segment_concat)(there, offsets)
+        np.testing.assert_array_equal(cupy.asnumpy(found), wanted)
+        parts = on("cupy", concat.segment_concat_grad)(moved(found, skipped), offsets)
+        for part, each in zip(parts, rows, strict=True):
+            np.testing.assert_array_equal(cupy.asnumpy(part), each)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "f2", "f8", "c8", "c16"])
+@pytest.mark.parametrize("op", [pool.segment_sum, pool.segment_first, pool.segment_last])
+def test_sequences_without_rows_have_any_value(op: Op, dtype: str) -> None:
+    pad_value = 3 - 2j if dtype[0] == "c" else 3
+    for width in (1, 3, 16, 65):
+        rows = rows_of(width, dtype)
+        found = on("cupy", op)(cupy.asarray(rows), OFFSETS, pad_value=pad_value)
+        empty = OFFSETS[:-1] == OFFSETS[1:]
+        assert (cupy.asnumpy(found)[empty] == pad_value).all()
+
+
+@pytest.mark.parametrize("dtypes", [("f4", "f4"), ("f2", "f4"), ("i4", "u8"), ("i8", "i2")])
+def test_dot_products_of_every_width(dtypes: tuple[str, str]) -> None:
+    for width in WIDTHS:
+        ours, theirs = ((rows_of(width, np.float64) * 9).astype(one) for one in dtypes)
+        found = on("cupy", elementwise.segment_dot)(
+            cupy.asarray(ours), moved(cupy.asarray(theirs), 1), OFFSETS
+        )
+        wanted = elementwise.segment_dot(ours, theirs, OFFSETS)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-4, atol=1e-2)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
@@ -252,3 +298,28 @@ def test_rows_of_more_columns_than_a_grid_has_blocks_are_sorted(
     rows = (rows_of(70, np.float64, SHORT) * 9).astype(dtype)
     found = on("cupy", sort.segment_order)(cupy.asarray(rows), SHORT, False)
     np.testing.assert_array_equal(cupy.asnumpy(found), sort.segment_order(rows, SHORT, False))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "c16", "i4"])
+@pytest.mark.parametrize(
+    ("kernels", "strides", "paddings"),
+    [
+        ((1, 1), (1, 1), (0, 0, 0, 0)),
+        ((3, 2), (2, 3), (1, 0, 2, 3)),
+        ((2, 4), (1, 2), (0, 2, 1, 0)),
+    ],
+)
+def test_windows_and_their_gradients_are_numpys(
+    kernels: tuple[int, ...], strides: tuple[int, ...], paddings: tuple[int, ...], dtype: str
+) -> None:
+    given: Any = {"kernels": kernels, "strides": strides, "paddings": paddings}
+    shape = (2, 3, 7, 9)
+    images = np.random.default_rng(3).uniform(-9, 9, shape).astype(dtype)
+    rows = im2sequence.im2sequence_rows(images, **given)
+    found = on("cupy", im2sequence.im2sequence_rows)(cupy.asarray(images), **given)
+    np.testing.assert_array_equal(cupy.asnumpy(found), rows)
+    flow = np.random.default_rng(4).uniform(-9, 9, rows.shape).astype(dtype)
+    back = on("cupy", im2sequence.im2sequence_back)(cupy.asarray(flow), shape, **given)
+    np.testing.assert_array_equal(
+        cupy.asnumpy(back), im2sequence.im2sequence_back(flow, shape, **given)
+    )

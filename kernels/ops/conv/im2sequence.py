@@ -89,21 +89,15 @@ def sequence_im2sequence_grad(
     array([1., 5., 4.])
     """
     below, beside = _checked(images, kernels, strides, paddings)
-    n, c, h, w = images.data.shape
+    n, c = images.data.shape[:2]
     rows = upstream_of(
         *(upstream, (n * below * beside, c * kernels[0] * kernels[1])),
         "sequence_im2sequence_grad",
         lambda: _windows_lod(n, below * beside),
     )
-    up, left, down, right = paddings
-    padded = np.zeros_like(rows, shape=(n, c, h + up + down, w + left + right))
-    windows = rows.reshape(n, below, beside, c, *kernels).transpose(0, 3, 1, 2, 4, 5)
-    # One place in the window at a time: windows never overlap in the same place.
-    for i in range(kernels[0]):
-        for j in range(kernels[1]):
-            bottom, end = i + strides[0] * (below - 1) + 1, j + strides[1] * (beside - 1) + 1
-            padded[:, :, i : bottom : strides[0], j : end : strides[1]] += windows[..., i, j]
-    return images._with_rows(padded[:, :, up : up + h, left : left + w])
+    run = on("auto", im2sequence_back, size_bytes=rows.nbytes)
+    shape = images.data.shape
+    return images._with_rows(run(rows, shape, kernels=kernels, strides=strides, paddings=paddings))
 
 
 def _checked(images: LoDTensor, kernels: Pair, strides: Pair, paddings: Quad) -> tuple[int, int]:
@@ -159,3 +153,20 @@ def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Q
     chosen = windows[:, :, :: strides[0], :: strides[1]].transpose(0, 2, 3, 1, 4, 5)
     count = int(np.prod(chosen.shape[:3]))
     return chosen.reshape(count, images.shape[1] * kernels[0] * kernels[1])
+
+
+def im2sequence_back(
+    rows: Array, shape: tuple[int, ...], *, kernels: Pair, strides: Pair, paddings: Quad
+) -> Array:
+    """Return sums over the windows that each value lies in, (windows, c * kh * kw) to `shape`."""
+    n, c, h, w = shape
+    below, beside = window_counts(shape, kernels, strides, paddings)
+    up, left, down, right = paddings
+    padded = np.zeros((n, c, h + up + down, w + left + right), rows.dtype)
+    windows = rows.reshape(n, below, beside, c, *kernels).transpose(0, 3, 1, 2, 4, 5)
+    # One place in the window at a time: windows never overlap in the same place.
+    for i in range(kernels[0]):
+        for j in range(kernels[1]):
+            bottom, end = i + strides[0] * (below - 1) + 1, j + strides[1] * (beside - 1) + 1
+            padded[:, :, i : bottom : strides[0], j : end : strides[1]] += windows[..., i, j]
+    return padded[:, :, up : up + h, left : left + w]

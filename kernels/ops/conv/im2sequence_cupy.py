@@ -1,19 +1,42 @@
-"""See im2sequence.py. The windows are one view of the padded images, copied once."""
+"""See im2sequence.py. The padded pictures are never stored: im2sequence.cu."""
 
 from __future__ import annotations
 
 import cupy
 
+from lodcli.kernels.cuda.launch import THREADS, WORDS, blocks, c_type, run
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.conv.im2sequence import Pair, Quad
+from lodcli.kernels.ops.common import real_columns
+from lodcli.kernels.ops.conv.im2sequence import Pair, Quad, window_counts
 
 
 def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Quad) -> Array:
     """See im2sequence.py."""
-    up, left, down, right = paddings
-    padded = cupy.pad(images, ((0, 0), (0, 0), (up, down), (left, right)))
-    views = cupy.lib.stride_tricks.sliding_window_view(padded, tuple(kernels), axis=(2, 3))
-    chosen = views[:, :, :: strides[0], :: strides[1]].transpose(0, 2, 3, 1, 4, 5)
-    count = chosen.shape[0] * chosen.shape[1] * chosen.shape[2]
-    rows: Array = chosen.reshape(count, images.shape[1] * kernels[0] * kernels[1])
-    return rows
+    sizes = _sizes(images.shape, kernels, strides, paddings)
+    _, _, _, below, beside, *_ = sizes
+    shape = (len(images) * below * beside, images.shape[1] * kernels[0] * kernels[1])
+    out: Array = cupy.empty(shape, images.dtype)
+    grid = (blocks(out.size, THREADS),)
+    args = (cupy.ascontiguousarray(images), out.size, *sizes, out)
+    run("im2sequence", f"windows<{WORDS[out.itemsize]}>", grid, (THREADS,), *args)
+    return out
+
+
+def im2sequence_back(
+    rows: Array, shape: tuple[int, ...], *, kernels: Pair, strides: Pair, paddings: Quad
+) -> Array:
+    """See im2sequence.py."""
+    out: Array = cupy.empty(shape, rows.dtype)
+    flow, values = real_columns(cupy.ascontiguousarray(rows)), real_columns(out)
+    sizes = _sizes(shape, kernels, strides, paddings)
+    kernel = f"windows_grad<{c_type(flow.dtype, 'im2sequence')}>"
+    grid = (blocks(values.size, THREADS),)
+    args = (flow, values.size, *sizes, out.itemsize // flow.itemsize, values)
+    run("im2sequence", kernel, grid, (THREADS,), *args)
+    return out
+
+
+def _sizes(shape: tuple[int, ...], kernels: Pair, strides: Pair, paddings: Quad) -> tuple[int, ...]:
+    """Return what both kernels take of pictures and windows."""
+    counts = window_counts(shape, kernels, strides, paddings)
+    return (*shape[1:], *counts, *kernels, *strides, *paddings[:2])

@@ -69,6 +69,23 @@ binary(const T* __restrict__ data, const Z* __restrict__ values, const int64* __
     }
 }
 
+// The products of the values of each row of two, added up: (rows,). A block is (threads of a row, rows).
+template <class T, class Z, class A, int N>
+__global__ void __launch_bounds__(256)
+dot_rows(const T* __restrict__ a, const Z* __restrict__ b, int64 rows, int64 width, A* __restrict__ out) {
+    const int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 size = row < rows ? width : 0;
+    A sum = (A)0;
+    for (int64 i = N * threadIdx.x; i < size; i += N * blockDim.x) {
+        const Pack<T, N> x = Columns<T, N>{a + i, width}.at(row);
+        const Pack<Z, N> z = Columns<Z, N>{b + i, width}.at(row);
+#pragma unroll
+        for (int n = 0; n < N; n++) sum = plus(sum, times((A)x.at[n], (A)z.at[n]));
+    }
+    sum = shared_sum(sum);
+    if (threadIdx.x == 0 && row < rows) out[row] = sum;
+}
+
 // Gradients of a product or a quotient: for the rows, and what each row adds to that of its value.
 template <class A, int OP, int N>
 __global__ void __launch_bounds__(256)

@@ -11,6 +11,7 @@ from lodcli.kernels.cuda.launch import (
     C_TYPES,
     Grid,
     at_once,
+    by_row,
     flat_rows,
     is_narrow,
     on_device,
@@ -48,8 +49,15 @@ def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     """See elementwise.py."""
     dtype = summed_dtype(np.result_type(a.dtype, b.dtype))
     wide = np.dtype(np.float32) if is_half(dtype) else dtype
-    products = a.astype(wide, copy=False) * b.astype(wide, copy=False)
-    sums = flat_rows(products).sum(axis=1, dtype=wide)
+    rows, others = flat_rows(a), flat_rows(b)
+    if {a.dtype.name, b.dtype.name} <= C_TYPES.keys():
+        sums = cupy.empty(len(rows), wide)
+        many = at_once(rows.shape[1], rows, others, most=16 // max(a.itemsize, b.itemsize))
+        types = f"{C_TYPES[a.dtype.name]}, {C_TYPES[b.dtype.name]}, {wide_type(wide)}"
+        shape = by_row(len(rows), rows.shape[1], many)
+        run("elementwise", f"dot_rows<{types}, {many}>", *shape, rows, others, *rows.shape, sums)
+    else:
+        sums = (rows.astype(wide, copy=False) * others.astype(wide, copy=False)).sum(axis=1)
     return segment_sum(sums, offsets).astype(dtype, copy=False)
 
 

@@ -9,7 +9,7 @@ from lodcli.kernels.cuda.launch import c_type, flat_rows, run
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.elementwise.elementwise import Arithmetic
 from lodcli.kernels.ops.elementwise.elementwise_cupy import kernel_index, segment_binary
-from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
+from lodcli.kernels.ops.pooling.pool_cupy import segment_negative_sum, segment_sum
 
 
 def segment_binary_grad(
@@ -31,11 +31,11 @@ def segment_binary_grad(
     if flat_rows(values).shape[1] != each.shape[1]:
         # One value went to a whole row.
         each = each.sum(axis=1, keepdims=True)
-    totals = each if offsets is None else segment_sum(each, offsets)
-    if op == "sub":
-        totals = -totals
-    elif op == "add" and offsets is None:
-        totals = totals.copy()  # of the caller's
+    if offsets is None:
+        # Not the rows of the caller.
+        totals = -each if op == "sub" else each.copy() if op == "add" else each
+    else:
+        totals = (segment_negative_sum if op == "sub" else segment_sum)(each, offsets)
     return for_data, totals.reshape(values.shape)
 
 

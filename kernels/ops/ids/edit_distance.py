@@ -83,9 +83,9 @@ def sequence_edit_distance(
     # What is computed, not what is read, repays a compiled kernel.
     size_bytes = 8 * int(offsets_to_lengths(hyp_offsets) @ lengths)
     run = on(backend, segment_edit_distance, size_bytes=size_bytes)
-    distances = run(ours, hyp_offsets, theirs, ref_offsets).astype(np.float64)
+    distances: Array = run(ours, hyp_offsets, theirs, ref_offsets)
     if normalized:
-        distances /= beside(lengths, distances)
+        distances = distances / beside(lengths, distances)
     return LoDTensor._made(distances.astype(np.float32)[:, None], above)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import WORDS, on_device, run
+from lodcli.kernels.cuda.launch import WORDS, blocks, on_device, run
+from lodcli.kernels.cuda.row_copies import word_numbers
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.ids.ids_cupy import segment_compress
 
@@ -32,11 +33,16 @@ def segment_ctc_align(
     ids: Array, offsets: Offsets, blanks: Array, merge_repeated: bool
 ) -> tuple[Array, Offsets]:
     """See edit_distance.py."""
-    kept = cupy.ones(ids.shape, np.bool_) if not blanks.size else ids != blanks[0]
-    if merge_repeated and ids.size:
-        new = cupy.ones(ids.shape, np.bool_)
-        new[1:] = ids[1:] != ids[:-1]
-        # The first of a sequence repeats nothing.
-        new[on_device(offsets[:-1][offsets[:-1] < offsets[1:]])] = True
-        kept = kept & new
+    rows, kept = len(ids), cupy.empty(ids.shape, np.bool_)
+    blank = word_numbers(blanks[:1]) if blanks.size else (0, 0)
+    run(
+        *(
+            "edit_distance",
+            f"ctc_kept<{WORDS[ids.itemsize]}>",
+            (blocks(rows, THREADS),),
+            (THREADS,),
+        ),
+        *(cupy.ascontiguousarray(ids), on_device(offsets), offsets.size - 1, rows, *blank),
+        *(blanks.size, int(merge_repeated), kept),
+    )
     return segment_compress(ids, offsets, kept)

@@ -1,4 +1,4 @@
-"""See concat.py. Rows are copied as words, one input after the other."""
+"""See concat.py. Rows of all inputs are copied as words in one launch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from collections.abc import Sequence
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import THREADS, address, blocks, on_device, result_array, run
-from lodcli.kernels.cuda.row_copies import move_runs
+from lodcli.kernels.cuda.launch import (
+    WORDS,
+    address,
+    is_narrow,
+    on_device,
+    result_array,
+    run,
+    tiles,
+)
+from lodcli.kernels.cuda.row_copies import HEIGHT, word_bytes
 from lodcli.kernels.index.checks import Array, Offsets
+
+MOST_INPUTS = 65535  # along the third axis of a grid; the next ones follow
 
 
 def segment_concat(
@@ -18,28 +28,28 @@ def segment_concat(
     """See concat.py."""
     rows = sum(int(each[-1]) for each in offsets)
     result = result_array(out, (rows, *data[0].shape[1:]), data[0].dtype, *data)
-    for part, each, places in zip(data, offsets, _places(offsets), strict=True):
-        starts = on_device(each)[:-1]
-        move_runs(cupy.ascontiguousarray(part), starts, each, result, places=places)
+    _copy([cupy.ascontiguousarray(part) for part in data], offsets, result, back=False)
     return result
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:
     """See concat.py."""
-    flow, parts = cupy.ascontiguousarray(upstream), []
-    for each, places in zip(offsets, _places(offsets), strict=True):
-        part = cupy.empty((int(each[-1]), *upstream.shape[1:]), upstream.dtype)
-        move_runs(flow, places, each, part)
-        parts.append(part)
+    shapes = [(int(each[-1]), *upstream.shape[1:]) for each in offsets]
+    parts = [cupy.empty(shape, upstream.dtype) for shape in shapes]
+    _copy(parts, offsets, cupy.ascontiguousarray(upstream), back=True)
     return parts
 
 
-def _places(offsets: Sequence[Offsets]) -> Array:
-    """Return where each input's part of each sequence begins in the result: (K, S), on a GPU."""
-    there, segments = [on_device(each) for each in offsets], offsets[0].size - 1
-    places: Array = cupy.empty((len(there), segments), np.int64)
-    if places.size:
-        index = cupy.asarray(np.array([address(each) for each in there], np.int64))
-        grid = (blocks(segments, THREADS),)
-        run("row_copies", "concat_places", grid, (THREADS,), index, *places.shape, places)
-    return places
+def _copy(parts: list[Array], offsets: Sequence[Offsets], rows: Array, *, back: bool) -> None:
+    """Copy the parts to all rows, or back."""
+    if not rows.size:
+        return
+    width = rows.nbytes // len(rows)
+    word = word_bytes(width, rows, *parts)
+    there = [on_device(each) for each in offsets]
+    table = cupy.asarray(np.array([address(each) for each in (*parts, *there)], np.int64))
+    tiled, block = tiles(max(map(len, parts)), width // word, HEIGHT)
+    grid = (*tiled, min(len(parts), MOST_INPUTS))
+    sizes = (len(parts), offsets[0].size - 1, width // word, HEIGHT, int(is_narrow(width)))
+    kernel = f"concat_rows<{WORDS[word]}, {int(back)}>"
+    run("row_copies", kernel, grid, block, table, *sizes, rows)

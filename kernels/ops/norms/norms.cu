@@ -3,14 +3,17 @@
 
 enum { RMS, LAYER };
 
-// The sum over the threads that share a row: 1, 2, 4 .. or 32 neighbours.
-template <class A> __device__ __forceinline__ A shared_sum(A value) {
-    for (int bit = (int)blockDim.x >> 1; bit; bit >>= 1) value += __shfl_xor_sync(0xffffffffu, value, bit);
-    return value;
-}
-
 template <class A, int N> __device__ __forceinline__ Pack<A, N> load(const A* place) {
     return Columns<A, N>{place, 0}.at(0);
+}
+
+// A weight or bias that need not be given.
+template <class A, int N> __device__ __forceinline__ Pack<A, N> load_or(const A* place, int64 given, A otherwise) {
+    Pack<A, N> values;
+#pragma unroll
+    for (int n = 0; n < N; n++) values.at[n] = otherwise;
+    if (given) values = load<A, N>(place);
+    return values;
 }
 
 // Mean and 1 / sqrt(mean square + epsilon) of a row, in two passes over it: the second is of the
@@ -40,15 +43,16 @@ __device__ __forceinline__ void moments(const A* row, int64 width, A epsilon, A&
 // every blockDim.x-th N values of its row.
 template <class A, int KIND, int N>
 __global__ void __launch_bounds__(256)
-norm_rows(const A* __restrict__ data, const A* __restrict__ weight, const A* __restrict__ bias,
-          int64 rows, int64 width, double epsilon, A* __restrict__ out) {
+norm_rows(const A* __restrict__ data, const A* __restrict__ weight, int64 has_weight,
+          const A* __restrict__ bias, int64 has_bias, int64 rows, int64 width, double epsilon, A* __restrict__ out) {
     const int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 size = row < rows ? width : 0;
     A mean, scale;
     moments<KIND, N>(data + row * width, size, (A)epsilon, mean, scale);
     for (int64 i = N * threadIdx.x; i < size; i += N * blockDim.x) {
         Pack<A, N> x = load<A, N>(data + row * width + i);
-        const Pack<A, N> w = load<A, N>(weight + i), b = load<A, N>(bias + i);
+        const Pack<A, N> w = load_or<A, N>(weight + i, has_weight, (A)1);
+        const Pack<A, N> b = load_or<A, N>(bias + i, has_bias, (A)0);
 #pragma unroll
         for (int n = 0; n < N; n++)
             x.at[n] = (x.at[n] - mean) * scale * w.at[n] + (KIND == LAYER ? b.at[n] : (A)0);
@@ -60,7 +64,7 @@ norm_rows(const A* __restrict__ data, const A* __restrict__ weight, const A* __r
 template <class A, int KIND, int N>
 __global__ void __launch_bounds__(256)
 norm_grad_rows(const A* __restrict__ grad, const A* __restrict__ data,
-               const A* __restrict__ weight, int64 rows, int64 width, double epsilon,
+               const A* __restrict__ weight, int64 has_weight, int64 rows, int64 width, double epsilon,
                A* __restrict__ out, A* __restrict__ means, A* __restrict__ scales) {
     const int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 size = row < rows ? width : 0, step = N * blockDim.x;
@@ -69,7 +73,7 @@ norm_grad_rows(const A* __restrict__ grad, const A* __restrict__ data,
     moments<KIND, N>(of_data, size, (A)epsilon, mean, scale);
     for (int64 i = N * threadIdx.x; i < size; i += step) {
         const Pack<A, N> x = load<A, N>(of_data + i), flow = load<A, N>(of_grad + i);
-        const Pack<A, N> w = load<A, N>(weight + i);
+        const Pack<A, N> w = load_or<A, N>(weight + i, has_weight, (A)1);
 #pragma unroll
         for (int n = 0; n < N; n++) {
             const A part = flow.at[n] * w.at[n];
@@ -81,7 +85,7 @@ norm_grad_rows(const A* __restrict__ grad, const A* __restrict__ data,
     second = shared_sum(second) / (A)width;
     for (int64 i = N * threadIdx.x; i < size; i += step) {
         Pack<A, N> x = load<A, N>(of_data + i);
-        const Pack<A, N> flow = load<A, N>(of_grad + i), w = load<A, N>(weight + i);
+        const Pack<A, N> flow = load<A, N>(of_grad + i), w = load_or<A, N>(weight + i, has_weight, (A)1);
 #pragma unroll
         for (int n = 0; n < N; n++)
             x.at[n] = scale * (flow.at[n] * w.at[n] - first - (x.at[n] - mean) * scale * second);

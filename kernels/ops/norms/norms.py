@@ -63,7 +63,7 @@ def sequence_layer_norm(
     """
     op = "sequence_layer_norm"
     _check(tensor.data, epsilon, op)
-    w, b = _feature(weight, tensor, 1, "weight", op), _feature(bias, tensor, 0, "bias", op)
+    w, b = _feature(weight, tensor, "weight", op), _feature(bias, tensor, "bias", op)
     run = on(backend, rows_layer_norm, size_bytes=tensor.nbytes)
     return _rewrapped(run(_wide(tensor.data), w, b, epsilon), tensor)
 
@@ -87,7 +87,7 @@ def sequence_rms_norm(
     """
     op = "sequence_rms_norm"
     _check(tensor.data, epsilon, op)
-    w = _feature(weight, tensor, 1, "weight", op)
+    w = _feature(weight, tensor, "weight", op)
     run = on(backend, rows_rms_norm, size_bytes=tensor.nbytes)
     return _rewrapped(run(_wide(tensor.data), w, epsilon), tensor)
 
@@ -122,7 +122,7 @@ def sequence_layer_norm_grad(
     if bias is not None:
         require_shape(as_array(bias).shape, tensor.row_shape, f"{op}: bias")
     flow = _wide(upstream_of(upstream, tensor.data.shape, op, tensor.lod))
-    w = _feature(weight, tensor, 1, "weight", op)
+    w = _feature(weight, tensor, "weight", op)
     run = on(backend, rows_layer_norm_grad, size_bytes=tensor.nbytes)
     rows, scale, shift = run(flow, _wide(tensor.data), w, epsilon)
     return _rewrapped(rows, tensor), _like_row(scale, tensor), _like_row(shift, tensor)
@@ -144,7 +144,7 @@ def sequence_rms_norm_grad(
     op = "sequence_rms_norm_grad"
     _check(tensor.data, epsilon, op)
     flow = _wide(upstream_of(upstream, tensor.data.shape, op, tensor.lod))
-    w = _feature(weight, tensor, 1, "weight", op)
+    w = _feature(weight, tensor, "weight", op)
     run = on(backend, rows_rms_norm_grad, size_bytes=tensor.nbytes)
     rows, scale = run(flow, _wide(tensor.data), w, epsilon)
     return _rewrapped(rows, tensor), _like_row(scale, tensor)
@@ -157,18 +157,16 @@ def _check(data: Array, epsilon: float, op: str) -> None:
         raise OptionError(f"{op}: epsilon must be above 0, found {epsilon}")
 
 
-def _feature(
-    given: npt.ArrayLike | None, tensor: LoDTensor, default: float, what: str, op: str
-) -> Array:
-    """Return a weight or bias as (D,) in the dtype of the work."""
-    work = np.dtype(np.float32) if is_half(tensor.dtype) else tensor.dtype
+def _feature(given: npt.ArrayLike | None, tensor: LoDTensor, what: str, op: str) -> Array | None:
+    """Return a weight or bias as (D,) in the dtype of the work; None as it is."""
     if given is None:
-        return np.full_like(tensor.data, default, work, shape=row_width(tensor.data.shape))
+        return None
+    work = np.dtype(np.float32) if is_half(tensor.dtype) else tensor.dtype
     array = as_array(given)
     if not is_float(array.dtype) and array.dtype.kind not in "iu":
         raise InvalidDataError(f"{op}: {what} must be real numbers, found {array.dtype}")
     require_shape(array.shape, tensor.row_shape, f"{op}: {what}")
-    return array.astype(work).reshape(-1)
+    return array.astype(work, copy=False).reshape(-1)
 
 
 def _wide(data: Array) -> Array:
@@ -200,27 +198,30 @@ def _rewrapped(rows: Array, tensor: LoDTensor) -> LoDTensor:
 
 
 @np.errstate(all="ignore")
-def rows_layer_norm(data: Array, weight: Array, bias: Array, epsilon: float) -> Array:
-    """Return the normalised rows: (N, D), (D,) and (D,) to (N, D), worked out in float64."""
+def rows_layer_norm(data: Array, weight: Array | None, bias: Array | None, epsilon: float) -> Array:
+    """Return the normalised rows: (N, D), (D,) and (D,) to (N, D), worked out in float64.
+
+    A weight of None is 1, a bias of None 0.
+    """
     z, _ = _normed(_centred(data), epsilon)
-    return (z * weight + bias).astype(data.dtype)
+    return (_scaled(z, weight) + (0 if bias is None else bias)).astype(data.dtype)
 
 
 @np.errstate(all="ignore")
-def rows_rms_norm(data: Array, weight: Array, epsilon: float) -> Array:
+def rows_rms_norm(data: Array, weight: Array | None, epsilon: float) -> Array:
     """Return the rows over their root mean square: (N, D) and (D,) to (N, D)."""
     z, _ = _normed(data.astype(np.float64), epsilon)
-    return (z * weight).astype(data.dtype)
+    return _scaled(z, weight).astype(data.dtype)
 
 
 @np.errstate(all="ignore")
 def rows_layer_norm_grad(
-    upstream: Array, data: Array, weight: Array, epsilon: float
+    upstream: Array, data: Array, weight: Array | None, epsilon: float
 ) -> tuple[Array, Array, Array]:
     """Return the gradients for the rows (N, D), the weight (D,) and the bias (D,)."""
     flow = upstream.astype(np.float64)
     z, r = _normed(_centred(data), epsilon)
-    g = flow * weight
+    g = _scaled(flow, weight)
     rows = r * (g - _mean(g) - z * _mean(g * z))
     found = rows, (flow * z).sum(axis=0), flow.sum(axis=0)
     return found[0].astype(data.dtype), found[1].astype(data.dtype), found[2].astype(data.dtype)
@@ -228,14 +229,18 @@ def rows_layer_norm_grad(
 
 @np.errstate(all="ignore")
 def rows_rms_norm_grad(
-    upstream: Array, data: Array, weight: Array, epsilon: float
+    upstream: Array, data: Array, weight: Array | None, epsilon: float
 ) -> tuple[Array, Array]:
     """Return the gradients for the rows (N, D) and the weight (D,)."""
     flow = upstream.astype(np.float64)
     z, r = _normed(data.astype(np.float64), epsilon)
-    g = flow * weight
+    g = _scaled(flow, weight)
     rows = r * (g - z * _mean(g * z))
     return rows.astype(data.dtype), (flow * z).sum(axis=0).astype(data.dtype)
+
+
+def _scaled(rows: Array, weight: Array | None) -> Array:
+    return rows if weight is None else rows * weight
 
 
 def _mean(rows: Array) -> Array:

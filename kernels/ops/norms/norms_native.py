@@ -15,35 +15,37 @@ _MODULE = "kernels.ops.norms.norms_numba"
 _forward, _backward = (load.kernel(_MODULE, name) for name in ("forward", "backward"))
 
 
-def rows_layer_norm(data: Array, weight: Array, bias: Array, epsilon: float) -> Array:
+def rows_layer_norm(data: Array, weight: Array | None, bias: Array | None, epsilon: float) -> Array:
     """See norms.py."""
     return _normalised(data, weight, bias, epsilon, centred=True)
 
 
-def rows_rms_norm(data: Array, weight: Array, epsilon: float) -> Array:
+def rows_rms_norm(data: Array, weight: Array | None, epsilon: float) -> Array:
     """See norms.py."""
-    return _normalised(data, weight, np.zeros_like(weight), epsilon, centred=False)
+    return _normalised(data, weight, None, epsilon, centred=False)
 
 
 def rows_layer_norm_grad(
-    upstream: Array, data: Array, weight: Array, epsilon: float
+    upstream: Array, data: Array, weight: Array | None, epsilon: float
 ) -> tuple[Array, Array, Array]:
     """See norms.py."""
     return _gradients(upstream, data, weight, epsilon, centred=True)
 
 
 def rows_rms_norm_grad(
-    upstream: Array, data: Array, weight: Array, epsilon: float
+    upstream: Array, data: Array, weight: Array | None, epsilon: float
 ) -> tuple[Array, Array]:
     """See norms.py."""
     return _gradients(upstream, data, weight, epsilon, centred=False)[:2]
 
 
-def _normalised(data: Array, weight: Array, bias: Array, epsilon: float, *, centred: bool) -> Array:
+def _normalised(
+    data: Array, weight: Array | None, bias: Array | None, epsilon: float, *, centred: bool
+) -> Array:
     rows, width = data.shape
     piece_rows = _piece_rows(data)
     x, out = np.ascontiguousarray(data), empty(data.shape, data.dtype)
-    w, b = (np.ascontiguousarray(one, data.dtype) for one in (weight, bias))
+    w, b = _feature(weight, 1, data), _feature(bias, 0, data)
     run(
         _forward[data.dtype.char], -(-rows // piece_rows), 2 * data.nbytes,
         x, w, b, out, epsilon, centred, rows, width, piece_rows,
@@ -52,7 +54,7 @@ def _normalised(data: Array, weight: Array, bias: Array, epsilon: float, *, cent
 
 
 def _gradients(
-    upstream: Array, data: Array, weight: Array, epsilon: float, *, centred: bool
+    upstream: Array, data: Array, weight: Array | None, epsilon: float, *, centred: bool
 ) -> tuple[Array, Array, Array]:
     rows, width = data.shape
     piece_rows = _piece_rows(data)
@@ -60,12 +62,19 @@ def _gradients(
     out = empty(data.shape, data.dtype)
     # Cut at fixed places and joined in order: the same sums for any number of threads.
     scale, shift = np.zeros((2, pieces, width))
-    flow, x, w = (np.ascontiguousarray(one, data.dtype) for one in (upstream, data, weight))
+    flow, x = (np.ascontiguousarray(one, data.dtype) for one in (upstream, data))
+    w = _feature(weight, 1, data)
     run(
         _backward[data.dtype.char], pieces, 3 * data.nbytes, flow, x, w, out, scale, shift,
         epsilon, centred, rows, width, piece_rows,
     )  # fmt: skip
     return out, scale.sum(axis=0).astype(data.dtype), shift.sum(axis=0).astype(data.dtype)
+
+
+def _feature(given: Array | None, default: float, data: Array) -> Array:
+    if given is None:
+        return np.full(data.shape[1], default, data.dtype)
+    return np.ascontiguousarray(given, data.dtype)
 
 
 def _piece_rows(rows: Array) -> int:

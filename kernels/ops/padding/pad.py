@@ -106,10 +106,8 @@ def sequence_pad_grad(
     offsets = tensor.lod.absolute(chosen_level(tensor.lod, level, op))
     steps = flow.shape[1] if flow.ndim > 1 else 0
     flow = upstream_of(flow, (offsets.size - 1, steps, *tensor.row_shape), op)
-    bounds = lengths_to_offsets(np.minimum(offsets_to_lengths(offsets), steps), level=0)
-    rows = on(backend, segment_unpad, size_bytes=flow.nbytes)(flow, bounds)
-    kernel = on(backend, segment_place, size_bytes=rows.nbytes)
-    return tensor._with_rows(kernel(rows, offsets[:-1], bounds, tensor.rows))
+    kernel = on(backend, segment_pad_grad, size_bytes=flow.nbytes)
+    return tensor._with_rows(kernel(flow, offsets))
 
 
 @types_explained
@@ -235,8 +233,8 @@ def sequence_mask(
 
 def _places(offsets: Offsets, steps: int) -> tuple[Offsets, tuple[Offsets, Offsets]]:
     """Return the rows that fit into a box of so many steps, and their places there."""
-    lengths = np.minimum(offsets_to_lengths(offsets), steps)
-    bounds = lengths_to_offsets(lengths, level=0)
+    bounds = shortened(offsets, steps)
+    lengths = offsets_to_lengths(bounds)
     at = ranges(np.zeros_like(lengths), bounds)
     return ranges(offsets[:-1], bounds), (np.repeat(np.arange(lengths.size), lengths), at)
 
@@ -265,6 +263,17 @@ def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) 
     result = result_array(out, shape, padded.dtype, padded)
     result[...] = padded[steps]
     return result
+
+
+def segment_pad_grad(upstream: Array, offsets: Offsets) -> Array:
+    """Return the gradient of `segment_pad` for its data, (S, T, ...) to (N, ...)."""
+    bounds = shortened(offsets, upstream.shape[1])
+    return segment_place(segment_unpad(upstream, bounds), offsets[:-1], bounds, int(offsets[-1]))
+
+
+def shortened(offsets: Offsets, steps: int) -> Offsets:
+    """Return the offsets of the first `steps` rows of each segment."""
+    return lengths_to_offsets(np.minimum(offsets_to_lengths(offsets), steps), level=0)
 
 
 def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTensor:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.cuda.launch import result_array
-from lodcli.kernels.cuda.row_copies import move_runs, pad_rows
+from lodcli.kernels.cuda.row_copies import pad_rows, unpad_rows
 from lodcli.kernels.index.checks import Array, Offsets
 
 
@@ -29,11 +29,12 @@ def segment_pad(
 
 def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See pad.py."""
-    count, steps = padded.shape[:2]
     shape = (int(offsets[-1]), *padded.shape[2:])
     result = result_array(out, shape, padded.dtype, padded)
-    box = cupy.ascontiguousarray(padded).reshape(count * steps, *padded.shape[2:])
-    apart = max(1, steps)
-    starts = cupy.arange(0, count * apart, apart, dtype=np.int64)
-    move_runs(box, starts, offsets, result)
+    unpad_rows(padded, offsets, result)
     return result
+
+
+def segment_pad_grad(upstream: Array, offsets: Offsets) -> Array:
+    """See pad.py. Rows that were cut off are zeros."""
+    return segment_unpad(upstream, offsets)

@@ -9,6 +9,8 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, result_array
+from lodcli.kernels.ops.padding.pad import shortened
+from lodcli.kernels.ops.slicing.slice_native import segment_place
 from lodcli.kernels.simd.row_copies import gather_first, row_bytes, rows_a_piece, streamed
 
 FILL_BYTES = 1 << 12
@@ -44,3 +46,9 @@ def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) 
     """See pad.py."""
     box = padded.reshape(padded.shape[0] * padded.shape[1], *padded.shape[2:])
     return gather_first(box, padded.shape[1], offsets, out)
+
+
+def segment_pad_grad(upstream: Array, offsets: Offsets) -> Array:
+    """See pad.py."""
+    bounds = shortened(offsets, upstream.shape[1])
+    return segment_place(segment_unpad(upstream, bounds), offsets[:-1], bounds, int(offsets[-1]))

@@ -75,10 +75,10 @@ template <class A> struct Running<MAX_INDEX, A> : RunningIndex<MAX_INDEX, A> {};
 template <class A> struct Running<MIN_INDEX, A> : RunningIndex<MIN_INDEX, A> {};
 
 // What becomes of running values at their segment's end. `scale`: 0 as they are, 1 a mean,
-// 2 over the square root of the number of rows.
+// 2 over the square root of the number of rows, 3 the negative.
 template <class Out, class A, int N>
 __device__ __forceinline__ void finish(const Pack<A, N>& parts, int64 rows, int64 scale, Out* out, int64*) {
-    const double by = scale == 2 ? sqrt((double)rows) : (double)rows;
+    const double by = scale == 3 ? -1.0 : scale == 2 ? sqrt((double)rows) : (double)rows;
     Pack<Out, N> result;
 #pragma unroll
     for (int n = 0; n < N; n++)
@@ -152,6 +152,30 @@ pool_tile(const Rows& data, int64 unit, int64 column, const int64* __restrict__ 
     }
 }
 
+// The segments without rows, whose values are `low` and `high` repeated: those of the blocks behind the
+// `tiled` ones of the rows, each EMPTY a unit.
+enum { EMPTY = 8 };
+
+template <class A, class Out, int OP, int N>
+__device__ __forceinline__ void
+pool_empty(int64 column, const int64* __restrict__ offsets, int64 segments, int64 width, int64 tiled,
+           uint64 low, uint64 high, Out* __restrict__ out, int64* __restrict__ index) {
+    const int64 first = ((int64)blockIdx.x - tiled) * blockDim.y * EMPTY + threadIdx.y;
+    Pack<Out, N> value;
+    Pack<int64, N> none;
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        value.at[n] = word_at<Out>(low, high, column + n);
+        none.at[n] = -1;
+    }
+    for (int i = 0; i < EMPTY; i++) {
+        const int64 segment = first + i * blockDim.y;
+        if (segment >= segments || offsets[segment] < offsets[segment + 1]) continue;
+        store(out + segment * width + column, value);
+        if (OP == MAX_INDEX || OP == MIN_INDEX) store(index + segment * width + column, none);
+    }
+}
+
 // A block is (columns, units); a thread has N columns.
 //
 //   data      (rows, width)
@@ -163,10 +187,12 @@ __global__ void __launch_bounds__(256, 3)
 pool_tiles(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
            int64 rows, int64 width, int64 scale, Out* __restrict__ out, int64* __restrict__ index,
            int64 has_long, typename Running<OP, A>::Part* __restrict__ carry,
-           int64* __restrict__ carry_keys) {
+           int64* __restrict__ carry_keys, int64 tiled, uint64 low, uint64 high) {
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
     if (column >= width) return;
+    if (blockIdx.x >= tiled)
+        return pool_empty<A, Out, OP, N>(column, offsets, segments, width, tiled, low, high, out, index);
     pool_tile<A, Out, OP, N>(Columns<T, N>{data + column, width}, unit, column, offsets, segments,
                              rows, width, scale, out, index, has_long, carry, carry_keys);
 }
@@ -177,8 +203,10 @@ __global__ void __launch_bounds__(256, 3)
 pool_narrow(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
             int64 rows, int64 width, int64 scale, Out* __restrict__ out, int64* __restrict__ index,
             int64 has_long, typename Running<OP, A>::Part* __restrict__ carry,
-            int64* __restrict__ carry_keys) {
+            int64* __restrict__ carry_keys, int64 tiled, uint64 low, uint64 high) {
     __shared__ __align__(16) unsigned char shared[NARROW_BYTES];
+    if (blockIdx.x >= tiled)
+        return pool_empty<A, Out, OP, 1>(threadIdx.x, offsets, segments, width, tiled, low, high, out, index);
     const Tile<T, T> tile = brought<HEIGHT>((T*)shared, data, rows, width);
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     pool_tile<A, Out, OP, 1>(tile, unit, threadIdx.x, offsets, segments, rows, width, scale, out,
@@ -205,32 +233,14 @@ pool_parts(const typename Running<OP, A>::Part* __restrict__ parts, const int64*
                carry_keys);
 }
 
-// Every value of the segments that have no rows, as words of W. A block is (columns, units).
-template <class W>
-__global__ void __launch_bounds__(256)
-pool_empty(const int64* __restrict__ offsets, int64 segments, int64 width, int64 height, uint64 low,
-           uint64 high, W* __restrict__ out, int64* __restrict__ index, int64 has_index) {
-    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
-    if (column >= width) return;
-    const W value = word_of<W>(low, high);
-    const Share share = share_of(segments, height, 1);
-    for (int i = 0; i < share.count; i++) {
-        const int64 segment = share.row(i);
-        if (offsets[segment] < offsets[segment + 1]) continue;
-        out[segment * width + column] = value;
-        if (has_index) index[segment * width + column] = -1;
-    }
-}
-
-// The first or last row of each segment, moved as words of W.
+// The first or last row of each segment, moved as words of W; of one without rows `low` and `high`.
 template <class W>
 __global__ void __launch_bounds__(256)
 pool_pick(const W* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
-          int64 width, int64 from_end, W* __restrict__ out) {
+          int64 width, int64 from_end, uint64 low, uint64 high, W* __restrict__ out) {
     const int64 place = (int64)blockIdx.x * blockDim.x + threadIdx.x;
     if (place >= segments * width) return;
-    const int64 segment = place / width;
-    if (offsets[segment] == offsets[segment + 1]) return;
-    const int64 row = from_end ? offsets[segment + 1] - 1 : offsets[segment];
-    out[place] = data[row * width + place - segment * width];
+    const int64 segment = place / width, word = place - segment * width;
+    const int64 start = offsets[segment], stop = offsets[segment + 1];
+    out[place] = start < stop ? data[(from_end ? stop - 1 : start) * width + word] : word_at<W>(low, high, word);
 }

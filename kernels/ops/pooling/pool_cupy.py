@@ -27,10 +27,9 @@ from lodcli.kernels.cuda.row_copies import word_bytes, word_numbers
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import is_float, mean_dtype, real_columns, summed_dtype
 
-AS_IT_IS, MEAN, ROOT = 0, 1, 2
+AS_IT_IS, MEAN, ROOT, NEGATIVE = range(4)
 THREADS = 256
-HEIGHT, LONG = 64, 64  # as in parts.cuh and pool.cu
-EMPTY_HEIGHT = 8
+HEIGHT, LONG, EMPTY = 64, 64, 8  # as in parts.cuh and pool.cu
 
 
 def segment_sum(
@@ -38,6 +37,11 @@ def segment_sum(
 ) -> Array:
     """See pool.py."""
     return _pooled("SUM", data, offsets, pad_value, summed_dtype(data.dtype), out)
+
+
+def segment_negative_sum(data: Array, offsets: Offsets) -> Array:
+    """Return the negative sums of floats: (N, ...) to (S, ...)."""
+    return _pooled("SUM", data, offsets, 0, data.dtype, None, scale=NEGATIVE)
 
 
 def segment_mean(
@@ -114,8 +118,8 @@ def _pooled(
     scale: int = AS_IT_IS,
 ) -> Array:
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
-    _reduce(op, real_columns(flat_rows(data)), offsets, real_columns(result), None, scale)
-    _fill_empty(result, offsets, pad_value)
+    pad = _pad_numbers(pad_value, result.dtype, offsets)
+    _reduce(op, real_columns(flat_rows(data)), offsets, real_columns(result), None, scale, pad)
     return result
 
 
@@ -130,8 +134,8 @@ def _pooled_index(
     shape = (offsets.size - 1, *data.shape[1:])
     result = result_array(to, shape, data.dtype, data)
     index = result_array(places, shape, np.dtype(np.int64), data)
-    _reduce(op, flat_rows(data), offsets, result, index, AS_IT_IS)
-    _fill_empty(result, offsets, pad_value, index)
+    pad = _pad_numbers(pad_value, result.dtype, offsets)
+    _reduce(op, flat_rows(data), offsets, result, index, AS_IT_IS, pad)
     return result, index
 
 
@@ -142,8 +146,9 @@ def _reduce(
     out: Array,
     index: Array | None,
     scale: int,
+    pad: tuple[int, int],
 ) -> None:
-    """Write the reduction of every segment that has rows."""
+    """Write the reduction of every segment; `pad` are the bytes of one without rows."""
     count, width = rows.shape
     segments = offsets.size - 1
     if not segments or not width:
@@ -153,7 +158,7 @@ def _reduce(
     has_index = index is not None
     found = cupy.empty(0, np.int64) if index is None else index
     where = on_device(offsets)
-    longest = shortest_and_longest(offsets)[1]
+    shortest, longest = shortest_and_longest(offsets)
     # Aligned, as the compiler lays a struct out.
     part = np.dtype([("value", wide), ("row", np.int64)], align=True) if has_index else wide
     has_long, units = longest > LONG, blocks(count, HEIGHT)
@@ -167,13 +172,15 @@ def _reduce(
     types = f"{C_WIDE[wide.name]}, {to}, {op}"
     finish = (scale, out, found)
     rest = (where, segments, count, width, *finish, int(has_long), parts, keys)
+    many = at_once(width, rows, out, found, most=4 if has_index else 8)
     if is_narrow(width * rows.itemsize):
-        shape = narrow_tiles(count, width, width * rows.itemsize, HEIGHT)
-        run("pool", f"pool_narrow<{kind}, {types}>", *shape, rows, *rest)
+        kernel = f"pool_narrow<{kind}, {types}>"
+        (tiled, *across), block = narrow_tiles(count, width, width * rows.itemsize, HEIGHT)
     else:
-        many = at_once(width, rows, out, found, most=4 if has_index else 8)
-        shape = tiles(count, width // many, HEIGHT)
-        run("pool", f"pool_tiles<{kind}, {types}, {many}>", *shape, rows, *rest)
+        kernel = f"pool_tiles<{kind}, {types}, {many}>"
+        (tiled, *across), block = tiles(count, width // many, HEIGHT)
+    empty = 0 if shortest else blocks(segments, block[1] * EMPTY)
+    run("pool", kernel, (tiled + empty, *across), block, rows, *rest, tiled, *pad)
     depth = 1
     while has_long and units > 1:
         count, units = 2 * units, blocks(2 * units, HEIGHT)
@@ -197,6 +204,15 @@ def _wide(dtype: np.dtype[Any], scale: int) -> np.dtype[Any]:
     return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
 
+def _pad_numbers(
+    pad_value: npt.ArrayLike, dtype: np.dtype[Any], offsets: Offsets
+) -> tuple[int, int]:
+    """Return the 16 bytes that fill segments without rows; any if there are none."""
+    if offsets.size == 1 or shortest_and_longest(offsets)[0]:
+        return 0, 0
+    return word_numbers(np.asarray(pad_value).astype(dtype))
+
+
 def _picked(
     data: Array,
     offsets: Offsets,
@@ -211,31 +227,8 @@ def _picked(
     word = word_bytes(width * rows.itemsize, rows, result)
     words = width * rows.itemsize // word
     grid = (blocks(segments * words, THREADS),)
-    args = (rows, where, segments, words, int(from_end), result)
+    pad = _pad_numbers(pad_value, result.dtype, offsets)
+    args = (rows, where, segments, words, int(from_end), *pad, result)
     if words:
         run("pool", f"pool_pick<{WORDS[word]}>", grid, (THREADS,), *args)
-    _fill_empty(result, offsets, pad_value)
     return result
-
-
-def _fill_empty(
-    out: Array, offsets: Offsets, pad_value: npt.ArrayLike, index: Array | None = None
-) -> None:
-    """Write `pad_value`, and -1 to the index, where segments have no rows."""
-    if not out.size or shortest_and_longest(offsets)[0]:
-        return
-    segments, has_index = offsets.size - 1, index is not None
-    width, pad = out.size // segments, np.asarray(pad_value).astype(out.dtype)
-    places = cupy.empty(0, np.int64) if index is None else index
-    args = (on_device(offsets), segments, width, EMPTY_HEIGHT, *word_numbers(pad))
-    grid, block = tiles(segments, width, EMPTY_HEIGHT)
-    run(
-        "pool",
-        f"pool_empty<{WORDS[pad.itemsize]}>",
-        grid,
-        block,
-        *args,
-        out,
-        places,
-        int(has_index),
-    )
