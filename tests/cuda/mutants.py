@@ -189,7 +189,6 @@ MUTANTS = (
         "segment >= segments || offsets[segment] < offsets[segment + 1]",
         "segment >= segments",
         POOL,
-        "1",
     ),
     Mutant("half a value", "byte & 8 ? high : low", "low", WIDTHS, "1"),
     Mutant("wrong row", "|| y * stride_down != row - i", "", WIDTHS, "1"),
