@@ -84,10 +84,13 @@ HOT: dict[str, tuple[str, ...]] = {
         *("move_unpad<uint4>", "concat_rows<uint4, 0>", "concat_rows<unsigned int, 1>"),
     ),
     "norms": (
-        "norm_rows<float, LAYER, 4>",
-        "norm_rows<float, RMS, 4>",
-        "norm_grad_rows<float, LAYER, 4>",
+        "norm_rows<float, float, LAYER, 4>",
+        "norm_rows<float, float, RMS, 4>",
+        "norm_rows<bfloat16, bfloat16, LAYER, 8>",
+        "norm_grad_rows<float, float, LAYER, 4>",
+        "norm_grad_rows<bfloat16, float, LAYER, 8>",
         "norm_grad_columns<float, 4>",
+        "norm_grad_columns<bfloat16, 8>",
     ),
     "pool": (
         "pool_tiles<float, float, float, SUM, 4>",
@@ -209,8 +212,9 @@ REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
         "binary_grad<float, DIV, 4>": ({32, 64, 128}, {128}),
     },
     "norms": {
-        "norm_rows<float, LAYER, 4>": ({128}, {128}),
-        "norm_rows<float, RMS, 4>": ({128}, {128}),
+        "norm_rows<float, float, LAYER, 4>": ({128}, {128}),
+        "norm_rows<float, float, RMS, 4>": ({128}, {128}),
+        "norm_rows<bfloat16, bfloat16, LAYER, 8>": ({128}, {128}),
         "norm_grad_columns<float, 4>": ({32, 128}, {128}),
     },
     "pool": {

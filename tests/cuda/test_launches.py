@@ -14,6 +14,7 @@ import pytest
 
 from lodcli.commands.apply.arguments import described
 from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.cuda.test_public import INDEX_OPS, moved, rows_for, there
 from tests.kernels.ops import gradient_families
 from tests.kernels.ops.gradient_cases import CASES
@@ -91,3 +92,12 @@ def test_a_gradient_is_a_few_launches_and_waits_for_nothing(
 def test_exceptions_are_of_ops_that_there_are() -> None:
     assert OP_LIMITS.keys() <= OPS.keys()
     assert GRADIENT_LIMITS.keys() <= CASES.keys()
+
+
+@pytest.mark.parametrize("given", [np.float16, np.float32])
+def test_halves_are_normalised_as_they_are(given: Any) -> None:
+    tensor = LoDTensor(np.ones((3, 4), np.float16), [[2, 1]]).to_device("cuda")
+    weight, bias = (cupy.asarray(np.full(4, value, given)) for value in (2, 3))
+    counts.asked.clear()
+    OPS["layer_norm"].load()(tensor, weight=weight, bias=bias)
+    assert len(asked(counts.LAUNCH)) == 1

@@ -23,6 +23,7 @@ from lodcli.kernels.ops.softmax import softmax
 from lodcli.kernels.ops.sorting import sort
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.strategies import BFLOAT16
 
 cupy: Any = pytest.importorskip("cupy")
 at_once: Any = importlib.import_module("lodcli.kernels.cuda.launch").at_once
@@ -167,6 +168,29 @@ def test_norms_of_wide_rows() -> None:
     for one, expected in zip(arrays, gradients, strict=True):
         # Sums over 1,386 rows.
         np.testing.assert_allclose(cupy.asnumpy(one), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["f2", BFLOAT16])
+def test_halves_are_normalised_as_float32_is(dtype: Any) -> None:
+    for width, of_weight in itertools.product((1, 3, 16, 64, 130), (dtype, "f4")):
+        rows, flow, weight = (
+            cupy.asarray(rows_of(width, "f4")[first::3].astype(dtype)) for first in range(3)
+        )
+        weight = weight[0].astype(of_weight)
+        wide_rows, wide_flow, wide_weight = (one.astype("f4") for one in (rows, flow, weight))
+        found = [
+            on("cupy", norms.rows_layer_norm)(rows, weight, weight, 1e-5),
+            *on("cupy", norms.rows_layer_norm_grad)(flow, rows, weight, 1e-5),
+        ]
+        wanted = [
+            on("cupy", norms.rows_layer_norm)(wide_rows, wide_weight, wide_weight, 1e-5),
+            *on("cupy", norms.rows_layer_norm_grad)(wide_flow, wide_rows, wide_weight, 1e-5),
+        ]
+        assert [one.dtype for one in found] == [dtype, dtype, np.float32, np.float32]
+        for one, expected in zip(found, wanted, strict=True):
+            values = cupy.asnumpy(one.astype("f4"))
+            # Half of the last digit of bfloat16.
+            np.testing.assert_allclose(values, cupy.asnumpy(expected), rtol=2**-8, atol=2**-8)
 
 
 def moved(rows: Any, skipped: int) -> Any:

@@ -65,7 +65,7 @@ def sequence_layer_norm(
     _check(tensor.data, epsilon, op)
     w, b = _feature(weight, tensor, "weight", op), _feature(bias, tensor, "bias", op)
     run = on(backend, rows_layer_norm, size_bytes=tensor.nbytes)
-    return _rewrapped(run(_wide(tensor.data), w, b, epsilon), tensor)
+    return _rewrapped(run(_matrix(tensor.data), w, b, epsilon), tensor)
 
 
 @types_explained
@@ -89,7 +89,7 @@ def sequence_rms_norm(
     _check(tensor.data, epsilon, op)
     w = _feature(weight, tensor, "weight", op)
     run = on(backend, rows_rms_norm, size_bytes=tensor.nbytes)
-    return _rewrapped(run(_wide(tensor.data), w, epsilon), tensor)
+    return _rewrapped(run(_matrix(tensor.data), w, epsilon), tensor)
 
 
 @types_explained
@@ -121,10 +121,10 @@ def sequence_layer_norm_grad(
     _check(tensor.data, epsilon, op)
     if bias is not None:
         require_shape(as_array(bias).shape, tensor.row_shape, f"{op}: bias")
-    flow = _wide(upstream_of(upstream, tensor.data.shape, op, tensor.lod))
+    flow = _matrix(upstream_of(upstream, tensor.data.shape, op, tensor.lod))
     w = _feature(weight, tensor, "weight", op)
     run = on(backend, rows_layer_norm_grad, size_bytes=tensor.nbytes)
-    rows, scale, shift = run(flow, _wide(tensor.data), w, epsilon)
+    rows, scale, shift = run(flow, _matrix(tensor.data), w, epsilon)
     return _rewrapped(rows, tensor), _like_row(scale, tensor), _like_row(shift, tensor)
 
 
@@ -143,10 +143,10 @@ def sequence_rms_norm_grad(
     """
     op = "sequence_rms_norm_grad"
     _check(tensor.data, epsilon, op)
-    flow = _wide(upstream_of(upstream, tensor.data.shape, op, tensor.lod))
+    flow = _matrix(upstream_of(upstream, tensor.data.shape, op, tensor.lod))
     w = _feature(weight, tensor, "weight", op)
     run = on(backend, rows_rms_norm_grad, size_bytes=tensor.nbytes)
-    rows, scale = run(flow, _wide(tensor.data), w, epsilon)
+    rows, scale = run(flow, _matrix(tensor.data), w, epsilon)
     return _rewrapped(rows, tensor), _like_row(scale, tensor)
 
 
@@ -158,20 +158,24 @@ def _check(data: Array, epsilon: float, op: str) -> None:
 
 
 def _feature(given: npt.ArrayLike | None, tensor: LoDTensor, what: str, op: str) -> Array | None:
-    """Return a weight or bias as (D,) in the dtype of the work; None as it is."""
+    """Return a weight or bias as (D,), in the dtype of the rows or the work; None as it is."""
     if given is None:
         return None
-    work = np.dtype(np.float32) if is_half(tensor.dtype) else tensor.dtype
     array = as_array(given)
     if not is_float(array.dtype) and array.dtype.kind not in "iu":
         raise InvalidDataError(f"{op}: {what} must be real numbers, found {array.dtype}")
     require_shape(array.shape, tensor.row_shape, f"{op}: {what}")
-    return array.astype(work, copy=False).reshape(-1)
+    dtype = tensor.dtype if array.dtype == tensor.dtype else _work(tensor.data)
+    return array.astype(dtype, copy=False).reshape(-1)
 
 
-def _wide(data: Array) -> Array:
-    rows = data.astype(np.float32) if is_half(data.dtype) else data
-    return rows.reshape(data.shape[0], row_width(data.shape))
+def _matrix(data: Array) -> Array:
+    return data.reshape(data.shape[0], row_width(data.shape))
+
+
+def widened(rows: Array) -> Array:
+    """Return rows in the dtype of the work."""
+    return rows.astype(np.float32) if is_half(rows.dtype) else rows
 
 
 def _like(rows: Array, tensor: LoDTensor) -> Array:
@@ -201,17 +205,17 @@ def _rewrapped(rows: Array, tensor: LoDTensor) -> LoDTensor:
 def rows_layer_norm(data: Array, weight: Array | None, bias: Array | None, epsilon: float) -> Array:
     """Return the normalised rows: (N, D), (D,) and (D,) to (N, D), worked out in float64.
 
-    A weight of None is 1, a bias of None 0.
+    Rows of float16 and bfloat16 may come back in float32. A weight of None is 1, a bias of None 0.
     """
     z, _ = _normed(_centred(data), epsilon)
-    return (_scaled(z, weight) + (0 if bias is None else bias)).astype(data.dtype)
+    return (_scaled(z, weight) + (0 if bias is None else bias)).astype(_work(data))
 
 
 @np.errstate(all="ignore")
 def rows_rms_norm(data: Array, weight: Array | None, epsilon: float) -> Array:
     """Return the rows over their root mean square: (N, D) and (D,) to (N, D)."""
     z, _ = _normed(data.astype(np.float64), epsilon)
-    return _scaled(z, weight).astype(data.dtype)
+    return _scaled(z, weight).astype(_work(data))
 
 
 @np.errstate(all="ignore")
@@ -224,7 +228,8 @@ def rows_layer_norm_grad(
     g = _scaled(flow, weight)
     rows = r * (g - _mean(g) - z * _mean(g * z))
     found = rows, (flow * z).sum(axis=0), flow.sum(axis=0)
-    return found[0].astype(data.dtype), found[1].astype(data.dtype), found[2].astype(data.dtype)
+    dtype = _work(data)
+    return found[0].astype(dtype), found[1].astype(dtype), found[2].astype(dtype)
 
 
 @np.errstate(all="ignore")
@@ -236,7 +241,11 @@ def rows_rms_norm_grad(
     z, r = _normed(data.astype(np.float64), epsilon)
     g = _scaled(flow, weight)
     rows = r * (g - z * _mean(g * z))
-    return rows.astype(data.dtype), (flow * z).sum(axis=0).astype(data.dtype)
+    return rows.astype(_work(data)), (flow * z).sum(axis=0).astype(_work(data))
+
+
+def _work(data: Array) -> np.dtype[Any]:
+    return np.dtype(np.float32) if is_half(data.dtype) else data.dtype
 
 
 def _scaled(rows: Array, weight: Array | None) -> Array:

@@ -1,11 +1,15 @@
-"""See norms.py. Adjacent threads read one row: norms.cu."""
+"""See norms.py. Adjacent threads read one row, of any width of number: norms.cu."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import cupy
+import numpy as np
 
 from lodcli.kernels.cuda.launch import at_once, by_row, c_type, is_narrow, run, shares
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.common import is_half
 
 HEIGHT = 64
 
@@ -40,9 +44,10 @@ def _normed(
     rows: Array = cupy.ascontiguousarray(data)
     out: Array = cupy.empty(rows.shape, rows.dtype)
     if rows.size:
-        scale, shift = _feature(weight, rows), _feature(bias, rows)
+        dtype = _feature_dtype(rows, weight, bias)
+        scale, shift = _feature(weight, dtype), _feature(bias, dtype)
         many = at_once(rows.shape[1], rows, scale[0], shift[0], out)
-        kernel = f"norm_rows<{c_type(rows.dtype, 'normalising')}, {kind}, {many}>"
+        kernel = f"norm_rows<{_types(rows.dtype, dtype)}, {kind}, {many}>"
         args = (rows, *scale, *shift, *rows.shape, float(epsilon), out)
         run("norms", kernel, *by_row(len(rows), rows.shape[1], many), *args)
     return out
@@ -51,30 +56,44 @@ def _normed(
 def _gradients(
     kind: str, upstream: Array, data: Array, weight: Array | None, epsilon: float
 ) -> tuple[Array, Array, Array]:
-    rows = cupy.ascontiguousarray(data)
-    flow = cupy.ascontiguousarray(upstream.astype(rows.dtype, copy=False))
+    work = np.dtype(np.float32) if is_half(data.dtype) else data.dtype
+    # Of two dtypes nothing is lost in the wider one.
+    dtype = data.dtype if upstream.dtype == data.dtype else work
+    rows, flow = (cupy.ascontiguousarray(one.astype(dtype, copy=False)) for one in (data, upstream))
     count, width = rows.shape
-    out = cupy.empty(rows.shape, rows.dtype)
+    out = cupy.empty(rows.shape, dtype)
     if not rows.size:
-        return out, cupy.zeros(width, rows.dtype), cupy.zeros(width, rows.dtype)
-    value = c_type(rows.dtype, "normalising")
-    means, scales = cupy.empty(count, rows.dtype), cupy.empty(count, rows.dtype)
-    scale = _feature(weight, rows)
+        return out, cupy.zeros(width, work), cupy.zeros(width, work)
+    means, scales = cupy.empty(count, work), cupy.empty(count, work)
+    of_weight = _feature_dtype(rows, weight)
+    scale = _feature(weight, of_weight)
     many = at_once(width, rows, flow, scale[0], out)
     args = (flow, rows, *scale, count, width, float(epsilon), out, means, scales)
-    run("norms", f"norm_grad_rows<{value}, {kind}, {many}>", *by_row(count, width, many), *args)
+    kernel = f"norm_grad_rows<{_types(dtype, of_weight)}, {kind}, {many}>"
+    run("norms", kernel, *by_row(count, width, many), *args)
     if dealt := is_narrow(width * rows.itemsize):
         many = 1
     grid, block = shares(count, width, many, HEIGHT, dealt=dealt)
-    parts = cupy.empty((2, grid[0] * block[1], width), rows.dtype)
+    parts = cupy.empty((2, grid[0] * block[1], width), work)
     columns = (flow, rows, means, scales, count, width, HEIGHT, int(dealt), parts)
-    run("norms", f"norm_grad_columns<{value}, {many}>", grid, block, *columns)
+    kernel = f"norm_grad_columns<{c_type(dtype, 'normalising')}, {many}>"
+    run("norms", kernel, grid, block, *columns)
     weights, biases = parts.sum(axis=1)
     return out, weights, biases
 
 
-def _feature(given: Array | None, rows: Array) -> tuple[Array, int]:
+def _types(dtype: np.dtype[Any], of_weight: np.dtype[Any]) -> str:
+    return f"{c_type(dtype, 'normalising')}, {c_type(of_weight, 'normalising')}"
+
+
+def _feature_dtype(rows: Array, *given: Array | None) -> np.dtype[Any]:
+    """Return the dtype that weight and bias are read in: that of the rows if they have it."""
+    narrow = all(one is None or one.dtype == rows.dtype for one in given)
+    return np.dtype(np.float32) if is_half(rows.dtype) and not narrow else rows.dtype
+
+
+def _feature(given: Array | None, dtype: np.dtype[Any]) -> tuple[Array, int]:
     """Return a weight or bias as a launch takes it, and whether it was given."""
     if given is None:
-        return cupy.empty(0, rows.dtype), 0
-    return cupy.ascontiguousarray(given), 1
+        return cupy.empty(0, dtype), 0
+    return cupy.ascontiguousarray(given.astype(dtype, copy=False)), 1

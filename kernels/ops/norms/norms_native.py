@@ -7,6 +7,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
+from lodcli.kernels.ops.norms.norms import widened
 from lodcli.kernels.runtime.buffers import empty
 
 PIECE_BYTES = 1 << 18
@@ -42,6 +43,7 @@ def rows_rms_norm_grad(
 def _normalised(
     data: Array, weight: Array | None, bias: Array | None, epsilon: float, *, centred: bool
 ) -> Array:
+    data = widened(data)
     rows, width = data.shape
     piece_rows = _piece_rows(data)
     x, out = np.ascontiguousarray(data), empty(data.shape, data.dtype)
@@ -56,6 +58,7 @@ def _normalised(
 def _gradients(
     upstream: Array, data: Array, weight: Array | None, epsilon: float, *, centred: bool
 ) -> tuple[Array, Array, Array]:
+    data = widened(data)
     rows, width = data.shape
     piece_rows = _piece_rows(data)
     pieces = -(-rows // piece_rows)
