@@ -25,7 +25,8 @@ nvrtc: Any = pytest.importorskip(
     "cuda.bindings.nvrtc", reason="needs the packages cuda-bindings and nvidia-cuda-nvrtc"
 )
 
-ARCHITECTURES = (75, 80, 90, 100, 120) if THOROUGH else (75, 90, 120)
+# Our sources tell two kinds of architecture apart, from 80 on and before: one of each as a rule.
+ARCHITECTURES = (75, 80, 90, 100, 120) if THOROUGH else (75, 90)
 # As in lodcli.kernels.cuda.compiling, which needs cupy; and figures of each kernel.
 OPTIONS = (
     *(b"-std=c++17", b"-lineinfo", b"--device-as-default-execution-space"),
@@ -116,12 +117,17 @@ def _instructions(file: str, architecture: int) -> dict[str, str]:
     return {kernel: found[names[kernel]] for kernel in HOT[file]}
 
 
+def disassembled(*architectures: int) -> pytest.MarkDecorator:
+    """Run a test of instructions for 90, which is compiled already; for all in a thorough run."""
+    return pytest.mark.parametrize("architecture", architectures if THOROUGH else (90,))
+
+
 # An instruction that reads or writes global memory; without a size, 32 bits.
 _REQUEST = re.compile(r"\b(LDG|STG)\.E(?:\.(64|128|[US]8|[US]16))?\b")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", [80, 90, 120] if THOROUGH else [90])
+@disassembled(80, 90, 120)
 @pytest.mark.parametrize("file", REQUESTS)
 def test_rows_are_read_and_written_in_wide_requests(file: str, architecture: int) -> None:
     instructions = _instructions(file, architecture)
@@ -133,7 +139,7 @@ def test_rows_are_read_and_written_in_wide_requests(file: str, architecture: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", [80, 90])
+@disassembled(80, 90)
 def test_attention_copies_16_bytes_at_a_time_and_loads_matrices(architecture: int) -> None:
     for kernel, code in _instructions("attention", architecture).items():
         if "_joined" in kernel or "Tiles<" not in kernel:
@@ -152,7 +158,7 @@ def test_attention_copies_16_bytes_at_a_time_and_loads_matrices(architecture: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", [80, 90, 120])
+@disassembled(80, 90, 120)
 def test_a_step_copies_its_operand_and_inputs_past_registers(architecture: int) -> None:
     for kernel, code in _instructions("rnn_persistent", architecture).items():
         # What is passed on by 16 bytes past the first level of the cache; inputs value by value.
@@ -166,7 +172,7 @@ def test_a_step_copies_its_operand_and_inputs_past_registers(architecture: int) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", [80, 90])
+@disassembled(80, 90)
 def test_an_rnn_of_rows_of_two_bytes_reads_and_writes_two_bytes(architecture: int) -> None:
     for kernel, instructions in _instructions("rnn_persistent", architecture).items():
         if not kernel.endswith("float16>"):
@@ -182,7 +188,7 @@ def test_an_rnn_of_rows_of_two_bytes_reads_and_writes_two_bytes(architecture: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", [80, 90])
+@disassembled(80, 90)
 def test_blocks_that_meet_wait_for_their_stores_once(architecture: int) -> None:
     for kernel, instructions in _instructions("rnn_persistent", architecture).items():
         # Forward blocks meet at the start of a slice as well.
