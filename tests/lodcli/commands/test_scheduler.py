@@ -383,6 +383,26 @@ def test_an_interrupted_command_ends_its_tasks_and_can_be_continued(
 @needs_proc
 @pytest.mark.slow
 @pytest.mark.usefixtures("dataset")
+def test_the_tasks_of_a_stopped_worker_go_to_another(lod: Lod, cluster: Cluster) -> None:
+    model("time.sleep(0.3)")
+    with running([*STEP, "--scheduler", cluster.address]) as process:
+        waiting_for("out/data-*", 1)
+        (stopped, *_) = cluster.workers()
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            _, said = process.communicate(timeout=HANG_SECONDS)
+        finally:
+            with suppress(ProcessLookupError):  # its nanny has replaced it
+                os.kill(stopped, signal.SIGCONT)
+    assert (process.returncode, said) == (0, "")
+    assert lod(*STEP[:-1], "fresh", "--jobs", "1").code == 0
+    assert content("out") == content("fresh")
+
+
+# Last, so that no cluster is started after it.
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.usefixtures("dataset")
 def test_a_killed_scheduler_ends_the_command_which_can_be_continued(
     lod: Lod, cluster: Cluster
 ) -> None:
@@ -399,24 +419,5 @@ def test_a_killed_scheduler_ends_the_command_which_can_be_continued(
     Path("hold").unlink()
     assert lod(*STEP, "--jobs", "2").code == 0
     assert kept.items() <= inodes("out").items()
-    assert lod(*STEP[:-1], "fresh", "--jobs", "1").code == 0
-    assert content("out") == content("fresh")
-
-
-@needs_proc
-@pytest.mark.slow
-@pytest.mark.usefixtures("dataset")
-def test_the_tasks_of_a_stopped_worker_go_to_another(lod: Lod, cluster: Cluster) -> None:
-    model("time.sleep(0.3)")
-    with running([*STEP, "--scheduler", cluster.address]) as process:
-        waiting_for("out/data-*", 1)
-        (stopped, *_) = cluster.workers()
-        os.kill(stopped, signal.SIGSTOP)
-        try:
-            _, said = process.communicate(timeout=HANG_SECONDS)
-        finally:
-            with suppress(ProcessLookupError):  # its nanny has replaced it
-                os.kill(stopped, signal.SIGCONT)
-    assert (process.returncode, said) == (0, "")
     assert lod(*STEP[:-1], "fresh", "--jobs", "1").code == 0
     assert content("out") == content("fresh")
