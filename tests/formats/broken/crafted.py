@@ -134,9 +134,12 @@ class Case:
     message: str
     make: Callable[[Path], None]
 
+    def __str__(self) -> str:
+        return f"{self.rule}-{self.name}"
+
     def build(self, folder: Path) -> Path:
         """Return the broken file, made in `folder`."""
-        path = folder / f"{self.rule}-{self.name}.lod.h5"
+        path = folder / f"{self}.lod.h5"
         path.write_bytes(good(self.base))
         self.make(path)
         return path
