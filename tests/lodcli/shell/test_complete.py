@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment
 
+# What `lod completion SHELL` says is in $SAID.
 BASH = """
-eval "$(lod completion bash)"
+eval "$SAID"
 compopt() { :; }
 COMP_LINE="$1"
 COMP_POINT=${#COMP_LINE}
@@ -27,7 +29,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 # Without a terminal there is no completion in zsh: the words are those that it would set.
 ZSH = """
 autoload -Uz compinit && compinit -u -D
-eval "$(lod completion zsh)"
+eval "$SAID"
 compadd() { print -l -- $completions }
 _describe() { print -l -- ${completions_with_descriptions%%:*} }
 _path_files() { : }
@@ -36,7 +38,15 @@ words=(${(z)1})
 CURRENT=$#words
 _lod_completion
 """
-FISH = "lod completion fish | source; complete -C $argv[1] | string split -f1 \\t"
+FISH = "printf %s $SAID | source; complete -C $argv[1] | string split -f1 \\t"
+
+
+@cache
+def said(shell_name: str) -> str:
+    """Return the script that `lod completion` prints."""
+    return subprocess.check_output(
+        ["lod", "completion", shell_name], env=environment(), text=True, timeout=HANG_SECONDS
+    )
 
 
 def completed(shell_name: str, line: str) -> list[str]:
@@ -48,7 +58,7 @@ def completed(shell_name: str, line: str) -> list[str]:
     name = [] if shell_name == "fish" else [shell_name]
     done = subprocess.run(
         [shell_name, *quiet, "-c", script, *name, line],
-        env=environment(),
+        env=environment(SAID=said(shell_name)),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
