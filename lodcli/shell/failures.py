@@ -19,7 +19,7 @@ from lodcli.kernels.runtime.memory_budget import memory_setting
 from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.shell import output
 from lodcli.shell.printable import printable
-from lodcli.shell.remedies import remedy
+from lodcli.shell.remedies import owner, remedy
 from lodcli.shell.standard_streams import CLOSED_PIPE
 from lodcli.shell.targets import STREAM_TO_COME
 
@@ -61,7 +61,8 @@ def run(group: click.Group, args: Sequence[str]) -> int:
     except BaseException as error:
         if context is not None and context.invoked_subcommand:
             label = f"lod {context.invoked_subcommand}"
-        code = report(error, label, as_json=_asks_for_json(args))
+        told = owner(str(error), group, args) if isinstance(error, LodError) else ""
+        code = report(error, label, as_json=_asks_for_json(args), more=told)
         if context is not None and context.meta.get(STREAM_TO_COME):
             _fail_stream()
         return code
@@ -114,8 +115,15 @@ def _check_environment() -> None:
             settings.level()
 
 
-def report(error: BaseException, label: str, *, as_json: bool = False) -> int:
-    """Print an error in one line, as JSON or in words, and return its exit code."""
+def report(error: BaseException, label: str, *, as_json: bool = False, more: str = "") -> int:
+    """Print an error in one line, as JSON or in words, and return its exit code.
+
+    Args:
+        error: what was raised.
+        label: the command that failed.
+        as_json: whether it is printed as JSON.
+        more: what follows its message.
+    """
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, SystemExit):
@@ -134,6 +142,7 @@ def report(error: BaseException, label: str, *, as_json: bool = False) -> int:
         _say(error.ctx.get_help() if error.ctx else "")
         return USAGE
     message, code = explained(error)
+    message += more
     if code == INVALID and _was_said(error) and not as_json:
         return code
     if isinstance(error, click.UsageError) and error.ctx is not None:

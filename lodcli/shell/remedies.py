@@ -1,10 +1,14 @@
-"""Hints for a file that does not exist, or is a folder."""
+"""Hints: for a file that does not exist or is a folder, and for options of another command."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
+from collections.abc import Sequence
 from itertools import islice
+
+import click
 
 from lodcli.formats.remote.urls import is_url
 
@@ -12,6 +16,7 @@ from lodcli.formats.remote.urls import is_url
 MOST_NAMES = 2000
 # Share of letters in common from which a name is suggested.
 LIKE = 0.75
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
 def remedy(code: int | None, name: str) -> str:
@@ -37,6 +42,37 @@ def remedy(code: int | None, name: str) -> str:
     if near:
         return f"; did you mean {near}?"
     return "; check the path" + ("" if os.path.isabs(name) else f", relative to {os.getcwd()}")
+
+
+def owner(message: str, group: click.Command, args: Sequence[str]) -> str:
+    """Return what follows a message that names options of `lod convert` which this command lacks.
+
+    Args:
+        message: what went wrong.
+        group: `lod`.
+        args: its command line; commands before options.
+    """
+    command = group
+    for arg in args:
+        command = _below(command, arg) or command
+    convert = _below(group, "convert")
+    if convert is None or isinstance(command, click.Group):
+        return ""
+    lacking = _flags(convert) - _flags(command)
+    named = [one for one in dict.fromkeys(_OPTION.findall(message)) if one in lacking]
+    if not named:
+        return ""
+    return f" (lod convert has {' and '.join(named)})"
+
+
+def _below(command: click.Command, name: str) -> click.Command | None:
+    if not isinstance(command, click.Group):
+        return None
+    return command.get_command(click.Context(command), name)
+
+
+def _flags(command: click.Command) -> set[str]:
+    return {flag for parameter in command.params for flag in parameter.opts}
 
 
 def _missing_folder(name: str) -> str | None:

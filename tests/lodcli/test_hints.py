@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -80,6 +81,18 @@ def test_an_error_says_what_was_meant(
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert not list(Path().glob("x.*"))
+
+
+@pytest.mark.parametrize("line", ["inspect", "apply sum", "verify", "inspect --json"])
+def test_a_hint_of_another_command_names_it(lod: Lod, files: Path, line: str) -> None:
+    with h5py.File("theirs.h5", "w") as file:
+        file["x"] = np.arange(3)
+    done = lod(*line.split(), "theirs.h5")
+    assert done.code == 1
+    assert "with --data and --offsets to import it (lod convert has --data and" in done.stderr
+    done = lod("convert", "theirs.h5", "ours.lod.h5")
+    assert "lod convert has" not in done.stderr
+    assert lod("convert", "theirs.h5", "ours.lod.h5", "--data", "x").code == 0
 
 
 def test_a_file_may_be_named_like_a_negative_number(lod: Lod, files: Path) -> None:

@@ -14,6 +14,7 @@ from lodcli.formats.remote.urls import is_url
 from lodcli.shell import failures, options, output
 from lodcli.shell.printable import printable
 from lodcli.shell.references import Reference
+from lodcli.shell.remedies import owner
 
 if TYPE_CHECKING:
     from lodcli.formats.core.schema import Schema
@@ -83,7 +84,8 @@ def command(
         )
         told = [failures.explained(fault) for fault in faults]
         for fault in faults:
-            failures.report(fault, ctx.command_path, as_json=as_json)
+            more = owner(str(fault), ctx.find_root().command, [str(ctx.info_name)])
+            failures.report(fault, ctx.command_path, as_json=as_json, more=more)
         codes += [code for _, code in told]
         if faults:
             messages = [message for message, _ in told]
