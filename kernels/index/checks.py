@@ -47,6 +47,11 @@ def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Off
             f"{what} lie on a GPU, but an index lives in main memory; move them with cupy.asnumpy",
             level=level,
         )
+    # Not `np.ma.is_masked`: importing numpy.ma takes 17 ms.
+    if isinstance(values, np.ndarray) and np.any(getattr(values, "mask", False)):
+        raise InvalidLoDError(
+            f"{what} are a masked array, whose mask would be lost; give them filled", level=level
+        )
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -285,3 +285,10 @@ def test_a_long_index_is_shown_short() -> None:
         "LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], names=['article', 'sentence'])"
     )
     assert repr(LoD.from_lengths([[1] * 99])).endswith(".. 99 items]])")
+
+
+def test_masked_lengths_are_refused() -> None:
+    masked = np.ma.array([1, 1], mask=[False, True])
+    with pytest.raises(InvalidLoDError, match="level 0: lengths are a masked array"):
+        LoD.from_lengths([masked])
+    assert LoD.from_lengths([np.ma.array([1, 1])]) == LoD.from_lengths([[1, 1]])
