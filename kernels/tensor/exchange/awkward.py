@@ -76,7 +76,7 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
             )
     try:
         rows = np.asarray(
-            ak.to_numpy(layout, allow_missing=False) if layout.is_regular else layout.data
+            layout.data if layout.is_numpy else ak.to_numpy(layout, allow_missing=False)
         )
     except ValueError:
         raise InvalidDataError("values: a value in a row is missing; ak.fill_none first") from None

@@ -291,6 +291,13 @@ def test_awkward_has_the_same_lists(tensor: LoDTensor) -> None:
     assert same(LoDTensor.from_awkward(array), tensor)
 
 
+@pytest.mark.parametrize("values", [[], [[], []], [[], None], [[[], []], []]])
+def test_awkward_lists_that_never_held_a_value_have_float64_rows(values: list[Any]) -> None:
+    ak = pytest.importorskip("awkward")
+    found = LoDTensor.from_awkward(ak.Array(values))
+    assert (found.to_list(), found.dtype, found.rows) == (values, np.dtype("float64"), 0)
+
+
 def test_awkward_lists_of_every_kind() -> None:
     ak = pytest.importorskip("awkward")
     ragged = ak.Array([[1, 2], [], [3]])
