@@ -264,13 +264,13 @@ class LoDTensor(NumpyProtocol, Conversions):
         found = self._marks.categories
         return None if found is None else found.words
 
+    @types_explained
     def recoded(self, categories: Categories) -> LoDTensor:
         """Return this tensor of categories with codes of another dictionary that has all its words.
 
-        The dtype is that of this tensor, or a wider one where its codes need it.
+        The dtype may become wider. Raises InvalidDataError: no categories, or a word it lacks.
         """
-        own = self._marks.categories
-        assert own is not None
+        own = self._marks.require_categories()
         marks = replace(self._marks, unit=categories)
         dtype = dtype_of_codes(self.dtype, categories)
         if own.words == categories.words[: len(own.words)]:

@@ -200,8 +200,17 @@ class Categories:
         return Categories((*self.words, *new)) if new else self
 
     def codes_in(self, other: Categories) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Return the code that each word has in a dictionary that has all of them, (words,)."""
+        """Return the code that each word has in a dictionary that has all of them, (words,).
+
+        Raises:
+            InvalidDataError: it lacks one.
+        """
         places = {word: place for place, word in enumerate(other.words)}
+        if missing := [word for word in self.words if word not in places]:
+            raise InvalidDataError(
+                f"categories: expected all words of this tensor, found none called "
+                f"{missing[0][:40]!r}; with_words adds those of another dictionary"
+            )
         return np.fromiter(map(places.__getitem__, self.words), np.int64, len(self.words))
 
 
@@ -270,6 +279,14 @@ class Marks:
     def categories(self) -> Categories | None:
         """The dictionary, if rows are codes of words."""
         return self.unit if isinstance(self.unit, Categories) else None
+
+    def require_categories(self) -> Categories:
+        """Return the dictionary. Raises InvalidDataError: rows are no codes of words."""
+        if self.categories is None:
+            raise InvalidDataError(
+                "expected categories, found none; as_categories(words) sets them"
+            )
+        return self.categories
 
     @property
     def tells_records(self) -> bool:

@@ -29,6 +29,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.platform.machine import available_bytes
 from lodcli.kernels.rnn.cells.activations import activation_named
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 
 Shapes = dict[str, tuple[int, ...]]
@@ -97,6 +98,7 @@ class LayerWeights(ABC):
         return rng.uniform(-bound, bound, shape)
 
     @classmethod
+    @types_explained
     def seeded(cls, sizes: Sizes, rng: np.random.Generator, dtype: DTypeLike) -> Self:
         """Return random weights of the given sizes.
 
@@ -124,6 +126,7 @@ class LayerWeights(ABC):
         return cls(**arrays)
 
     @staticmethod
+    @types_explained
     def check_heads(heads: int, hidden: int) -> None:
         """Raise ShapeMismatchError unless all heads have the same number of values."""
         if heads < 1 or hidden % heads:

@@ -151,6 +151,20 @@ def test_impossible_categories(words: Any, message: str) -> None:
         LoDTensor([1, 0], [[2]]).as_categories(words)
 
 
+@pytest.mark.parametrize(
+    ("tensor", "categories", "message"),
+    [
+        (LABELS.as_numbers(), Categories(("no", "yes")), "expected categories, found none"),
+        (LABELS, ["no", "yes"], "recoded: categories: expected a Categories, found list"),
+        (LABELS, None, "recoded: categories: expected a Categories, found None"),
+        (LABELS, Categories(("no",)), "all words of this tensor, found none called 'yes'"),
+    ],
+)
+def test_impossible_recoding(tensor: LoDTensor, categories: Any, message: str) -> None:
+    with pytest.raises(InvalidDataError, match=message):
+        tensor.recoded(categories)
+
+
 @pytest.mark.parametrize("dtype", CODES)
 def test_codes_of_every_dtype_are_checked(dtype: Any) -> None:
     words = [str(number) for number in range(200)]

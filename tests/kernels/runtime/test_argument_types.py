@@ -12,6 +12,9 @@ import pytest
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.cells.lru.lru import LRUWeights
+from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
+from lodcli.kernels.rnn.cells.weights import Sizes
 from lodcli.kernels.rnn.nested.nested import NestedRNN
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.stack import RNNWeights
@@ -128,3 +131,16 @@ def test_constructors_and_methods_name_the_argument_of_a_wrong_type(
 ) -> None:
     with pytest.raises(InvalidDataError, match=said):
         call(*given)
+
+
+@pytest.mark.parametrize("kind", [LSTMWeights, LRUWeights])
+def test_methods_of_weights_name_an_argument_of_a_wrong_type(kind: Any) -> None:
+    sizes, rng = Sizes(3, 4), np.random.default_rng(0)
+    wrong: dict[str, Callable[[], Any]] = {
+        "sizes: expected a Sizes, found int": lambda: kind.seeded(3, rng, "f4"),
+        "rng: expected a Generator, found int": lambda: kind.seeded(sizes, 1, "f4"),
+        "heads: expected an int, found 'a'": lambda: kind.check_heads("a", 4),
+    }
+    for message, call in wrong.items():
+        with pytest.raises(InvalidDataError, match=message):
+            call()

@@ -25,6 +25,7 @@ from numpy.typing import DTypeLike
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.diagonal import DiagonalCell, DiagonalWeights, Parts, complex_of
 from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
+from lodcli.kernels.runtime.argument_types import types_explained
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,6 +60,7 @@ class LRUWeights(DiagonalWeights):
         return Sizes(width, hidden, int(self.c_re.shape[0]), self.extras)
 
     @classmethod
+    @types_explained
     def seeded(cls, sizes: Sizes, rng: np.random.Generator, dtype: DTypeLike) -> Self:
         """Return random weights as published: lambda uniform in the disk, gamma to match it."""
         made = super().seeded(sizes, rng, np.float64)
