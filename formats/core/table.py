@@ -105,7 +105,10 @@ TABLE = {
         announced=True,
     ),
     "zarr": Entry(
-        "lodcli.formats.zarr.zarr_format", "Zarr", (".zarr",), folder_marks=("zarr.json",)
+        "lodcli.formats.zarr.zarr_format",
+        "Zarr",
+        (".zarr",),
+        folder_marks=("zarr.json", ".zgroup", ".zarray"),
     ),
     "zarr-zip": Entry(
         "lodcli.formats.zarr.zarr_format", "ZarrZip", (".zarr.zip",), detected=True, announced=True

@@ -94,8 +94,7 @@ class ZarrZip(_Store):
     descriptors = 16
 
     def sniff(self, head: bytes) -> bool:
-        first = first_name(head)
-        return first == b"zarr.json" or first.endswith(b"/zarr.json")
+        return first_name(head).rpartition(b"/")[2] in (b"zarr.json", b".zgroup", b".zarray")
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         from lodcli.formats.zarr.arrays import ZarrSource

@@ -98,7 +98,7 @@ def test_stores_of_zarr_are_read(version: int, zipped: bool, tmp_path: Path) -> 
     assert tensor.recursive_sequence_lengths() == [[20, 50]]
     np.testing.assert_array_equal(tensor.data, np.arange(210).reshape(70, 3))
     assert tensor.dtype == np.float32
-    plain = io.read_all(path, format_name=kind)
+    plain = io.read_all(path)
     assert sorted(plain) == ["sparse", "x%2Fends", "x%2Frows"]
     sparse = plain["sparse"]
     assert isinstance(sparse, LoDTensor)
