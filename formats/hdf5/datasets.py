@@ -125,9 +125,13 @@ class DatasetsSource(IndexedSource):
 
 
 def notes(datasets: Datasets, columns: Iterable[Column]) -> list[str]:
-    """Return which columns were not written whole: HDF5 reads the fill value there."""
-    return [
-        f"{column.path}: {found} never written; their values are the fill value"
-        for column in columns
-        if (found := datasets.strict.unwritten(column))
-    ]
+    """Return which columns were not written whole, where HDF5 reads the fill value, and which
+    have attributes of netCDF that would change their values.
+    """
+    told = []
+    for column in columns:
+        if found := datasets.strict.unwritten(column):
+            told.append(f"{column.path}: {found} never written; their values are the fill value")
+        if named := datasets.strict.conventions(column):
+            told.append(f"{column.path}: values are as stored: {', '.join(named)} not applied")
+    return told

@@ -15,7 +15,7 @@ from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t, h5z
+from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t, h5z
 
 from lodcli.formats.container.hdf5plugin import register
 from lodcli.formats.container.owned import require_memory
@@ -50,6 +50,8 @@ FREE_ROWS = 1 << 20
 MOST_OFFERED, MOST_NAME_CHARS = 10, 60
 # Of the root.
 MOST_ATTRIBUTES = 1000
+# Readers of netCDF compute with the first two, and the others name values that are missing.
+_CONVENTIONS = ("scale_factor", "add_offset", "_FillValue", "missing_value")
 
 # SystemError: an error of lod's file object that HDF5 ignored.
 _RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError)
@@ -153,6 +155,11 @@ class StrictFile:
                 else:
                     found[name] = value
         return found, others
+
+    def conventions(self, column: Column) -> list[str]:
+        """Return the attributes of a dataset by which readers of netCDF change its values."""
+        with self.damage(column.path):
+            return [name for name in _CONVENTIONS if h5a.exists(column.dataset, name.encode())]
 
     def unwritten(self, column: Column) -> str | None:
         """Return how much of a column was never written, in words; None if all was.

@@ -244,6 +244,21 @@ def test_what_was_never_written_is_the_fill_value(tmp_path: Path) -> None:
     assert _read(path, data="/word").to_list() == ["?"] * 3
 
 
+def test_attributes_of_netcdf_that_would_change_values_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "t.nc"
+    with h5py.File(path, "w") as file:
+        file["packed"] = np.array([1, 2, -9], "i2")
+        file["packed"].attrs.update({"add_offset": 10.0, "scale_factor": 0.1, "_FillValue": -9})
+        file["plain"] = np.arange(3)
+        file["plain"].attrs["units"] = "m"
+    told = "packed: values are as stored: scale_factor, add_offset, _FillValue not applied"
+    for name, rows, notes in (("packed", [1, 2, -9], [told]), ("plain", [0, 1, 2], [])):
+        with io.open_source(path, options=ReadOptions(data=name)) as source:
+            found = io.one_tensor(source.read()["data"], "this test")
+            assert list(source.notes) == notes
+        assert found.to_list() == rows
+
+
 @pytest.mark.parametrize("chunks", [None, (3,)])
 @pytest.mark.parametrize("how", ["undefined", "never"])
 def test_what_was_never_written_and_nothing_defines_isrefused(
