@@ -116,6 +116,9 @@ def of_input(source: Input, options: ReadOptions) -> str:
     return by_name
 
 
+_MATLAB = b"MATLAB 7.3 MAT-file"
+
+
 def _refuse_other(head: bytes) -> None:
     """Raise NotThisFormatError if a .bin file is not a raw token file."""
     found = next((what for mark, what in _OTHERS.items() if head.startswith(mark)), None)
@@ -132,6 +135,8 @@ def _advice(head: bytes) -> str:
     what = next((what for mark, what in _OTHERS.items() if head.startswith(mark)), None)
     if what is not None:
         return f"it begins like {what}, which lod does not read"
+    if head.startswith(_MATLAB):
+        return "it begins like a file of MATLAB 7.3, which is HDF5: --from hdf5 --data NAME"
     text = head[: _TEXT_BYTES * 16]
     if b"\0" in text or any(byte < 32 and byte not in _PRINTABLE for byte in text):
         return "it is binary data of no format that lod knows; --from FORMAT says which it is"
