@@ -43,9 +43,9 @@ def as_array(values: npt.ArrayLike) -> Array:
 RAGGED = "ragged data is given as flat rows and lengths, LoDTensor([1, 2, 3], [[2, 1]])"
 # By the kind of a dtype that no tensor holds.
 _STORED_AS = {
-    "O": RAGGED,
+    "O": f"{RAGGED}; LoDTensor.from_lists takes nested lists and text",
     "V": "give each field as a tensor of its own",
-    **dict.fromkeys("SU", "text is stored as its bytes, uint8"),
+    **dict.fromkeys("SU", "text is stored as its bytes, uint8; LoDTensor.from_lists makes them"),
     **dict.fromkeys("mM", "times are stored as int64 with a mark, Marks(unit=Times(..))"),
     "f": 'convert them, data.astype("float64")',
     "c": 'convert them, data.astype("complex128")',
@@ -65,6 +65,8 @@ def _why_no_array(values: object, said: str) -> str:
             "torch.cat(nested.unbind()), [[len(part) for part in nested.unbind()]])"
         )
     hint = f"; {RAGGED}" if "inhomogeneous" in said or "not regular" in said else ""
+    if "ScalarType BFloat16" in said:
+        hint = "; LoDTensor.from_lengths(data, lengths) takes bfloat16 of torch"
     return f"no array can be made of this {type(values).__name__}: {said}{hint}"
 
 
