@@ -57,8 +57,9 @@ def sequence_attention(
 
     Returns:
         Data (N, heads, E) or (N, E), the dtype of `q`, under the index of `q`. A query
-        that sees no key gives zeros. Memory beside the result: a block of scores, never
-        the number of sequences times the longest.
+        that sees no key gives zeros. Memory beside the result: blocks of scores, of some queries
+        against all keys of their sequence; of all threads together at most 64 MiB or as much as
+        the keys and values take, unless one block takes more.
 
     Raises:
         SelectionError: no such level.

@@ -21,6 +21,8 @@ _FEW = 1 << 12
 _BLOCK_BYTES = 128
 # Workers for each thread, so that all end at about the same time.
 _TURNS = 4
+# All workers together have at most so much memory for scores, or as much as keys and values take.
+_SCRATCH_BYTES = 1 << 26
 
 _MODULE = "kernels.ops.attention.attention_numba"
 _forward, _backward = (load.kernel(_MODULE, name) for name in ("forward", "backward"))
@@ -60,6 +62,8 @@ def segment_attention_grad(
 ) -> tuple[Array, Array, Array]:
     """See attention.py."""
     grads = tuple(np.zeros(one.shape, one.dtype) for one in (q, k, v))
+    if not len(q):
+        return grads[0], grads[1], grads[2]
     upstream = np.ascontiguousarray(grad, q.dtype)
     rows = q, k, v, q_offsets, k_offsets
     words, workers, work = _queries(*rows, causal=causal, align=align, scale=scale, backward=True)
@@ -85,12 +89,14 @@ def _queries(
     if scores > _FEW:
         lengths = offsets_to_lengths(k_offsets)
         most, scores = int(lengths.max()), int(lengths @ offsets_to_lengths(q_offsets))
-        workers = _TURNS * thread_count()
+        workers = min(_TURNS * thread_count(), count * heads)
     block, columns = _BLOCK_BYTES // q.itemsize, depth + width
     # See _Block.
     elements = block * (columns + most + 2 + max(depth, width))
     if backward:
         elements += block * (columns + most + 2 * block + width)
+    limit = max(_SCRATCH_BYTES, k.nbytes + v.nbytes)
+    workers = max(1, min(workers, limit // (elements * q.itemsize)))
     work = scores * heads * columns // _PRODUCTS_A_BYTE * (3 if backward else 1)
     return (
         (

@@ -22,7 +22,8 @@ from lodcli.kernels.simd.activations_numba import exp
 from lodcli.kernels.simd.lanes_numba import lanes_in, load, positive, store, zero
 
 TILE = 6  # rows of a product whose sums are in registers, two vectors each, on every level
-# Keys whose weights stay in the nearest cache while all columns of the values are multiplied.
+# Keys whose weights stay in the nearest cache while all columns of the values are multiplied. Their
+# sums join those of the keys before them: rounding grows with this and with the number of joins.
 KEYS = 128
 # Below, e^x is 0 here, which beside the greatest, e^0, is as good.
 _LEAST = -87.0
@@ -81,13 +82,6 @@ def _tile(
     xd, yd = none, none
     xe, ye = none, none
     xf, yf = none, none
-    if onto:
-        xa, ya = load(oa, 0, count), load(oa, lanes, rest)
-        xb, yb = load(ob, 0, count), load(ob, lanes, rest)
-        xc, yc = load(oc, 0, count), load(oc, lanes, rest)
-        xd, yd = load(od, 0, count), load(od, lanes, rest)
-        xe, ye = load(oe, 0, count), load(oe, lanes, rest)
-        xf, yf = load(of, 0, count), load(of, lanes, rest)
     for k in range(depth):
         x, y, at = load(panel, k * block, lanes), load(panel, k * block + lanes, lanes), k * step
         xa, ya = xa + x * a[at], ya + y * a[at]
@@ -96,6 +90,14 @@ def _tile(
         xd, yd = xd + x * d[at], yd + y * d[at]
         xe, ye = xe + x * e[at], ye + y * e[at]
         xf, yf = xf + x * f[at], yf + y * f[at]
+    if onto:
+        # Last: a sum of many products loses fewer digits in parts of its own.
+        xa, ya = load(oa, 0, count) + xa, load(oa, lanes, rest) + ya
+        xb, yb = load(ob, 0, count) + xb, load(ob, lanes, rest) + yb
+        xc, yc = load(oc, 0, count) + xc, load(oc, lanes, rest) + yc
+        xd, yd = load(od, 0, count) + xd, load(od, lanes, rest) + yd
+        xe, ye = load(oe, 0, count) + xe, load(oe, lanes, rest) + ye
+        xf, yf = load(of, 0, count) + xf, load(of, lanes, rest) + yf
     # The last row stands for those that are not there: they hold the same.
     store(xa, oa, 0, count)
     store(ya, oa, lanes, rest)
@@ -189,16 +191,19 @@ def _softmax(scores: Any, keys: int, common: int, sees: Any, scale: float, total
         store(x, scores, at, lanes)
         store(y, scores, at + lanes, lanes)
         x_top, y_top = positive(x - x_top, x, x_top), positive(y - y_top, y, y_top)
-    for j in range(keys):
-        at = j * block
-        x = _power(load(scores, at, lanes) - x_top)
-        y = _power(load(scores, at + lanes, lanes) - y_top)
-        if j >= common:
-            x = positive(x_sees - np.float64(j - common), x, none)
-            y = positive(y_sees - np.float64(j - common), y, none)
-        store(x, scores, at, lanes)
-        store(y, scores, at + lanes, lanes)
-        x_total, y_total = x_total + x, y_total + y
+    for start in range(0, keys, KEYS):
+        x_part, y_part = none, none
+        for j in range(start, min(start + KEYS, keys)):
+            at = j * block
+            x = _power(load(scores, at, lanes) - x_top)
+            y = _power(load(scores, at + lanes, lanes) - y_top)
+            if j >= common:
+                x = positive(x_sees - np.float64(j - common), x, none)
+                y = positive(y_sees - np.float64(j - common), y, none)
+            store(x, scores, at, lanes)
+            store(y, scores, at + lanes, lanes)
+            x_part, y_part = x_part + x, y_part + y
+        x_total, y_total = x_total + x_part, y_total + y_part
     store(x_total, totals, 0, lanes)
     store(y_total, totals, lanes, lanes)
 
@@ -340,14 +345,17 @@ def _slopes(own: Any, keys: int, common: int, scale: float) -> None:
     block, none = 2 * lanes, load(own.weights, 0, 0)
     x_sees, y_sees = load(own.sees, 0, lanes), load(own.sees, lanes, lanes)
     x_mean, y_mean = none, none
-    for j in range(keys):
-        at = j * block
-        x = load(own.slopes, at, lanes) * load(own.weights, at, lanes)
-        y = load(own.slopes, at + lanes, lanes) * load(own.weights, at + lanes, lanes)
-        if j >= common:
-            x = positive(x_sees - np.float64(j - common), x, none)
-            y = positive(y_sees - np.float64(j - common), y, none)
-        x_mean, y_mean = x_mean + x, y_mean + y
+    for start in range(0, keys, KEYS):
+        x_part, y_part = none, none
+        for j in range(start, min(start + KEYS, keys)):
+            at = j * block
+            x = load(own.slopes, at, lanes) * load(own.weights, at, lanes)
+            y = load(own.slopes, at + lanes, lanes) * load(own.weights, at + lanes, lanes)
+            if j >= common:
+                x = positive(x_sees - np.float64(j - common), x, none)
+                y = positive(y_sees - np.float64(j - common), y, none)
+            x_part, y_part = x_part + x, y_part + y
+        x_mean, y_mean = x_mean + x_part, y_mean + y_part
     for j in range(keys):
         at = j * block
         x = (load(own.slopes, at, lanes) - x_mean) * load(own.weights, at, lanes) * scale

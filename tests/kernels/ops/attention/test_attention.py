@@ -47,7 +47,7 @@ def test_scores_past_what_exp_can_hold_are_no_matter(backend: Backend) -> None:
 
 
 @on_every_backend
-@pytest.mark.parametrize("size", [4, 40])  # one block of queries; more
+@pytest.mark.parametrize("size", [4, 40, 130])  # one block of queries, or tile of a GPU; more
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
 def test_hidden_rows_reach_no_result(backend: Backend, size: int, poison: float) -> None:
     generator = np.random.default_rng(3)
@@ -193,10 +193,54 @@ def test_neither_threads_nor_other_segments_change_a_bit(
         monkeypatch.setenv("LOD_THREADS", str(threads))
         for one, other in zip(results(q, k, v, flow, q_offsets, k_offsets), expected, strict=True):
             np.testing.assert_array_equal(one, other)
+    monkeypatch.setattr(twin, "_SCRATCH_BYTES", 0)  # fewer workers, each of more blocks
+    for one, other in zip(results(q, k, v, flow, q_offsets, k_offsets), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
     grads = segment_attention_grad(q, k, v, q_offsets, k_offsets, flow, **options)
     reference = segment_attention(q, k, v, q_offsets, k_offsets, **options), *grads
     for one, other in zip(expected, reference, strict=True):
         near(one, other, 1e-4 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_scores_of_many_keys_take_no_more_memory_with_more_threads(
+    backward: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lodcli.kernels.ops.attention import attention_native as twin
+
+    q, k = np.zeros((200, 2, 3), np.float32), np.zeros((100_000, 2, 3), np.float32)
+    offsets = np.array([0, 200]), np.array([0, 100_000])
+    options: dict[str, Any] = {"causal": False, "align": "last", "scale": 1.0}
+    monkeypatch.setenv("LOD_THREADS", "64")
+    words, workers, _ = twin._queries(q, k, k, *offsets, **options, backward=backward)
+    scratch = words[-2]
+    assert len(scratch) == workers
+    assert 2 <= workers < 64
+    assert scratch.nbytes <= twin._SCRATCH_BYTES
+    # No more workers than there are queries, whatever a block takes.
+    few = twin._queries(q[:2], k, k, np.array([0, 2]), offsets[1], **options, backward=backward)
+    assert few[1] <= 4
+
+
+@on_every_backend
+def test_sums_over_many_keys_keep_their_digits(backend: Backend) -> None:
+    # One score is greater than all others: weights are about 0.1, whose sum loses digits if it is
+    # added up one by one.
+    generator = np.random.default_rng(7)
+    count = 200_000
+    q, k = np.ones((1, 1, 1), np.float32), np.zeros((count, 1, 1), np.float32)
+    k[5] = np.log(10)
+    v = generator.uniform(1, 2, (count, 1, 2)).astype(np.float32)
+    flow = np.array([[[1.0, 2.0]]], np.float32)
+    offsets, keys = np.array([0, 1]), np.array([0, count])
+    options: dict[str, Any] = {"causal": False, "scale": 1.0}
+    wide = [one.astype(np.float64) for one in (q, k, v)]
+    out = segment_attention(*wide, offsets, keys, **options)
+    grads = segment_attention_grad(*wide, offsets, keys, flow.astype(np.float64), **options)
+    found = on(backend, segment_attention)(q, k, v, offsets, keys, **options)
+    np.testing.assert_allclose(found, out, rtol=2e-5)
+    found = on(backend, segment_attention_grad)(q, k, v, offsets, keys, flow, **options)
+    np.testing.assert_allclose(found[2], grads[2], rtol=2e-5)
 
 
 def test_what_does_not_fit_is_refused() -> None:
