@@ -232,14 +232,14 @@ def test_sums_over_many_keys_keep_their_digits(backend: Backend) -> None:
     k[5] = np.log(10)
     v = generator.uniform(1, 2, (count, 1, 2)).astype(np.float32)
     flow = np.array([[[1.0, 2.0]]], np.float32)
-    offsets, keys = np.array([0, 1]), np.array([0, count])
+    where = np.array([0, 1]), np.array([0, count])
     options: dict[str, Any] = {"causal": False, "scale": 1.0}
-    wide = [one.astype(np.float64) for one in (q, k, v)]
-    out = segment_attention(*wide, offsets, keys, **options)
-    grads = segment_attention_grad(*wide, offsets, keys, flow.astype(np.float64), **options)
-    found = on(backend, segment_attention)(q, k, v, offsets, keys, **options)
-    np.testing.assert_allclose(found, out, rtol=2e-5)
-    found = on(backend, segment_attention_grad)(q, k, v, offsets, keys, flow, **options)
+    a, b, c, d = (one.astype(np.float64) for one in (q, k, v, flow))
+    run, back = on(backend, segment_attention), on(backend, segment_attention_grad)
+    out = segment_attention(a, b, c, *where, **options)
+    grads = segment_attention_grad(a, b, c, *where, grad=d, **options)
+    np.testing.assert_allclose(run(q, k, v, *where, **options), out, rtol=2e-5)
+    found = back(q, k, v, *where, grad=flow, **options)
     np.testing.assert_allclose(found[2], grads[2], rtol=2e-5)
 
 
