@@ -20,7 +20,9 @@ _FEW = 1 << 12
 # A block takes two vectors of a row, and vectors have up to so many bytes.
 _BLOCK_BYTES = 128
 # Workers for each thread, so that all end at about the same time.
-_TURNS = 4
+_WORKERS = 4
+# An interrupt is heard after so much work, about 0.2 s of a core.
+_TURN_BYTES = 4 << 30
 # All workers together have at most so much memory for scores, or as much as keys and values take.
 _SCRATCH_BYTES = 1 << 26
 
@@ -44,7 +46,9 @@ def segment_attention(
     if out.size:
         rows = q, k, v, q_offsets, k_offsets
         words, workers, work = _queries(*rows, causal=causal, align=align, scale=scale)
-        run(_forward[q.dtype.char], workers, work, *words, workers, out)
+        turns = 1 + work // _TURN_BYTES
+        for turn in range(turns):
+            run(_forward[q.dtype.char], workers, work, *words, workers, turn, turns, out)
     return out
 
 
@@ -67,7 +71,10 @@ def segment_attention_grad(
     upstream = np.ascontiguousarray(grad, q.dtype)
     rows = q, k, v, q_offsets, k_offsets
     words, workers, work = _queries(*rows, causal=causal, align=align, scale=scale, backward=True)
-    run(_backward[q.dtype.char], workers, work, *words, workers, upstream, *grads)
+    turns = 1 + work // _TURN_BYTES
+    for turn in range(turns):
+        rest = workers, turn, turns, upstream, *grads
+        run(_backward[q.dtype.char], workers, work, *words, *rest)
     return grads[0], grads[1], grads[2]
 
 
@@ -89,7 +96,7 @@ def _queries(
     if scores > _FEW:
         lengths = offsets_to_lengths(k_offsets)
         most, scores = int(lengths.max()), int(lengths @ offsets_to_lengths(q_offsets))
-        workers = min(_TURNS * thread_count(), count * heads)
+        workers = min(_WORKERS * thread_count(), count * heads)
     block, columns = _BLOCK_BYTES // q.itemsize, depth + width
     # See _Block.
     elements = block * (columns + most + 2 + max(depth, width))

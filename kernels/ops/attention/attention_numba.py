@@ -313,9 +313,24 @@ def _weigh(of: Any, own: Any, s: int, head: int, start: int, count: int) -> Any:
     return keys, common
 
 
+@function()
+def _is_due(number: int, worker: int, workers: int, turn: int, turns: int) -> bool:
+    """Return whether a worker does this block in this turn.
+
+    One further on in each round: the last blocks of causal sequences are the most work.
+    """
+    every = workers * turns
+    return (number + number // every) % every == turn * workers + worker
+
+
 @kernel(types=FLOATS)
-def forward(of: Queries[T], workers: int, out: Pointer[T], first: int, last: int) -> int:
-    """Write the attention of each query, (N, heads, E): of `workers`, those `first` to `last`."""
+def forward(
+    of: Queries[T], workers: int, turn: int, turns: int, out: Pointer[T], first: int, last: int
+) -> int:
+    """Write the attention of each query, (N, heads, E).
+
+    Of `workers` those `first` to `last` do what is theirs in one of several turns.
+    """
     block, apart = 2 * lanes_in(of.q), of.heads * of.width
     for worker in range(first, last):
         own, number = _block_of(of, worker), 0
@@ -324,7 +339,7 @@ def forward(of: Queries[T], workers: int, out: Pointer[T], first: int, last: int
             for head in range(of.heads):
                 for start in range(of.q_offsets[s], end, block):
                     number += 1
-                    if number % workers != worker:
+                    if not _is_due(number, worker, workers, turn, turns):
                         continue
                     count = min(block, end - start)
                     keys, common = _weigh(of, own, s, head, start, count)
@@ -393,8 +408,8 @@ def _spread(
 
 @kernel(types=FLOATS)
 def backward(
-    of: Queries[T], workers: int, grad: Pointer[T], grad_q: Pointer[T], grad_k: Pointer[T],
-    grad_v: Pointer[T], first: int, last: int,
+    of: Queries[T], workers: int, turn: int, turns: int, grad: Pointer[T], grad_q: Pointer[T],
+    grad_k: Pointer[T], grad_v: Pointer[T], first: int, last: int,
 ) -> int:  # fmt: skip
     """Write the gradient of queries, and add those of keys and values to zeros.
 
@@ -407,7 +422,7 @@ def backward(
     for worker in range(first, last):
         own = _block_of(of, worker)
         for number in range(of.segments * of.heads):
-            if number % workers != worker:
+            if not _is_due(number, worker, workers, turn, turns):
                 continue
             s, head = number // of.heads, number % of.heads
             at_k = of.k_offsets[s] * q_apart + head * of.depth
