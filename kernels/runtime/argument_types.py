@@ -67,6 +67,7 @@ def types_explained(function: F) -> F:
 def construction_explained(kind: type[T]) -> type[T]:
     """Return the class, a dataclass, with a constructor that is `types_explained`.
 
+    >>> from dataclasses import dataclass
     >>> @construction_explained
     ... @dataclass(frozen=True)
     ... class Half:

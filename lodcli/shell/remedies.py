@@ -56,7 +56,7 @@ def owner(message: str, group: click.Command, args: Sequence[str]) -> str:
     for arg in args:
         command = _below(command, arg) or command
     convert = _below(group, "convert")
-    if convert is None or isinstance(command, click.Group):
+    if convert is None or isinstance(command, click.Group) or "lod convert" in message:
         return ""
     lacking = _flags(convert) - _flags(command)
     named = [one for one in dict.fromkeys(_OPTION.findall(message)) if one in lacking]
