@@ -93,17 +93,18 @@ def _queries(
     """Return the fields of Queries, how many workers there are, and their work in bytes."""
     (count, heads, depth), width, segments = q.shape, v.shape[2], q_offsets.size - 1
     most, scores, workers = k.shape[0], count * k.shape[0], 1
-    if scores > _FEW:
+    few = scores <= _FEW
+    if not few:
         lengths = offsets_to_lengths(k_offsets)
         most, scores = int(lengths.max()), int(lengths @ offsets_to_lengths(q_offsets))
-        workers = min(_WORKERS * thread_count(), count * heads)
     block, columns = _BLOCK_BYTES // q.itemsize, depth + width
     # See _Block.
     elements = block * (columns + most + 2 + max(depth, width))
     if backward:
         elements += block * (columns + most + 2 * block + width)
-    limit = max(_SCRATCH_BYTES, k.nbytes + v.nbytes)
-    workers = max(1, min(workers, limit // (elements * q.itemsize)))
+    if not few:
+        limit = max(_SCRATCH_BYTES, k.nbytes + v.nbytes) // (elements * q.itemsize)
+        workers = max(1, min(_WORKERS * thread_count(), count * heads, limit))
     work = scores * heads * columns // _PRODUCTS_A_BYTE * (3 if backward else 1)
     return (
         (
