@@ -74,8 +74,8 @@ def segment_linear_scan_grad(
             segments, width, step, not reverse, pieces.rows,
         )  # fmt: skip
         firsts[rows.dtype.char].call(
-            0, 1, given[1], *found, np.ascontiguousarray(offsets), start, of_start,
-            segments, width, step, has_initial, reverse,
+            0, 1, given[1], *found, np.ascontiguousarray(offsets), real_columns(start),
+            real_columns(of_start), segments, width, step, has_initial, reverse,
         )  # fmt: skip
     of_initial = of_start.reshape(initial.shape) if initial is not None else None
     return of_a.reshape(h.shape), of_b.reshape(h.shape), of_initial
