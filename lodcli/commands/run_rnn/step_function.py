@@ -12,6 +12,9 @@ from typing import Any
 from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.rnn.loops.dynamic_rnn import Step
 
+# Modules that are here for steps alone: a later command of this process reads them anew.
+_imported: set[str] = set()
+
 
 class StepError(LodError):
     """The code that --step names went wrong."""
@@ -33,6 +36,10 @@ def load_step(text: str) -> Step:
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
+    if module_name in _imported:
+        sys.modules.pop(module_name, None)
+    importlib.invalidate_caches()
+    known = module_name in sys.modules
     writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         module = importlib.import_module(module_name)
@@ -46,6 +53,8 @@ def load_step(text: str) -> Step:
         raise StepError(_told(text, error)) from error
     finally:
         sys.dont_write_bytecode = writes_bytecode
+    if not known:
+        _imported.add(module_name)
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)

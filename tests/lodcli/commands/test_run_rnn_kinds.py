@@ -198,6 +198,15 @@ def test_a_step_edited_within_a_second_is_read_again(shell: Lod, model: Path) ->
     assert not (model.parent / "__pycache__").exists()
 
 
+def test_a_second_command_of_a_process_reads_the_step_of_its_folder(lod: Lod, model: Path) -> None:
+    for factor in (2, 3):
+        model.write_text(f"def step(x, memory): return x * {factor}, memory")
+        out = f"out{factor}.npz"
+        assert lod("run-rnn", "words.lod.h5", "--step", "model:step", "-o", out).code == 0
+    two, three = (tensor(model.parent / f"out{factor}.npz").data for factor in (2, 3))
+    np.testing.assert_allclose(three, two * 1.5, rtol=TOLERANCE)
+
+
 def test_a_step_over_an_upper_level_gets_whole_items(shell: Lod, model: Path) -> None:
     args = "--step model:sentences --level article"
     assert shell(f"lod run-rnn words.lod.h5 {args} -o out.lod.h5").code == 0
