@@ -8,6 +8,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
+from lodcli.kernels.native.calls import Kernel
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.attention.attention import Align
 from lodcli.kernels.runtime import buffers
@@ -45,10 +46,8 @@ def segment_attention(
     out = buffers.empty((q.shape[0], v.shape[1], v.shape[2]), q.dtype)
     if out.size:
         rows = q, k, v, q_offsets, k_offsets
-        words, workers, work = _queries(*rows, causal=causal, align=align, scale=scale)
-        turns = 1 + work // _TURN_BYTES
-        for turn in range(turns):
-            run(_forward[q.dtype.char], workers, work, *words, workers, turn, turns, out)
+        queries = _queries(*rows, causal=causal, align=align, scale=scale)
+        _run(_forward[q.dtype.char], *queries, out)
     return out
 
 
@@ -70,12 +69,16 @@ def segment_attention_grad(
         return grads[0], grads[1], grads[2]
     upstream = np.ascontiguousarray(grad, q.dtype)
     rows = q, k, v, q_offsets, k_offsets
-    words, workers, work = _queries(*rows, causal=causal, align=align, scale=scale, backward=True)
+    queries = _queries(*rows, causal=causal, align=align, scale=scale, backward=True)
+    _run(_backward[q.dtype.char], *queries, upstream, *grads)
+    return grads[0], grads[1], grads[2]
+
+
+def _run(kernel: Kernel, words: tuple[Any, ...], workers: int, work: int, *arrays: Array) -> None:
+    """Do the work of all workers in turns."""
     turns = 1 + work // _TURN_BYTES
     for turn in range(turns):
-        rest = workers, turn, turns, upstream, *grads
-        run(_backward[q.dtype.char], workers, work, *words, *rest)
-    return grads[0], grads[1], grads[2]
+        run(kernel, workers, work, *words, workers, turn, turns, *arrays)
 
 
 def _queries(
@@ -101,7 +104,7 @@ def _queries(
     # See _Block.
     elements = block * (columns + most + 2 + max(depth, width))
     if backward:
-        elements += block * (columns + most + 2 * block + width)
+        elements += block * (width + most + max(depth, width) + block)
     if not few:
         limit = max(_SCRATCH_BYTES, k.nbytes + v.nbytes) // (elements * q.itemsize)
         workers = max(1, min(_WORKERS * thread_count(), count * heads, limit))

@@ -64,7 +64,6 @@ def _tile(
     """Multiply up to TILE rows of `a` with a panel; see _products."""
     last, lanes, none = rows - 1, lanes_in(panel), load(panel, 0, 0)
     block, rest = 2 * lanes, count - lanes
-    a = a
     b = a + min(1, last) * apart
     c = a + min(2, last) * apart
     d = a + min(3, last) * apart
@@ -171,6 +170,12 @@ def _power(x: Any) -> Any:
 
 
 @function()
+def _shown(sees: Any, beyond: int, value: Any, other: Any) -> Any:
+    """Return `value` where a query sees the key so far beyond the common ones, else `other`."""
+    return positive(sees - np.float64(beyond), value, other)
+
+
+@function()
 def _softmax(scores: Any, keys: int, common: int, sees: Any, scale: float, totals: Any) -> None:
     """Make scores those of a softmax, not divided yet by their totals; 0 where hidden.
 
@@ -186,8 +191,8 @@ def _softmax(scores: Any, keys: int, common: int, sees: Any, scale: float, total
         at = j * block
         x, y = load(scores, at, lanes) * scale, load(scores, at + lanes, lanes) * scale
         if j >= common:
-            x = positive(x_sees - np.float64(j - common), x, hidden)
-            y = positive(y_sees - np.float64(j - common), y, hidden)
+            x = _shown(x_sees, j - common, x, hidden)
+            y = _shown(y_sees, j - common, y, hidden)
         store(x, scores, at, lanes)
         store(y, scores, at + lanes, lanes)
         x_top, y_top = positive(x - x_top, x, x_top), positive(y - y_top, y, y_top)
@@ -198,8 +203,8 @@ def _softmax(scores: Any, keys: int, common: int, sees: Any, scale: float, total
             x = _power(load(scores, at, lanes) - x_top)
             y = _power(load(scores, at + lanes, lanes) - y_top)
             if j >= common:
-                x = positive(x_sees - np.float64(j - common), x, none)
-                y = positive(y_sees - np.float64(j - common), y, none)
+                x = _shown(x_sees, j - common, x, none)
+                y = _shown(y_sees, j - common, y, none)
             store(x, scores, at, lanes)
             store(y, scores, at + lanes, lanes)
             x_part, y_part = x_part + x, y_part + y
@@ -239,13 +244,13 @@ def _combined(
     x_sees, y_sees = load(sees, 0, lanes), load(sees, lanes, lanes)
     for j in range(common, keys):
         x, y = load(weights, j * block, lanes), load(weights, j * block + lanes, lanes)
-        x_there, y_there = x_sees - np.float64(j - common), y_sees - np.float64(j - common)
         for e in range(width):
             value, at = rows[j * apart + e], e * block
             old = load(sums, at, lanes)
-            store(positive(x_there, old + x * value, old), sums, at, lanes)
+            store(_shown(x_sees, j - common, old + x * value, old), sums, at, lanes)
             old = load(sums, at + lanes, lanes)
-            store(positive(y_there, old + y * value, old), sums, at + lanes, lanes)
+            new = _shown(y_sees, j - common, old + y * value, old)
+            store(new, sums, at + lanes, lanes)
 
 
 @function()
@@ -265,6 +270,7 @@ class _Block(NamedTuple):
         sees, totals: one a query.
         sums: of up to D or E columns.
         weights, slopes: a row for each key.
+        panels: of the rows of the queries or of what flows back to them.
     """
 
     queries: Any
@@ -274,8 +280,7 @@ class _Block(NamedTuple):
     weights: Any
     upstream: Any
     slopes: Any
-    query_panels: Any
-    upstream_panels: Any
+    panels: Any
 
 
 @function()
@@ -288,11 +293,8 @@ def _block_of(of: Any, worker: int) -> Any:
     weights = sums + max(of.depth, of.width) * block
     upstream = weights + of.most * block
     slopes = upstream + of.width * block
-    query_panels = slopes + of.most * block
-    upstream_panels = query_panels + (of.depth + block) * block
-    return _Block(
-        queries, sees, totals, sums, weights, upstream, slopes, query_panels, upstream_panels
-    )
+    panels = slopes + of.most * block
+    return _Block(queries, sees, totals, sums, weights, upstream, slopes, panels)
 
 
 @function()
@@ -367,8 +369,8 @@ def _slopes(own: Any, keys: int, common: int, scale: float) -> None:
             x = load(own.slopes, at, lanes) * load(own.weights, at, lanes)
             y = load(own.slopes, at + lanes, lanes) * load(own.weights, at + lanes, lanes)
             if j >= common:
-                x = positive(x_sees - np.float64(j - common), x, none)
-                y = positive(y_sees - np.float64(j - common), y, none)
+                x = _shown(x_sees, j - common, x, none)
+                y = _shown(y_sees, j - common, y, none)
             x_part, y_part = x_part + x, y_part + y
         x_mean, y_mean = x_mean + x_part, y_mean + y_part
     for j in range(keys):
@@ -377,8 +379,8 @@ def _slopes(own: Any, keys: int, common: int, scale: float) -> None:
         y = load(own.slopes, at + lanes, lanes) - y_mean
         y = y * load(own.weights, at + lanes, lanes) * scale
         if j >= common:
-            x = positive(x_sees - np.float64(j - common), x, none)
-            y = positive(y_sees - np.float64(j - common), y, none)
+            x = _shown(x_sees, j - common, x, none)
+            y = _shown(y_sees, j - common, y, none)
         store(x, own.slopes, at, lanes)
         store(y, own.slopes, at + lanes, lanes)
 
@@ -433,9 +435,9 @@ def backward(
                 keys, common = _weigh(of, own, s, head, start, count)
                 _divided(own.weights, keys, own.totals)
                 at_q, at_up = start * q_apart + head * of.depth, start * v_apart + head * of.width
-                _panels(grad + at_up, v_apart, count, of.width, own.upstream_panels)
+                _panels(grad + at_up, v_apart, count, of.width, own.panels)
                 _spread(
-                    own.weights, keys, common, own.sees, count, own.upstream_panels, of.width,
+                    own.weights, keys, common, own.sees, count, own.panels, of.width,
                     grad_v + at_v, v_apart,
                 )  # fmt: skip
                 _transposed(grad + at_up, v_apart, count, of.width, own.upstream)
@@ -449,9 +451,9 @@ def backward(
                     own.sums,
                 )  # fmt: skip
                 _written(own.sums, of.depth, count, grad_q + at_q, q_apart)
-                _panels(of.q + at_q, q_apart, count, of.depth, own.query_panels)
+                _panels(of.q + at_q, q_apart, count, of.depth, own.panels)
                 _spread(
-                    own.slopes, keys, common, own.sees, count, own.query_panels, of.depth,
+                    own.slopes, keys, common, own.sees, count, own.panels, of.depth,
                     grad_k + at_k, q_apart,
                 )  # fmt: skip
     return 0
