@@ -17,7 +17,9 @@ import cupy
 import numpy as np
 import pytest
 
+from lodcli.kernels.ops.conv.conv import segment_strided
 from lodcli.kernels.ops.joining.windows import segment_windows
+from lodcli.kernels.ops.slicing.truncate import segment_cut
 from lodcli.kernels.ops.sorting.sort import segment_capped
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine import layer
@@ -26,7 +28,7 @@ from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
 
 LAYER = {layer.layer_forward, layer.layer_backward}
 # What makes an index, which lies in main memory, has no twin on a GPU.
-OF_AN_INDEX = {segment_windows, segment_capped}
+OF_AN_INDEX = {segment_capped, segment_cut, segment_strided, segment_windows}
 
 
 def pytest_configure(config: pytest.Config) -> None:
