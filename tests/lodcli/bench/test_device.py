@@ -95,7 +95,9 @@ def test_every_op_runs_on_the_device_and_agrees(op: str, peers: PeerSet) -> None
     assert not found["skipped"]
     ours = [row for row in found["rows"] if row["ours"]]
     assert {row["device"] for row in found["rows"]} == {"cuda"}
-    assert {row["limit"] for row in found["rows"]} == {"gemm" if op == "conv" else "copy"}
+    assert {row["limit"] for row in found["rows"]} == {
+        "gemm" if op in ("attention", "conv") else "copy"
+    }
     assert all(row["fraction_of_limit"] > 0 for row in ours)
     assert all(len(row["limit_times"]) == 1 for row in ours)
     alone = ("cumsum", "max_index", "add", "sort_by_length", "pick", "conv", *ATTENTION)
