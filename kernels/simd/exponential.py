@@ -1,73 +1,134 @@
-"""e^x for x <= 0 in compiled code, for float32 with SIMD vectors or vectorisable loops."""
+"""e^x for x <= 0 and log(x) for x >= 1 in compiled code, of numbers and SIMD vectors."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, numba, overload, types
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir
 from lodcli.kernels.simd.instructions import call, constant
 
 FAST = {"contract", "nsz"}
-_TERMS = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1)
-_LEAST = -87.33  # below, e^x is 0 here
 
 
-def exp32(builder: Any, x: Any) -> Any:
-    """Return e^x for x <= 0, float32 or a vector of it; a NaN stays one.
+@dataclass(frozen=True)
+class _Type:
+    """A floating type, and the series of its functions."""
 
-    Within 2 units in the last place (Cephes' expf).
-    """
+    of: type[np.floating[Any]]
+    bits: int
+    fraction: int
+    least: float  # below, e^x is 0 here: 2^n would not be a normal number
+    ln2: tuple[float, float]  # the first has so few digits that n times it is exact
+    powers: tuple[float, ...]  # of r^2 upwards in e^r, the last first
+    logarithms: int  # terms of atanh(s) behind the first, where s^2 < 0.03
 
-    def number(value: float) -> Any:
-        # As float32 holds it, or LLVM refuses the constant.
-        return constant(x.type, float(np.float32(value)))
 
-    def fused(a: Any, b: Any, c: Any) -> Any:
-        return call(builder, "fmuladd", a, b, c)
+# Cephes' expf; Taylor's series, whose next term is 4e-18.
+_TYPES = {
+    "float": _Type(
+        *(np.float32, 32, 23, -87.33, (0.693359375, -2.12194440e-4)),
+        (
+            *(1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2),
+            *(1.6666665459e-1, 5.0000001201e-1),
+        ),
+        4,
+    ),
+    "double": _Type(
+        *(np.float64, 64, 52, -708.39, (0.6931471803691238, 1.9082149292705877e-10)),
+        tuple(1 / math.factorial(k) for k in range(13, 1, -1)),
+        10,
+    ),
+}
 
-    least = number(_LEAST)
+
+class _Builder:
+    """Emits arithmetic on values like `x`, a floating number or a vector of them."""
+
+    def __init__(self, builder: Any, x: Any) -> None:
+        lanes = x.type.count if isinstance(x.type, ir.VectorType) else 0
+        self.builder, self.kind = builder, x.type
+        self.type = _TYPES[str(x.type.element if lanes else x.type)]
+        whole = ir.IntType(self.type.bits)
+        self.whole = ir.VectorType(whole, lanes) if lanes else whole
+        # Added to a whole number, this leaves it in the low bits.
+        self.shift = 1.5 * 2.0**self.type.fraction
+
+    def number(self, value: float) -> Any:
+        # As the type holds it, or LLVM refuses the constant.
+        return constant(self.kind, float(self.type.of(value)))
+
+    def fused(self, a: Any, b: Any, c: Any) -> Any:
+        """Return a * b + c, rounded once where the processor can."""
+        return call(self.builder, "fmuladd", a, b, c)
+
+    def polynomial(self, x: Any, terms: Sequence[float]) -> Any:
+        result = self.number(terms[0])
+        for term in terms[1:]:
+            result = self.fused(result, x, self.number(term))
+        return result
+
+    def as_bits(self, value: Any) -> Any:
+        return self.builder.bitcast(value, self.whole)
+
+    def of_bits(self, value: Any) -> Any:
+        return self.builder.bitcast(value, self.kind)
+
+    def whole_number(self, value: int) -> Any:
+        return constant(self.whole, value)
+
+
+def exp_of(builder: Any, x: Any) -> Any:
+    """Return e^x for x <= 0, within 2 units in the last place; a NaN stays one."""
+    on = _Builder(builder, x)
+    least = on.number(on.type.least)
     vanishes = builder.fcmp_ordered("<", x, least)
     low = builder.select(vanishes, least, x)
-    n = call(builder, "floor", fused(low, number(1.44269504), number(0.5)))
-    r = fused(n, number(-0.693359375), low)
-    r = fused(n, number(2.12194440e-4), r)
-    p = number(_TERMS[0])
-    for term in (*_TERMS[1:], 5.0000001201e-1):
-        p = fused(p, r, number(term))
-    p = fused(builder.fmul(p, r), r, builder.fadd(r, number(1.0)))
-    lanes = x.type.count if isinstance(x.type, ir.VectorType) else 0
-    whole = ir.VectorType(ir.IntType(32), lanes) if lanes else ir.IntType(32)
-    bits = builder.add(builder.fptosi(n, whole), constant(whole, 127))
-    scale = builder.bitcast(builder.shl(bits, constant(whole, 23)), x.type)
-    power = builder.select(vanishes, number(0.0), builder.fmul(p, scale))
+    shifted = on.fused(low, on.number(math.log2(math.e)), on.number(on.shift))
+    n = builder.fsub(shifted, on.number(on.shift))
+    r = on.fused(n, on.number(-on.type.ln2[0]), low)
+    r = on.fused(n, on.number(-on.type.ln2[1]), r)
+    p = builder.fmul(on.polynomial(r, on.type.powers), r)
+    p = on.fused(p, r, builder.fadd(r, on.number(1.0)))
+    exponent = builder.shl(on.as_bits(shifted), on.whole_number(on.type.fraction))
+    power = on.of_bits(builder.add(on.as_bits(p), exponent))
+    power = builder.select(vanishes, on.number(0.0), power)
     return builder.select(builder.fcmp_unordered("uno", x, x), x, power)
 
 
+def log_of(builder: Any, x: Any) -> Any:
+    """Return log(x) for finite x >= 1, within 2 units in the last place; a NaN stays one."""
+    on = _Builder(builder, x)
+    # x is 2^n m, with m between the square roots of 1/2 and 2.
+    root = int(on.type.of(0.5**0.5).view(f"u{on.type.bits // 8}"))
+    fraction = on.whole_number(on.type.fraction)
+    whole = builder.ashr(builder.sub(on.as_bits(x), on.whole_number(root)), fraction)
+    m = on.of_bits(builder.sub(on.as_bits(x), builder.shl(whole, fraction)))
+    shift = int(on.type.of(on.shift).view(f"u{on.type.bits // 8}"))
+    n = on.of_bits(builder.add(whole, on.whole_number(shift)))
+    n = builder.fsub(n, on.number(on.shift))
+    less = builder.fsub(m, on.number(1.0))
+    s = builder.fdiv(less, builder.fadd(m, on.number(1.0)))
+    z = builder.fmul(s, s)
+    # log(m) is 2 atanh(s), and 2 s is m - 1 - s (m - 1).
+    p = on.polynomial(z, [2 / (2 * k + 1) for k in range(on.type.logarithms, 0, -1)])
+    tail = builder.fmul(s, builder.fsub(builder.fmul(z, p), less))
+    low = on.fused(n, on.number(on.type.ln2[1]), tail)
+    log = on.fused(n, on.number(on.type.ln2[0]), builder.fadd(less, low))
+    return builder.select(builder.fcmp_unordered("uno", x, x), x, log)
+
+
 @intrinsic
-def _single(typing_context: Any, x: Any) -> Any:
+def _exp_of(typing_context: Any, x: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return exp32(builder, args[0])
+        return exp_of(builder, args[0])
 
-    return types.float32(types.float32), generate
-
-
-# Called from compiled code without the typing context.
-_exp32: Any = _single
+    return x(x), generate
 
 
-def exp(x: Any) -> Any:
-    """Return e^x for x <= 0."""
-    raise NotImplementedError("for compiled code only")
-
-
-@overload(exp)
-def _exp_of(x: Any) -> Any:
-    def single(x: Any) -> Any:
-        return _exp32(x)
-
-    def double(x: Any) -> Any:
-        return np.exp(x)
-
-    return single if x == numba.types.float32 else double
+# Called from compiled code without the typing context: of a number or of lanes.
+exp: Any = _exp_of

@@ -65,8 +65,7 @@ class Vectors:
 
     def first(self, vector: Any) -> Any:
         """Return the first lane as a vector of one."""
-        number = ir.Constant(ir.VectorType(_I32, 1), [0])
-        return self.builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), number)
+        return self.ordered(vector, [0])
 
     def constant(self, value: Any, kind: Any) -> Any:
         return constant(kind, value)
@@ -141,8 +140,11 @@ class Vectors:
 
     def turned(self, vector: Any, by: int) -> Any:
         """Return the lanes moved down by so many."""
-        order = [(lane + by) % self.lanes for lane in range(self.lanes)]
-        numbers = ir.Constant(ir.VectorType(_I32, self.lanes), order)
+        return self.ordered(vector, [(lane + by) % self.lanes for lane in range(self.lanes)])
+
+    def ordered(self, vector: Any, lanes: list[int]) -> Any:
+        """Return a vector of the lanes of these numbers."""
+        numbers = ir.Constant(ir.VectorType(_I32, len(lanes)), lanes)
         return self.builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), numbers)
 
     def joined(self, values: Values, merge: Callable[..., Values], width: Any) -> Values:
@@ -160,7 +162,7 @@ class Vectors:
             by //= 2
         return values
 
-    def loop(self, count: Any, step: int, carried: Values, body: Callable[..., Values]) -> Values:
+    def loop(self, count: Any, step: Any, carried: Values, body: Callable[..., Values]) -> Values:
         """Run body(k, values) for k = 0, step, .. below `count`; return the last values."""
         builder = self.builder
         before = builder.block
@@ -177,7 +179,8 @@ class Vectors:
         builder.cbranch(builder.icmp_signed("<", k, count), inside, after)
         builder.position_at_end(inside)
         changed = body(k, values)
-        k.add_incoming(builder.add(k, _I64(step)), builder.block)
+        step = _I64(step) if isinstance(step, int) else step
+        k.add_incoming(builder.add(k, step), builder.block)
         for phi, value in zip(values, changed, strict=True):
             phi.add_incoming(value, builder.block)
         builder.branch(head)

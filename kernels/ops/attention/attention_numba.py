@@ -18,15 +18,13 @@ import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 from lodcli.kernels.native.language_numba import function
-from lodcli.kernels.simd.activations_numba import exp
+from lodcli.kernels.simd.exponential import exp
 from lodcli.kernels.simd.lanes_numba import lanes_in, load, positive, store, zero
 
 TILE = 6  # rows of a product whose sums are in registers, two vectors each, on every level
 # Keys whose weights stay in the nearest cache while all columns of the values are multiplied. Their
 # sums join those of the keys before them: rounding grows with this and with the number of joins.
 KEYS = 128
-# Below, e^x is 0 here, which beside the greatest, e^0, is as good.
-_LEAST = -87.0
 
 
 class Queries(NamedTuple, Generic[T]):
@@ -164,12 +162,6 @@ def _seen(of: Any, i: int, s: int, size: int) -> Any:
 
 
 @function()
-def _power(x: Any) -> Any:
-    """Return e^x of x <= 0; a NaN stays one."""
-    return positive(_LEAST - x, 0.0, exp(x) + (x - x))
-
-
-@function()
 def _shown(sees: Any, beyond: int, value: Any, other: Any) -> Any:
     """Return `value` where a query sees the key so far beyond the common ones, else `other`."""
     return positive(sees - np.float64(beyond), value, other)
@@ -200,8 +192,8 @@ def _softmax(scores: Any, keys: int, common: int, sees: Any, scale: float, total
         x_part, y_part = none, none
         for j in range(start, min(start + KEYS, keys)):
             at = j * block
-            x = _power(load(scores, at, lanes) - x_top)
-            y = _power(load(scores, at + lanes, lanes) - y_top)
+            x = exp(load(scores, at, lanes) - x_top)
+            y = exp(load(scores, at + lanes, lanes) - y_top)
             if j >= common:
                 x = _shown(x_sees, j - common, x, none)
                 y = _shown(y_sees, j - common, y, none)

@@ -20,12 +20,9 @@ LONG_SHARE = 32
 LONG_VALUES = 1 << 18
 LONG_PIECE_VALUES = 1 << 15
 FOLD = 64  # values side by side where rows are narrow
-FOLDED = 256  # the same within one segment: softmax_numba.py
 
 _MODULE = "kernels.ops.softmax.softmax_numba"
-_singles, _rows, _backward = (
-    load.kernel(_MODULE, name) for name in ("singles", "rows", "gradient")
-)
+_rows, _backward = (load.kernel(_MODULE, name) for name in ("rows", "gradient"))
 _tops, _powers, _finish, _flows, _long_backward = (
     load.kernel(_MODULE, f"long_{name}")
     for name in ("tops", "powers", "finish", "flows", "gradient")
@@ -63,17 +60,10 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
     to = np.empty_like(rows) if half else flat_rows(result)
     width, segments, kind = rows.shape[1], offsets.size - 1, rows.dtype.char
     index, most, pieces = np.ascontiguousarray(offsets), longest(rows), _pieces(rows)
-    if width == 1 and kind == "f":
-        skipped = run(
-            _singles[kind], pieces, 2 * rows.nbytes, rows, index, to,
-            segments, log, most, pieces,
-        )  # fmt: skip
-    else:
-        scratch = np.empty((pieces, 2, max(width, FOLDED)), rows.dtype)
-        skipped = run(
-            _rows[kind], pieces, 2 * rows.nbytes, rows, index, to, scratch,
-            segments, width, log, most, pieces,
-        )  # fmt: skip
+    skipped = run(
+        _rows[kind], pieces, 2 * rows.nbytes, rows, index, to,
+        segments, width, log, most, pieces,
+    )  # fmt: skip
     if skipped:
         for part in long_segments(offsets, most):
             _softmax_long(rows[part], to[part], log=log)
@@ -88,9 +78,8 @@ def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) ->
     index, most, pieces, width = (
         np.ascontiguousarray(offsets), longest(y), _pieces(y), y.shape[1],
     )  # fmt: skip
-    scratch = np.empty((pieces, width), y.dtype)
     skipped = run(
-        _backward[y.dtype.char], pieces, 3 * y.nbytes, flow, y, index, out, scratch,
+        _backward[y.dtype.char], pieces, 3 * y.nbytes, flow, y, index, out,
         offsets.size - 1, width, log, most, pieces,
     )  # fmt: skip
     if skipped:

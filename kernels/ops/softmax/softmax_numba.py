@@ -8,56 +8,40 @@ import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 from lodcli.kernels.native.language_numba import address, function
-from lodcli.kernels.ops.softmax import softmax_scalar_numba as powers
-from lodcli.kernels.simd.exponential import FAST, exp
+from lodcli.kernels.ops.softmax import softmax_vectors_numba as vectors
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 
-# Values of narrow rows side by side; as many rows of which a segment has at least so many.
-FOLDED, LEAST_FOLDS = 256, 4
-_exp, _loose, _exact = exp, powers.softmax_loose, powers.softmax_exact
+_single, _loose, _exact = vectors.single_forward, vectors.loose_forward, vectors.exact_forward
+_loose_backward, _exact_backward = vectors.loose_backward, vectors.exact_backward
+_forward, _backward = vectors.forward, vectors.backward
+_tops, _powers, _finish = vectors.tops, vectors.powers, vectors.finish
+_flows, _back = vectors.flows, vectors.back
 
 
-@kernel(types=("float32",))
-def singles(
-    x: Pointer[T],
-    offsets: Pointer[np.int64],
-    out: Pointer[T],
-    segments: int,
-    log: bool,
-    most: int,
-    pieces: int,
-    first: int,
-    last: int,
-) -> int:
-    """Softmax of single values, segment by segment; 1 if one had more than `most` and was left."""
-    at, to, skipped = address(x), address(out), 0
-    end = at + 4 * offsets[segments]
-    for piece in range(first, last):
-        begin, after = segments_of_piece(offsets, segments, piece, pieces)
-        stop = to + 4 * offsets[after]
-        for s in range(begin, after):
-            lo, count = offsets[s], offsets[s + 1] - offsets[s]
-            if count > most:
-                skipped = 1
-                continue
-            source, here = at + 4 * lo, to + 4 * lo
-            behind = 4 * count + VECTOR_BYTES
-            # What is written behind a segment is overwritten by the next of this piece.
-            if source + behind <= end and here + behind <= stop:
-                if count:
-                    _loose(here, source, count, log)
-            elif count:
-                _exact(here, source, count, log)
-    return skipped
+@function(inline="always")
+def _bytes_each(like: Any) -> Any:
+    return address(like + 1) - address(like)
 
 
-@kernel(types=FLOATS, fastmath=FAST)
+@function(inline="always")
+def _step(width: int, each: int) -> int:
+    """Return how many values of whole rows a vector has room for."""
+    return VECTOR_BYTES // each // width * width
+
+
+@function(inline="always")
+def _many(size: int, step: int) -> int:
+    """Return the greatest multiple of `step` below `size`."""
+    # A division takes longer than the powers of a short segment.
+    return (size - 1) & -step if step & (step - 1) == 0 else (size - 1) // step * step
+
+
+@kernel(types=FLOATS)
 def rows(
     x: Pointer[T],
     offsets: Pointer[np.int64],
     out: Pointer[T],
-    scratch: Pointer[T],
     segments: int,
     width: int,
     log: bool,
@@ -66,87 +50,38 @@ def rows(
     first: int,
     last: int,
 ) -> int:
-    """Softmax of rows, segment by segment; 1 if one had more than `most` rows and was left.
-
-    Args:
-        scratch: (pieces, 2, max(width, FOLDED)).
-    """
-    skipped = 0
-    room = max(width, FOLDED)
-    greatest = scratch + 2 * first * room
-    total = greatest + room
+    """Softmax of rows, segment by segment; 1 if one had more than `most` rows and was left."""
+    skipped, each = 0, _bytes_each(x)
+    row_bytes, step = width * each, _step(width, each)
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
+        stop = offsets[after] * row_bytes
         for s in range(begin, after):
-            lo, count = offsets[s], offsets[s + 1] - offsets[s]
+            lo, count = offsets[s] * row_bytes, offsets[s + 1] - offsets[s]
             if count > most:
                 skipped = 1
+                continue
+            at, to, size = address(x) + lo, address(out) + lo, count * width
+            if step == 0:
+                _forward(to, at, 0, 0, count, row_bytes, each, log, x)
             elif count:
-                _segment(x + lo * width, out + lo * width, count, width, greatest, total, log)
+                many = _many(size, step)
+                # What is written behind a segment is overwritten by the next of this piece.
+                if lo + size * each + VECTOR_BYTES > stop:
+                    _exact(to, at, 0, size, many, width, step, log, x)
+                elif width == 1:
+                    _single(to, at, 0, size, many, width, step, log, x)
+                else:
+                    _loose(to, at, 0, size, many, width, step, log, x)
     return skipped
 
 
-@function(fastmath=FAST)
-def _segment(x: Any, out: Any, rows: int, width: int, greatest: Any, total: Any, log: bool) -> None:
-    """Softmax of one segment; of narrow rows several side by side, as one wide row.
-
-    A loop over few columns takes longer to begin than to run. How many are side by side depends on
-    the segment alone.
-    """
-    side = max(1, min(FOLDED // width, rows // LEAST_FOLDS))
-    size, step = rows * width, side * width
-    parts = -(-rows // side)
-    for k in range(step):
-        greatest[k] = x[k]
-        total[k] = 0
-    for part in range(1, parts):
-        row = x + part * step
-        for k in range(min(step, size - part * step)):
-            v = row[k]
-            # A NaN is taken up, and spreads to the whole column.
-            greatest[k] = greatest[k] if v <= greatest[k] else v
-    for n in range(1, side):
-        for k in range(width):
-            v = greatest[n * width + k]
-            greatest[k] = greatest[k] if v <= greatest[k] else v
-    _spread(greatest, width, step)
-    for part in range(parts):
-        row, to = x + part * step, out + part * step
-        for k in range(min(step, size - part * step)):
-            power = _exp(row[k] - greatest[k])
-            to[k] = power
-            total[k] += power
-    for n in range(1, side):
-        for k in range(width):
-            total[k] += total[n * width + k]
-    for k in range(width):
-        total[k] = np.log(total[k]) if log else 1 / total[k]
-    _spread(total, width, step)
-    for part in range(parts):
-        row, to = x + part * step, out + part * step
-        count = min(step, size - part * step)
-        if log:
-            for k in range(count):
-                to[k] = (row[k] - greatest[k]) - total[k]
-        else:
-            for k in range(count):
-                to[k] *= total[k]
-
-
-@function()
-def _spread(row: Any, width: int, step: int) -> None:
-    """Repeat the first `width` values up to `step`."""
-    for k in range(width, step):
-        row[k] = row[k - width]
-
-
-@kernel(types=FLOATS, fastmath=FAST)
+@kernel(types=FLOATS)
 def gradient(
     flow: Pointer[T],
     y: Pointer[T],
     offsets: Pointer[np.int64],
     out: Pointer[T],
-    scratch: Pointer[T],
     segments: int,
     width: int,
     log: bool,
@@ -155,52 +90,41 @@ def gradient(
     first: int,
     last: int,
 ) -> int:
-    """Gradient of softmax; 1 if a segment had more than `most` rows and was left.
-
-    Args:
-        scratch: (pieces, width).
-    """
-    skipped = 0
-    total = scratch + first * width
+    """Gradient of softmax; 1 if a segment had more than `most` rows and was left."""
+    skipped, each = 0, _bytes_each(y)
+    row_bytes, step = width * each, _step(width, each)
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
+        stop = offsets[after] * row_bytes
         for s in range(begin, after):
-            lo, hi = offsets[s], offsets[s + 1]
-            if hi - lo > most:
+            lo, count = offsets[s] * row_bytes, offsets[s + 1] - offsets[s]
+            if count > most:
                 skipped = 1
                 continue
-            if width == 1:
-                # In a register: a total in memory costs its store and load for every row.
-                total[0] = 0
-                one = total[0]
-                for r in range(lo, hi):
-                    one += flow[r] if log else flow[r] * y[r]
-                for r in range(lo, hi):
-                    if log:
-                        out[r] = flow[r] - _exp(y[r]) * one
-                    else:
-                        out[r] = y[r] * (flow[r] - one)
-                continue
-            for k in range(width):
-                total[k] = 0
-            for r in range(lo, hi):
-                up, row = flow + r * width, y + r * width
-                for k in range(width):
-                    total[k] += up[k] if log else up[k] * row[k]
-            for r in range(lo, hi):
-                up, row, to = flow + r * width, y + r * width, out + r * width
-                for k in range(width):
-                    if log:
-                        to[k] = up[k] - _exp(row[k]) * total[k]
-                    else:
-                        to[k] = row[k] * (up[k] - total[k])
+            up, own, to = address(flow) + lo, address(y) + lo, address(out) + lo
+            size = count * width
+            if step == 0:
+                _backward(to, up, own, 0, count, row_bytes, each, log, y)
+            elif count:
+                many = _many(size, step)
+                if lo + size * each + VECTOR_BYTES > stop:
+                    _exact_backward(to, up, own, size, many, width, step, log, y)
+                else:
+                    _loose_backward(to, up, own, size, many, width, step, log, y)
     return skipped
 
 
 # -- One long segment: `rows` rows, `piece_rows` of them a piece ------------------------
 
 
-@kernel(types=FLOATS, fastmath=FAST)
+@function(inline="always")
+def _part(piece: int, rows: int, piece_rows: int) -> Any:
+    """Return where a piece begins, and how many rows it has."""
+    lo = piece * piece_rows
+    return lo, min(piece_rows, rows - lo)
+
+
+@kernel(types=FLOATS)
 def long_tops(
     x: Pointer[T],
     tops: Pointer[T],
@@ -211,21 +135,16 @@ def long_tops(
     last: int,
 ) -> int:
     """Write the greatest values of every piece: (pieces, width)."""
+    each = _bytes_each(x)
+    row_bytes = width * each
     for piece in range(first, last):
-        lo, hi = piece * piece_rows, min((piece + 1) * piece_rows, rows)
-        part, top = x + lo * width, tops + piece * width
-        for k in range(width):
-            top[k] = part[k]
-        for r in range(1, hi - lo):
-            row = part + r * width
-            for k in range(width):
-                v = row[k]
-                # A NaN is taken up, and spreads to the whole column.
-                top[k] = top[k] if v <= top[k] else v
+        lo, count = _part(piece, rows, piece_rows)
+        at, to = address(x) + lo * row_bytes, address(tops) + piece * row_bytes
+        _tops(to, at, 0, 0, count, row_bytes, each, False, x)
     return 0
 
 
-@kernel(types=FLOATS, fastmath=FAST)
+@kernel(types=FLOATS)
 def long_powers(
     x: Pointer[T],
     out: Pointer[T],
@@ -238,21 +157,17 @@ def long_powers(
     last: int,
 ) -> int:
     """Write the powers, and their sums over every piece: (pieces, width)."""
+    each = _bytes_each(x)
+    row_bytes = width * each
     for piece in range(first, last):
-        lo, hi = piece * piece_rows, min((piece + 1) * piece_rows, rows)
-        total = sums + piece * width
-        for k in range(width):
-            total[k] = 0
-        for r in range(lo, hi):
-            row, to = x + r * width, out + r * width
-            for k in range(width):
-                power = _exp(row[k] - top[k])
-                to[k] = power
-                total[k] += power
+        lo, count = _part(piece, rows, piece_rows)
+        at, to = address(x) + lo * row_bytes, address(out) + lo * row_bytes
+        total = address(sums) + piece * row_bytes
+        _powers(to, at, address(top), total, count, row_bytes, each, False, x)
     return 0
 
 
-@kernel(types=FLOATS, fastmath=FAST)
+@kernel(types=FLOATS)
 def long_finish(
     x: Pointer[T],
     out: Pointer[T],
@@ -265,19 +180,17 @@ def long_finish(
     first: int,
     last: int,
 ) -> int:
-    """Divide the powers by their sums, or write the logarithms."""
-    for r in range(first * piece_rows, min(last * piece_rows, rows)):
-        row, to = x + r * width, out + r * width
-        if log:
-            for k in range(width):
-                to[k] = (row[k] - top[k]) - by[k]
-        else:
-            for k in range(width):
-                to[k] *= by[k]
+    """Multiply the powers by `by`, or subtract it from the values for logarithms."""
+    each = _bytes_each(x)
+    row_bytes = width * each
+    for piece in range(first, last):
+        lo, count = _part(piece, rows, piece_rows)
+        at, to = address(x) + lo * row_bytes, address(out) + lo * row_bytes
+        _finish(to, at, address(top), address(by), count, row_bytes, each, log, x)
     return 0
 
 
-@kernel(types=FLOATS, fastmath=FAST)
+@kernel(types=FLOATS)
 def long_flows(
     flow: Pointer[T],
     y: Pointer[T],
@@ -290,19 +203,17 @@ def long_flows(
     last: int,
 ) -> int:
     """Write what the gradient sums up over every piece: (pieces, width)."""
+    each = _bytes_each(y)
+    row_bytes = width * each
     for piece in range(first, last):
-        lo, hi = piece * piece_rows, min((piece + 1) * piece_rows, rows)
-        total = sums + piece * width
-        for k in range(width):
-            total[k] = 0
-        for r in range(lo, hi):
-            up, row = flow + r * width, y + r * width
-            for k in range(width):
-                total[k] += up[k] if log else up[k] * row[k]
+        lo, count = _part(piece, rows, piece_rows)
+        up, own = address(flow) + lo * row_bytes, address(y) + lo * row_bytes
+        total = address(sums) + piece * row_bytes
+        _flows(total, up, own, 0, count, row_bytes, each, log, y)
     return 0
 
 
-@kernel(types=FLOATS, fastmath=FAST)
+@kernel(types=FLOATS)
 def long_gradient(
     flow: Pointer[T],
     y: Pointer[T],
@@ -316,11 +227,11 @@ def long_gradient(
     last: int,
 ) -> int:
     """Write the gradient from the sums over all rows."""
-    for r in range(first * piece_rows, min(last * piece_rows, rows)):
-        up, row, to = flow + r * width, y + r * width, out + r * width
-        for k in range(width):
-            if log:
-                to[k] = up[k] - _exp(row[k]) * total[k]
-            else:
-                to[k] = row[k] * (up[k] - total[k])
+    each = _bytes_each(y)
+    row_bytes = width * each
+    for piece in range(first, last):
+        lo, count = _part(piece, rows, piece_rows)
+        up, own = address(flow) + lo * row_bytes, address(y) + lo * row_bytes
+        to = address(out) + lo * row_bytes
+        _back(to, up, own, address(total), count, row_bytes, each, log, y)
     return 0

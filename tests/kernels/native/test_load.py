@@ -105,9 +105,7 @@ def test_without_numba_or_a_library_numpy_computes_and_it_is_said_once(
     first, second = error.splitlines()  # one for each kernel
     assert first.startswith("lod: kernel arguments of kernels.native.probe_numba for float32 is ")
     assert first.endswith("; NumPy is used")
-    assert second.startswith(
-        "lod: kernel singles of kernels.ops.softmax.softmax_numba for float32 "
-    )
+    assert second.startswith("lod: kernel rows of kernels.ops.softmax.softmax_numba for float32 ")
     done = python(PROGRAM, "float32", "raise", **more)
     assert done.returncode == 1
     assert "NativeUnavailableError" in done.stderr
@@ -213,7 +211,7 @@ def test_all_units_are_found_and_named_as_they_are_imported() -> None:
 def test_a_digest_follows_everything_that_a_module_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = "kernels.ops.softmax.softmax_numba"
     held = sources._closure([unit])
-    assert {unit, "kernels.ops.softmax.softmax_scalar_numba", "kernels.simd.vectors"} <= held
+    assert {unit, "kernels.ops.softmax.softmax_vectors_numba", "kernels.simd.vectors"} <= held
     assert "kernels.ops.pooling.reduce_numba" not in held
     before = sources.digest_of(unit)
     read = sources._bytes_of

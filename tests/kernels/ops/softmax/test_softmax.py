@@ -179,27 +179,43 @@ def test_gradient_of_one_long_sequence(log: bool, backend: Backend) -> None:
     np.testing.assert_allclose(found[3:], expected, 1e-10, 1e-12)
 
 
+WIDTHS = [1, 2, 3, 5, 7, 8, 9, 16, 17, 64, 100, 129, 300]
+LENGTHS = [*range(40), 257, 0, 600]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("gradient", [sequence_softmax_grad, sequence_log_softmax_grad])
-def test_the_gradient_of_single_values_is_that_of_a_column(gradient: Any, dtype: Any) -> None:
-    rng = np.random.default_rng(7)
-    flow, result = rng.standard_normal((2, 400, 3)).astype(dtype)
-    tensor = LoDTensor(result, [[1, 0, 399 - 7, 7]])
-    columns = gradient(flow, tensor, result=result, backend="numba").data
-    for k in range(3):
-        given = tensor.with_data(result[:, k].copy())
-        one = gradient(flow[:, k].copy(), given, result=given, backend="numba")
-        np.testing.assert_array_equal(one.data, columns[:, k])
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 7, 64, 100, 128, 129, 300])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
-def test_rows_of_any_width_and_number_depend_on_their_sequence_alone(width: int, log: bool) -> None:
+def test_gradients_of_rows_of_any_width_and_number(width: int, log: bool, dtype: Any) -> None:
     from lodcli.kernels.ops.softmax import softmax_native as twin
 
-    lengths = [*range(40), 257, 0, 600]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    data = np.random.default_rng(8).normal(size=(offsets[-1], width)).astype(np.float32)
+    offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
+    flow, y = np.random.default_rng(7).uniform(-1, 1, (2, offsets[-1], width)).astype(dtype)
+    y = -np.abs(y)
+    flow[offsets[30] + 17, 0] = np.nan
+    op = twin.segment_log_softmax_grad if log else twin.segment_softmax_grad
+    found = op(flow, y, offsets)
+    for lo, hi in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        up, own = flow[lo:hi], y[lo:hi]
+        alone = op(up, own, np.array([0, hi - lo]))
+        np.testing.assert_array_equal(found[lo:hi], alone)
+        up, own = up.astype(np.float64), own.astype(np.float64)
+        expected = up - np.exp(own) * up.sum(axis=0) if log else own * (up - (up * own).sum(axis=0))
+        # A rounding error for each of up to 600 numbers added.
+        tolerance = 150 * float(np.finfo(dtype).eps)
+        np.testing.assert_allclose(found[lo:hi], expected, tolerance, tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
+def test_rows_of_any_width_and_number_depend_on_their_sequence_alone(
+    width: int, log: bool, dtype: Any
+) -> None:
+    from lodcli.kernels.ops.softmax import softmax_native as twin
+
+    offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
+    data = np.random.default_rng(8).normal(size=(offsets[-1], width)).astype(dtype)
     data[offsets[30] + 17, 0] = np.nan
     op = twin.segment_log_softmax if log else twin.segment_softmax
     found = op(data, offsets)
@@ -211,4 +227,17 @@ def test_rows_of_any_width_and_number_depend_on_their_sequence_alone(width: int,
         expected = powers / powers.sum(axis=0)
         expected = np.log(expected) if log else expected
         # A rounding error for each of up to 600 numbers added, most of which cancel.
-        np.testing.assert_allclose(found[lo:hi], expected, rtol=3e-6, atol=3e-6)
+        tolerance = 25 * float(np.finfo(dtype).eps)
+        np.testing.assert_allclose(found[lo:hi], expected, tolerance, tolerance)
+
+
+@both
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_powers_are_as_good_as_large_ones(dtype: Any, backend: Backend) -> None:
+    least = -87.0 if dtype == np.float32 else -708.0
+    values = np.linspace(least, 0, 1001)[:, None].astype(dtype)
+    found = sequence_softmax(LoDTensor(values, [[0, 1001]]), backend=backend).data
+    exact = values.astype(np.float64)
+    expected = np.exp(exact) / np.exp(exact).sum()
+    # Two units in the last place of the power, and as many of the sum and the quotient.
+    np.testing.assert_allclose(found, expected, rtol=8 * float(np.finfo(dtype).eps))

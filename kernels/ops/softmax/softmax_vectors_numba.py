@@ -1,0 +1,441 @@
+"""Softmax and its gradient with running values in vector registers, on the vectors of vectors.py.
+
+Rows of at most a vector are read as one run of values, as many whole rows at once as a vector has
+room for; wider ones in blocks of columns, each carried down the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.exponential import exp_of, log_of
+from lodcli.kernels.simd.instructions import VECTOR_BYTES, constant
+from lodcli.kernels.simd.vectors import Values, Vectors
+
+_I64 = ir.IntType(64)
+
+BLOCKS = 4  # vectors side by side
+
+
+class _Columns:
+    """Visits some vectors side by side, row by row."""
+
+    def __init__(self, v: Vectors, rows: Any, row_bytes: Any, mask: Any, blocks: int) -> None:
+        self.v, self.rows, self.row_bytes, self.mask, self.blocks = v, rows, row_bytes, mask, blocks
+        self.held: dict[Any, Any] = {}
+
+    def visit(self, start: Values, body: Callable[..., Any]) -> Values:
+        """Call body(offset in bytes, mask, block, carried) for every vector.
+
+        Returns:
+            What it carries on, from `start`, for each block; with no start, nothing.
+        """
+        builder = self.v.builder
+
+        def row(r: Any, values: Values) -> Values:
+            found = []
+            for n in range(self.blocks):
+                offset = builder.add(builder.mul(r, self.row_bytes), _I64(n * VECTOR_BYTES))
+                found.append(body(offset, self.mask, n, values[n] if values else None))
+            return found if values else []
+
+        return self.v.loop(self.rows, 1, start, row)
+
+    def fold(self, values: Values, merge: Callable[[Any, Any], Any]) -> Values:
+        """Join what belongs to the same column."""
+        return values
+
+    def keep(self, value: Any, to: Any, offset: Any, mask: Any) -> None:
+        """Store a value that is loaded and stored again."""
+        self.store(value, to, offset, mask)
+
+    def rewrite(self, to: Any, change: Callable[[Any, int], Any]) -> None:
+        """Replace every vector by change(vector, block)."""
+
+        def changed(offset: Any, mask: Any, block: int, _: Any) -> None:
+            self.store(change(self.load(to, offset, mask), block), to, offset, mask)
+
+        self.visit([], changed)
+
+    def fetch(self, at: Any, offset: Any) -> None:
+        """Have the same of the next segment brought nearer, if it is as long."""
+        builder = self.v.builder
+        size = builder.mul(self.rows, self.row_bytes)
+        self.v.fetch(builder.add(builder.add(at, offset), size))
+
+    def map(self, values: Values, function: Callable[[Any], Any]) -> Values:
+        """Return function(value) of what has been folded."""
+        return [function(value) for value in values]
+
+    def load(self, at: Any, offset: Any, mask: Any) -> Any:
+        other = None if mask is None else self.v.zero()
+        return self.v.load(self.v.builder.add(at, offset), self.v.kind, mask, other)
+
+    def store(self, value: Any, to: Any, offset: Any, mask: Any) -> None:
+        self.v.store(value, self.v.builder.add(to, offset), mask)
+
+
+class _Narrow(_Columns):
+    """Visits the values of rows of at most a vector, `step` at a time: some whole rows.
+
+    Lanes past `step` hold the next row, and are read and written again with it. The last vector,
+    which may not be full, comes first: for short segments it is all, and stays in registers.
+    """
+
+    def __init__(
+        self, v: Vectors, size: Any, many: Any, width: Any, step: Any, loose: bool
+    ) -> None:
+        self.v, self.many, self.width, self.step, self.loose = v, many, width, step, loose
+        self.mask = v.below(v.builder.sub(size, many))
+        self.blocks = 1
+        # Of the last vector, by where it stands: what is loaded or stored stays in registers.
+        self.held: dict[Any, Any] = {}
+
+    def visit(self, start: Values, body: Callable[..., Any]) -> Values:
+        builder = self.v.builder
+
+        def visited(k: Any, mask: Any, values: Values) -> Values:
+            offset = builder.mul(k, _I64(self.v.bytes))
+            found = body(offset, mask, 0, values[0] if values else None)
+            return [found] if values else []
+
+        values = visited(self.many, self.mask, start)
+        return self.v.loop(self.many, self.step, values, lambda k, v: visited(k, None, v))
+
+    def fold(self, values: Values, merge: Callable[[Any, Any], Any]) -> Values:
+        v, builder = self.v, self.v.builder
+        if isinstance(self.width, int):
+            return [_folded(v, values[0], self.width, merge)]
+        after = builder.append_basic_block("folded")
+        cases = [builder.append_basic_block(f"fold_{n + 1}") for n in range(v.lanes)]
+        switch = builder.switch(self.width, cases[-1])
+        found = []
+        for n, case in enumerate(cases):
+            switch.add_case(_I64(n + 1), case)
+            builder.position_at_end(case)
+            found.append((_folded(v, values[0], n + 1, merge), case))
+            builder.branch(after)
+        builder.position_at_end(after)
+        folded = builder.phi(v.kind)
+        for value, case in found:
+            folded.add_incoming(value, case)
+        return [folded]
+
+    def keep(self, value: Any, to: Any, offset: Any, mask: Any) -> None:
+        if mask is None:
+            self.store(value, to, offset, None)
+        else:
+            self.held[to] = value
+
+    def rewrite(self, to: Any, change: Callable[[Any, int], Any]) -> None:
+        v, builder = self.v, self.v.builder
+
+        def offset(k: Any) -> Any:
+            return builder.mul(k, _I64(v.bytes))
+
+        self.store(change(self.held[to], 0), to, offset(self.many), self.mask)
+        own = v.below(self.step)
+
+        def changed(k: Any, values: Values) -> Values:
+            after = builder.add(k, self.step)
+            more = builder.icmp_signed("<", after, self.many)
+            # Before the store, which covers a part of it: a load would wait for that.
+            following = self.load(to, offset(builder.select(more, after, k)), None)
+            value = builder.select(own, change(values[0], 0), values[0])
+            self.store(value, to, offset(k), None)
+            return [following]
+
+        with builder.if_then(builder.icmp_signed(">", self.many, _I64(0))):
+            v.loop(self.many, self.step, [self.load(to, _I64(0), None)], changed)
+
+    def fetch(self, at: Any, offset: Any) -> None:
+        pass
+
+    def map(self, values: Values, function: Callable[[Any], Any]) -> Values:
+        if not isinstance(self.width, int):
+            return super().map(values, function)
+        one = self.v.builder.extract_element(values[0], ir.IntType(32)(0))
+        return [self.v.all(function(one), self.v.kind)]
+
+    def load(self, at: Any, offset: Any, mask: Any) -> Any:
+        if mask is None:
+            return super().load(at, offset, None)
+        if at not in self.held:
+            self.held[at] = super().load(at, offset, None if self.loose else mask)
+        return self.held[at]
+
+    def store(self, value: Any, to: Any, offset: Any, mask: Any) -> None:
+        super().store(value, to, offset, None if self.loose else mask)
+
+
+def _folded(v: Vectors, value: Any, width: int, merge: Callable[[Any, Any], Any]) -> Any:
+    """Return in every lane what the lanes of its column come to."""
+    by = v.lanes // 2
+    if v.lanes % width == 0:
+        while by >= width:
+            value = merge(value, v.turned(value, by))
+            by //= 2
+        return value
+    rows = [
+        v.ordered(value, [lane % width + n * width for lane in range(v.lanes)])
+        for n in range(v.lanes // width)
+    ]
+    return reduce(merge, rows)
+
+
+# -- What is done to the values of a segment, or of a piece of one --------------------------------
+
+
+def _greater(v: Vectors) -> Callable[[Any, Any], Any]:
+    # A NaN is taken up. Even where one is lost, its power is a NaN, and so are the sum and all.
+    return lambda top, new: v.builder.select(v.greater(top, new), top, new)
+
+
+def _tops(on: _Columns, at: Any) -> Values:
+    """Return the greatest value of every column."""
+    v = on.v
+
+    def top(offset: Any, mask: Any, block: int, top: Any) -> Any:
+        value = on.load(at, offset, mask)
+        if mask is not None:
+            value = v.builder.select(mask, value, v.lost())
+        return _greater(v)(top, value)
+
+    return on.fold(on.visit([v.lost()] * on.blocks, top), _greater(v))
+
+
+def _powers(on: _Columns, to: Any, at: Any, tops: Values, *, kept: bool = True) -> Values:
+    """Return the sums of the powers, which are written if `kept`."""
+    v = on.v
+
+    def power(offset: Any, mask: Any, block: int, total: Any) -> Any:
+        value = exp_of(v.builder, v.builder.fsub(on.load(at, offset, mask), tops[block]))
+        if kept:
+            on.keep(value, to, offset, mask)
+        on.fetch(at, offset)
+        on.fetch(to, offset)
+        return v.plus(total, _own(v, value, mask))
+
+    return on.fold(on.visit([v.zero()] * on.blocks, power), v.plus)
+
+
+def _own(v: Vectors, value: Any, mask: Any) -> Any:
+    return value if mask is None else v.builder.select(mask, value, v.zero())
+
+
+def _subtract(on: _Columns, to: Any, at: Any, tops: Values, logs: Values) -> None:
+    builder = on.v.builder
+
+    def less(offset: Any, mask: Any, block: int, _: Any) -> None:
+        value = builder.fsub(on.load(at, offset, mask), tops[block])
+        on.store(builder.fsub(value, logs[block]), to, offset, mask)
+
+    on.visit([], less)
+
+
+def _flows(on: _Columns, flow: Any, y: Any, log: bool) -> Values:
+    """Return the sums that the gradient of every column takes."""
+    v = on.v
+
+    def added(offset: Any, mask: Any, block: int, total: Any) -> Any:
+        value = on.load(flow, offset, mask)
+        if not log:
+            value = v.builder.fmul(value, on.load(y, offset, mask))
+        return v.plus(total, _own(v, value, mask))
+
+    return on.fold(on.visit([v.zero()] * on.blocks, added), v.plus)
+
+
+def _flow_back(on: _Columns, to: Any, flow: Any, y: Any, totals: Values, log: bool) -> None:
+    builder = on.v.builder
+
+    def back(offset: Any, mask: Any, block: int, _: Any) -> None:
+        up, own = on.load(flow, offset, mask), on.load(y, offset, mask)
+        for each in (flow, y, to):
+            on.fetch(each, offset)
+        if log:
+            value = builder.fsub(up, builder.fmul(exp_of(builder, own), totals[block]))
+        else:
+            value = builder.fmul(own, builder.fsub(up, totals[block]))
+        on.store(value, to, offset, mask)
+
+    on.visit([], back)
+
+
+# -- Functions of compiled code: what they take is in order of use, addresses first ---------------
+
+
+def _either(on: _Columns, log: Any, emit: Callable[[bool], None]) -> None:
+    """Emit emit(True) for where `log` is set, and emit(False)."""
+    held = on.held
+    with on.v.builder.if_else(log) as branches:
+        for branch, is_log in zip(branches, (True, False), strict=True):
+            with branch:
+                on.held = dict(held)
+                emit(is_log)
+    on.held = held
+
+
+def _forward(on: _Columns, to: Any, at: Any, _: Any, __: Any, log: Any) -> None:
+    builder = on.v.builder
+
+    def softmax(log: bool) -> None:
+        tops = _tops(on, at)
+        totals = _powers(on, to, at, tops, kept=not log)
+        if log:
+            _subtract(on, to, at, tops, on.map(totals, lambda total: log_of(builder, total)))
+        else:
+            by = on.map(totals, lambda t: builder.fdiv(constant(t.type, 1.0), t))
+            on.rewrite(to, lambda power, block: builder.fmul(power, by[block]))
+
+    _either(on, log, softmax)
+
+
+def _backward(on: _Columns, to: Any, flow: Any, y: Any, _: Any, log: Any) -> None:
+    _either(on, log, lambda log: _flow_back(on, to, flow, y, _flows(on, flow, y, log), log))
+
+
+def _in_memory(on: _Columns, at: Any) -> Values:
+    """Return what a row holds for the columns."""
+    return [on.load(at, _I64(n * VECTOR_BYTES), on.mask) for n in range(on.blocks)]
+
+
+def _to_memory(on: _Columns, values: Values, to: Any) -> None:
+    for n, value in enumerate(values):
+        on.store(value, to, _I64(n * VECTOR_BYTES), on.mask)
+
+
+def _part_tops(on: _Columns, to: Any, at: Any, _: Any, __: Any, log: Any) -> None:
+    _to_memory(on, _tops(on, at), to)
+
+
+def _part_powers(on: _Columns, to: Any, at: Any, top: Any, total: Any, log: Any) -> None:
+    _to_memory(on, _powers(on, to, at, _in_memory(on, top)), total)
+
+
+def _part_finish(on: _Columns, to: Any, at: Any, top: Any, by: Any, log: Any) -> None:
+    def finish(log: bool) -> None:
+        if log:
+            _subtract(on, to, at, _in_memory(on, top), _in_memory(on, by))
+        else:
+            factors = _in_memory(on, by)
+            on.rewrite(to, lambda power, block: on.v.builder.fmul(power, factors[block]))
+
+    _either(on, log, finish)
+
+
+def _part_flows(on: _Columns, to: Any, flow: Any, y: Any, _: Any, log: Any) -> None:
+    _either(on, log, lambda log: _to_memory(on, _flows(on, flow, y, log), to))
+
+
+def _part_back(on: _Columns, to: Any, flow: Any, y: Any, total: Any, log: Any) -> None:
+    totals = _in_memory(on, total)
+    _either(on, log, lambda log: _flow_back(on, to, flow, y, totals, log))
+
+
+def _narrow(emit: Callable[..., None], *, loose: bool, single: bool = False) -> Any:
+    """Return a function of a segment of narrow rows, or of `single` values.
+
+    Args:
+        loose: whether it reads and writes up to a vector further.
+    """
+
+    @intrinsic
+    def narrow(
+        typing_context: Any,
+        to: Any,
+        at: Any,
+        y: Any,
+        size: Any,
+        many: Any,
+        width: Any,
+        step: Any,
+        log: Any,
+        like: Any,
+    ) -> Any:
+        """Do it to `size` values, rows of `width`: the last vector of them begins at `many`."""
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            v = _vectors(context, builder, sig)
+            to, at, y, size, many, width, step, log, _ = args
+            if single:
+                width, step = 1, _I64(v.lanes)
+            emit(_Narrow(v, size, many, width, step, loose), to, at, y, None, log)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 7, types.boolean, like), generate
+
+    return narrow
+
+
+def _vectors(context: Any, builder: Any, sig: Any) -> Vectors:
+    """Return vectors of what the last argument points to."""
+    kind = sig.args[-1].dtype
+    return Vectors(context, builder, kind, kind)
+
+
+def _columns(emit: Callable[..., None]) -> Any:
+    """Return a function of all columns of some rows."""
+
+    def of_blocks(blocks: int, *, masked: bool = False) -> Any:
+        @intrinsic
+        def columns(
+            typing_context: Any,
+            to: Any,
+            at: Any,
+            y: Any,
+            more: Any,
+            rows: Any,
+            row_bytes: Any,
+            count: Any,
+            log: Any,
+            like: Any,
+        ) -> Any:
+            """Do it to some vectors of columns, or to `count` columns."""
+
+            def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                v = _vectors(context, builder, sig)
+                to, at, y, more, rows, row_bytes, count, log, _ = args
+                mask = v.below(count) if masked else None
+                emit(_Columns(v, rows, row_bytes, mask, blocks), to, at, y, more, log)
+                return context.get_dummy_value()
+
+            return types.void(*[types.int64] * 7, types.boolean, like), generate
+
+        return columns
+
+    many: Any = of_blocks(BLOCKS)
+    one: Any = of_blocks(1)
+    last: Any = of_blocks(1, masked=True)
+    side = BLOCKS * VECTOR_BYTES
+
+    @function()
+    def columns(  # type: ignore[no-untyped-def]
+        to, at, y, more, rows, row_bytes, column_bytes, log, like
+    ):
+        left = row_bytes
+        while left > 0:
+            if left >= side:
+                many(to, at, y, more, rows, row_bytes, 0, log, like)
+                done = side
+            elif left >= VECTOR_BYTES:
+                one(to, at, y, more, rows, row_bytes, 0, log, like)
+                done = VECTOR_BYTES
+            else:
+                last(to, at, y, more, rows, row_bytes, left // column_bytes, log, like)
+                done = left
+            to, at, y, more, left = to + done, at + done, y + done, more + done, left - done
+
+    return columns
+
+
+single_forward = _narrow(_forward, loose=True, single=True)
+loose_forward, exact_forward = (_narrow(_forward, loose=loose) for loose in (True, False))
+loose_backward, exact_backward = (_narrow(_backward, loose=loose) for loose in (True, False))
+forward, backward = _columns(_forward), _columns(_backward)
+tops, powers, finish = (_columns(part) for part in (_part_tops, _part_powers, _part_finish))
+flows, back = _columns(_part_flows), _columns(_part_back)
