@@ -187,6 +187,19 @@ class Vectors:
         builder.position_at_end(after)
         return values
 
+    def each(self, count: Any, carried: Values, body: Callable[..., Values]) -> Values:
+        """Run body(k, mask, values) for each vector of `count` values; return the last values.
+
+        Only where the last vector is not full, it has a mask.
+        """
+        builder = self.builder
+        many = builder.and_(count, _I64(-self.lanes))
+        carried = self.loop(many, self.lanes, carried, lambda k, values: body(k, None, values))
+        left = builder.sub(count, many)
+        some = builder.zext(builder.icmp_signed(">", left, _I64(0)), _I64)
+        mask = self.below(left)
+        return self.loop(some, 1, carried, lambda _, values: body(many, mask, values))
+
 
 @intrinsic
 def _divide(typing_context: Any, to: Any, count: Any, by: Any, total: Any) -> Any:
@@ -198,16 +211,13 @@ def _divide(typing_context: Any, to: Any, count: Any, by: Any, total: Any) -> An
         if v.floating:
             divisor = v.all(context.cast(builder, by, types.float64, sig.args[3]), v.kind)
 
-            def divided(k: Any, mask: Any) -> Values:
+            def divided(k: Any, mask: Any, _: Values) -> Values:
                 place = builder.add(to, builder.mul(k, _I64(v.bytes)))
                 found = v.load(place, v.kind, mask, divisor)
                 v.store(builder.fdiv(found, divisor), place, mask)
                 return []
 
-            many = builder.and_(count, _I64(-v.lanes))
-            v.loop(many, v.lanes, [], lambda k, _: divided(k, None))
-            with builder.if_then(builder.icmp_signed("<", many, count)):
-                divided(many, v.below(builder.sub(count, many)))
+            v.each(count, [], divided)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.float64, total), generate

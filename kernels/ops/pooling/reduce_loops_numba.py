@@ -342,10 +342,7 @@ def _row(reduction: Any, *, numbered: bool) -> Any:
             with builder.if_then(builder.icmp_signed(">", first, _I64(0))):
                 add(_I64(0), v.below(first))
             left = builder.sub(count, first)
-            many = builder.and_(left, _I64(-v.lanes))
-            v.loop(many, v.lanes, [], lambda k, _: add(builder.add(first, k)))
-            with builder.if_then(builder.icmp_signed("<", many, left)):
-                add(builder.add(first, many), v.below(builder.sub(left, many)))
+            v.each(left, [], lambda k, mask, _: add(builder.add(first, k), mask))
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 6, zero, total), generate

@@ -139,3 +139,40 @@ def test_what_does_not_fit_is_refused() -> None:
     for backward in (sequence_layer_norm_grad, sequence_rms_norm_grad):
         with pytest.raises(ShapeMismatchError, match=f"{backward.__name__}: the upstream"):
             backward(np.zeros(2), tensor)
+
+
+@both
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 17, 64, 100, 300])
+def test_rows_of_any_width(width: int, dtype: Any, backend: Backend) -> None:
+    rng = np.random.default_rng(width)
+    rows, flow = rng.normal(3, 1, (2, 20, width)).astype(dtype)
+    weight, bias = rng.normal(size=(2, width)).astype(dtype)
+    tensor = LoDTensor(rows, [[0, 5, 0, 15]])
+    x, w = rows.astype(np.float64), weight.astype(np.float64)
+    near = 4 * np.sqrt(width) * float(np.finfo(dtype).eps)
+    for centred in (True, False):
+        over = 1 / np.sqrt((x.var(axis=1) if centred else (x**2).mean(axis=1)) + 0.1)[:, None]
+        z = (x - x.mean(axis=1, keepdims=True) if centred else x) * over
+        g = flow * w
+        back = over * (g - centred * g.mean(1, keepdims=True) - z * (g * z).mean(1, keepdims=True))
+        found_back: Any
+        if centred:
+            found = sequence_layer_norm(
+                tensor, weight=weight, bias=bias, epsilon=0.1, backend=backend
+            )
+            found_back = sequence_layer_norm_grad(
+                flow, tensor, weight=weight, bias=bias, epsilon=0.1, backend=backend
+            )
+        else:
+            found = sequence_rms_norm(tensor, weight=weight, epsilon=0.1, backend=backend)
+            found_back = sequence_rms_norm_grad(
+                flow, tensor, weight=weight, epsilon=0.1, backend=backend
+            )
+        size = np.abs(x).max() ** 2
+        np.testing.assert_allclose(found.data, z * w + centred * bias, near, near * size)
+        of_rows, of_weight, *of_bias = (getattr(one, "data", one) for one in found_back)
+        np.testing.assert_allclose(of_rows, back, near, near * size)
+        np.testing.assert_allclose(of_weight, (flow * z).sum(axis=0), near, near * size)
+        if of_bias:
+            np.testing.assert_allclose(of_bias[0], flow.sum(axis=0), near, near * size)
