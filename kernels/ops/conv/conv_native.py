@@ -12,6 +12,7 @@ from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import common_dtype
 from lodcli.kernels.ops.conv.conv import strided_offsets
+from lodcli.kernels.runtime.buffers import empty
 
 # Smaller blocks stay in the cache, but waking the threads of the product then costs more.
 _BLOCK_BYTES = 1 << 21
@@ -47,7 +48,7 @@ def segment_conv(
 ) -> Array:
     """See conv.py."""
     plan = _Plan(data, offsets, weight, stride, padding)
-    out = np.empty((plan.rows, weight.shape[1]), common_dtype(data.dtype, weight.dtype))
+    out = empty((plan.rows, weight.shape[1]), common_dtype(data.dtype, weight.dtype))
     small = weight.shape[1] <= _COLUMNS and weight.nbytes <= _WEIGHT_BYTES
     if small and out.dtype == data.dtype == weight.dtype:
         _multiply(plan, weight, out, context_start)

@@ -14,6 +14,7 @@ from lodcli.kernels.ops.elementwise.elementwise_native import (
     row_ends,
     segment_binary,
 )
+from lodcli.kernels.runtime.buffers import empty
 
 _KINDS = {"add": 0, "sub": 1, "mul": 2, "div": 3}
 _totals = load.kernel("kernels.ops.elementwise.elementwise_numba", "totals")
@@ -26,10 +27,17 @@ def segment_binary_grad(
     grad_data = (
         np.array(grad) if op in ("add", "sub") else segment_binary(op, grad, values, offsets)
     )
+    if offsets is None and values.shape == data.shape and op != "div":
+        # Value by value: nothing is summed up.
+        if op == "mul":
+            each = segment_binary(op, grad, data, None).astype(grad.dtype, copy=False)
+        else:
+            each = -grad if op == "sub" else np.array(grad)
+        return grad_data, each
     dtype = common_dtype(grad.dtype, data.dtype, values.dtype)
     flow, x, z = (flat_rows(one.astype(dtype, copy=False)) for one in (grad, data, values))
     # Sums in float64, as the reference makes them.
-    grad_values = np.empty(z.shape)
+    grad_values = empty(z.shape, np.dtype(np.float64))
     pieces = piece_count(x)
     run(
         _totals[dtype.char], pieces, 2 * x.nbytes, _KINDS[op], flow, x, z,

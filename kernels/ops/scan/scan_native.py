@@ -29,8 +29,8 @@ def segment_cumprod_grad(
     upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
 ) -> Array:
     """See scan.py."""
-    flow, x = flat_rows(upstream.astype(np.float64)), flat_rows(data.astype(np.float64))
-    whole, without, out = np.empty_like(x), np.empty_like(x), np.empty_like(x)
+    flow, x = (flat_rows(one.astype(np.float64, copy=False)) for one in (upstream, data))
+    whole, without, out = (empty(x.shape, x.dtype) for _ in range(3))
     pieces = piece_count(x)
     run(
         _product_grad[""], pieces, 6 * x.nbytes, flow, x, np.ascontiguousarray(offsets),

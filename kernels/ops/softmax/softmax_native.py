@@ -57,7 +57,7 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
     result = result_array(out, data.shape, data.dtype, data)
     rows = _plain(data)
     half = rows.dtype != data.dtype
-    to = np.empty_like(rows) if half else flat_rows(result)
+    to = empty(rows.shape, rows.dtype) if half else flat_rows(result)
     width, segments, kind = rows.shape[1], offsets.size - 1, rows.dtype.char
     index, most, pieces = np.ascontiguousarray(offsets), longest(rows), _pieces(rows)
     skipped = run(
