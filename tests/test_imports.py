@@ -8,6 +8,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,12 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+@cache
+def imported(path: Path, *, on_import_only: bool = False) -> list[Import]:
+    """Return all that a file imports; each is read once, not by every test."""
+    return list(imports(parsed(path), on_import_only=on_import_only))
+
+
 def floor(module: str) -> int:
     """Return 0 for kernels, 1 for formats, 2 for the command line."""
     return next(
@@ -132,7 +139,7 @@ def test_imports_point_down() -> None:
     wrong = [
         told(path, found, f"{module} may not import from a floor above")
         for module, path in MODULES.items()
-        for found in imports(parsed(path))
+        for found in imported(path)
         if found.top == "lodcli" and floor(our_target(found) or "lodcli") > floor(module)
     ]
     assert not wrong, "\n".join(wrong)
@@ -143,7 +150,7 @@ def test_kernels_know_no_files_and_no_terminal() -> None:
         told(path, found, "not in kernels")
         for module, path in MODULES.items()
         if floor(module) == 0
-        for found in imports(parsed(path))
+        for found in imported(path)
         if found.top in NOT_IN_KERNELS
     ]
     assert not wrong, "\n".join(wrong)
@@ -153,7 +160,7 @@ def test_imports_are_absolute() -> None:
     wrong = [
         told(path, found, "write the whole name, lodcli. and so on")
         for path in [*MODULES.values(), *TESTS.values()]
-        for found in imports(parsed(path))
+        for found in imported(path)
         if found.level > 0
     ]
     assert not wrong, "\n".join(wrong)
@@ -163,7 +170,7 @@ def test_kernels_and_formats_are_imported_through_lodcli() -> None:
     wrong = [
         told(path, found, f"import lodcli.{found.top}")
         for path in [*MODULES.values(), *TESTS.values()]
-        for found in imports(parsed(path))
+        for found in imported(path)
         if found.level == 0 and found.top in {"kernels", "formats"}
     ]
     assert not wrong, "\n".join(wrong)
@@ -173,7 +180,7 @@ def test_an_optional_package_is_imported_only_where_the_name_says_so() -> None:
     wrong = [
         told(path, found, f"only in a module or folder named after it: {OPTIONAL[found.top]}")
         for module, path in MODULES.items()
-        for found in imports(parsed(path))
+        for found in imported(path)
         if found.top in OPTIONAL and not bears(module, OPTIONAL[found.top])
     ]
     assert not wrong, "\n".join(wrong)
@@ -192,7 +199,7 @@ def test_numba_is_imported_from_one_module() -> None:
         if not module.startswith(
             ("lodcli.kernels.runtime.", "lodcli.kernels.native.", "lodcli.bench.peers.")
         )
-        for found in imports(parsed(path))
+        for found in imported(path)
         if found.top in {"numba", "llvmlite"}
     ]
     assert not wrong, "\n".join(wrong)
@@ -209,7 +216,7 @@ def test_a_test_imports_an_optional_package_only_once_it_runs() -> None:
         for name, path in TESTS.items()
         # What only runs on GPUs, and what makes files once, with the packages at hand.
         if not name.startswith("tests/cuda/") and not path.name.startswith("make_")
-        for found in imports(parsed(path), on_import_only=True)
+        for found in imported(path, on_import_only=True)
         if found.top not in known
     ]
     assert not wrong, "\n".join(wrong)
@@ -220,7 +227,7 @@ def test_no_module_imports_itself_through_others() -> None:
     graph = {
         module: {
             target
-            for found in imports(parsed(path))
+            for found in imported(path)
             if (target := our_target(found)) in MODULES and not module.startswith(f"{target}.")
         }
         for module, path in MODULES.items()
