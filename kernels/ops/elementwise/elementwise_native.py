@@ -10,6 +10,7 @@ from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import common_dtype, flat_rows, is_half, summed_dtype
 from lodcli.kernels.ops.elementwise import elementwise as reference
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
+from lodcli.kernels.ops.halves_native import narrowed, widened
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.simd.row_copies import STREAMED_BYTES
 
@@ -37,6 +38,8 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
         return _pairwise(op, data, values)
     dtype = UFUNCS[op](data[:0], values[:0].reshape(0, *[1] * (data.ndim - 1))).dtype
     compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
+    if is_half(dtype) and data.size:
+        return narrowed(segment_binary(op, _single(data), _single(values), offsets), dtype)
     if compiled is None or not data.size:
         return reference.segment_binary(op, data, values, offsets)
     x = flat_rows(data.astype(dtype, copy=False))
@@ -52,6 +55,10 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
     return out.reshape(data.shape)
 
 
+def _single(rows: Array) -> Array:
+    return widened(rows) if is_half(rows.dtype) else rows.astype(np.float32)
+
+
 def row_ends(rows: Array, offsets: Offsets | None) -> Offsets:
     """Return offsets as kernels read them; those of single rows for None."""
     return np.arange(len(rows) + 1) if offsets is None else np.ascontiguousarray(offsets)
@@ -61,6 +68,8 @@ def _pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
     """Return value with value combined."""
     dtype = UFUNCS[op](data[:0], values[:0]).dtype
     compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
+    if is_half(dtype):
+        return narrowed(_pairwise(op, _single(data), _single(values)), dtype)
     # Compiled products of complex numbers are rounded otherwise than those of `x * y`.
     if compiled is None or dtype.kind == "c":
         return reference.segment_binary(op, data, values, None)
@@ -81,10 +90,12 @@ def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     dtype = summed_dtype(common_dtype(a.dtype, b.dtype))
     if dtype.kind == "c":
         return reference.segment_dot(a, b, offsets)
-    wide = np.dtype(np.float32) if is_half(dtype) else dtype
+    halves = is_half(dtype)
+    wide = np.dtype(np.float32) if halves else dtype
     # The bits of products and sums are the same whether there is a sign or not.
     compiled = np.dtype(np.int64) if wide.kind in "iu" else wide
-    x, y = (flat_rows(one.astype(wide, copy=False)).view(compiled) for one in (a, b))
+    x, y = (_single(one) if halves else one.astype(wide, copy=False) for one in (a, b))
+    x, y = (flat_rows(one).view(compiled) for one in (x, y))
     # Sums of float32 in float64, as the reference makes them.
     out = np.empty(offsets.size - 1, np.float64 if wide.kind == "f" else np.int64)
     pieces = piece_count(x)

@@ -17,6 +17,7 @@ from lodcli.kernels.ops.common import (
     row_width,
     summed_dtype,
 )
+from lodcli.kernels.ops.halves_native import narrow_to, widened
 from lodcli.kernels.ops.pooling.reduce_native import (
     EXTREME,
     INDEX,
@@ -104,7 +105,7 @@ def segment_last(
 
 def _plain(data: Array) -> Array:
     """Return (N, D) rows of a dtype that kernels know."""
-    return flat_rows(data.astype(np.float32) if is_half(data.dtype) else data)
+    return flat_rows(widened(data) if is_half(data.dtype) else data)
 
 
 def _reduced(
@@ -185,5 +186,5 @@ def _plain_target(result: Array) -> Array:
 def _delivered(rows: Array, result: Array) -> Array:
     """Return `result` with what was written to the `_plain_target` of it."""
     if is_half(result.dtype):
-        result[...] = rows.reshape(result.shape)
+        narrow_to(result, rows)
     return result

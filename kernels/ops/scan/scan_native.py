@@ -9,6 +9,7 @@ from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
 from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
+from lodcli.kernels.ops.halves_native import narrowed, widened
 from lodcli.kernels.runtime.buffers import empty
 
 _MODULE = "kernels.ops.scan.scan_numba"
@@ -43,7 +44,8 @@ def segment_cumprod_grad(
 @np.errstate(over="ignore")
 def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reverse: bool) -> Array:
     dtype = summed_dtype(data.dtype)
-    rows = flat_rows(data.astype(np.float32 if is_half(dtype) else dtype, copy=False))
+    half = is_half(dtype)
+    rows = flat_rows(widened(data) if half else data.astype(dtype, copy=False))
     # Sums and products of unsigned numbers have the same bits.
     rows = rows.view(np.int64) if rows.dtype.kind == "u" else rows
     out = empty(rows.shape, rows.dtype)
@@ -52,5 +54,8 @@ def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reve
         _running[rows.dtype.char], pieces, 2 * rows.nbytes, rows, np.ascontiguousarray(offsets),
         out, offsets.size - 1, rows.shape[1], product, exclusive, reverse, pieces,
     )  # fmt: skip
-    out = out.view(dtype) if dtype.kind == "u" else out
-    return out.reshape(data.shape).astype(dtype, copy=False)
+    if half:
+        out = narrowed(out, dtype)
+    elif dtype.kind == "u":
+        out = out.view(dtype)
+    return out.reshape(data.shape)

@@ -10,6 +10,7 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half, result_array
+from lodcli.kernels.ops.halves_native import narrow_to, narrowed, widened
 from lodcli.kernels.runtime.buffers import empty
 
 PIECES = 64
@@ -50,7 +51,7 @@ def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -
 
 
 def _plain(data: Array) -> Array:
-    return flat_rows(data.astype(np.float32) if is_half(data.dtype) else data)
+    return flat_rows(widened(data) if is_half(data.dtype) else data)
 
 
 def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> Array:
@@ -68,7 +69,7 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
         for part in long_segments(offsets, most):
             _softmax_long(rows[part], to[part], log=log)
     if half:
-        result[...] = to.reshape(data.shape)
+        narrow_to(result, to)
     return result
 
 
@@ -85,6 +86,7 @@ def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) ->
     if skipped:
         for part in long_segments(offsets, most):
             _softmax_long_grad(flow[part], y[part], out[part], log=log)
+    out = narrowed(out, result.dtype) if is_half(result.dtype) else out
     return out.reshape(result.shape).astype(result.dtype, copy=False)
 
 

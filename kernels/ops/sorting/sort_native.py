@@ -11,6 +11,7 @@ from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half, real_columns
 from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
+from lodcli.kernels.ops.halves_native import widened
 from lodcli.kernels.ops.sorting import sort as reference
 
 _MODULE = "kernels.ops.sorting.sort_numba"
@@ -171,7 +172,7 @@ def _changes(rows: Array, offsets: Offsets) -> npt.NDArray[np.bool_]:
 def _wide(data: Array) -> Array:
     """Return the same numbers with 64 bits if they are whole, and no halves."""
     if is_half(data.dtype):
-        return data.astype(np.float32)
+        return widened(data)
     whole = data.dtype.kind in "uib" and data.dtype != _UINT64
     return data.astype(np.int64, copy=False) if whole else data
 
