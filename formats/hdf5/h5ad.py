@@ -119,7 +119,12 @@ class _H5adSource(Source):
             ),
             *(
                 TensorSpec(
-                    name, np.dtype(np.uint8), (), (LevelSpec(name),), tensor.rows, marks=TEXT
+                    name,
+                    np.dtype(np.uint8),
+                    (),
+                    (LevelSpec(name, items=tensor.lod.count(0)),),
+                    tensor.rows,
+                    marks=TEXT,
                 )
                 for name, tensor in self._names.items()
             ),
@@ -129,9 +134,14 @@ class _H5adSource(Source):
         """Return the rows and columns of the matrix, if it is one of sparse rows."""
         hdf5 = self._hdf5
         stored = hdf5.node(self._file, path)
-        if stored is not None and not hasattr(stored, "keys"):
+        if not hasattr(stored, "keys") and (stored is not None or not chosen):
             sparse = ", ".join(self._sparse())
             others = f"choose a sparse one with --data: {sparse}; or " if sparse else ""
+            if stored is None:
+                raise UnsupportedError(
+                    f"{path}: is not there, and h5ad reads the sparse matrix alone; {others}"
+                    "read what else there is with --from hdf5 --data /obs/NAME"
+                )
             raise UnsupportedError(
                 f"{path}: is a dense matrix; {others}read it with --from hdf5 --data {path}"
             )

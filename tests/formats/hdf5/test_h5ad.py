@@ -270,7 +270,23 @@ def test_damage_is_named(change: Callable[[Any], None], message: str, tmp_path: 
     assert str(caught.value).startswith(str(path))
 
 
-@pytest.mark.parametrize("part", ["X", "X/data", "X/indptr"])
+def test_a_file_without_x_names_the_matrices_it_has(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"/X: is not there.*--from hdf5 --data /obs/NAME"):
+        content(crafted(tmp_path, _replace("X", None)))
+    path = crafted(tmp_path, lambda file: file.move("X", "layers/counts"))
+    with pytest.raises(UnsupportedError, match=r"/X: is not there.* --data: /layers/counts; or"):
+        content(path)
+    assert content(path, data="/layers/counts")["data"].identical(content(THEIRS)["data"])
+
+
+def test_more_columns_than_rows_are_told_before_a_line_is_printed() -> None:
+    result = CliRunner().invoke(group, ["convert", str(THEIRS), "-", "--to", "jsonl"])
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "obs_names has 4, var_names has 3; choose one" in result.stderr
+
+
+@pytest.mark.parametrize("part", ["X/data", "X/indptr"])
 def test_what_is_missing_is_damage_unless_a_person_named_it(part: str, tmp_path: Path) -> None:
     path = crafted(tmp_path, _replace(part, None))
     with pytest.raises(DamagedFileError, match=f"/{part}: is not there"):
