@@ -1,7 +1,44 @@
 """The dtypes of rows, by NumPy's names."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lodcli.kernels.errors import OptionError
+
+# Imported where a dtype is given: --help can do without.
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 INTEGERS = frozenset(f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64))
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 COMPLEX = frozenset({"complex64", "complex128"})
 # What files can hold and every op is tested with; complex numbers count each part.
 ALL_DTYPES = frozenset({"bool"}) | INTEGERS | FLOATS | COMPLEX
+
+
+def dtype_of_rows(given: npt.DTypeLike) -> np.dtype[Any]:
+    """Return a dtype of rows, in native byte order; "bfloat16" is one too.
+
+    Raises:
+        OptionError: not one of ALL_DTYPES.
+
+    >>> dtype_of_rows(">f4")
+    dtype('float32')
+    """
+    import numpy as np
+
+    dtype: np.dtype[Any] | None
+    try:
+        if isinstance(given, str) and given == "bfloat16":
+            import ml_dtypes
+
+            given = ml_dtypes.bfloat16
+        dtype = np.dtype(given)
+    except (TypeError, ValueError):
+        dtype = None
+    # Their names take longer to make than the rest.
+    if dtype is None or (dtype.char not in "?bBhHiIlLqQefdFD" and dtype.name not in ALL_DTYPES):
+        raise OptionError(f"dtype: no dtype {given!r}; there are: {', '.join(sorted(ALL_DTYPES))}")
+    return dtype if dtype.isnative else dtype.newbyteorder("=")

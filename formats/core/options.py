@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 
 # Imported where a dtype is given: --help can do without.
@@ -251,7 +251,7 @@ def _value(name: str, value: Any) -> Any:
     if name == "text_levels" and value not in TEXT_LEVELS:
         raise OptionError(f"text_levels: expected {', '.join(TEXT_LEVELS)}, found {value!r}")
     if name == "dtype":
-        return _dtype(value)
+        return dtype_of_rows(value)
     if name == "nulls":
         filling = isinstance(value, str) and value.startswith("fill=") and value != "fill="
         if value not in NULLS[:-1] and not filling:
@@ -285,21 +285,6 @@ def _separator(value: str) -> str:
             f"separator: expected one ASCII character that no number has, found {value!r}"
         )
     return found
-
-
-def _dtype(value: Any) -> np.dtype[Any]:
-    """Return a dtype of rows, one of ALL_DTYPES."""
-    import ml_dtypes  # makes NumPy know bfloat16
-    import numpy as np
-
-    dtype: np.dtype[Any] | None
-    try:
-        dtype = np.dtype(ml_dtypes.bfloat16 if value == "bfloat16" else value).newbyteorder("=")
-    except (TypeError, ValueError):
-        dtype = None
-    if dtype is None or dtype.name not in ALL_DTYPES:
-        raise OptionError(f"dtype: no dtype {value!r}; there are: {', '.join(sorted(ALL_DTYPES))}")
-    return dtype
 
 
 def wide_dtype(dtype: np.dtype[Any] | None) -> np.dtype[Any] | None:

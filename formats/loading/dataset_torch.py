@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 import torch
@@ -21,7 +21,12 @@ from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing
 from lodcli.formats.items.taking import taken
 from lodcli.formats.loading.handing_torch import in_worker, ready_to_hand
-from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    OptionError,
+    SelectionError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.exchange.torch import rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -45,6 +50,23 @@ class Batch(Sequence[Any]):
     def __getitem__(self, place: Any) -> Any:
         found = {name: _value(tensor[place]) for name, tensor in self.tensors.items()}
         return next(iter(found.values())) if self.single else found
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: object, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Return what `torch.stack` makes of the items: it is the default of a DataLoader.
+
+        Raises:
+            UnsupportedError: they differ in length, as they do nearly always.
+        """
+        given = [list(one) if isinstance(one, Batch) else one for one in args]
+        try:
+            return function(*given, **kwargs or {})
+        except RuntimeError as error:
+            raise UnsupportedError(
+                f"{error}; give the DataLoader collate_fn=lodcli.torch.collate()"
+            ) from None
 
     def take(self, places: Offsets) -> Batch:
         """Return some of the items, as a batch of their own."""
@@ -133,7 +155,11 @@ class Dataset(torch.utils.data.Dataset[Any]):
         """Return several items as one batch; a DataLoader calls this."""
         opened = self._open()
         count = opened.items.count
-        wanted = np.asarray(places, np.int64).reshape(-1)
+        wanted = np.asarray(places)
+        if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
+            found = places[0] if isinstance(places, list) and len(places) == 1 else places
+            raise SelectionError(f"{self._path}: an item has a whole number, found {found!r}")
+        wanted = wanted.astype(np.int64)
         for place in wanted[(wanted < -count) | (wanted >= count)][:1]:
             raise SelectionError(f"{self._path}: no item {place}, there are {count}")
         wanted = np.where(wanted < 0, wanted + count, wanted)
@@ -225,6 +251,11 @@ class Collate:
     layout: Layout
 
     def __post_init__(self) -> None:
+        if not isinstance(self.layout, str):
+            raise OptionError(
+                f"collate: layout: expected one of {', '.join(get_args(Layout))}, found "
+                f"{type(self.layout).__name__}; call it for a DataLoader: collate_fn=collate()"
+            )
         if self.layout != "lod":
             LoDTensor(np.zeros(1), [[1]]).to_torch(self.layout)
 
@@ -245,8 +276,17 @@ class Collate:
 
 def _joined(items: Sequence[Any]) -> Batch:
     """Return single items in one piece: those of ConcatDataset, or of a user's own dataset."""
+    if not isinstance(items, Sequence) or not len(items):
+        found = "none" if isinstance(items, Sequence) else type(items).__name__
+        raise InvalidDataError(f"collate: expected a list of items, found {found}")
     if isinstance(items[0], Mapping):
         names = list(items[0])
+        for place, item in enumerate(items):
+            if not isinstance(item, Mapping) or item.keys() != items[0].keys():
+                what = ", ".join(item) if isinstance(item, Mapping) else type(item).__name__
+                raise InvalidDataError(
+                    f"collate: item {place}: expected a dict of {', '.join(names)}, found {what}"
+                )
         return Batch({name: _of_values([item[name] for item in items]) for name in names}, False)
     return Batch({"": _of_values(items)}, True)
 

@@ -58,6 +58,10 @@ def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Off
         raise InvalidLoDError(
             f"{what} must be a flat list of integers ({error})", level=level
         ) from None
+    if array.ndim == 0 and array.dtype.kind not in "biuf":
+        raise InvalidLoDError(
+            f"{what} must be a flat list of integers, found {type(values).__name__}", level=level
+        )
     if array.ndim != 1:
         hint = f"; those of one level are a list in a list, [{array}, ..]" if not array.ndim else ""
         raise InvalidLoDError(

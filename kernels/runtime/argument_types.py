@@ -6,11 +6,23 @@ Nothing is checked before a call: a function that fails looks at its arguments t
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import update_wrapper
 from pathlib import PurePath
 from types import FunctionType, NoneType, UnionType
-from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    NoReturn,
+    Self,
+    SupportsIndex,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -35,6 +47,7 @@ _REMEDIES = {
     "RNNWeights": "lodcli.rnn.seeded_weights or read_weights returns them",
     "Generator": "numpy.random.default_rng(seed) makes one",
 }
+_WORDS = {"ndarray": "array", "SupportsIndex": "int", "Callable": "function"}
 _BODY = """
     try:
         return function({passed})
@@ -90,6 +103,8 @@ def _explainer(function: FunctionType) -> Callable[..., None]:
         hints = get_type_hints(function)
         for name, value in zip(inspect.signature(function).parameters, values, strict=True):
             hint = hints.get(name, Any)
+            if hint is Self:
+                hint = type(values[0])
             if (not isinstance(error, LodError) or _is_ours(hint)) and not _fits(value, hint):
                 _refuse(f"{called}: {name}", value, hint)
 
@@ -124,6 +139,10 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(type(value) is type(one) and value == one for one in get_args(hint))
     if hint in _NUMBERS:
         return isinstance(value, _NUMBERS[hint]) and (hint is bool or not isinstance(value, bool))
+    if hint is SupportsIndex:
+        return _is_index(value)
+    if origin is Callable:
+        return callable(value)
     if origin is np.ndarray:
         return isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__")
     if origin in _SEQUENCES:
@@ -138,6 +157,14 @@ def _fits(value: Any, hint: Any) -> bool:
         own = [name for name in named if not name.startswith("_")]
         return not _is_ours(hint) or all(hasattr(value, name) for name in own)
     return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def _is_index(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:  # an array of one float has the method
+        return False
+    return True
 
 
 def _is_ours(hint: Any) -> bool:
@@ -188,7 +215,7 @@ def _described(hint: Any) -> str:
         item = resolved(get_args(hint)[0])
         first = get_args(item)[0] if get_origin(item) in (Union, UnionType) else item
         return f"a sequence of {_name(resolved(first))}"
-    name = "array" if get_origin(hint) is np.ndarray else _name(hint)
-    # "RNN" is spoken letter by letter.
-    vowel = name[0] in "aeiouAEIO" or name.startswith("RNN")
+    name = _WORDS.get(_name(hint), _name(hint))
+    # "RNN" and "LSTM" are spoken letter by letter.
+    vowel = name[0] in "aeiouAEIO" or (name[:2].isupper() and name[0] in "FLMNRSX")
     return f"{'an' if vowel else 'a'} {name}"

@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.dtypes import ALL_DTYPES, dtype_of_rows
 from lodcli.kernels.errors import (
     InvalidDataError,
     SelectionError,
@@ -536,7 +536,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         >>> LoDTensor([1.5, 2.5], [[2]]).astype("int8").data.tolist()
         [1, 2]
         """
-        return LoDTensor(self._data.astype(dtype), self._lod, nulls=self._nulls)
+        return LoDTensor(self._data.astype(dtype_of_rows(dtype)), self._lod, nulls=self._nulls)
 
     @types_explained
     def identical(self, other: LoDTensor) -> bool:

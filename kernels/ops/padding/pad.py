@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
@@ -204,7 +205,7 @@ def sequence_mask(
         (..., T).
 
     Raises:
-        InvalidDataError: no whole numbers, or an impossible `maxlen`.
+        InvalidDataError: no whole numbers; an impossible `maxlen`, no such dtype (OptionError).
 
     >>> sequence_mask([2, 0, 1]).astype(int).tolist()
     [[1, 1], [0, 0], [1, 0]]
@@ -227,7 +228,8 @@ def sequence_mask(
         raise OptionError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")
     # Not max(initial=0), which cupy's arrays do not take.
     steps = max(0, int(counts.max()) if counts.size else 0) if maxlen == -1 else maxlen
-    result: Array = (beside(np.arange(steps), counts) < counts[..., None]).astype(dtype)
+    valid = beside(np.arange(steps), counts) < counts[..., None]
+    result: Array = valid.astype(dtype_of_rows(dtype))
     return result
 
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import (
     InvalidDataError,
     OptionError,
@@ -90,6 +91,7 @@ class LayerWeights(ABC):
         """Return the sizes of these weights, as their arrays tell; `check` then compares."""
 
     @classmethod
+    @types_explained
     def drawn(
         cls, field: str, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
     ) -> Array:
@@ -104,8 +106,9 @@ class LayerWeights(ABC):
 
         Raises:
             UnsupportedError: the kind has no projection, or not one of the extras.
-            OptionError: they take more memory than there is.
+            OptionError: they take more memory than there is; no such dtype.
         """
+        wanted_dtype = dtype_of_rows(dtype)
         wanted = set(sizes.extras)
         wanted |= {"projection"} if sizes.projection else set()
         wanted |= {"heads"} if sizes.heads != 1 else set()
@@ -120,7 +123,7 @@ class LayerWeights(ABC):
                 f"{needed:,} bytes, of {there:,} that are there"
             )
         arrays: dict[str, Any] = {
-            field: cls.drawn(field, shape, sizes, rng).astype(dtype)
+            field: cls.drawn(field, shape, sizes, rng).astype(wanted_dtype)
             for field, shape in shapes.items()
         }
         return cls(**arrays)
@@ -210,11 +213,7 @@ class LayerWeights(ABC):
 
     @cached_property
     def _arrays(self) -> dict[str, Array]:
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if isinstance(value, np.ndarray) or is_on_device(value)
-        }
+        return {name: value for name, value in vars(self).items() if _is_array(value)}
 
     @cached_property
     def _expected(self) -> tuple[tuple[str, Array, tuple[int, ...]], ...]:
@@ -261,23 +260,49 @@ class LayerWeights(ABC):
         """
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """Return the weights in `dtype`; arrays of that dtype are shared, not copied."""
+        """Return the weights in `dtype`; arrays of that dtype are shared, not copied.
+
+        Raises:
+            OptionError: no such dtype.
+        """
+        wanted = dtype_of_rows(dtype)
         for array in self._arrays.values():
-            if array.dtype != dtype:
+            if array.dtype != wanted:
                 break
         else:
             return self
-        return self.moved(lambda array: array.astype(dtype, copy=False))
+        return self.moved(lambda array: array.astype(wanted, copy=False))
 
+    @types_explained
     def moved(self, move: Callable[[Array], Array]) -> Self:
-        """Return the weights with each array put through `move`: cupy.asarray, for a GPU."""
+        """Return the weights with each array put through `move`: cupy.asarray, for a GPU.
+
+        Raises:
+            InvalidDataError: `move` returns what is no array.
+        """
         there: dict[str, Any] = {name: move(array) for name, array in self.arrays().items()}
+        for name, value in there.items():
+            if not _is_array(value):
+                raise InvalidDataError(
+                    f"moved: move({name}): expected an array, found {type(value).__name__}"
+                )
         return dataclasses.replace(self, **there)
 
+    @types_explained
     def plus(self, other: Self) -> Self:
-        """Return the sums of two weights' arrays, as of gradients of two parts of a batch."""
-        theirs = other.arrays()
-        sums: dict[str, Any] = {name: array + theirs[name] for name, array in self.arrays().items()}
+        """Return the sums of two weights' arrays, as of gradients of two parts of a batch.
+
+        Raises:
+            ShapeMismatchError: their arrays are not of the same shapes.
+        """
+        ours, theirs = self.arrays(), other.arrays()
+        for name in ours | theirs:
+            mine, added = (
+                arrays[name].shape if name in arrays else None for arrays in (ours, theirs)
+            )
+            if mine != added:
+                raise ShapeMismatchError(f"plus: {name}: expected shape {mine}, found {added}")
+        sums: dict[str, Any] = {name: array + theirs[name] for name, array in ours.items()}
         return dataclasses.replace(self, **sums)
 
     def frozen(self) -> Self:
@@ -297,6 +322,10 @@ class LayerWeights(ABC):
     def zeros_like(self) -> Self:
         """Return weights of the same shapes, all zero: the gradient when nothing ran."""
         return self.moved(np.zeros_like)
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray) or is_on_device(value)
 
 
 def require_rank(name: str, array: Array | None, rank: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.weights import require_real
@@ -119,7 +120,7 @@ def rows_as_vectors(data: Array, dtype: DTypeLike | None = None) -> Array:
     require_real("data", data)
     # The width is worked out here: reshape(-1) cannot, where there are no rows.
     width = math.prod(data.shape[1:])
-    wanted = arithmetic_dtype(data.dtype) if dtype is None else dtype
+    wanted = arithmetic_dtype(data.dtype) if dtype is None else dtype_of_rows(dtype)
     return data.reshape(len(data), width).astype(wanted, copy=False)
 
 

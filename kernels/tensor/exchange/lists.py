@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -29,8 +30,10 @@ def rows_of_lists(
     Innermost are numbers, arrays or text. None is a null.
 
     Raises:
-        InvalidDataError: a list beside what is none, or not as deep as `levels`.
+        InvalidDataError: a list beside what is none, or not as deep as `levels`; no such dtype
+            (OptionError).
     """
+    dtype = None if dtype is None else dtype_of_rows(dtype)
     lengths, masks = list[list[int]](), list[Mask | None]()
     items, mask = _filled(_items(values), lists=levels not in (None, 0), rows=levels == 0)
     while items and (levels is None or len(lengths) < levels):
@@ -90,12 +93,12 @@ def _filled(items: list[Any], *, lists: bool, rows: bool) -> tuple[list[Any], Ma
 
 
 def _text(
-    items: list[Any], lengths: list[list[int]], dtype: npt.DTypeLike | None, names: Names
+    items: list[Any], lengths: list[list[int]], dtype: np.dtype[Any] | None, names: Names
 ) -> tuple[Array, LoD, Marks]:
     """Return text or bytes, whose bytes are the finest level."""
     kind = type(items[0])
-    if dtype is not None and np.dtype(dtype) != np.uint8:
-        raise InvalidDataError(f"values: text is its bytes, uint8; no dtype {np.dtype(dtype)}")
+    if dtype is not None and dtype != np.uint8:
+        raise InvalidDataError(f"values: text is its bytes, uint8; no dtype {dtype}")
     for place, item in enumerate(items):
         if type(item) is not kind:
             raise InvalidDataError(
@@ -245,7 +248,7 @@ def _require_lists(items: list[Any], depth: int) -> None:
             )
 
 
-def _joined(parts: list[Array], dtype: npt.DTypeLike | None) -> Array:
+def _joined(parts: list[Array], dtype: np.dtype[Any] | None) -> Array:
     for place, part in enumerate(parts):
         if part.shape[1:] != parts[0].shape[1:]:
             raise InvalidDataError(
@@ -256,11 +259,11 @@ def _joined(parts: list[Array], dtype: npt.DTypeLike | None) -> Array:
     return joined if dtype is None else joined.astype(dtype, copy=False)
 
 
-def _converted(items: list[Any], dtype: npt.DTypeLike | None) -> Array:
+def _converted(items: list[Any], dtype: np.dtype[Any] | None) -> Array:
     try:
         return np.asarray(items, dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidDataError(f"values: cannot be rows of {np.dtype(dtype)}: {error}") from None
+        raise InvalidDataError(f"values: cannot be rows of {dtype}: {error}") from None
 
 
 def one_of(what: str, **given: object) -> None:

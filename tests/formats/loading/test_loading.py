@@ -138,6 +138,43 @@ def test_what_is_not_there_is_an_error(words: Path, tmp_path: Path) -> None:
         ours.collate("nonsense")
 
 
+@pytest.mark.parametrize("place", [1.5, "a", True, None, slice(0, 2), np.array([1, 2]), []])
+def test_an_item_has_a_whole_number(words: Path, place: Any) -> None:
+    with pytest.raises(SelectionError, match="an item has a whole number, found "):
+        ours.Dataset(words)[place]
+    assert ours.Dataset(words)[np.int8(4)]["label"].item() == 40
+
+
+def test_collate_that_nobody_called_says_so(words: Path) -> None:
+    uncalled: Any = ours.collate
+    loader = torch.utils.data.DataLoader(ours.Dataset(words), batch_size=2, collate_fn=uncalled)
+    with pytest.raises(OptionError, match=r"lod, found Batch; call it .* collate_fn=collate\(\)$"):
+        next(iter(loader))
+
+
+def test_without_collate_torch_stacks_items_of_one_shape_alone(words: Path) -> None:
+    def first(name: str) -> Any:
+        return next(iter(torch.utils.data.DataLoader(ours.Dataset(words, name), batch_size=5)))
+
+    with pytest.raises(UnsupportedError, match=r"give .* collate_fn=lodcli.torch.collate\(\)"):
+        first("marks")
+    assert first("label").tolist() == [0, 10, 20, 30, 40]
+
+
+@pytest.mark.parametrize(
+    ("items", "found"),
+    [
+        ([], "a list of items, found none"),
+        (3, "a list of items, found int"),
+        ([{"x": 1}, 2], "item 1: expected a dict of x, found int"),
+        ([{"x": 1}, {"y": 1}], "item 1: expected a dict of x, found y"),
+    ],
+)
+def test_collate_names_what_is_no_item(items: Any, found: str) -> None:
+    with pytest.raises(InvalidDataError, match=f"^collate: .*{found}"):
+        ours.collate()(items)
+
+
 def test_a_data_set_pickles_by_its_path(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(words.parent)
     dataset = ours.Dataset(words.name, in_memory=True)

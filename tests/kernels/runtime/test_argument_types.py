@@ -10,14 +10,22 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    OptionError,
+    SelectionError,
+    ShapeMismatchError,
+)
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.padding.pad import sequence_mask
 from lodcli.kernels.rnn.cells.lru.lru import LRUWeights
 from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
+from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.cells.weights import Sizes
 from lodcli.kernels.rnn.nested.nested import NestedRNN
 from lodcli.kernels.rnn.stack.chunked import Chunking
-from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.run import run_rnn
+from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.training.classifier import Classifier
 from lodcli.kernels.rnn.training.train import Recipe
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -52,6 +60,7 @@ def failing(
 
 
 TENSOR = LoDTensor([1.0], [[1]])
+GRU = seeded_weights("gru", 1, 1, rng=np.random.default_rng(0))
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tensor": np.ones(2)}, "tensor: expected a LoDTensor or None, found ndarray; lodcli.LoDT"),
     ({"tensor": "a.npz"}, r"tensor: .* found 'a.npz'; lodcli.read\(path\) returns one"),
@@ -113,6 +122,8 @@ def test_the_function_keeps_its_name_its_signature_and_its_defaults() -> None:
 CODES = LoDTensor([0, 1]).as_categories(["a", "b"])
 CONSTRUCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (IndexMap, (np.arange(3), 3), "IndexMap: outer: expected a LoD, found int; lodcli.LoD.from"),
+    (TensorArray, ("x",), "TensorArray: size: expected an int, found 'x'"),
+    (TensorArray, (np.array(1.5),), "TensorArray: size: expected an int, found ndarray"),
     (TensorArray, (0, 3), "TensorArray: values: expected a sequence of LoDTensor or None, found"),
     (TensorArray().identical, (3,), "identical: other: expected a TensorArray, found int"),
     (Categories, (3,), "Categories: words: expected a sequence of str, found int"),
@@ -140,7 +151,58 @@ def test_methods_of_weights_name_an_argument_of_a_wrong_type(kind: Any) -> None:
         "sizes: expected a Sizes, found int": lambda: kind.seeded(3, rng, "f4"),
         "rng: expected a Generator, found int": lambda: kind.seeded(sizes, 1, "f4"),
         "heads: expected an int, found 'a'": lambda: kind.check_heads("a", 4),
+        "shape: expected a sequence of int, found 'a'": lambda: kind.drawn("x", "a", sizes, rng),
+        "no dtype 'brain'; there are: bfloat16, bool": lambda: kind.seeded(sizes, rng, "brain"),
+        f"other: expected an {kind.__name__}, found int": lambda: weights.plus(3),
+        "move: expected a function, found 'cuda'": lambda: weights.moved("cuda"),
+        r"move\(.*\): expected an array, found list": lambda: weights.moved(np.ndarray.tolist),
+        "no dtype <class 'object'>; there are": lambda: weights.astype(object),
     }
+    weights = kind.seeded(sizes, rng, "f4")
     for message, call in wrong.items():
         with pytest.raises(InvalidDataError, match=message):
             call()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_weights_are_added_to_those_of_the_same_shapes(cell: str) -> None:
+    rng = np.random.default_rng(0)
+    one, narrow = (
+        seeded_weights(cell, 4, size, rng=rng, dtype="bfloat16").layers[0][0] for size in (4, 1)
+    )
+    assert one.dtype.name == "bfloat16"
+    for name, array in one.plus(one).arrays().items():
+        np.testing.assert_array_equal(array, one.arrays()[name] * 2)
+    with pytest.raises(ShapeMismatchError, match=r"plus: .*: expected shape .*, found "):
+        one.plus(narrow)  # NumPy would repeat the one value of a narrow state
+
+
+def test_more_arrays_are_not_left_out_of_a_sum() -> None:
+    with_bias, without = (
+        seeded_weights("lstm", 4, 4, bias=bias, rng=np.random.default_rng(0)).layers[0][0]
+        for bias in (True, False)
+    )
+    with pytest.raises(ShapeMismatchError, match=r"bias_ih: expected shape None, found \(16,\)"):
+        without.plus(with_bias)
+    with pytest.raises(ShapeMismatchError, match=r"bias_ih: expected shape \(16,\), found None"):
+        with_bias.plus(without)
+
+
+@pytest.mark.parametrize("dtype", ["brain", object, "datetime64[s]", "S4", np.longdouble])
+def test_a_dtype_that_rows_cannot_have_names_those_there_are(dtype: Any) -> None:
+    calls: list[Callable[[], Any]] = [
+        lambda: TENSOR.astype(dtype),
+        lambda: LoDTensor.from_lists([[1]], dtype=dtype),
+        lambda: LoDTensor.from_arrays([np.ones(2)], dtype=dtype),
+        lambda: sequence_mask([1], dtype=dtype),
+        lambda: seeded_weights("gru", 1, 1, rng=np.random.default_rng(0), dtype=dtype),
+        lambda: run_rnn(TENSOR, GRU, dtype=dtype),
+    ]
+    for call in calls:
+        with pytest.raises(OptionError, match=r"dtype: no dtype .*; there are: bfloat16, bool, "):
+            call()
+
+
+def test_bfloat16_is_a_dtype_by_its_name() -> None:
+    assert TENSOR.astype("bfloat16").dtype.name == "bfloat16"
+    assert TENSOR.astype(">f4").dtype == np.float32

@@ -69,6 +69,7 @@ class LRUWeights(DiagonalWeights):
         return dataclasses.replace(made, gamma_log=gamma).astype(dtype)
 
     @classmethod
+    @types_explained
     def drawn(
         cls, field: str, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
     ) -> Array:

@@ -36,6 +36,7 @@ from lodcli.kernels.rnn.cells.linear_cell import (
     times,
 )
 from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
+from lodcli.kernels.runtime.argument_types import types_explained
 
 _POWER = 8
 _STEEPEST = 1000
@@ -89,6 +90,7 @@ class RGLRUWeights(LinearWeights):
         return Sizes(width, hidden, extras=self.OPTIONAL, heads=heads)
 
     @classmethod
+    @types_explained
     def drawn(
         cls, field: str, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
     ) -> Array:

@@ -27,6 +27,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.diagonal import DiagonalCell, DiagonalWeights, Parts, complex_of
 from lodcli.kernels.rnn.cells.linear_cell import contiguous
 from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
+from lodcli.kernels.runtime.argument_types import types_explained
 
 # What steps start from: uniform in the logarithm.
 _LEAST_STEP, _MOST_STEP = 0.001, 0.1
@@ -71,6 +72,7 @@ class S5Weights(DiagonalWeights):
         return Sizes(width, hidden, int(self.c.shape[0]), self.extras)
 
     @classmethod
+    @types_explained
     def drawn(
         cls, field: str, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
     ) -> Array:

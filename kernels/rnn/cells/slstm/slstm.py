@@ -36,6 +36,7 @@ from lodcli.kernels.index.immutable import is_immutable
 from lodcli.kernels.rnn.cells.activations import sigmoid
 from lodcli.kernels.rnn.cells.cell import Cell, CellWeights, State, StepGradients, linear_gradients
 from lodcli.kernels.rnn.cells.weights import LayerWeights, Shapes, Sizes, require_rank
+from lodcli.kernels.runtime.argument_types import types_explained
 
 _INPUTS = ("weight_i", "weight_f", "weight_z", "weight_o")
 
@@ -97,6 +98,7 @@ class SLSTMWeights(LayerWeights):
         return self.weight_i is None
 
     @classmethod
+    @types_explained
     def drawn(
         cls, field: str, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
     ) -> Array:
