@@ -50,6 +50,7 @@ FREE_ROWS = 1 << 20
 MOST_OFFERED, MOST_NAME_CHARS = 10, 60
 # Of the root.
 MOST_ATTRIBUTES = 1000
+_COPY = "copy it with h5py, file[NEW] = file[NAME][()]"
 # Readers of netCDF compute with the first two, and the others name values that are missing.
 _CONVENTIONS = ("scale_factor", "add_offset", "_FillValue", "missing_value")
 
@@ -191,23 +192,29 @@ class StrictFile:
             if isinstance(place, h5d.DatasetID):
                 return place, parts[depth:]
             if not isinstance(place, h5g.GroupID):
-                raise DamagedFileError(f"{path}: a component is no group")
+                raise SelectionError(f"{path}: a component is no group")
             name = part.encode()
             if not place.links.exists(name):
-                raise SelectionError(f"{path}: there is no such dataset{_names_in(place)}")
+                names = _names_in(place)
+                beside = f"; beside it are: {names}" if names else ""
+                raise SelectionError(f"{path}: there is no such dataset{beside}")
             if place.links.get_info(name).type != h5l.TYPE_HARD:
-                raise DamagedFileError(f"{path}: {part!r} is a soft or external link")
+                raise UnsupportedError(f"{path}: {part!r} is {_link(place, name)}")
             place = h5o.open(place, name)
-        if not isinstance(place, h5d.DatasetID):
-            raise DamagedFileError(f"{path}: is a {type(place).__name__[:-2].lower()}")
-        return place, []
+        if isinstance(place, h5d.DatasetID):
+            return place, []
+        inside = _names_in(place) if isinstance(place, h5g.GroupID) else ""
+        raise SelectionError(
+            f"{path}: expected a dataset, found a {type(place).__name__[:-2].lower()}"
+            + (f" with {inside}" if inside else "")
+        )
 
     def _check_storage(self, dataset: h5d.DatasetID, path: str) -> None:
         plist = dataset.get_create_plist()
         if plist.get_layout() not in LAYOUTS:
-            raise DamagedFileError(f"{path}: is virtual: other files have its rows")
+            raise UnsupportedError(f"{path}: is virtual: other datasets have its rows; {_COPY}")
         if plist.get_external_count():
-            raise DamagedFileError(f"{path}: is stored in another file")
+            raise UnsupportedError(f"{path}: is stored in another file; {_COPY}")
         filters = [plist.get_filter(number) for number in range(plist.get_nfilters())]
         codes = [code for code, *_ in filters]
         for code, _, _, name in filters:
@@ -271,14 +278,29 @@ def _unwritten(column: Column) -> str | None:
 
 
 def _names_in(group: h5g.GroupID) -> str:
-    """Return some names in a group, for a message."""
+    """Return some names in a group, for a message; "" if there are none."""
     names: list[str] = []
     for name in group:
         if len(names) == MOST_OFFERED:
             names.append("..")
             break
         names.append(name.decode("utf-8", "replace")[:MOST_NAME_CHARS])
-    return f"; beside it are: {', '.join(names)}" if names else ""
+    return ", ".join(names)
+
+
+def _link(group: h5g.GroupID, name: bytes) -> str:
+    """Return what a soft or external link leads to, for a message."""
+    leads = group.links.get_val(name)
+    if isinstance(leads, bytes):
+        return f"a soft link, which is not followed; name its target {_shown(leads)} instead"
+    if group.links.get_info(name).type != h5l.TYPE_EXTERNAL:
+        return "a link of an unknown kind"
+    file, path = leads
+    return f"an external link, which is not followed; read {_shown(path)} of {_shown(file)} instead"
+
+
+def _shown(name: bytes) -> str:
+    return ascii(name.decode("utf-8", "replace"))[: 4 * MOST_NAME_CHARS]
 
 
 def _find_superblock(fd: int, size: int) -> int:

@@ -87,8 +87,11 @@ def test_pynwb_says_the_same_of_its_file() -> None:
         ({LEAVES + "_index_index": np.array([2, 1, 4])}, "leaves_index_index: level 0"),
         ({LEAVES + "_index_index": np.array([2**63] * 3, np.uint64)}, "leaves_index_index: "),
         ({LEAVES + "_index_index": h5py.Empty("i8")}, "leaves_index_index: holds nothing"),
-        ({LEAVES + "_index": h5py.SoftLink("/units/id")}, "soft or external link"),
-        ({LEAVES: h5py.ExternalLink("other.h5", "/x")}, "soft or external link"),
+        (
+            {LEAVES + "_index": h5py.SoftLink("/units/id")},
+            "a soft link, .* name its target '/units/id'",
+        ),
+        ({LEAVES: h5py.ExternalLink("other.h5", "/x")}, "external link.* '/x' of 'other.h5'"),
     ],
 )
 def test_damage_in_nwb_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -163,8 +163,10 @@ def test_a_wrong_name_of_offsets_is_an_error(theirs: h5py.File) -> None:
 
 
 def test_a_group_is_no_dataset(theirs: h5py.File) -> None:
-    theirs.create_group("deep")
-    _refused(theirs, DamagedFileError, "/deep: is a group", data="/deep")
+    group = theirs.create_group("deep")
+    group["a"] = group["b"] = [1]
+    message = "/deep: expected a dataset, found a group with a, b"
+    _refused(theirs, SelectionError, message, data="/deep")
 
 
 def test_no_name_at_all_is_an_error(theirs: h5py.File) -> None:
@@ -258,9 +260,9 @@ def _refusals(folder: Path) -> dict[str, str]:
         file.create_virtual_dataset("virtual", layout)
     return {
         "external": "is stored in another file",
-        "linked": "is a soft or external link",
-        "soft": "is a soft or external link",
-        "virtual": "is virtual",
+        "linked": f"is an external link, .*; read '/data' of '{folder / OTHER_HDF5}' instead$",
+        "soft": "is a soft link, which is not followed; name its target '/linked' instead$",
+        "virtual": r"is virtual: .*; copy it with h5py, file\[NEW\] = file\[NAME\]",
     }
 
 
@@ -269,7 +271,7 @@ def test_rows_in_another_file_are_refused(name: str, tmp_path: Path) -> None:
     message = _refusals(tmp_path)[name]
     options = ReadOptions(data=f"/{name}")
     with (
-        pytest.raises(DamagedFileError, match=rf"tempting.h5: .*{name}'?:? {message}"),
+        pytest.raises(UnsupportedError, match=rf"tempting.h5: .*{name}'?:? {message}"),
         io.open_source(tmp_path / "tempting.h5", options=options),
     ):
         pass
