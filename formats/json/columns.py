@@ -148,7 +148,7 @@ class Column:
         kind = self.spec.dtype.kind
         if self.text and type(value) is str:
             return ""  # of the right kind, but no Unicode text
-        if kind == "b" and type(value) in NUMBERS:
+        if (kind == "b" or self.text) and type(value) in NUMBERS:
             return _ONE_KIND
         if type(value) is float and kind in "iu":
             return "" if self.told else "; read the file with --dtype float64"

@@ -208,6 +208,10 @@ def field_values(
 def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> tuple[Column, bool]:
     name = leaf.name
     seen = _survey(leaf.values)
+    if field is None and dict in seen.leaves:
+        raise UnsupportedError(
+            'a list of objects needs a name: write {"NAME": [{..}, ..]} for each'
+        )
     nullable = seen.nulls or options.nulls is not None
     names = options.levels
     depth = len(seen.sizes)

@@ -227,6 +227,12 @@ def test_text_has_no_other_dtype(tmp_path: Path) -> None:
 # -- faults --------------------------------------------------------------------------
 
 
+def test_a_list_of_objects_needs_a_name(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_bytes(b'[]\n[{"a": 1}]\n')
+    with pytest.raises(UnsupportedError, match="a list of objects needs a name: write"):
+        content(tmp_path / "x.jsonl")
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -237,7 +243,7 @@ def test_text_has_no_other_dtype(tmp_path: Path) -> None:
         (b"[1]\n[2,true]", "line 2: item <1>: expected a number, found true"),
         (b"[true,1]", "line 1: item <1>: expected true or false, found 1"),
         (b'[1,"a"]', "line 1: item <1>: expected a number, found text"),
-        (b'["a"]\n["b",1]', "line 2: item <1>: expected text, found 1"),
+        (b'["a"]\n["b",1]', "line 2: item <1>: expected text, found 1; all values must be of one"),
         (b'["a"]\n[[]]', "line 2: item <0>: expected text, found a list"),
         (b'[1]\n{"a":1}', "line 2: expected a list, found an object"),
         (b"[1,2]\n[1,NaN]", "line 2: NaN is not JSON"),
