@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -81,6 +82,15 @@ class ReadOptions:
         if self.dtype_unsafe and self.dtype is None:
             raise OptionError("dtype_unsafe rounds to a dtype; give --dtype as well")
         names = self.levels or ()
+        if names:
+            from lodcli.kernels.index.lod import is_level_name
+
+            for name in names:
+                if not is_level_name(name):
+                    raise OptionError(
+                        f"levels: {name!r} is no level name: use letters, digits, '_' and '-', "
+                        "not all digits"
+                    )
         if len(set(names)) < len(names):
             double = next(name for name in names if names.count(name) > 1)
             raise SelectionError(
@@ -191,7 +201,11 @@ _ONLY = {
     "start_token": "token files",
     "vocabulary": "text",
 }
-
+# Of fields for which every format takes another.
+_INSTEAD = {
+    "field": "--columns chooses tensors of every format",
+    "names": "--rename gives other names in every format",
+}
 
 _NO_OPTIONS = ReadOptions()
 
@@ -256,6 +270,8 @@ def _value(name: str, value: Any) -> Any:
         filling = isinstance(value, str) and value.startswith("fill=") and value != "fill="
         if value not in NULLS[:-1] and not filling:
             raise OptionError(f"nulls: expected {', '.join(NULLS)}, found {value!r}")
+        if filling:
+            fill_value(value)
     if name in ("shards", "shard_bytes") and (type(value) is not int or value < 1):
         raise OptionError(f"{name}: expected a whole number from 1, found {value!r}")
     if name == "part":
@@ -287,6 +303,28 @@ def _separator(value: str) -> str:
     return found
 
 
+def fill_value(how: str) -> Any:
+    """Return the value that fills null rows.
+
+    Raises:
+        OptionError: "fill=" is not followed by a number, true or false.
+
+    >>> fill_value("fill=-1"), fill_value("zero")
+    (-1, 0)
+    """
+    if how in ("zero", "nan"):
+        return 0 if how == "zero" else math.nan
+    text = how.removeprefix("fill=")
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float, complex):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise OptionError(f"nulls: fill={text}: expected a number, true or false")
+
+
 def wide_dtype(dtype: np.dtype[Any] | None) -> np.dtype[Any] | None:
     """Return the dtype that holds numbers before they are rounded to one; None for whole ones."""
     import numpy as np
@@ -305,5 +343,8 @@ def refuse_unknown_options(
             continue
         if getattr(given, field.name) is not None and field.name not in known:
             flag = _FLAGS.get(field.name, f"--{field.name.replace('_', '-')}")
-            only = f"; it is for {_ONLY[field.name]}" if field.name in _ONLY else ""
-            raise UnsupportedError(f"{name} has no option {field.name!r} ({flag}){only}")
+            only = f"it is for {_ONLY[field.name]}" if field.name in _ONLY else ""
+            advice = _INSTEAD.get(field.name, only)
+            raise UnsupportedError(
+                f"{name} has no option {field.name!r} ({flag})" + (f"; {advice}" if advice else "")
+            )

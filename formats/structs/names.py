@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from lodcli.formats.core.names import check_name, repeated
 from lodcli.formats.core.schema import Schema, TensorSpec, find
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError
 from lodcli.kernels.tensor.marks import Field
 
 
@@ -31,10 +31,14 @@ def renamed(schema: Schema, names: Mapping[str, str]) -> Schema:
     Raises:
         SelectionError: there is no such tensor, records would have to move, or two tensors would
             have one name.
+        OptionError: no tensor can have the new name.
     """
     for old, new in names.items():
         named(schema, old)
-        check_name(new)
+        try:
+            check_name(new)
+        except InvalidDataError as error:
+            raise OptionError(str(error)) from None  # of a person, and not of a file
     found = tuple(_renamed(spec, names) for spec in schema)
     for name in repeated(spec.name for spec in found) if names else ():
         raise SelectionError(f"two tensors would be called {name}")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.options import fill_value
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, tensor_of
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.taking import taken
-from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
@@ -113,28 +113,6 @@ class WithoutNulls(Wrapped):
                     "fill=X"
                 )
             return LoDTensor(item.values, item.lod, item.marks)
-
-
-def fill_value(how: str) -> Any:
-    """Return the value that fills null rows.
-
-    Raises:
-        InvalidDataError: "fill=" is not followed by a number, true or false.
-
-    >>> fill_value("fill=-1"), fill_value("zero")
-    (-1, 0)
-    """
-    if how in ("zero", "nan"):
-        return 0 if how == "zero" else np.nan
-    text = how.removeprefix("fill=")
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float, complex):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    raise InvalidDataError(f"--nulls fill={text}: expected a number, true or false")
 
 
 def _dropped(schema: Schema, batch: Batch, records: bool) -> Batch:

@@ -16,8 +16,8 @@ from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.json.jsonl import JsonLines
 from lodcli.kernels.errors import (
     InvalidDataError,
-    InvalidLoDError,
     LodError,
+    OptionError,
     SelectionError,
     UnsupportedError,
 )
@@ -105,7 +105,7 @@ def test_more_names_than_levels_are_refused(tmp_path: Path) -> None:
 def test_a_bad_level_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(b"[1]\n")
     with (
-        pytest.raises(InvalidLoDError, match="'0' is no level name"),
+        pytest.raises(OptionError, match="'0' is no level name"),
         io.open_source(tmp_path / "x.jsonl", options=ReadOptions(levels=("0",))),
     ):
         pass

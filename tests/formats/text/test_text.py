@@ -14,7 +14,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.text.text import Text
-from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, content_of, nested, pipe
 
@@ -86,7 +86,7 @@ def test_other_numbers_of_names_are_refused(tmp_path: Path, levels: tuple[str, .
 
 
 def test_a_bad_level_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidLoDError, match="'1' is no level name"):
+    with pytest.raises(OptionError, match="'1' is no level name"):
         given_text(tmp_path, b"a", levels=("1",))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.lodcli.conftest import Lod
@@ -33,13 +34,19 @@ def test_convert_takes_columns_and_new_names_also_from_a_pipe(lod: Lod, shell: L
         ("x.jsonl --columns odd", 1, "line 2: field odd"),
         ("x.jsonl::ids --columns ids", 2, "give a tensor as FILE::NAME or with --columns"),
         ("x.jsonl --rename ids", 2, "'ids' renames nothing; write OLD=NEW"),
-        ("x.jsonl --columns ids --rename ids=a/b", 1, "cannot name a tensor: it holds '/'"),
+        ("x.jsonl --columns ids --rename ids=a/b", 2, "cannot name a tensor: it holds '/'"),
+        ("x.jsonl --names a", 4, "no option 'names' (--names); --rename gives other names"),
+        ("x.npz --field ids", 4, "no option 'field' (--field); --columns chooses tensors"),
+        ("x.jsonl --levels a/b", 2, "levels: 'a/b' is no level name: use letters"),
+        ("x.jsonl --levels ,", 2, "levels: '' is no level name"),
+        ("x.jsonl --nulls fill=abc", 2, "nulls: fill=abc: expected a number, true or false"),
         ("x.jsonl::ids --rename ids=t", 0, ""),
         ("x.jsonl::ids --text-levels text", 4, "ids: text is uint8"),
     ],
 )
 def test_impossible_names_are_refused(line: str, code: int, message: str, lod: Lod) -> None:
     Path("x.jsonl").write_text(RECORDS)
+    np.savez("x.npz", ids=[1])
     done = lod("convert", *line.split(), "-q", "-o", "out.jsonl")
     assert done.code == code, done.stderr
     assert message in done.stderr
