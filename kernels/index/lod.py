@@ -397,7 +397,8 @@ def part_below(index: Index, level: int | str, start: int, stop: int) -> tuple[L
 
 
 def _sequence(values: Iterable[object], what: str) -> Iterable[object]:
-    if isinstance(values, Iterable) and not isinstance(values, str | bytes | dict):
+    one = isinstance(values, np.ndarray) and not values.ndim
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | dict) and not one:
         return values
     raise InvalidLoDError(
         f"{what} must be a list with one list of integers for each level, such as [[2, 1]]; found "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import update_wrapper
 from pathlib import PurePath
 from types import FunctionType, NoneType, UnionType
@@ -47,12 +47,12 @@ _REMEDIES = {
     "RNNWeights": "lodcli.rnn.seeded_weights or read_weights returns them",
     "Generator": "numpy.random.default_rng(seed) makes one",
 }
-_WORDS = {"ndarray": "array", "SupportsIndex": "int", "Callable": "function"}
+_WORDS = {"ndarray": "array", "SupportsIndex": "int", "Callable": "function", "Mapping": "dict"}
 _BODY = """
     try:
-        return function({passed})
+        return _function({passed})
     except Exception as error:
-        explain(error, {values})
+        _explain(error, {values})
         raise
 """
 
@@ -72,7 +72,7 @@ def types_explained(function: F) -> F:
     lodcli.kernels.errors.InvalidDataError: halved: number: expected a float, found '4'
     """
     assert isinstance(function, FunctionType)
-    call: F = forwarding(function, _BODY, function=function, explain=_explainer(function))
+    call: F = forwarding(function, _BODY, _function=function, _explain=_explainer(function))
     update_wrapper(call, function)
     return call
 
@@ -141,6 +141,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, _NUMBERS[hint]) and (hint is bool or not isinstance(value, bool))
     if hint is SupportsIndex:
         return _is_index(value)
+    if origin is Mapping:
+        return isinstance(value, Mapping)
     if origin is Callable:
         return callable(value)
     if origin is np.ndarray:
@@ -150,8 +152,11 @@ def _fits(value: Any, hint: Any) -> bool:
         if isinstance(value, list | tuple):
             return origin is tuple or all(_fits(each, item) for each in value)
         is_array = hasattr(value, "dtype")
-        wrong = isinstance(value, str | bytes) or (is_array and _is_ours(item))
-        return isinstance(value, Iterable) and not wrong
+        no_list = is_array and (_is_ours(item) or not getattr(value, "ndim", 1))
+        wrong = isinstance(value, str | bytes) or no_list
+        # What gives its items once is no sequence: it has no length.
+        needed = Iterable if origin is get_origin(Iterable[int]) else Collection
+        return isinstance(value, needed) and not wrong
     if getattr(hint, "_is_protocol", False):
         named = (*vars(hint), *getattr(hint, "__annotations__", ()))
         own = [name for name in named if not name.startswith("_")]
@@ -214,6 +219,8 @@ def _described(hint: Any) -> str:
     if _is_sequence(hint):
         item = resolved(get_args(hint)[0])
         first = get_args(item)[0] if get_origin(item) in (Union, UnionType) else item
+        if first is Any:
+            return "a sequence"
         return f"a sequence of {_name(resolved(first))}"
     name = _WORDS.get(_name(hint), _name(hint))
     # "RNN" and "LSTM" are spoken letter by letter.

@@ -80,7 +80,10 @@ def on_host(values: npt.ArrayLike, what: str) -> Array:
         raise UnsupportedError(
             f"{what} is read in main memory and lies on a GPU; move it with cupy.asnumpy"
         )
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # ragged
+        raise InvalidDataError(f"{what}: no array can be made of it: {error}") from None
 
 
 def beside(values: Array, rows: Array) -> Array:

@@ -16,7 +16,7 @@ def forwarding(function: Callable[..., Any], body: str, /, **held: Any) -> Any:
         function: written in Python, without `*args` and `**more`.
         body: its text, indented, with {passed} for the arguments as `function` takes them, and
             {values} for their values.
-        held: what the body refers to.
+        held: what the body refers to; no parameter has one of these names.
 
     >>> def half(number, *, of=2):
     ...     return number / of
@@ -27,6 +27,7 @@ def forwarding(function: Callable[..., Any], body: str, /, **held: Any) -> Any:
     assert isinstance(function, FunctionType)
     count, all_of_them = function.__code__.co_argcount, function.__code__.co_kwonlyargcount
     names = function.__code__.co_varnames[: count + all_of_them]
+    assert not held.keys() & set(names)
     places, keywords = names[:count], names[count:]
     parameters = ", ".join([*places, *["*"] * bool(keywords), *keywords])
     passed = ", ".join([*places, *(f"{name}={name}" for name in keywords)])

@@ -432,7 +432,7 @@ def _levels(given: Any, what: str) -> list[Any]:
     """Return a list of levels, given that or a single level."""
     if hasattr(given, "__dlpack__") or isinstance(given, np.ndarray):
         found = rows_of(given)
-        return [found] if found.ndim == 1 else list(found)
+        return list(found) if found.ndim > 1 else [found]
     if not isinstance(given, Iterable) or isinstance(given, str | bytes):
         raise InvalidDataError(f"{what}: expected a list of numbers, found {type(given).__name__}")
     parts = list(given)

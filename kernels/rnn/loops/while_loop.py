@@ -23,6 +23,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.runtime.argument_types import types_explained
 
 
 class Var(NDArrayOperatorsMixin):
@@ -79,6 +80,7 @@ def _value_of(value: Any) -> Any:
     return value.value if isinstance(value, Var) else value
 
 
+@types_explained
 def while_loop(loop_vars: Sequence[Var] = ()) -> WhileLoop:
     """Return a loop that runs its frame until the frame breaks.
 

@@ -23,6 +23,7 @@ from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape
 from lodcli.kernels.rnn.nested.nested import NestedLevel, NestedRNN
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import require_shape, state_dict, weights_from_state_dict
+from lodcli.kernels.runtime.argument_types import types_explained
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class LevelShape:
     boot: bool = False
 
 
+@types_explained
 def seeded_nested(
     shapes: Sequence[LevelShape], input_size: int, *, rng: np.random.Generator
 ) -> NestedRNN:
@@ -103,6 +105,7 @@ def _seeded_boot(outer: RNNWeights, inner: RNNWeights, rng: np.random.Generator)
     )
 
 
+@types_explained
 def nested_from_state_dict(entries: Mapping[str, Array], shapes: Sequence[LevelShape]) -> NestedRNN:
     """Return the chain found in a state dict.
 
@@ -145,6 +148,7 @@ def _chained(
     )
 
 
+@types_explained
 def nested_state_dict(levels: Sequence[Any], prefixes: Sequence[str]) -> dict[str, Array]:
     """Return the arrays of a chain, or of its gradients, by name.
 

@@ -21,6 +21,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUWeights
 from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
+from lodcli.kernels.runtime.argument_types import types_explained
 
 
 def lstm_blocks_from_paddle(blocks: Array) -> Array:
@@ -43,6 +44,7 @@ def lstm_blocks_to_paddle(blocks: Array) -> Array:
     return np.concatenate([g, i, f, o], axis=-1)
 
 
+@types_explained
 def lstm_from_paddle(
     weight: Array,
     bias: Array | None,
@@ -84,6 +86,7 @@ def lstm_from_paddle(
     )
 
 
+@types_explained
 def lstm_to_paddle(weights: LSTMWeights) -> tuple[Array, Array | None]:
     """Return Weight and Bias, the inverse of `lstm_from_paddle`; also for gradients.
 
@@ -105,6 +108,7 @@ def lstm_to_paddle(weights: LSTMWeights) -> tuple[Array, Array | None]:
     return weight, np.concatenate(parts)[np.newaxis]
 
 
+@types_explained
 def gru_from_paddle(
     weight: Array,
     bias: Array | None,
@@ -142,6 +146,7 @@ def gru_from_paddle(
     )
 
 
+@types_explained
 def gru_to_paddle(weights: PaddleGRUWeights) -> tuple[Array, Array | None]:
     """Return Weight and Bias, the inverse of `gru_from_paddle`; also for gradients.
 

@@ -129,6 +129,7 @@ class RNNWeights:
         names = ("", "_reverse")[: self.directions]
         return [tuple(f"_l{layer}{name}" for name in names) for layer in range(len(self.layers))]
 
+    @types_explained
     def map(self, function: Callable[[LayerWeights], LayerWeights]) -> RNNWeights:
         """Return weights with `function` applied to every layer and direction."""
         return RNNWeights(

@@ -26,6 +26,7 @@ from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.registry import CELLS, weights_class
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.runtime.argument_types import types_explained
 
 _DIRECTIONS = ("", "_reverse")
 
@@ -83,6 +84,7 @@ class StateDict(dict[str, Array]):
         untold: options that files of this kind have no place for.
     """
 
+    @types_explained
     def __init__(
         self,
         arrays: Mapping[str, Array] | None = None,
@@ -94,6 +96,7 @@ class StateDict(dict[str, Array]):
         self.said = {prefix: dict(options) for prefix, options in (said or {}).items()}
 
 
+@types_explained
 def state_dict(weights: RNNWeights) -> StateDict:
     """Return the weights by torch's names; the arrays are shared, not copied.
 
@@ -136,6 +139,7 @@ def unusual_options(weights: RNNWeights) -> dict[str, str | bool]:
     return found[0]
 
 
+@types_explained
 def weights_from_state_dict(
     entries: Mapping[str, Array],
     cell: str | None = None,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.runtime.argument_types import types_explained
 
 Arrays = Mapping[str, Array]
 
@@ -64,6 +65,7 @@ class Adam:
         return moved
 
 
+@types_explained
 def clipped(gradients: Arrays, limit: float) -> dict[str, Array]:
     """Return the gradients, scaled down if their common length is more than `limit`.
 

@@ -31,7 +31,7 @@ from lodcli.kernels.rnn.stack.stack import (
 )
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
 from lodcli.kernels.rnn.stack.states import last_of, last_of_gradient
-from lodcli.kernels.runtime.argument_types import construction_explained
+from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.runtime.dispatch import Backend, on
 
@@ -103,6 +103,7 @@ class Classifier:
         return Classifier(rnn, arrays["out.weight"], arrays["out.bias"], self.pool)
 
 
+@types_explained
 def classifier_from_arrays(
     arrays: Mapping[str, Array], cell: str | None = None, pool: str = "last"
 ) -> Classifier:
@@ -166,6 +167,7 @@ class Scored:
     offsets: Offsets
 
 
+@types_explained
 def classify(
     model: Classifier,
     data: Array,
@@ -203,6 +205,7 @@ def classify(
     return Scored(pooled @ weight.T + bias, pooled, kept, run, offsets)
 
 
+@types_explained
 def classifier_gradients(
     model: Classifier, scored: Scored, grad: Array, *, threads: int | None = None
 ) -> dict[str, Array]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.runtime.argument_types import types_explained
 
 
 class Loss(NamedTuple):
@@ -24,6 +25,7 @@ class Loss(NamedTuple):
     right: int
 
 
+@types_explained
 def softmax_cross_entropy(scores: Array, labels: Array) -> Loss:
     """Return the mean cross-entropy of scores and labels, torch's CrossEntropyLoss.
 

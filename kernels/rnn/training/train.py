@@ -15,7 +15,7 @@ from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.training.adam import Adam, clipped
 from lodcli.kernels.rnn.training.classifier import Classifier, classifier_gradients, classify
 from lodcli.kernels.rnn.training.loss import check_labels, softmax_cross_entropy
-from lodcli.kernels.runtime.argument_types import construction_explained
+from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.gather import take_items
@@ -25,6 +25,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 COMPILED_WORK = 2e10
 
 
+@construction_explained
 @dataclass(frozen=True, eq=False)
 class Labelled:
     """Sequences and a class for each.
@@ -204,6 +205,7 @@ def _backend(model: Classifier, rows: int) -> Backend:
     return "numba" if plain and enough else "auto"
 
 
+@types_explained
 def accuracy(
     model: Classifier, examples: Labelled, *, threads: int | None = None, device: str = "cpu"
 ) -> float:

@@ -47,10 +47,18 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
     """Return the rows, index, marks and nulls of an array of Awkward.
 
     Raises:
-        InvalidDataError: a missing value in a row.
+        InvalidDataError: a missing value in a row; no array.
         UnsupportedError: records, unions.
     """
-    layout, levels = ak.to_layout(values), list[Offsets]()
+    try:
+        layout: Any = ak.to_layout(values)
+    except (TypeError, ValueError, RuntimeError):
+        layout = None
+    if not isinstance(layout, ak.contents.Content):
+        raise InvalidDataError(
+            f"values: expected an array of Awkward, found {type(values).__name__}"
+        )
+    levels = list[Offsets]()
     marks, masks, mask = NO_MARKS, list[Mask | None](), None
     while not _is_row(layout):
         if layout.is_option:

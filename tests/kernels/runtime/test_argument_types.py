@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -33,6 +34,22 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
+from lodcli.ops import sequence_split_by_mask
+from lodcli.rnn import (
+    Labelled,
+    LevelShape,
+    StateDict,
+    accuracy,
+    classify,
+    clipped,
+    lstm_to_paddle,
+    nested_from_state_dict,
+    nested_state_dict,
+    softmax_cross_entropy,
+    state_dict,
+    weights_from_state_dict,
+    while_loop,
+)
 
 T = TypeVar("T", bound=LoDTensor)
 
@@ -52,6 +69,8 @@ def failing(
     side: Literal["left", "right"] = "left",
     lengths: LoD | Sequence[Sequence[int]] | None = None,
     bound: T | None = None,
+    table: Mapping[str, int] = MappingProxyType({}),
+    anything: Sequence[Any] = (),
 ) -> str:
     """Raise an error, if one is given."""
     if error is not None:
@@ -69,6 +88,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"parts": [TENSOR, 3]}, "parts, an item: expected a LoDTensor, found int"),
     ({"rows": [1]}, "rows: expected an array or None, found list"),
     ({"numbers": "12"}, "numbers: expected a sequence of int, found '12'"),
+    ({"numbers": iter([1])}, "numbers: expected a sequence of int, found list_iterator"),
+    ({"numbers": np.array(1)}, "numbers: expected a sequence of int, found ndarray"),
+    ({"parts": iter([TENSOR])}, "parts: expected a sequence of LoDTensor, found list_iterator"),
+    ({"table": 3}, "table: expected a dict, found int"),
+    ({"anything": 3}, "anything: expected a sequence, found int"),
     ({"level": 1.5}, "level: expected an int or a str, found float"),
     ({"level": True}, "level: expected an int or a str, found bool"),
     ({"flag": 1}, "flag: expected a bool, found int"),
@@ -87,7 +111,7 @@ def test_a_failure_names_the_argument_of_a_wrong_type(given: dict[str, Any], sai
 RIGHT: dict[str, Any] = {
     "tensor": TENSOR, "parts": [TENSOR], "rows": np.ones(1), "values": [[1]],
     "numbers": np.arange(2), "level": np.int64(0), "flag": np.True_, "rate": np.float32(1),
-    "side": "right", "lengths": [[1]], "bound": TENSOR,
+    "side": "right", "lengths": [[1]], "bound": TENSOR, "table": {"a": 1}, "anything": {1},
 }  # fmt: skip
 
 
@@ -128,6 +152,30 @@ CONSTRUCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (TensorArray().identical, (3,), "identical: other: expected a TensorArray, found int"),
     (Categories, (3,), "Categories: words: expected a sequence of str, found int"),
     (CODES.as_categories, (3,), "as_categories: words: expected a sequence of str, found int"),
+    (TENSOR.from_awkward, (slice(3),), "values: expected an array of Awkward, found slice"),
+    (TENSOR.from_awkward, ({"a": 1},), "values: expected an array of Awkward, found dict"),
+    (TENSOR.concatenate, (iter([TENSOR]),), "parts: expected a sequence of LoDTensor, found list_"),
+    (TENSOR.from_lengths, ([1], np.array(1)), "lengths must be 1-D, found 0 dimensions"),
+    (LoD.from_lengths, (np.array(1),), "a list with one list of integers for each level"),
+    (sequence_split_by_mask, (TENSOR, [[1], [2, 3]]), "mask: no array can be made of it: "),
+    (while_loop, (3,), "while_loop: loop_vars: expected a sequence of Var, found int"),
+    (state_dict, (3,), "state_dict: weights: expected an RNNWeights, found int"),
+    (weights_from_state_dict, (3,), "entries: expected a dict, found int"),
+    (nested_state_dict, (3, [""]), "nested_state_dict: levels: expected a sequence, found int"),
+    (
+        nested_from_state_dict,
+        (3, [LevelShape(0, "a", "gru", 1)]),
+        "entries: expected a dict, found int",
+    ),
+    (StateDict, (3,), "StateDict: arrays: expected a dict or None, found int"),
+    (lstm_to_paddle, (GRU.layers[0][0],), "weights: expected an LSTMWeights, found GRUWeights"),
+    (softmax_cross_entropy, (3, 3), "scores: expected an array, found int"),
+    (clipped, (3, 1.0), "clipped: gradients: expected a dict, found int"),
+    (Labelled, (3, 3), "Labelled: sequences: expected a LoDTensor, found int"),
+    (classify, (3, TENSOR.data, [0, 1]), "classify: model: expected a Classifier, found int"),
+    (accuracy, (3, 3), "accuracy: model: expected a Classifier, found int"),
+    (GRU.moved, (3,), "LayerWeights.moved: move: expected a function, found int"),
+    (GRU.map, (3,), "RNNWeights.map: function: expected a function, found int"),
     (RNNWeights, (3,), "RNNWeights: layers: expected a sequence of tuple, found int"),
     (NestedRNN, (3,), "NestedRNN: levels: expected a sequence of NestedLevel, found int"),
     (Recipe, ("x",), "Recipe: epochs: expected an int, found 'x'"),
@@ -140,6 +188,8 @@ CONSTRUCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
 def test_constructors_and_methods_name_the_argument_of_a_wrong_type(
     call: Callable[..., Any], given: tuple[Any, ...], said: str
 ) -> None:
+    if call == TENSOR.from_awkward:
+        pytest.importorskip("awkward")
     with pytest.raises(InvalidDataError, match=said):
         call(*given)
 

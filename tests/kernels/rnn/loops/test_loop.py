@@ -122,7 +122,7 @@ def test_break_if_outside_of_a_frame_is_told() -> None:
 
 def test_loop_vars_are_vars() -> None:
     plain: Any = [1]
-    with pytest.raises(InvalidDataError, match="expected Var objects, found 1"):
+    with pytest.raises(InvalidDataError, match="loop_vars, an item: expected a Var, found int"):
         while_loop(plain)
 
 
