@@ -93,7 +93,20 @@ MUTANTS = (
     Mutant("wrong part", "end - begin > keys ? begin", "false ? begin", ATTENTION),
     Mutant("wrong part", "part < count; part++) total", "part < 1; part++) total", ATTENTION),
     Mutant("wrong share", "? (A)0 : Tiles::power(log - top);", "? (A)0 : (A)1;", ATTENTION),
-    Mutant("wrong row", "- at.first : at.own;", ": at.own;", ATTENTION),
+    Mutant("wrong row", "- at.first : at.own)", ": at.own)", ATTENTION),
+    Mutant(
+        "no barrier",
+        "align && __syncthreads_or(!finite))\n        attend_again",
+        "align)\n        attend_again",
+        ATTENTION,
+    ),
+    Mutant(
+        "not again",
+        "align && __syncthreads_or(!finite))\n        differentiate_again",
+        "false)\n        differentiate_again",
+        ATTENTION,
+    ),
+    Mutant("wrong part", "total += power;\n            again", "again", ATTENTION),
     Mutant(
         "beyond the end",
         "row + i < rows.count && column + j < rows.width;",

@@ -209,6 +209,46 @@ def test_keys_of_no_weight_leave_the_others_theirs() -> None:
     np.testing.assert_allclose(forward(rows, options), here, rtol=1e-4, atol=1e-5)
 
 
+# Of the sequences of 65 queries and 64 keys, 33 and 17, 64 and 31: in the middle of tiles, at their
+# ends, in those that the diagonal cuts and in others.
+@pytest.mark.parametrize("poison", [np.nan, -np.inf])
+@pytest.mark.parametrize("align", ["last", "first"])
+@pytest.mark.parametrize(("dtype", "precision"), [
+    *(("f8", "float32"), ("f4", "float32"), ("f4", "tf32")),
+    *((one, "float32") for one in HALVES),
+], ids=str)  # fmt: skip
+def test_hidden_rows_reach_no_result(
+    dtype: Any, precision: Any, align: attention.Align, poison: float
+) -> None:
+    rows = rows_of(8, 8, 1, dtype)
+    options: dict[str, Any] = {"causal": True, "align": align, "scale": 0.2}
+    queries, keys = offsets_of(QUERIES), offsets_of(KEYS)
+    name = precision if precision == "tf32" else np.dtype(dtype).name
+    limit = 16 * ROUNDING.get(name, ROUNDING["float32"])
+    for which, *places in (
+        (0, queries[2] + 30),
+        (1, keys[2] + 40, keys[4] - 1),
+        (2, keys[2] + 40, keys[4] - 3, keys[6] - 1),
+        (3, queries[2] + 30, queries[6] - 34),
+    ):
+        given = [one.copy() for one in rows]
+        given[which][places, 0, 7] = poison
+        *wide, flow = (one if one.itemsize > 2 else one.astype("f4") for one in given)
+        index = queries, keys
+        expected = [
+            segment_attention(*wide, *index, **options),
+            *segment_attention_grad(*wide, *index, flow, **options),
+        ]
+        with float32_products(precision):
+            arrays = found(given, options)
+        for one, other in zip(arrays, expected, strict=True):
+            there, here = np.isfinite(one.astype("f8")), np.isfinite(other)
+            np.testing.assert_array_equal(there, here, f"{which}, {places}")
+            most = max(1.0, np.abs(other[here]).max())
+            close = {"rtol": 0, "atol": limit * most}
+            np.testing.assert_allclose(one.astype("f8")[here], other[here], **close)
+
+
 @pytest.fixture
 def joined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the list of the kernels that join parts of few queries over many keys."""
@@ -268,6 +308,17 @@ def test_parts_of_no_weight_leave_the_others_theirs(joined: list[str]) -> None:
     here = in_main_memory(rows, options)
     assert np.isfinite(here[2:]).all()
     assert np.isnan(here[0, 1]).all()
+    np.testing.assert_allclose(forward(rows, options), here, rtol=1e-4, atol=1e-5)
+    assert joined
+
+
+def test_values_hidden_from_all_of_a_part_reach_no_result(joined: list[str]) -> None:
+    rows = rows_of(8, 8)
+    # Of the sequence of 66 queries and 290 keys, and of that of one that sees no key.
+    rows[2][-3:] = np.nan
+    options: dict[str, Any] = {"causal": True, "scale": 0.3}
+    here = in_main_memory(rows, options)
+    assert np.isfinite(here[:-3]).all()
     np.testing.assert_allclose(forward(rows, options), here, rtol=1e-4, atol=1e-5)
     assert joined
 

@@ -6,6 +6,9 @@
 // logarithm of each query's sum. Where queries are few and their keys many, several blocks have some
 // keys each, and another kernel joins what they leave, in order: results are the same every time.
 // Neither the number of segments times the longest nor a matrix of scores is held.
+//
+// Causal tiles on the diagonal multiply what a row does not see by 0, which makes NaN of NaN and
+// infinity. Rows that are not finite then are computed again, from what they see alone.
 #include "attention_exact.cuh"
 #include "attention_rounded.cuh"
 
@@ -70,12 +73,36 @@ struct Place {
     }
 };
 
+// What a block of attention() has: a tile of queries, and all that they see or a part of it: of keys
+// from `begin` on. The segment's first result goes to row `base`.
+template <class Tiles> struct Part {
+    int64 keys, block;
+    Place at;
+    int64 base;
+    int begin;
+
+    __device__ __forceinline__ Part(const int64* q_offsets, const int64* k_offsets, const int64* tiles, int64 segments,
+                                    int64 align, const int64* parts, int64 keys, int64 most_rows)
+        : keys(keys), block(keys ? segment_of(parts, tiles[segments], blockIdx.x) : blockIdx.x),
+          at(q_offsets, k_offsets, tiles, segments, Tiles::OWN, align, block),
+          base(keys ? blockIdx.x * most_rows - at.first : at.own),
+          begin(keys ? (int)((blockIdx.x - parts[block]) * keys) : 0) {}
+
+    // The first key of the block that query i does not see.
+    __device__ __forceinline__ int end_of(int i) const {
+        const int end = at.end_of(i);
+        return keys && end - begin > keys ? begin + (int)keys : end;
+    }
+};
+
 // Writes the sums of a thread, each row by its factor; the segment's first row goes to row `base`.
+// Returns whether all of them are finite.
 template <class Tiles, class Out>
-__device__ __forceinline__ void
+__device__ __forceinline__ bool
 write(const Tiles& tiles, const Place& at, typename Tiles::A (&sums)[Tiles::ROWS][Tiles::SUMS],
       const typename Tiles::A (&factors)[Tiles::ROWS], int64 heads, int64 width, Out* out, int64 base) {
     enum { GROUP = Tiles::GROUP };
+    typename Tiles::A zero = 0;
     const int64 slab = (int64)blockIdx.z * Tiles::WIDE;
 #pragma unroll
     for (int r = 0; r < Tiles::ROWS; r++) {
@@ -87,7 +114,11 @@ write(const Tiles& tiles, const Place& at, typename Tiles::A (&sums)[Tiles::ROWS
             const int64 column = slab + tiles.result_column(e);
             Pack<Out, GROUP> values;
 #pragma unroll
-            for (int c = 0; c < GROUP; c++) values.at[c] = as<Out, typename Tiles::A>(sums[r][e + c] * factors[r]);
+            for (int c = 0; c < GROUP; c++) {
+                const typename Tiles::A value = sums[r][e + c] * factors[r];
+                zero += value * 0;
+                values.at[c] = as<Out, typename Tiles::A>(value);
+            }
             if (width % GROUP == 0) {
                 if (column < width) store(to + column, values);
             } else {
@@ -96,6 +127,92 @@ write(const Tiles& tiles, const Place& at, typename Tiles::A (&sums)[Tiles::ROWS
                     if (column + c < width) to[column + c] = values.at[c];
             }
         }
+    }
+    return zero == 0;
+}
+
+// One row, computed again by a warp from the rows it sees alone: slow, and the same for any of Tiles.
+// A lane has every 32nd column of the block's slab.
+template <class Tiles, class Out> struct RowAgain {
+    typedef typename Tiles::T T;
+    typedef typename Tiles::A A;
+    enum { MINE = Tiles::WIDE / 32 };
+
+    Out* out;  // the row's first value
+    int column, width;
+    A sums[MINE];
+
+    __device__ __forceinline__ RowAgain(Out* rows, int64 row, const Place& at, int64 heads, int64 width)
+        : out(rows + (row * heads + at.head) * width),
+          column((int)(blockIdx.z * Tiles::WIDE + threadIdx.x % 32)), width((int)width), sums() {}
+
+    __device__ __forceinline__ bool is_finite() const {
+        A zero = (A)0;
+#pragma unroll
+        for (int e = 0; e < MINE; e++)
+            if (column + 32 * e < width) zero += (A)out[column + 32 * e] * (A)0;
+        return __all_sync(0xffffffffu, zero == (A)0);
+    }
+    __device__ __forceinline__ void multiply(A factor) {
+#pragma unroll
+        for (int e = 0; e < MINE; e++) sums[e] *= factor;
+    }
+    __device__ __forceinline__ void add(A weight, const HeadRows<T>& rows, int row) {
+        const T* from = rows.first + row * rows.stride;
+#pragma unroll
+        for (int e = 0; e < MINE; e++)
+            if (column + 32 * e < width) sums[e] += weight * (A)from[column + 32 * e];
+    }
+    __device__ __forceinline__ void write(A factor) const {
+#pragma unroll
+        for (int e = 0; e < MINE; e++)
+            if (column + 32 * e < width) out[column + 32 * e] = as<Out, A>(sums[e] * factor);
+    }
+};
+
+// The product of two rows, by a warp.
+template <class A, class T>
+__device__ __forceinline__ A product(const HeadRows<T>& one, int row, const HeadRows<T>& other, int other_row) {
+    A sum = (A)0;
+    for (int column = threadIdx.x % 32; column < one.width; column += 32)
+        sum += (A)one.first[row * one.stride + column] * (A)other.first[other_row * other.stride + column];
+    return row_sum<A, 32>(sum);
+}
+
+// The results of a block that are not finite, of attention()'s arguments. It asks anew where it is: what
+// is known of that during attention() would take registers there.
+template <class Tiles, class Out>
+__device__ __forceinline__ void
+attend_again(const typename Tiles::T* q, const typename Tiles::T* k, const typename Tiles::T* v, const int64* q_offsets,
+             const int64* k_offsets, const int64* tiles, int64 segments, int64 heads, int64 width, int64 value_width,
+             double scale_, int64 align, const int64* parts, int64 keys, int64 most_rows, Out* out) {
+    typedef typename Tiles::A A;
+    const Part<Tiles> part(q_offsets, k_offsets, tiles, segments, align, parts, keys, most_rows);
+    const Place& at = part.at;
+    const HeadRows<typename Tiles::T> own = at.mine(q, heads, width), others = at.theirs(k, heads, width);
+    const HeadRows<typename Tiles::T> values = at.theirs(v, heads, value_width);
+    const A scale = (A)scale_ * Tiles::unit();
+#pragma unroll 1
+    for (int row = threadIdx.x / 32; row < Tiles::OWN && row < own.count; row += Tiles::THREADS / 32) {
+        RowAgain<Tiles, Out> again(out, part.base + at.first + row, at, heads, value_width);
+        if (again.is_finite()) continue;
+        const int end = part.end_of(at.first + row);
+        A top = lowest<A>(), total = (A)0;
+        // Once the sum of powers is NaN all sums stay so.
+#pragma unroll 1
+        for (int key = part.begin; key < end && total == total; key++) {
+            const A score = product<A>(own, row, others, key) * scale;
+            if (score > top) {
+                const A factor = Tiles::power(top - score);
+                total *= factor;
+                again.multiply(factor);
+                top = score;
+            }
+            const A power = Tiles::power(score - (top == lowest<A>() ? (A)0 : top));
+            total += power;
+            again.add(power, values, key);
+        }
+        again.write(end <= part.begin ? (A)0 : (A)1 / total);
     }
 }
 
@@ -112,28 +229,23 @@ attention(const typename Tiles::T* __restrict__ q, const typename Tiles::T* __re
           const int64* __restrict__ parts, int64 keys, int64 most_rows,
           Out* __restrict__ out, typename Tiles::A* __restrict__ logs) {
     typedef typename Tiles::A A;
-    const int64 block = keys ? segment_of(parts, tiles[segments], blockIdx.x) : blockIdx.x;
-    const Place at(q_offsets, k_offsets, tiles, segments, Tiles::OWN, align, block);
-    const int64 base = keys ? blockIdx.x * most_rows - at.first : at.own;
-    const int begin = keys ? (int)((blockIdx.x - parts[block]) * keys) : 0;
+    const Part<Tiles> part(q_offsets, k_offsets, tiles, segments, align, parts, keys, most_rows);
+    const Place& at = part.at;
+    const int begin = part.begin;
     const HeadRows<typename Tiles::T> own[2] = {at.mine(q, heads, width), at.mine(q, heads, width)};
     const HeadRows<typename Tiles::T> others[2] = {at.theirs(k, heads, width), at.theirs(v, heads, value_width)};
     const A scale = (A)scale_ * Tiles::unit();
     Tiles tile(shared, own);
     int ends[Tiles::ROWS];
-    const auto end_here = [&](int row) {
-        const int end = at.end_of(row);
-        return keys && end - begin > keys ? begin + (int)keys : end;
-    };
     A top[Tiles::ROWS], sum[Tiles::ROWS] = {}, sums[Tiles::ROWS][Tiles::SUMS] = {};
 #pragma unroll
     for (int r = 0; r < Tiles::ROWS; r++) {
-        ends[r] = end_here(at.first + tile.row(r));
+        ends[r] = part.end_of(at.first + tile.row(r));
         top[r] = lowest<A>();
     }
     // No query of the block sees more.
     const int last = at.first + Tiles::OWN < at.count ? at.first + Tiles::OWN : at.count;
-    const int end = end_here(last - 1);
+    const int end = part.end_of(last - 1);
     tile.begin(others, begin);
 #pragma unroll 1
     for (int first = begin; first < end; first += Tiles::OTHERS) {
@@ -170,11 +282,14 @@ attention(const typename Tiles::T* __restrict__ q, const typename Tiles::T* __re
         const A total = row_sum<A, Tiles::ROW_LANES>(sum[r]);
         const int row = at.first + tile.row(r);
         if (row < at.count && tile.column(0) == 0 && blockIdx.z == 0)
-            logs[(base + row) * heads + at.head] = top[r] + Tiles::logarithm(total);
+            logs[(part.base + row) * heads + at.head] = top[r] + Tiles::logarithm(total);
         // NaN where all scores are -inf; 0 where there are none.
         sum[r] = total == (A)0 && ends[r] <= begin ? (A)0 : (A)1 / total;
     }
-    write(tile, at, sums, sum, heads, value_width, out, base);
+    const bool finite = write(tile, at, sums, sum, heads, value_width, out, part.base);
+    if (align && __syncthreads_or(!finite))
+        attend_again<Tiles>(q, k, v, q_offsets, k_offsets, tiles, segments, heads, width, value_width, scale_,
+                            align, parts, keys, most_rows, out);
 }
 
 // The result and the logarithm of each query from those of its parts of the keys, each by its share of
@@ -212,6 +327,43 @@ attention_joined(const typename Tiles::A* __restrict__ results, const typename T
             if (weight != (A)0) sum += weight * results[(first + part * apart) * width + column];
         }
         out[(row * heads + head) * width + column] = as<Out, A>(sum * factor);
+    }
+}
+
+// The gradients of a block that are not finite, of attention_grad()'s arguments.
+template <class Tiles, int OF, class Out>
+__device__ __forceinline__ void
+differentiate_again(const typename Tiles::T* own_rows, const typename Tiles::T* own_values,
+                    const typename Tiles::T* other_rows, const typename Tiles::T* other_values,
+                    const int64* own_offsets, const int64* other_offsets, const int64* tiles, int64 segments, int64 heads,
+                    int64 width, int64 value_width, double scale_, int64 align, const typename Tiles::A* logs,
+                    const typename Tiles::A* deltas, Out* out, Out* out_values) {
+    typedef typename Tiles::A A;
+    typedef HeadRows<typename Tiles::T> Rows;
+    const Place at(own_offsets, other_offsets, tiles, segments, Tiles::OWN, align, blockIdx.x);
+    const Rows own[2] = {at.mine(own_rows, heads, width), at.mine(own_values, heads, value_width)};
+    const Rows others[2] = {at.theirs(other_rows, heads, width), at.theirs(other_values, heads, value_width)};
+    const A scale = (A)scale_ * Tiles::unit();
+#pragma unroll 1
+    for (int row = threadIdx.x / 32; row < Tiles::OWN && row < own[0].count; row += Tiles::THREADS / 32) {
+        const int64 place = at.own + at.first + row;
+        RowAgain<Tiles, Out> again(out, place, at, heads, width);
+        RowAgain<Tiles, Out> values(out_values, place, at, heads, OF == KEY ? value_width : 0);
+        if (again.is_finite() && values.is_finite()) continue;
+        const int begin = OF == KEY ? at.begin_of(at.first + row) : 0;
+        const int end = OF == KEY ? at.others : at.end_of(at.first + row);
+#pragma unroll 1
+        for (int other = begin; other < end; other++) {
+            const int64 query = (OF == KEY ? at.other + other : place) * heads + at.head;
+            const A power = Tiles::power(product<A>(own[0], row, others[0], other) * scale - logs[query]);
+            const A change = power * (product<A>(own[1], row, others[1], other) - deltas[query]);
+            if constexpr (OF == KEY) values.add(power, others[1], other);
+            again.add(change, others[0], other);
+            // Once a factor was NaN all sums stay so.
+            if (OF == KEY ? power != power : change != change) break;
+        }
+        again.write((A)scale_);
+        if constexpr (OF == KEY) values.write((A)1);
     }
 }
 
@@ -280,8 +432,11 @@ attention_grad(const typename Tiles::T* __restrict__ own_rows, const typename Ti
             for (int c = 0; c < Tiles::COLUMNS; c++) s[r][c] *= flow[r][c] - (OF == KEY ? delta[c] : own_delta[r]);
         tile.template gather<0>(s, others, first, slab, sums);
     }
-    write(tile, at, sums, factors, heads, width, out, at.own);
-    if constexpr (OF == KEY) write(tile, at, value_sums, ones, heads, value_width, out_values, at.own);
+    bool finite = write(tile, at, sums, factors, heads, width, out, at.own);
+    if constexpr (OF == KEY) finite &= write(tile, at, value_sums, ones, heads, value_width, out_values, at.own);
+    if (align && __syncthreads_or(!finite))
+        differentiate_again<Tiles, OF>(own_rows, own_values, other_rows, other_values, own_offsets, other_offsets, tiles,
+                                       segments, heads, width, value_width, scale_, align, logs, deltas, out, out_values);
 }
 
 // Of each row of both, (rows, width), the sum of products: a warp each.

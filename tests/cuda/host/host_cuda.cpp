@@ -39,6 +39,7 @@ struct Fiber {
     void* fake_stack = nullptr;
     uint16_t number = 0;
     uint32_t warp_phase = 0;  // how often its warp met
+    bool said = false;  // of __syncthreads_or
 };
 
 struct Block {
@@ -111,6 +112,15 @@ void wait(State state, unsigned mask, const void* where) {
     current->mask = mask;
     current->where = where;
     leave(false);
+}
+
+bool any_of_block(bool said, const void* where) {
+    current->said = said;
+    wait(AT_BLOCK, 0, where);
+    bool any = false;
+    for (const Fiber& one : block->fibers) any |= one.state != DONE && one.said;
+    wait(AT_BLOCK, 0, where);
+    return any;
 }
 
 // In what order threads and blocks run: from the first to the last, from the last to the first, or as

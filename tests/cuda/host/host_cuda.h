@@ -60,6 +60,8 @@ enum State { READY, AT_BLOCK, AT_WARP, SHUFFLES, ASLEEP, DONE };
 void launch(const Shape& shape, void (*body)(void*), void* of);
 // Lets others run until this one may go on. `mask`: of a warp; `where`: the same for all who meet.
 void wait(State state, unsigned mask, const void* where);
+// Whether any thread of the block says so; all meet at `where`.
+bool any_of_block(bool said, const void* where);
 // Perhaps lets others run, as HOST_CUDA_ORDER says.
 void between();
 // Checks that an access does not race with others.
@@ -110,6 +112,9 @@ __attribute__((noinline)) static void host_cuda_barrier() {
     host_cuda::wait(host_cuda::AT_BLOCK, 0, __builtin_return_address(0));
 }
 #define __syncthreads() host_cuda_barrier()
+__attribute__((noinline)) static int __syncthreads_or(int said) {
+    return host_cuda::any_of_block(said != 0, __builtin_return_address(0));
+}
 
 inline void __nanosleep(unsigned) { host_cuda::wait(host_cuda::ASLEEP, 0, nullptr); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { host_cuda::wait(host_cuda::AT_WARP, mask, nullptr); }
