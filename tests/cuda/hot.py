@@ -76,7 +76,7 @@ HOT: dict[str, tuple[str, ...]] = {
         "binary_grad<float, MUL, 4>",
         "binary_grad<float, DIV, 4>",
     ),
-    "ids": ("enumerate<uint64>", "compress_bounds", "compress_rows<uint4>", "compress_starts"),
+    "ids": ("enumerate<uint64>", "compress_bounds", "compress_rows<uint4>"),
     "im2sequence": ("windows<unsigned int>", "windows_grad<float>"),
     "row_copies": (
         *("move_runs<uint4>", "move_runs<unsigned int>", "move_pad<uint4>"),
@@ -176,6 +176,7 @@ HOT: dict[str, tuple[str, ...]] = {
         *("sort_owners<unsigned int>", "sort_places"),
         *("sort_best<unsigned int>", "sort_back<unsigned int>"),
         *("sort_differs<unsigned int, FLOATING>", "sort_falls<unsigned int, FLOATING>"),
+        "sort_runs<unsigned int>",
         *("sort_search<unsigned int, FLOATING>", "sort_bins<float>"),
     ),
     "softmax": (

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.gpu
 
 MOST = 2
 # What has another number of rows than its input: a prefix sum says how many, in main memory.
-FILTERS = {"ctc_align": 4, "deduplicate": 4, "erase": 4, "unique": 8, "unique_counts": 8}
+FILTERS = {"ctc_align": 4, "deduplicate": 4, "erase": 4, "unique": 5, "unique_counts": 5}
 # What is wrong with rows is an error, which nobody knows before they have been looked at.
 CHECKED = {"scatter": 3, "searchsorted": 3}
 OP_LIMITS = FILTERS | CHECKED

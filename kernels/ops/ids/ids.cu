@@ -39,13 +39,3 @@ compress_rows(const W* __restrict__ data, const bool* __restrict__ mask, const i
     for (int64 row = top + threadIdx.y; row < bottom; row += blockDim.y)
         if (mask[row]) out[(kept[row] - 1) * words + word] = data[row * words + word];
 }
-
-// The numbers of the kept rows, and behind them how many rows there are.
-__global__ void __launch_bounds__(256)
-compress_starts(const bool* __restrict__ mask, const int64* __restrict__ kept, int64 rows,
-                int64* __restrict__ starts) {
-    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= rows) return;
-    if (mask[row]) starts[kept[row] - 1] = row;
-    if (row == rows - 1) starts[kept[row]] = rows;
-}

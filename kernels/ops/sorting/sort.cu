@@ -193,19 +193,37 @@ sort_back(const W* __restrict__ best, const int64* __restrict__ order, const int
     });
 }
 
-// Which rows differ from the one before, in a value or in the segment.
+// Which rows differ from the one before, in a value or in the segment: the rows as they lie, or if
+// `ordered` in an `order` inside segments. What is true of a row is written at its place in that order,
+// or if `ordered` is 2 where the row lies.
 template <class W, int KIND>
 __global__ void __launch_bounds__(256)
-sort_differs(const W* __restrict__ values, const int64* __restrict__ offsets, int64 segments, int64 rows,
-             int64 columns, uint64 infinity, bool* __restrict__ out) {
+sort_differs(const W* __restrict__ values, const int64* __restrict__ order, int64 ordered,
+             const int64* __restrict__ offsets, int64 segments, int64 rows, int64 columns, uint64 infinity,
+             bool* __restrict__ out) {
     const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
+    const int64 here = ordered ? order[row] : row;
     bool differs = offsets[segment_of(offsets, segments, row)] == row;
-    for (int64 column = 0; column < columns && !differs; column++) {
-        const W* place = values + row * columns + column;
-        differs = rank_of<W, KIND>(*place, (W)infinity) != rank_of<W, KIND>(*(place - columns), (W)infinity);
+    if (!differs) {
+        const W *place = values + here * columns, *before = values + (ordered ? order[row - 1] : row - 1) * columns;
+        for (int64 column = 0; column < columns && !differs; column++)
+            differs = rank_of<W, KIND>(place[column], (W)infinity) != rank_of<W, KIND>(before[column], (W)infinity);
     }
-    out[row] = differs;
+    out[ordered == 2 ? here : row] = differs;
+}
+
+// The first row of each run of equal ones, and how many they are: `first` says which rows in `order`
+// are the first, `kept` how many of them there are up to each row.
+template <class W>
+__global__ void __launch_bounds__(256)
+sort_runs(const W* __restrict__ values, const int64* __restrict__ order, const bool* __restrict__ first,
+          const int64* __restrict__ kept, int64 rows, W* __restrict__ out, int64* __restrict__ counts) {
+    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows || !first[row]) return;
+    const int64 run = kept[row];
+    out[run - 1] = values[order[row]];
+    counts[run - 1] = segment_after(kept, rows, row, run) - row + 1;
 }
 
 // The first row that is smaller than the one before in its segment; `first` is any number that is greater.

@@ -26,7 +26,7 @@ from lodcli.kernels.cuda.launch import (
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import comparable
 from lodcli.kernels.ops.common import is_float, real_columns
-from lodcli.kernels.ops.ids.ids_cupy import kept_bounds, kept_rows
+from lodcli.kernels.ops.ids.ids_cupy import kept_bounds
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 
 THREADS, COLUMNS, SORTERS, VALUES = 256, 16, 512, 2048  # as in sort.cu
@@ -141,15 +141,16 @@ def segment_unsorted(best: Array, order: Array, offsets: Offsets, bounds: Offset
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Array, Offsets]:
     """See sort.py."""
-    values = data[segment_order(data, offsets, False)]
-    new = _differs(values[:, None], offsets)
-    kept = cupy.cumsum(new, dtype=np.int64)
+    order = segment_order(data, offsets, False)
+    first = _differs(data[:, None], offsets, order)
+    kept = cupy.cumsum(first, dtype=np.int64)
     bounds = kept_bounds(kept, offsets)
-    count, rows = int(bounds[-1]), len(data)
-    starts = cupy.empty(count + 1, np.int64)
-    if rows:
-        run("ids", "compress_starts", (blocks(rows, THREADS),), (THREADS,), new, kept, rows, starts)
-    return kept_rows(values, new, kept, count), starts[1:] - starts[:-1], bounds
+    rows, count = len(data), int(bounds[-1])
+    values, counts = cupy.empty(count, data.dtype), cupy.empty(count, np.int64)
+    args = (cupy.ascontiguousarray(data), order, first, kept, rows, values, counts)
+    kernel = f"sort_runs<{WORDS[data.itemsize]}>"
+    run("sort", kernel, (blocks(rows, THREADS),), (THREADS,), *args)
+    return values, counts, bounds
 
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Array:
@@ -161,9 +162,7 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Arr
     order = cupy.arange(len(rows))
     for key in (*_ranks(rows)[::-1], segment_numbers(offsets)):
         order = order[cupy.argsort(key[order])]
-    kept: Array = cupy.empty(len(rows), np.bool_)
-    kept[order] = _differs(rows[order], offsets)
-    return kept
+    return _differs(rows, offsets, order, by_row=True)
 
 
 def segment_first_fall(data: Array, offsets: Offsets) -> int:
@@ -284,11 +283,22 @@ def _ranked(kernel: str, dtype: np.dtype[Any], *types: str) -> tuple[str, int]:
     return f"{kernel}<{', '.join((WORDS[dtype.itemsize], *types, kind))}>", infinity
 
 
-def _differs(rows: Array, offsets: Offsets) -> Array:
-    """Return where a row (N, D), or its segment, is not that of the row before."""
+def _differs(
+    rows: Array, offsets: Offsets, order: Array | None = None, *, by_row: bool = False
+) -> Array:
+    """Return where a row (N, D), or its segment, is not that of the row before.
+
+    Args:
+        rows: real.
+        offsets: (S+1,).
+        order: (N,) the rows of each segment in order; None as they lie.
+        by_row: True: results are where the rows lie, not in `order`.
+    """
     count, columns = rows.shape
     result: Array = cupy.empty(count, np.bool_)
     kernel, infinity = _ranked("sort_differs", rows.dtype)
-    args = (cupy.ascontiguousarray(rows), on_device(offsets), offsets.size - 1, count, columns)
-    run("sort", kernel, (blocks(count, THREADS),), (THREADS,), *args, infinity, result)
+    ordered = 0 if order is None else 2 if by_row else 1
+    given = (cupy.ascontiguousarray(rows), on_device(offsets) if order is None else order, ordered)
+    args = (*given, on_device(offsets), offsets.size - 1, count, columns, infinity, result)
+    run("sort", kernel, (blocks(count, THREADS),), (THREADS,), *args)
     return result
