@@ -56,7 +56,6 @@ HOT: dict[str, tuple[str, ...]] = {
         "attention_grad<RoundedTiles<FP16, 64, 32, 2>, float16, KEY>",
         "attention_grad<RoundedTiles<BF16, 128, 16, 2>, bfloat16, QUERY>",
         "attention_grad<RoundedTiles<BF16, 128, 16, 2>, bfloat16, KEY>",
-        "attention_deltas<float, float, float>",
     ),
     "conv": (
         "conv_context<float>",

@@ -233,11 +233,10 @@ def test_hidden_rows_reach_no_result(
     ):
         given = [one.copy() for one in rows]
         given[which][places, 0, 7] = poison
-        *wide, flow = (one if one.itemsize > 2 else one.astype("f4") for one in given)
-        index = queries, keys
+        q, k, v, flow = (one if one.itemsize > 2 else one.astype("f4") for one in given)
         expected = [
-            segment_attention(*wide, *index, **options),
-            *segment_attention_grad(*wide, *index, flow, **options),
+            segment_attention(q, k, v, queries, keys, **options),
+            *segment_attention_grad(q, k, v, queries, keys, flow, **options),
         ]
         with float32_products(precision):
             arrays = found(given, options)

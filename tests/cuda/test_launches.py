@@ -38,8 +38,8 @@ GRADIENT_LIMITS = {
     # The forward pass once more, for the states, and for where the extremes were; and zeros.
     **dict.fromkeys(("linear_scan", "linear_scan reverse"), 3),
     **dict.fromkeys(("max", "max_index", "min", "min_index"), 3),
-    # Queries and keys, what both need of each row, and the forward pass.
-    "attention": 4,
+    # The forward pass, then queries, then keys.
+    "attention": 3,
     # Contexts, the products with them, and sums over tiles.
     **{"conv": 6, "conv after, stride": 6, "row_conv": 3},
     # Rows, columns, and sums over tiles.

@@ -171,8 +171,8 @@ template <class Tiles, class Out> struct RowAgain {
 };
 
 // The product of two rows, by a warp.
-template <class A, class T>
-__device__ __forceinline__ A product(const HeadRows<T>& one, int row, const HeadRows<T>& other, int other_row) {
+template <class A, class T, class Other>
+__device__ __forceinline__ A product(const HeadRows<T>& one, int row, const HeadRows<Other>& other, int other_row) {
     A sum = (A)0;
     for (int column = threadIdx.x % 32; column < one.width; column += 32)
         sum += (A)one.first[row * one.stride + column] * (A)other.first[other_row * other.stride + column];
@@ -336,13 +336,14 @@ __device__ __forceinline__ void
 differentiate_again(const typename Tiles::T* own_rows, const typename Tiles::T* own_values,
                     const typename Tiles::T* other_rows, const typename Tiles::T* other_values,
                     const int64* own_offsets, const int64* other_offsets, const int64* tiles, int64 segments, int64 heads,
-                    int64 width, int64 value_width, double scale_, int64 align, const typename Tiles::A* logs,
-                    const typename Tiles::A* deltas, Out* out, Out* out_values) {
+                    int64 width, int64 value_width, double scale_, int64 align, const Out* result,
+                    const typename Tiles::A* logs, const typename Tiles::A* deltas, Out* out, Out* out_values) {
     typedef typename Tiles::A A;
     typedef HeadRows<typename Tiles::T> Rows;
     const Place at(own_offsets, other_offsets, tiles, segments, Tiles::OWN, align, blockIdx.x);
     const Rows own[2] = {at.mine(own_rows, heads, width), at.mine(own_values, heads, value_width)};
     const Rows others[2] = {at.theirs(other_rows, heads, width), at.theirs(other_values, heads, value_width)};
+    const HeadRows<Out> results = at.mine(result, heads, value_width);
     const A scale = (A)scale_ * Tiles::unit();
 #pragma unroll 1
     for (int row = threadIdx.x / 32; row < Tiles::OWN && row < own[0].count; row += Tiles::THREADS / 32) {
@@ -352,11 +353,13 @@ differentiate_again(const typename Tiles::T* own_rows, const typename Tiles::T* 
         if (again.is_finite() && values.is_finite()) continue;
         const int begin = OF == KEY ? at.begin_of(at.first + row) : 0;
         const int end = OF == KEY ? at.others : at.end_of(at.first + row);
+        const A own_delta = OF == KEY ? (A)0 : product<A>(own[1], row, results, row);
 #pragma unroll 1
         for (int other = begin; other < end; other++) {
             const int64 query = (OF == KEY ? at.other + other : place) * heads + at.head;
             const A power = Tiles::power(product<A>(own[0], row, others[0], other) * scale - logs[query]);
-            const A change = power * (product<A>(own[1], row, others[1], other) - deltas[query]);
+            const A flow = product<A>(own[1], row, others[1], other);
+            const A change = power * (flow - (OF == KEY ? deltas[query] : own_delta));
             if constexpr (OF == KEY) values.add(power, others[1], other);
             again.add(change, others[0], other);
             // Once a factor was NaN all sums stay so.
@@ -369,15 +372,17 @@ differentiate_again(const typename Tiles::T* own_rows, const typename Tiles::T* 
 
 // Gradients: those of the queries of a block, from `own` q and the result's gradient and the others'
 // k and v; or those of its keys and values, from `own` k and v and the others' q and result's gradient.
-// `deltas` are, of each query, result times gradient.
+// `deltas` are, of each query, result times gradient: the kernel of the queries leaves them to that of
+// the keys.
 template <class Tiles, class Out, int OF>
 __global__ void __launch_bounds__(Tiles::THREADS, Tiles::BLOCKS)
 attention_grad(const typename Tiles::T* __restrict__ own_rows, const typename Tiles::T* __restrict__ own_values,
                const typename Tiles::T* __restrict__ other_rows, const typename Tiles::T* __restrict__ other_values,
                const int64* __restrict__ own_offsets, const int64* __restrict__ other_offsets,
                const int64* __restrict__ tiles, int64 segments, int64 heads, int64 width,
-               int64 value_width, double scale_, int64 align, const typename Tiles::A* __restrict__ logs,
-               const typename Tiles::A* __restrict__ deltas, Out* __restrict__ out, Out* __restrict__ out_values) {
+               int64 value_width, double scale_, int64 align, const Out* __restrict__ result,
+               const typename Tiles::A* __restrict__ logs, typename Tiles::A* __restrict__ deltas,
+               Out* __restrict__ out, Out* __restrict__ out_values) {
     typedef typename Tiles::A A;
     const Place at(own_offsets, other_offsets, tiles, segments, Tiles::OWN, align, blockIdx.x);
     const HeadRows<typename Tiles::T> own[2] = {at.mine(own_rows, heads, width), at.mine(own_values, heads, value_width)};
@@ -395,9 +400,17 @@ attention_grad(const typename Tiles::T* __restrict__ own_rows, const typename Ti
         ends[r] = OF == KEY ? at.others : at.end_of(row);
         const bool there = OF == QUERY && row < at.count;
         own_log[r] = there ? logs[(at.own + row) * heads + at.head] : (A)0;
-        own_delta[r] = there ? deltas[(at.own + row) * heads + at.head] : (A)0;
+        own_delta[r] = (A)0;
         factors[r] = (A)scale_;
         ones[r] = (A)1;
+        if constexpr (OF == QUERY) {
+            const int64 place = (at.own + row) * heads + at.head;
+            const typename Tiles::T* flow = own_values + place * value_width;
+            for (int64 c = threadIdx.x % Tiles::ROW_LANES; there && c < value_width; c += Tiles::ROW_LANES)
+                own_delta[r] += (A)flow[c] * (A)result[place * value_width + c];
+            own_delta[r] = row_sum<A, Tiles::ROW_LANES>(own_delta[r]);
+            if (there && tile.column(0) == 0 && slab == 0) deltas[place] = own_delta[r];
+        }
     }
     const int last = at.first + Tiles::OWN < at.count ? at.first + Tiles::OWN : at.count;
     const int end = OF == KEY ? at.others : at.end_of(last - 1);
@@ -436,18 +449,6 @@ attention_grad(const typename Tiles::T* __restrict__ own_rows, const typename Ti
     if constexpr (OF == KEY) finite &= write(tile, at, value_sums, ones, heads, value_width, out_values, at.own);
     if (align && __syncthreads_or(!finite))
         differentiate_again<Tiles, OF>(own_rows, own_values, other_rows, other_values, own_offsets, other_offsets, tiles,
-                                       segments, heads, width, value_width, scale_, align, logs, deltas, out, out_values);
-}
-
-// Of each row of both, (rows, width), the sum of products: a warp each.
-template <class T, class Out, class A>
-__global__ void __launch_bounds__(256)
-attention_deltas(const T* __restrict__ flow, const Out* __restrict__ result, int64 rows, int64 width, A* __restrict__ deltas) {
-    const int64 row = (int64)blockIdx.x * 8 + (threadIdx.x >> 5);
-    if (row >= rows) return;
-    A sum = (A)0;
-    for (int64 column = threadIdx.x & 31; column < width; column += 32)
-        sum += (A)flow[row * width + column] * (A)result[row * width + column];
-    sum = row_sum<A, 32>(sum);
-    if ((threadIdx.x & 31) == 0) deltas[row] = sum;
+                                       segments, heads, width, value_width, scale_, align, result, logs, deltas, out,
+                                       out_values);
 }

@@ -116,14 +116,9 @@ def segment_attention_grad(
     flow = cupy.ascontiguousarray(grad.astype(task.q.dtype, copy=False))
     result, logs = _forward(task)
     deltas = cupy.empty(logs.shape, logs.dtype)
-    types = ", ".join(c_type(one.dtype, "attention") for one in (flow, result, logs))
-    run(
-        *("attention", f"attention_deltas<{types}>", (blocks(logs.size, 8),), (256,)),
-        *(flow, result, logs.size, task.v.shape[2], deltas),
-    )
     queries, keys = (task.q, flow), (task.k, task.v)
-    grad_q, _ = _gradients("QUERY", task, queries, keys, logs, deltas)
-    grad_k, grad_v = _gradients("KEY", task, keys, queries, logs, deltas)
+    grad_q, _ = _gradients("QUERY", task, queries, keys, result, logs, deltas)
+    grad_k, grad_v = _gradients("KEY", task, keys, queries, result, logs, deltas)
     return grad_q, grad_k, grad_v
 
 
@@ -269,10 +264,14 @@ def _gradients(
     task: _Task,
     own: tuple[Array, Array],
     others: tuple[Array, Array],
+    result: Array,
     logs: Array,
     deltas: Array,
 ) -> tuple[Array, Array]:
-    """Return the gradients of own rows and values; those of the queries have only the first."""
+    """Return the gradients of own rows and values; those of the queries have only the first.
+
+    Those of the queries come first: they write the `deltas` that those of the keys read.
+    """
     ours, theirs = task.q_offsets, task.k_offsets
     if of == "KEY":
         ours, theirs = theirs, ours
@@ -286,7 +285,7 @@ def _gradients(
         *("attention", f"attention_grad<{tiles.name}, {c_type(task.result, 'attention')}, {of}>"),
         *((int(counts[-1]), heads, blocks(wide, tiles.wide)), (tiles.threads,)),
         *(*own, *others, on_device(ours), on_device(theirs), on_device(counts), ours.size - 1),
-        *(*task.sizes, task.scale, task.way, logs, deltas, first, second),
+        *(*task.sizes, task.scale, task.way, result, logs, deltas, first, second),
         shared_bytes=tiles.shared_bytes,
     )
     return first, second
