@@ -66,7 +66,7 @@ concat_rows(const int64* __restrict__ table, int64 inputs, int64 segments, int64
 }
 
 // A box of (segments, steps) rows: the first rows of each segment, then `fill`, one row, if `whole`;
-// else a value that fills any word, of which `low` and `high` are the bytes.
+// else a value that `low` and `high` are the bytes of, repeated.
 template <class W>
 __global__ void __launch_bounds__(256)
 move_pad(const W* __restrict__ data, const int64* __restrict__ offsets, int64 rows, int64 steps,
@@ -77,7 +77,7 @@ move_pad(const W* __restrict__ data, const int64* __restrict__ offsets, int64 ro
     const int64 top = unit * height;
     if (top >= rows || word >= words) return;
     const int64 bottom = min(top + height, rows);
-    const W pad = whole ? fill[word] : word_of<W>(low, high);
+    const W pad = whole ? fill[word] : word_at<W>(low, high, word);
     int64 segment = top / steps, step = top - segment * steps;
     int64 start = offsets[segment], length = offsets[segment + 1] - start;
     for (int64 row = top; row < bottom; row++) {
@@ -125,7 +125,7 @@ move_narrow_pad(const W* __restrict__ data, const int64* __restrict__ offsets, i
     int64 segment = row / steps, step = row - segment * steps;
     const int across = steps > blockDim.y ? 0 : (int)(blockDim.y / (unsigned)steps);
     const int along = (int)(blockDim.y - across * steps);
-    const W pad = whole ? fill[word] : word_of<W>(low, high);
+    const W pad = whole ? fill[word] : word_at<W>(low, high, word);
     for (; row < bottom; row += blockDim.y) {
         const int64 from = offsets[segment] + step;
         out[row * words + word] = from < offsets[segment + 1] ? data[from * words + word] : pad;

@@ -313,6 +313,15 @@ def test_dot_products_of_every_width(dtypes: tuple[str, str]) -> None:
         np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-4, atol=1e-2)
 
 
+def test_complex_rows_off_a_multiple_of_16_bytes_are_padded() -> None:
+    rows = cupy.asarray(np.arange(19.0))[1:].view(np.complex128)
+    for width, lengths in ((1, [2, 0, 4, 3]), (3, [1, 0, 2])):
+        there, index = rows.reshape(-1, width), lengths_to_offsets(np.array(lengths), level=0)
+        wanted = pad.segment_pad(cupy.asnumpy(there), index, 5, pad_value=1 + 2j)
+        found = on("cupy", pad.segment_pad)(there, index, 5, pad_value=1 + 2j)
+        np.testing.assert_array_equal(cupy.asnumpy(found), wanted)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
 def test_rows_of_more_columns_than_a_grid_has_blocks_are_sorted(
     dtype: str, monkeypatch: pytest.MonkeyPatch
