@@ -46,6 +46,7 @@ WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint64"
 
 Grid = tuple[int, ...]
 THREADS, WARP = 256, 32
+MOST_BLOCKS = 65535  # along the second and the third axis of a grid
 # What memory gives at once.
 SECTOR_BYTES = 32
 # One row of each of a block's units, as in narrow.cuh.
@@ -66,8 +67,17 @@ def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any, shared_byte
         block: threads along each axis.
         args: device arrays, and numbers (whole ones are 64 bits wide).
         shared_bytes: of shared memory, for each block, beside what the kernel itself declares.
+
+    Raises:
+        UnsupportedError: there are more blocks along an axis than a GPU takes.
     """
     if all(grid):
+        if max(grid[1:], default=0) > MOST_BLOCKS:
+            raise UnsupportedError(
+                f"{kernel} needs {max(grid[1:])} blocks for the columns or heads of a row, a GPU "
+                f"takes {MOST_BLOCKS}; move the rows to main memory (LoDTensor.to_device, "
+                "--device cpu)"
+            )
         function = _with_shared(
             _function(file, kernel, cupy.cuda.runtime.getDevice()), shared_bytes
         )

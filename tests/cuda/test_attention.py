@@ -343,6 +343,12 @@ def test_tensors_of_two_bytes_keep_their_dtype(dtype: Any) -> None:
         np.testing.assert_allclose(values, others, rtol=limit, atol=limit)
 
 
+def test_more_heads_than_a_grid_has_blocks_are_refused() -> None:
+    rows = LoDTensor(cupy.asarray(np.zeros((1, 65536, 1), np.float32)), [[1]])
+    with pytest.raises(UnsupportedError, match=r"needs 65536 blocks .* takes 65535; move the rows"):
+        sequence_attention(rows, rows, rows)
+
+
 def test_a_sequence_too_long_for_the_kernels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = LoDTensor(cupy.asarray(np.zeros((9, 2), np.float32)), [[4, 5]])
     monkeypatch.setattr(f"{attention.__name__}_cupy._LONGEST", 4)

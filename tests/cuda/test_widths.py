@@ -277,7 +277,7 @@ def test_padding_of_every_width(steps: int, width: int) -> None:
 def test_rows_of_any_number_of_inputs_are_joined_and_divided(
     width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lodcli.kernels.ops.joining.concat_cupy.MOST_INPUTS", 2)
+    monkeypatch.setattr("lodcli.kernels.ops.joining.concat_cupy.MOST_BLOCKS", 2)
     offsets = [OFFSETS, np.zeros_like(OFFSETS), np.arange(OFFSETS.size) * 3]
     rows = [rows_of(width, np.float32, each) for each in offsets]
     wanted = concat.segment_concat(rows, offsets)

@@ -8,6 +8,7 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.cuda.launch import (
+    MOST_BLOCKS,
     WORDS,
     address,
     is_narrow,
@@ -18,8 +19,6 @@ from lodcli.kernels.cuda.launch import (
 )
 from lodcli.kernels.cuda.row_copies import HEIGHT, word_bytes
 from lodcli.kernels.index.checks import Array, Offsets
-
-MOST_INPUTS = 65535  # along the third axis of a grid; the next ones follow
 
 
 def segment_concat(
@@ -49,7 +48,8 @@ def _copy(parts: list[Array], offsets: Sequence[Offsets], rows: Array, *, back: 
     there = [on_device(each) for each in offsets]
     table = cupy.asarray(np.array([address(each) for each in (*parts, *there)], np.int64))
     tiled, block = tiles(max(map(len, parts)), width // word, HEIGHT)
-    grid = (*tiled, min(len(parts), MOST_INPUTS))
+    # Blocks go on with the inputs that the grid has no room for.
+    grid = (*tiled, min(len(parts), MOST_BLOCKS))
     sizes = (len(parts), offsets[0].size - 1, width // word, HEIGHT, int(is_narrow(width)))
     kernel = f"concat_rows<{WORDS[word]}, {int(back)}>"
     run("row_copies", kernel, grid, block, table, *sizes, rows)

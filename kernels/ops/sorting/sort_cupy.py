@@ -14,6 +14,7 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.cuda.launch import (
+    MOST_BLOCKS,
     WORDS,
     Grid,
     blocks,
@@ -33,7 +34,6 @@ THREADS, COLUMNS, SORTERS, VALUES = 256, 16, 512, 2048  # as in sort.cu
 # Rows of a segment that a block sorts; as many columns as memory gives at once.
 LONG, COLUMNS_AT_ONCE = 1024, 8
 ORDERS = ("ASCENDING", "DESCENDING", "NEGATED")
-MOST_BLOCKS = 65535  # along the second axis of a grid
 
 
 def segment_numbers(offsets: Offsets) -> Array:

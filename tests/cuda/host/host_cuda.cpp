@@ -322,6 +322,7 @@ void launch(const Shape& shape, void (*kernel)(void*), void* of) {
     const size_t count = (size_t)blockDim.x * blockDim.y * blockDim.z;
     const size_t blocks = (size_t)grid.x * grid.y * grid.z, at_once = shape.together ? blocks : 1;
     if (count > 1024) fail("more than 1024 threads in a block");
+    if (grid.x > INT32_MAX || grid.y > 65535 || grid.z > 65535) fail("more blocks than a grid has");
     if (running.size() < at_once) running.resize(at_once);
     launches++;
     clocks.clear();

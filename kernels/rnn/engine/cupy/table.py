@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lodcli.kernels.cuda.launch import Grid, address, blocks, run
+from lodcli.kernels.cuda.launch import MOST_BLOCKS, Grid, address, blocks, run
 from lodcli.kernels.index.checks import Array, Offsets
 
 THREADS = 256
-MOST_BLOCKS = 65535  # along the second axis of a grid
 
 # One launch, once the table is known.
 Launch = Callable[[Array], None]
