@@ -189,6 +189,9 @@ MUTANTS = (
     Mutant("wrong row", "out.exclusive ? 0 : 1", "1", SCAN, "1"),
     Mutant("wrong row", "starts[i] <= row; i++", "starts[i] < row; i++", WINDOWS, "1"),
     Mutant("half a row", "enum { WIDE = 4 };", "enum { WIDE = 2 };", PERSISTENT, "1"),
+    _no_barrier("bool& last) {\n    ", "", WIDTHS),
+    _no_barrier("half = (left + 1) / 2;\n        ", "", WIDTHS),
+    Mutant("no acquire", "arrived(count) == blocks", "atomicAdd(count, 1u) + 1 == blocks", WIDTHS),
     Mutant(
         "wrong row", "(kept, rows, row, run) - row + 1", "(kept, rows, row, run) - row", ORDER, "1"
     ),

@@ -42,8 +42,6 @@ GRADIENT_LIMITS = {
     "attention": 3,
     # Contexts, the products with them, and sums over tiles.
     **{"conv": 6, "conv after, stride": 6, "row_conv": 3},
-    # Rows, columns, and sums over tiles.
-    **{"layer_norm": 3, "rms_norm": 3},
     "scatter": 3,
 }
 GRADIENTS_THAT_WAIT = {"scatter"}

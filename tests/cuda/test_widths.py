@@ -170,6 +170,23 @@ def test_norms_of_wide_rows() -> None:
         np.testing.assert_allclose(cupy.asnumpy(one), expected, rtol=1e-4, atol=1e-4)
 
 
+# Rows dealt out to units, 16 bytes a thread, and more columns than a block has threads.
+@pytest.mark.parametrize(("width", "dtype"), [(3, "f4"), (8, "f8"), (1028, "f4")])
+@pytest.mark.parametrize("most", [1, 3, 2048])
+def test_sums_of_many_blocks_are_added_up_by_the_last(
+    width: int, dtype: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lodcli.kernels.ops.norms.norms_cupy.MOST_PARTS", most)
+    rows = np.resize(rows_of(width, dtype), (9000 if width < 1028 else 200, width))
+    flow = rows[::-1].copy()
+    wanted = norms.rows_layer_norm_grad(flow.astype("f8"), rows.astype("f8"), None, 1e-5)
+    there = cupy.asarray(flow), cupy.asarray(rows)
+    found = on("cupy", norms.rows_layer_norm_grad)(*there, None, 1e-5)
+    for one, expected in zip(found, wanted, strict=True):
+        # Sums over 9,000 rows.
+        np.testing.assert_allclose(cupy.asnumpy(one), expected, rtol=1e-3, atol=2e-3)
+
+
 @pytest.mark.parametrize("dtype", ["f2", BFLOAT16])
 def test_halves_are_normalised_as_float32_is(dtype: Any) -> None:
     for width, of_weight in itertools.product((1, 3, 16, 64, 130), (dtype, "f4")):

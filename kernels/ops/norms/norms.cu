@@ -1,4 +1,5 @@
 // Normalising every row over its own features. See norms.py.
+#include "last_block.cuh"
 #include "row_partition.cuh"
 
 enum { RMS, LAYER };
@@ -63,13 +64,16 @@ norm_rows(const T* __restrict__ data, const W* __restrict__ weight, int64 has_we
     }
 }
 
-// The gradient for the rows, and the moments of each for the pass over the columns.
+// The gradient for the rows, and for the pass over the columns the moments of each and `counts` zeros.
 template <class T, class W, int KIND, int N>
 __global__ void __launch_bounds__(256)
 norm_grad_rows(const T* __restrict__ grad, const T* __restrict__ data, const W* __restrict__ weight,
                int64 has_weight, int64 rows, int64 width, double epsilon, T* __restrict__ out,
-               typename Wide<T>::type* __restrict__ means, typename Wide<T>::type* __restrict__ scales) {
+               typename Wide<T>::type* __restrict__ means, typename Wide<T>::type* __restrict__ scales,
+               unsigned* __restrict__ arrivals, int64 counts) {
     typedef typename Wide<T>::type A;
+    if (blockIdx.x == 0)
+        for (int64 i = threadIdx.y * blockDim.x + threadIdx.x; i < counts; i += blockDim.x * blockDim.y) arrivals[i] = 0;
     const int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 size = row < rows ? width : 0, step = N * blockDim.x;
     const T *of_data = data + row * width, *of_grad = grad + row * width;
@@ -101,32 +105,48 @@ norm_grad_rows(const T* __restrict__ grad, const T* __restrict__ data, const W* 
     }
 }
 
-// What a unit's share of the rows adds to the gradients of weight and bias: (2, units, width). A
-// block is (columns, units); a thread has N columns.
+// Adds up what the units of a block have for a column; those of the first one are the sums.
+template <class A, int N> __device__ __forceinline__ void sum_of_units(Pack<A, N>& mine, Pack<A, N>* meeting) {
+    const unsigned place = threadIdx.y * blockDim.x + threadIdx.x;
+    meeting[place] = mine;
+    for (unsigned left = blockDim.y; left > 1;) {
+        const unsigned half = (left + 1) / 2;
+        __syncthreads();
+        if (threadIdx.y < left / 2) {
+#pragma unroll
+            for (int n = 0; n < N; n++) mine.at[n] += meeting[place + half * blockDim.x].at[n];
+            meeting[place] = mine;
+        }
+        left = half;
+    }
+    __syncthreads();
+}
+
+// The gradients of weight and bias, (2, width): what each block's rows add to them, (2, blocks, width),
+// is added up by the last block. A block is (columns, units); a thread has N columns. `arrivals` are 0.
 template <class T, int N>
 __global__ void __launch_bounds__(256)
 norm_grad_columns(const T* __restrict__ grad, const T* __restrict__ data,
                   const typename Wide<T>::type* __restrict__ means,
                   const typename Wide<T>::type* __restrict__ scales, int64 rows, int64 width,
-                  int64 height, int64 dealt, typename Wide<T>::type* __restrict__ parts) {
+                  int64 height, int64 dealt, typename Wide<T>::type* __restrict__ parts,
+                  unsigned* __restrict__ arrivals, typename Wide<T>::type* __restrict__ out) {
     typedef typename Wide<T>::type A;
-    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
-    const int64 units = (int64)gridDim.x * blockDim.y;
-    const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
-    if (column >= width) return;
+    __shared__ Pack<A, N> meeting[256];
+    __shared__ bool last;
+    const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x), blocks = gridDim.x;
     const Share share = share_of(rows, height, dealt);
+    const int count = column < width ? share.count : 0;
     enum { BURST = Shared<T, N>::BURST };
     const Shared<T, N> of_grad = {{grad + column, width}, share}, of_data = {{data + column, width}, share};
-    Pack<A, N> weight, bias;
-#pragma unroll
-    for (int n = 0; n < N; n++) weight.at[n] = bias.at[n] = (A)0;
-    for (int i = 0; i < share.count; i += BURST) {
+    Pack<A, N> weight = {}, bias = {};
+    for (int i = 0; i < count; i += BURST) {
         Pack<T, N> flow[BURST], x[BURST];
-        fetch(of_grad, i, share.count, flow);
-        fetch(of_data, i, share.count, x);
+        fetch(of_grad, i, count, flow);
+        fetch(of_data, i, count, x);
 #pragma unroll
         for (int k = 0; k < BURST; k++) {
-            if (i + k >= share.count) continue;
+            if (i + k >= count) continue;
             const A mean = means[share.row(i + k)], scale = scales[share.row(i + k)];
 #pragma unroll
             for (int n = 0; n < N; n++) {
@@ -136,6 +156,29 @@ norm_grad_columns(const T* __restrict__ grad, const T* __restrict__ data,
             }
         }
     }
-    store(parts + unit * width + column, weight);
-    store(parts + (units + unit) * width + column, bias);
+    sum_of_units(weight, meeting);
+    sum_of_units(bias, meeting);
+    const bool writes = threadIdx.y == 0 && column < width;
+    if (writes) {
+        store(parts + blockIdx.x * width + column, weight);
+        store(parts + (blocks + blockIdx.x) * width + column, bias);
+    }
+    if (!is_last_block(arrivals + blockIdx.y, gridDim.x, last)) return;
+    const Columns<A, N> of_parts = {parts + column, width};
+    weight = bias = {};
+    if (column < width)
+        for (int64 block = threadIdx.y; block < blocks; block += blockDim.y) {
+            const Pack<A, N> w = of_parts.at(block), b = of_parts.at(blocks + block);
+#pragma unroll
+            for (int n = 0; n < N; n++) {
+                weight.at[n] += w.at[n];
+                bias.at[n] += b.at[n];
+            }
+        }
+    sum_of_units(weight, meeting);
+    sum_of_units(bias, meeting);
+    if (writes) {
+        store(out + column, weight);
+        store(out + width + column, bias);
+    }
 }

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import at_once, by_row, c_type, is_narrow, run, shares
+from lodcli.kernels.cuda.launch import (
+    at_once,
+    blocks,
+    by_row,
+    c_type,
+    is_narrow,
+    run,
+    shares,
+)
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import is_half
 
-HEIGHT = 64
+# Rows of a unit at least, and blocks at most: the last one adds up what all have found.
+HEIGHT, MOST_PARTS = 64, 2048
 
 
 def rows_layer_norm(data: Array, weight: Array | None, bias: Array | None, epsilon: float) -> Array:
@@ -68,17 +78,20 @@ def _gradients(
     of_weight = _feature_dtype(rows, weight)
     scale = _feature(weight, of_weight)
     many = at_once(width, rows, flow, scale[0], out)
+    dealt = is_narrow(width * rows.itemsize)
+    columns = 1 if dealt else many
+    _, units = shares(count, width, columns, HEIGHT, dealt=dealt)[1]
+    height = max(HEIGHT, blocks(count, MOST_PARTS * units))
+    grid, block = shares(count, width, columns, height, dealt=dealt)
+    parts, sums = cupy.empty((2, grid[0], width), work), cupy.empty((2, width), work)
+    arrivals = cupy.empty(math.prod(grid[1:]), np.uint32)
     args = (flow, rows, *scale, count, width, float(epsilon), out, means, scales)
     kernel = f"norm_grad_rows<{_types(dtype, of_weight)}, {kind}, {many}>"
-    run("norms", kernel, *by_row(count, width, many), *args)
-    if dealt := is_narrow(width * rows.itemsize):
-        many = 1
-    grid, block = shares(count, width, many, HEIGHT, dealt=dealt)
-    parts = cupy.empty((2, grid[0] * block[1], width), work)
-    columns = (flow, rows, means, scales, count, width, HEIGHT, int(dealt), parts)
-    kernel = f"norm_grad_columns<{c_type(dtype, 'normalising')}, {many}>"
-    run("norms", kernel, grid, block, *columns)
-    weights, biases = parts.sum(axis=1)
+    run("norms", kernel, *by_row(count, width, many), *args, arrivals, arrivals.size)
+    given = (flow, rows, means, scales, count, width, height, int(dealt), parts, arrivals, sums)
+    kernel = f"norm_grad_columns<{c_type(dtype, 'normalising')}, {columns}>"
+    run("norms", kernel, grid, block, *given)
+    weights, biases = sums
     return out, weights, biases
 
 

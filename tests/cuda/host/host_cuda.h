@@ -173,6 +173,11 @@ HOST_ATOMIC atomicCAS(T* place, T expected, T value) {
 // What PTX says in rnn_meeting.cuh: adds 1 and releases; reads and acquires.
 void arrive(unsigned* count);
 unsigned arrivals(const unsigned* count);
+// In last_block.cuh: both. Not of blocks that run at once, which might be counted together.
+inline unsigned arrived(unsigned* count) {
+    arrive(count);
+    return arrivals(count);
+}
 
 inline float __uint_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
 inline unsigned __float_as_uint(float value) { unsigned bits; std::memcpy(&bits, &value, 4); return bits; }
