@@ -164,6 +164,7 @@ def _table() -> Any:
         id(np.ndarray),
         at("PyType_IsSubtype"),
         id(None),
+        id(int),
     )
 
 

@@ -31,7 +31,7 @@ FUNCTION, COUNT, TABLE, KINDS = 0, 1, 2, 3
 REAL = 1
 # The words of the table: functions and types of CPython and NumPy.
 TO_INTEGER, TO_REAL, FAILED, RELEASE, ACQUIRE, FROM_INTEGER = range(6)
-RAISE, ERROR, MESSAGE, ARRAYS, IS_A, NONE = range(6, 12)
+RAISE, ERROR, MESSAGE, ARRAYS, IS_A, NONE, INTEGERS = range(6, 13)
 
 
 @kernel()
@@ -62,7 +62,7 @@ def from_python(arguments: Arguments, first: int, last: int) -> int:
             # An array is its address, for a pointer and for a whole number alike.
             owner = load(argument + TYPE_AT)
             is_array = owner == table[ARRAYS]
-            if not is_array:
+            if not is_array and owner != table[INTEGERS] and argument != table[NONE]:
                 # A C int: only its low half is told.
                 is_array = call_2(table[IS_A], owner, table[ARRAYS]) & 0xFFFFFFFF != 0
             if is_array:
