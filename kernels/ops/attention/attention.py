@@ -74,12 +74,13 @@ def sequence_attention(
     [[3.0], [3.0], [6.0]]
     """
     given = _checked(q, k, v, align, level, "sequence_attention")
-    run = on(backend, segment_attention, size_bytes=q.nbytes + k.nbytes + v.nbytes)
-    out = run(*given, causal=causal, align=align, scale=default_scale(q.row_shape[-1], scale))
+    size = given[0].nbytes + given[1].nbytes + given[2].nbytes
+    run = on(backend, segment_attention, size_bytes=size)
+    out = run(*given, causal=causal, align=align, scale=default_scale(given[0].shape[2], scale))
     if out.dtype != q.dtype:
         with np.errstate(over="ignore"):  # float16 becomes inf
             out = out.astype(q.dtype)
-    return q._with_rows(out.reshape(q.data.shape[:-1] + v.data.shape[-1:]))
+    return q._with_rows(out if len(q.row_shape) == 2 else out[:, 0])
 
 
 @types_explained
@@ -117,8 +118,9 @@ def sequence_attention_grad(
     if flow.dtype != rows[0].dtype:
         rows = [working(one, op) for one in rows]
         flow = working(flow, op).astype(rows[0].dtype, copy=False)
-    run = on(backend, segment_attention_grad, size_bytes=q.nbytes + k.nbytes + v.nbytes)
-    scaled = default_scale(q.row_shape[-1], scale)
+    size = rows[0].nbytes + rows[1].nbytes + rows[2].nbytes
+    run = on(backend, segment_attention_grad, size_bytes=size)
+    scaled = default_scale(rows[0].shape[2], scale)
     grads = run(
         *(rows[0], rows[1], rows[2], q_offsets, k_offsets, _with_heads(flow)),
         causal=causal,

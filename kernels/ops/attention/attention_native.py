@@ -111,8 +111,9 @@ def _queries(
     work = scores * heads * columns // _PRODUCTS_A_BYTE * (3 if backward else 1)
     return (
         (
-            *map(np.ascontiguousarray, (q, k, v)), heads, depth, width,
-            *map(np.ascontiguousarray, (q_offsets, k_offsets)), segments,
+            np.ascontiguousarray(q), np.ascontiguousarray(k), np.ascontiguousarray(v),
+            heads, depth, width,
+            np.ascontiguousarray(q_offsets), np.ascontiguousarray(k_offsets), segments,
             causal, align == "last", scale, most,
             buffers.empty((workers, elements), q.dtype), elements,
         ),
