@@ -16,7 +16,6 @@ from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.items import FoundItems
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.gather import gather_items
 
@@ -68,7 +67,7 @@ class Buckets:
         """
         order = np.argsort(bucket, kind="stable")
         bounds = lengths_to_offsets(np.diff(ends)[order], level=0)
-        data = gather_items(data, FoundItems(LoD(), ends[:-1][order], bounds))
+        data = gather_items(data, FoundItems((), (), ends[:-1][order], bounds))
         numbers, first = np.unique(bucket[order], return_index=True)
         borders = [*bounds[first].tolist(), len(data)]
         for place, number in enumerate(numbers.tolist()):

@@ -254,3 +254,8 @@ def same_offsets(one: Offsets, two: Offsets) -> bool:
         pieces = -(-one.size // _PIECE_OFFSETS)
         return not run(_differ[""], pieces, 2 * one.nbytes, one, two, one.size, _PIECE_OFFSETS)
     return not np.count_nonzero(one != two)
+
+
+def same_levels(one: Sequence[Offsets], two: Sequence[Offsets]) -> bool:
+    """Return whether the levels of two indexes are equal, of which there may be more or fewer."""
+    return len(one) == len(two) and all(map(same_offsets, one, two))

@@ -193,7 +193,7 @@ def ranges(starts: Offsets, offsets: Offsets, step: int = 1) -> Offsets:
     """
     if load.is_shipped():
         index = np.ascontiguousarray(offsets, _INT64)
-        numbers = np.empty(int(index[-1]), _INT64)
+        numbers = np.empty(index.item(-1), _INT64)
         begins = np.ascontiguousarray(starts, _INT64)
         if not _ranges[""].call(0, 1, begins, index, numbers, index.size - 1, step):
             return numbers

@@ -79,4 +79,4 @@ def is_immutable(array: Array) -> bool:
     base: object = array.base
     while isinstance(base, np.ndarray):
         base = base.base
-    return isinstance(base, bytes | _Memory)
+    return type(base) is bytes or type(base) is _Memory

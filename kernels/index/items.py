@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.runtime.dispatch import on
 
 
@@ -16,14 +17,20 @@ class FoundItems(NamedTuple):
     """Where items lie in the rows.
 
     Attributes:
-        lod: the index of the items taken.
+        levels, names: of the index of the items taken.
         starts: (K,), the first row of each.
         bounds: (K+1,), offsets of their rows once they are taken.
     """
 
-    lod: LoD
+    levels: Sequence[Offsets]
+    names: LevelNames
     starts: Offsets
     bounds: Offsets
+
+    @property
+    def lod(self) -> LoD:
+        """The index of the items taken."""
+        return LoD._trusted(self.levels, self.names)
 
 
 def find_items(lod: LoD, items: Offsets, level: int | str = 0) -> FoundItems:
@@ -36,7 +43,7 @@ def find_items(lod: LoD, items: Offsets, level: int | str = 0) -> FoundItems:
     """
     number = lod.level(level) if lod.levels else 0
     if not lod.levels:
-        return FoundItems(lod, items, np.arange(items.size + 1))
+        return FoundItems((), (), items, np.arange(items.size + 1))
     return found_below(lod, number, *picked_offsets(lod.levels[number], items))
 
 
@@ -52,7 +59,7 @@ def found_below(
     for offsets in lod.levels[number + 1 :]:
         lower, starts, bounds = inner_offsets(offsets, starts, bounds)
         levels.append(lower)
-    return FoundItems(LoD._trusted(levels, lod.names[number - len(above) :]), starts, bounds)
+    return FoundItems(levels, lod.names[number - len(above) :], starts, bounds)
 
 
 def picked_offsets(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
@@ -99,15 +106,18 @@ def segment_inner(
     return lower, offsets[starts], lower[bounds]
 
 
-def segment_steps(offsets: Offsets, order: Offsets) -> tuple[Offsets, Offsets]:
+def segment_steps(
+    offsets: Offsets, order: Offsets, *, back: bool = False
+) -> tuple[Offsets, Offsets]:
     """Return item t of every segment that has one, for t = 0, 1, ..., and the steps' offsets.
 
     Args:
         offsets: (S+1,), of N items.
         order: (S,), that of the segments in each step.
+        back: the place of each item instead: the way back.
 
     Returns:
-        (N,) items, and (T+1,) where the steps lie in them; T is the longest length.
+        (N,) items or places, and (T+1,) where the steps lie in them; T is the longest length.
 
     >>> [part.tolist() for part in segment_steps(np.array([0, 1, 4]), np.array([1, 0]))]
     [[1, 0, 2, 3], [0, 2, 3, 4]]
@@ -118,5 +128,7 @@ def segment_steps(offsets: Offsets, order: Offsets) -> tuple[Offsets, Offsets]:
     items = steps + offsets[:-1][order].repeat(lengths)
     # NumPy's stable sort takes linear time (radix) on 16 bits and fewer.
     longest = int(lengths.max(initial=0))
-    by_step: Offsets = items[steps.astype(np.min_scalar_type(longest)).argsort(kind="stable")]
-    return by_step, lengths_to_offsets(np.bincount(steps, minlength=longest), level=0)
+    found: Offsets = items[steps.astype(np.min_scalar_type(longest)).argsort(kind="stable")]
+    if back:
+        found = found.argsort()
+    return found, lengths_to_offsets(np.bincount(steps, minlength=longest), level=0)

@@ -31,7 +31,7 @@ def segment_inner(
 ) -> tuple[Offsets, Offsets, Offsets]:
     """See items.py."""
     count = starts.size
-    lower, begins = unwritten(int(bounds[-1]) + 1), np.empty(count, _INT64)
+    lower, begins = unwritten(bounds.item(-1) + 1), np.empty(count, _INT64)
     ends = np.empty(count + 1, _INT64)
     overflows = _inner[""].call(
         0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(starts),
@@ -40,14 +40,16 @@ def segment_inner(
     return reference.segment_inner(offsets, starts, bounds) if overflows else (lower, begins, ends)
 
 
-def segment_steps(offsets: Offsets, order: Offsets) -> tuple[Offsets, Offsets]:
+def segment_steps(
+    offsets: Offsets, order: Offsets, *, back: bool = False
+) -> tuple[Offsets, Offsets]:
     """See items.py."""
     index, count = np.ascontiguousarray(offsets), order.size
     length = _longest[""].call(0, 1, index, index.size - 1)
     items, bounds = np.empty(index.item(-1), _INT64), unwritten(length + 1)
     _steps[""].call(
         0, 1, index, np.ascontiguousarray(order), items, bounds, np.empty(length, _INT64),
-        count, length,
+        count, length, back,
     )  # fmt: skip
     return items, bounds
 

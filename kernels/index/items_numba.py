@@ -62,14 +62,14 @@ def longest(offsets: Pointer[np.int64], count: int) -> int:
 @kernel()
 def steps(
     offsets: Pointer[np.int64], order: Pointer[np.int64], items: Pointer[np.int64],
-    bounds: Pointer[np.int64], ends: Pointer[np.int64], count: int, length: int,
+    bounds: Pointer[np.int64], ends: Pointer[np.int64], count: int, length: int, back: bool,
 ) -> int:  # fmt: skip
     """Write item t of every sequence that has one, in order, for t = 0, 1, ...
 
     Args:
         offsets: of `count` sequences.
         order: of the sequences in a step.
-        items: as many as the sequences have.
+        items: as many as the sequences have; with `back` the place of each.
         bounds: (length + 1,), where the steps lie in `items`.
         ends: (length,), scratch.
         length: of the longest sequence.
@@ -87,6 +87,9 @@ def steps(
     for place in range(count):
         begin = offsets[order[place]]
         for t in range(offsets[order[place] + 1] - begin):
-            items[ends[t]] = begin + t
+            if back:
+                items[begin + t] = ends[t]
+            else:
+                items[ends[t]] = begin + t
             ends[t] += 1
     return 0

@@ -23,7 +23,7 @@ from lodcli.kernels.index.checks import (
     joined_offsets,
     lengths_to_offsets,
     offsets_to_lengths,
-    same_offsets,
+    same_levels,
 )
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -111,7 +111,9 @@ class LoD(_Fields):
         held = tuple(levels)
         for each in held:
             base: object = each.base
-            if type(base) is not bytes or each.flags.writeable:  # most are: in less time
+            if type(base) is np.ndarray:
+                base = base.base
+            if type(base) is not bytes or each.flags.writeable:  # few, and in more time
                 held = tuple(map(immutable, held))
                 break
         if type(names) is not tuple or not len(names) == len(held) == names.count(None):
@@ -314,11 +316,8 @@ class LoD(_Fields):
         alike = self._alike
         if self is other or (alike is not None and alike() is other):
             return True
-        if len(self.levels) != len(other.levels):
+        if not same_levels(self.levels, other.levels):
             return False
-        for a, b in zip(self.levels, other.levels, strict=True):
-            if not same_offsets(a, b):
-                return False
         object.__setattr__(self, "_alike", weakref.ref(other))
         return True
 

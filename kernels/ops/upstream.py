@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets, same_levels
 from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import common_dtype
@@ -17,13 +17,14 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # As the result of the op: a LoDTensor under the same index, or its rows alone.
 Upstream = LoDTensor | npt.ArrayLike
+_Index = LoD | Sequence[Offsets] | Callable[[], Sequence[Offsets]]
 
 
 def upstream_of(
     upstream: Upstream,
     shape: tuple[int, ...],
     op: str,
-    lod: LoD | Callable[[], LoD] | None = None,
+    lod: _Index | None = None,
 ) -> Array:
     """Return the rows of the upstream gradient, checked to have the result's shape and index.
 
@@ -31,15 +32,14 @@ def upstream_of(
         upstream: rows, or a LoDTensor where the result is one.
         shape: of the result.
         op: the gradient function, for messages.
-        lod: the index of the result, or what makes it, called for a LoDTensor only. None: the
-            result is an array.
+        lod: the index of the result, its levels, or what returns them, called for a LoDTensor
+            only. None: the result is an array.
 
     Raises:
         ShapeMismatchError: it has not.
     """
     if lod is not None and isinstance(upstream, LoDTensor):
-        wanted = lod if isinstance(lod, LoD) else lod()
-        found = wanted.difference(upstream.lod)
+        found = _difference(lod, upstream.lod)
         if found is not None:
             raise ShapeMismatchError(
                 f"{op}: the upstream gradient is not segmented as the result: {found}"
@@ -52,6 +52,15 @@ def upstream_of(
             f"{op}: the upstream gradient must have the result's shape {shape}, found {array.shape}"
         )
     return array
+
+
+def _difference(wanted: _Index, found: LoD) -> str | None:
+    """Return where an index differs from what it is to be, in words; None if it does not."""
+    if isinstance(wanted, LoD):
+        return wanted.difference(found)
+    levels = wanted() if callable(wanted) else wanted
+    # An index is made of them for the words alone.
+    return None if same_levels(levels, found.levels) else LoD._trusted(levels).difference(found)
 
 
 def upstreams_of(
@@ -73,7 +82,7 @@ def upstreams_of(
             f"{op}: expected {len(found)} upstream gradients, found {len(upstream)}"
         )
     flows = [
-        upstream_of(one, (int(part.bounds[-1]), *row_shape), op, part.lod)
+        upstream_of(one, (part.bounds.item(-1), *row_shape), op, part.levels)
         for one, part in zip(upstream, found, strict=True)
     ]
     dtype = common_dtype(*[flow.dtype for flow in flows])

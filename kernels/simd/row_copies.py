@@ -66,7 +66,7 @@ def gather_ranges(
         scattered: the ranges lie in no order: they are prefetched, which the processor cannot.
         out: where they go; by default a new array.
     """
-    total = int(offsets[-1])
+    total = offsets.item(-1)
     result = result_array(out, (total, *data.shape[1:]), data.dtype, data)
     if result.size:
         rows, size = np.ascontiguousarray(data), result.nbytes
@@ -133,7 +133,7 @@ def interleave_ranges(
         parts: of equal dtype and row shape.
         offsets: for each part (K+1,) int64, its ranges.
     """
-    total, ranges = sum([int(each[-1]) for each in offsets]), offsets[0].size - 1
+    total, ranges = sum([each.item(-1) for each in offsets]), offsets[0].size - 1
     result = result_array(out, (total, *parts[0].shape[1:]), parts[0].dtype, *parts)
     if result.size:
         size = result.nbytes

@@ -614,9 +614,9 @@ class LoDTensor(NumpyProtocol, Conversions):
         first = parts[0]
         dtype, row_shape, marks = first._data.dtype, first._data.shape[1:], first._marks
         for position, part in enumerate(parts):
-            data = part._data
             alike = part._marks is marks or part._marks == marks
-            if alike and data.dtype == dtype and data.shape[1:] == row_shape:
+            alike = alike and len(part._lod.levels) == len(first._lod.levels)
+            if alike and part._data.dtype == dtype and part._data.shape[1:] == row_shape:
                 continue
             for what in ("row_shape", "dtype", "marks"):
                 if getattr(part, what) != getattr(first, what):
@@ -624,7 +624,7 @@ class LoDTensor(NumpyProtocol, Conversions):
                         f"cannot concatenate: {what} of part 0 is {getattr(first, what)}, "
                         f"of part {position} {getattr(part, what)}"
                     )
-        require_same_depth([part._lod for part in parts])
+            require_same_depth([each._lod for each in parts])
         return parts
 
     # -- devices -------------------------------------------------------------------

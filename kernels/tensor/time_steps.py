@@ -93,11 +93,14 @@ class IndexMap:
         """The original number of every item, step by step, (items,) int64."""
         return self.steps()[0]
 
-    def steps(self) -> tuple[Offsets, Offsets]:
-        """Return `items`, and where the T steps lie in them, (T + 1,) int64."""
+    def steps(self, *, back: bool = False) -> tuple[Offsets, Offsets]:
+        """Return `items`, and where the T steps lie in them, (T + 1,) int64.
+
+        With `back` the place of each item in them instead of `items`.
+        """
         offsets = self.outer.levels[-1]
-        kernel = on("auto", segment_steps, size_bytes=16 * int(offsets[-1]))
-        return kernel(offsets, self.order)
+        kernel = on("auto", segment_steps, size_bytes=16 * offsets.item(-1))
+        return kernel(offsets, self.order, back=back)
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -191,12 +194,10 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
     # Before steps(), which takes memory for as many items as the map speaks of.
     if held[-1] != outer.levels[-1][-1]:
         _refuse_steps(held, index_map)
-    items, sizes = index_map.steps()
+    places, sizes = index_map.steps(back=True)
     if not same_offsets(held, sizes):
         _refuse_steps(held, index_map)
-    place = np.empty_like(items)
-    place[items] = np.arange(items.size)
-    rows, below = _taken(steps, 1, place)
+    rows, below = _taken(steps, 1, places)
     if not below.levels:
         return LoDTensor._made(rows, outer)
     names = (*outer.names, *below.names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.arguments import recut, working
+from lodcli.kernels.ops.arguments import working
 from lodcli.kernels.ops.conv.conv import (
     conv_arguments,
     row_conv_arguments,
@@ -61,8 +61,8 @@ def sequence_conv_grad(
         tensor, weight, context_length, context_start, stride, padding, level, op
     )
     offsets = strided_offsets(given.offsets, stride)
-    lod = tensor.lod if stride == 1 else lambda: recut(tensor.lod, given.level, offsets)
-    flow = upstream_of(upstream, (int(offsets[-1]), given.weight.shape[1]), op, lod)
+    lod = tensor.lod if stride == 1 else (*tensor.lod.levels[: given.level], offsets)
+    flow = upstream_of(upstream, (offsets.item(-1), given.weight.shape[1]), op, lod)
     run = on(backend, segment_conv_grad, size_bytes=tensor.nbytes)
     rows, matrix, extra = run(
         *(given.data, given.offsets, given.weight, working(flow, op)),

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, OptionError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
@@ -58,7 +58,7 @@ def sequence_im2sequence(
     size = images.nbytes * kernels[0] * kernels[1] // (strides[0] * strides[1])
     run = on(backend, im2sequence_rows, size_bytes=size)
     rows = run(images.data, kernels=kernels, strides=strides, paddings=paddings)
-    return LoDTensor._made(rows, _windows_lod(images.rows, down * right))
+    return LoDTensor._made(rows, LoD._trusted([_windows(images.rows, down * right)]))
 
 
 @types_explained
@@ -93,7 +93,7 @@ def sequence_im2sequence_grad(
     rows = upstream_of(
         *(upstream, (n * below * beside, c * kernels[0] * kernels[1])),
         "sequence_im2sequence_grad",
-        lambda: _windows_lod(n, below * beside),
+        lambda: [_windows(n, below * beside)],
     )
     run = on("auto", im2sequence_back, size_bytes=rows.nbytes)
     shape = images.data.shape
@@ -110,8 +110,9 @@ def _checked(images: LoDTensor, kernels: Pair, strides: Pair, paddings: Quad) ->
     return window_counts(images.data.shape, kernels, strides, paddings)
 
 
-def _windows_lod(images: int, windows: int) -> LoD:
-    return LoD._trusted([np.arange(images + 1, dtype=np.int64) * windows])
+def _windows(images: int, windows: int) -> Offsets:
+    """Return the offsets of the windows of each picture."""
+    return np.arange(images + 1, dtype=np.int64) * windows
 
 
 def window_counts(

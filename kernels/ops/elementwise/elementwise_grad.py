@@ -128,7 +128,7 @@ def sequence_dot_grad(
     op = "sequence_dot_grad"
     offsets = paired(a, b, level, op)
     first, second = _wide(a.data, op), _wide(b.data, op)
-    flow = upstream_of(upstream, (offsets.size - 1,), op, lambda: a.lod.above(level))
+    flow = upstream_of(upstream, (offsets.size - 1,), op, a.lod.above(level))
     run = on(backend, segment_dot_grad, size_bytes=a.nbytes)
     grad_a, grad_b = run(first, second, offsets, _wide(flow, op))
     return (

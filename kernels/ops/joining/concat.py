@@ -46,7 +46,7 @@ def sequence_concat(
     size = sum([tensor.nbytes for tensor in tensors])
     kernel = on(backend, segment_concat, size_bytes=size)
     rows = kernel([tensor.data for tensor in tensors], offsets, out=out)
-    return LoDTensor._made(rows, _joined(tensors, offsets))
+    return LoDTensor._made(rows, LoD._trusted(_joined(tensors, offsets), tensors[0].lod.names))
 
 
 @types_explained
@@ -75,10 +75,9 @@ def sequence_concat_grad(
     return tuple(one._with_rows(part) for one, part in zip(tensors, parts, strict=True))
 
 
-def _joined(tensors: Sequence[LoDTensor], offsets: Sequence[Offsets]) -> LoD:
-    """Return the index of the result."""
-    first = tensors[0].lod
-    return LoD._trusted((*first.levels[:-1], sum(offsets[1:], offsets[0])), first.names)
+def _joined(tensors: Sequence[LoDTensor], offsets: Sequence[Offsets]) -> tuple[Offsets, ...]:
+    """Return the levels of the result."""
+    return (*tensors[0].lod.levels[:-1], sum(offsets[1:], offsets[0]))
 
 
 def _checked(tensors: Sequence[LoDTensor], op: str) -> list[Offsets]:
@@ -118,8 +117,7 @@ def joined_ranges(offsets: Sequence[Offsets]) -> tuple[Offsets, Offsets]:
     """
     before = np.cumsum([0, *(int(each[-1]) for each in offsets)])[:-1]
     starts = np.stack([each[:-1] + shift for each, shift in zip(offsets, before, strict=True)], 1)
-    lengths = np.stack([offsets_to_lengths(each) for each in offsets], 1)
-    return starts.reshape(-1), lengths_to_offsets(lengths.reshape(-1), level=0)
+    return starts.reshape(-1), segment_item_turns(offsets)
 
 
 def segment_concat(
@@ -130,6 +128,16 @@ def segment_concat(
     result = result_array(out, (rows.size, *data[0].shape[1:]), data[0].dtype, *data)
     result[...] = np.concatenate(data)[rows]
     return result
+
+
+def segment_item_turns(levels: Sequence[Offsets]) -> Offsets:
+    """Return the offsets of item 0 of several levels, then of item 1 of each, and so on.
+
+    >>> segment_item_turns([np.array([0, 1, 4]), np.array([0, 2, 2])]).tolist()
+    [0, 1, 3, 6, 6]
+    """
+    lengths = np.stack([offsets_to_lengths(each) for each in levels], 1)
+    return lengths_to_offsets(lengths.reshape(-1), level=0)
 
 
 def segment_turns(
@@ -151,7 +159,7 @@ def segment_turns(
 
 
 def levels_in_turn(
-    indexes: Sequence[LoD], bounds: Sequence[Offsets], level: int = 0
+    indexes: Sequence[LoD], bounds: Sequence[Offsets], level: int
 ) -> tuple[list[Offsets], Sequence[Offsets]]:
     """Return the levels of tensors whose items of a level take turns, and the ranges of their rows.
 

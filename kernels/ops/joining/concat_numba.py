@@ -1,4 +1,4 @@
-"""Kernel that makes the offsets of items of several levels that take turns."""
+"""Kernels that make the offsets of items of several levels that take turns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,31 @@ import numpy as np
 
 from lodcli.kernels.native.declare import Pointer, kernel
 from lodcli.kernels.simd.byte_moves import number_at
+
+
+@kernel()
+def item_turns(
+    offsets: Pointer[np.int64], joined: Pointer[np.int64], count: int, parts: int, part: int
+) -> int:
+    """Write the running total of the lengths of item 0 of every part, then item 1, and so on.
+
+    Each call writes the lengths of one part; that for the last part adds all up.
+
+    Args:
+        offsets: of the part's `count` items.
+        joined: (count * parts + 1,); 1 is returned if they overflow.
+    """
+    for i in range(count):
+        joined[1 + i * parts + part] = offsets[i + 1] - offsets[i]
+    if part < parts - 1:
+        return 0
+    total = sign = 0
+    joined[0] = 0
+    for i in range(1, count * parts + 1):
+        total += joined[i]
+        sign |= total
+        joined[i] = total
+    return 1 if sign < 0 else 0
 
 
 @kernel()

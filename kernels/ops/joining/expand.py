@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
@@ -52,12 +54,12 @@ def sequence_expand(
     >>> sequence_expand(x, LoDTensor(np.zeros(3), [[2, 1]])).data.tolist()
     [1, 2, 1, 2, 3]
     """
-    starts, bounds, lod = _copies(x, y, ref_level)
+    starts, bounds, levels = _copies(x, y, ref_level)
     if starts is None:
         rows = on(backend, segment_broadcast, size_bytes=x.nbytes)(x.data, bounds, out=out)
     else:
         rows = on(backend, segment_slice, size_bytes=x.nbytes)(x.data, starts, bounds, out=out)
-    return LoDTensor._made(rows, lod)
+    return LoDTensor._made(rows, LoD._trusted(levels, x.lod.names))
 
 
 @types_explained
@@ -84,9 +86,9 @@ def sequence_expand_grad(
         SelectionError, ShapeMismatchError: as `sequence_expand`; or `upstream` has another
             shape or index than the result.
     """
-    starts, bounds, lod = _copies(x, y, ref_level)
+    starts, bounds, levels = _copies(x, y, ref_level)
     shape = (int(bounds[-1]), *x.row_shape)
-    flow = upstream_of(upstream, shape, "sequence_expand_grad", lod)
+    flow = upstream_of(upstream, shape, "sequence_expand_grad", levels)
     if starts is None:
         back = on(backend, segment_broadcast_grad, size_bytes=flow.nbytes)(flow, bounds)
     else:
@@ -97,8 +99,8 @@ def sequence_expand_grad(
 
 def _copies(
     x: LoDTensor, y: LoDTensor, ref_level: int | str
-) -> tuple[Offsets | None, Offsets, LoD]:
-    """Return where the copies of sequences begin, their offsets, and the index of the result.
+) -> tuple[Offsets | None, Offsets, Sequence[Offsets]]:
+    """Return where the copies of sequences begin, their offsets, and the levels of the result.
 
     None for where they begin, if each sequence is one row: copies of a row lie side by side.
     """
@@ -116,11 +118,11 @@ def _copies(
         what = "sequences" if x.lod.n_levels else "rows"
         raise ShapeMismatchError(f"{op}: x has {len(x)} {what}, y {count} sequences")
     if not x.lod.n_levels:
-        return None, often, x.lod
+        return None, often, ()
     if x.rows == count and x.lod.ones():
-        return None, often, LoD._trusted((np.arange(often[-1] + 1),), x.lod.names)
+        return None, often, (np.arange(often[-1] + 1),)
     found = find_items(x.lod, segment_numbers(often))
-    return found.starts, found.bounds, found.lod
+    return found.starts, found.bounds, found.levels
 
 
 @types_explained

@@ -15,7 +15,12 @@ from lodcli.kernels.index.items import FoundItems, find_items, found_below, pick
 from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
 from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least
 from lodcli.kernels.ops.common import is_half
-from lodcli.kernels.ops.joining.concat import levels_in_turn, rows_in_turn, rows_out_of_turn
+from lodcli.kernels.ops.joining.concat import (
+    levels_in_turn,
+    rows_in_turn,
+    rows_out_of_turn,
+    segment_item_turns,
+)
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, upstreams_of
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -119,7 +124,7 @@ def sequence_windows_grad(
     levels = (*lod.levels[:number], counts, bounds, *below.levels)
     flow = upstream_of(
         *(upstream, (int(ends[-1]), *tensor.row_shape), "sequence_windows_grad"),
-        lambda: LoD._trusted(levels),
+        levels,
     )
     run = on(backend, segment_add, size_bytes=flow.nbytes)
     return tensor._with_rows(run(flow, firsts, ends, tensor.rows))
@@ -168,8 +173,8 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
             raise ShapeMismatchError(
                 f"{op}: tensors 0 and {place} differ: {data[0].dtype} against {one.dtype}"
             )
-    rows = rows_in_turn(data, [lod.absolute(number) for lod in indexes])
-    return LoDTensor._made(rows, _in_turn(indexes, number))
+    levels, bounds = _in_turn(indexes, number)
+    return LoDTensor._made(rows_in_turn(data, bounds), LoD._trusted(levels, indexes[0].names))
 
 
 @types_explained
@@ -197,8 +202,8 @@ def sequence_interleave_grad(
     op = "sequence_interleave_grad"
     indexes, number = _alike(tensors, level, op)
     shape = (sum([one.rows for one in tensors]), *tensors[0].row_shape)
-    flow = upstream_of(upstream, shape, op, lambda: _in_turn(indexes, number))
-    parts = rows_out_of_turn(flow, [lod.absolute(number) for lod in indexes])
+    levels, bounds = _in_turn(indexes, number)
+    parts = rows_out_of_turn(upstream_of(upstream, shape, op, levels), bounds)
     return tuple(one._with_rows(part) for one, part in zip(tensors, parts, strict=True))
 
 
@@ -302,15 +307,15 @@ def _every_nth(tensor: LoDTensor, count: int, level: int | str, op: str) -> list
     return parts
 
 
-def _in_turn(indexes: Sequence[LoD], number: int) -> LoD:
-    """Return the index of tensors whose sequences of a level take turns."""
-    first, times = indexes[0], len(indexes)
-    each = np.arange(first.levels[number].size)
-    levels, _ = levels_in_turn(indexes, [each] * times, number)
-    above = list(first.levels[:number])
+def _in_turn(indexes: Sequence[LoD], number: int) -> tuple[tuple[Offsets, ...], Sequence[Offsets]]:
+    """Return the levels of tensors whose sequences of a level take turns, and where rows do."""
+    own = [lod.levels[number] for lod in indexes]
+    offsets = on("auto", segment_item_turns, size_bytes=len(own) * own[0].nbytes)(own)
+    lower, bounds = levels_in_turn(indexes, own, number + 1)
+    above = indexes[0].levels[:number]
     if above:  # what the finest of them counts has become more
-        above[-1] = above[-1] * times
-    return LoD._trusted((*above, *levels), first.names)
+        above = (*above[:-1], above[-1] * len(own))
+    return (*above, offsets, *lower), bounds
 
 
 # -- arrays ----------------------------------------------------------------------------

@@ -169,7 +169,7 @@ def _pooled(
     """Return the rows of the upstream gradient, one for each sequence, and the offsets."""
     offsets = segments(tensor, level, op)
     shape = (offsets.size - 1, *tensor.row_shape)
-    return upstream_of(upstream, shape, op, lambda: tensor.lod.above(level)), offsets
+    return upstream_of(upstream, shape, op, tensor.lod.above(level)), offsets
 
 
 def segment_sum_grad(upstream: Array, offsets: Offsets) -> Array:

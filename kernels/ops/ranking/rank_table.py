@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Offsets, same_offsets
+from lodcli.kernels.index.checks import Offsets, lengths_to_offsets, same_offsets
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.slice import segment_place
@@ -181,12 +181,12 @@ def sequence_shrink_memory_grad(
         ShapeMismatchError: as `sequence_shrink_memory`; or `upstream` has another shape or
             index than the result.
     """
-    alive = _alive(x, table, step)
-    kept = int(x.lod.absolute(0)[alive]) if x.lod.n_levels else alive
-    flow = upstream_of(
-        *(upstream, (kept, *x.row_shape), "sequence_shrink_memory_grad"), lambda: x[:alive].lod
-    )
-    rows = np.zeros_like(flow, shape=x.data.shape)
+    levels, kept = [], _alive(x, table, step)
+    for offsets in x.lod.levels:
+        levels.append(offsets[: kept + 1])
+        kept = offsets.item(kept)
+    flow = upstream_of(upstream, (kept, *x.row_shape), "sequence_shrink_memory_grad", levels)
+    rows = np.zeros((x.rows, *x.row_shape), flow.dtype, like=flow)
     rows[:kept] = flow
     return x._with_rows(rows)
 
@@ -276,7 +276,7 @@ def _put_back(
 ) -> LoDTensor:
     """Return the gradient of taking all items of a level in an order."""
     found = find_items(tensor.lod, order, level)
-    flow = upstream_of(upstream, (int(found.bounds[-1]), *tensor.row_shape), op, found.lod)
+    flow = upstream_of(upstream, (found.bounds.item(-1), *tensor.row_shape), op, found.levels)
     place = on("auto", segment_place, size_bytes=flow.nbytes)
     return tensor._with_rows(place(flow, found.starts, found.bounds, tensor.rows))
 
@@ -297,11 +297,11 @@ def rank_order(count: int, table: npt.ArrayLike) -> Offsets:
 
 
 def _index_map(table: npt.ArrayLike, outer: LoD | None) -> IndexMap:
-    order, lengths = _ranks(table)
+    order, offsets = _ranks(table)
     if outer is None:
-        outer = LoD.from_lengths([lengths])
-    elif not same_offsets(lengths, outer.lengths()):
-        found = LoD.from_lengths([lengths]).difference(LoD._trusted(outer.levels[-1:]))
+        outer = LoD._trusted([offsets])
+    elif not same_offsets(offsets, outer.levels[-1]):
+        found = LoD._trusted([offsets]).difference(LoD._trusted(outer.levels[-1:]))
         raise ShapeMismatchError(f"the rank table does not fit level {outer.n_levels - 1}: {found}")
     return IndexMap._trusted(order, outer)
 
@@ -322,10 +322,11 @@ def _table(table: npt.ArrayLike) -> Offsets:
 
 
 def _ranks(table: npt.ArrayLike) -> tuple[Offsets, Offsets]:
-    """Return the sequences of a rank table, in its order, and the length of each sequence.
+    """Return the sequences of a rank table, in its order, and the offsets of the level it is of.
 
     Raises:
         InvalidDataError: it is no rank table.
+        InvalidLoDError: its lengths are below 0, or too many items for int64.
     """
     return _ranks_of(_table(table))
 
@@ -352,7 +353,7 @@ def segment_ranks(table: Offsets) -> tuple[Offsets, Offsets]:
         )
     by_sequence = np.empty_like(lengths)
     by_sequence[sequences] = lengths
-    return sequences, by_sequence
+    return sequences, lengths_to_offsets(by_sequence, level=0)
 
 
 def _checked(table: npt.ArrayLike) -> Offsets:

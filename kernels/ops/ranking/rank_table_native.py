@@ -15,7 +15,7 @@ _ranks = load.kernel("kernels.ops.ranking.rank_table_numba", "ranks")
 def segment_ranks(table: Offsets) -> tuple[Offsets, Offsets]:
     """See rank_table.py."""
     given, count = np.ascontiguousarray(table), len(table)
-    order, lengths = unwritten(count), np.empty(count, np.int64)
-    if _ranks[""].call(0, 1, given, order, lengths, count):
+    order, offsets = unwritten(count), unwritten(count + 1)
+    if _ranks[""].call(0, 1, given, order, offsets, count):
         return reference.segment_ranks(table)
-    return order, lengths
+    return order, offsets

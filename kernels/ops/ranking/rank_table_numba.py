@@ -9,9 +9,11 @@ from lodcli.kernels.native.declare import Pointer, kernel
 
 @kernel()
 def ranks(
-    table: Pointer[np.int64], order: Pointer[np.int64], lengths: Pointer[np.int64], count: int
+    table: Pointer[np.int64], order: Pointer[np.int64], offsets: Pointer[np.int64], count: int
 ) -> int:
-    """Write the sequences of a table (count, 2) in order, and their lengths; 1 if it is none."""
+    """Write the sequences of a table (count, 2) in order, and their offsets; 1 if it is none."""
+    lengths, total = offsets + 1, 0
+    offsets[0] = 0
     for s in range(count):
         # No sequence has it: below all lengths of a table that is accepted, and of all others.
         lengths[s] = -1
@@ -23,4 +25,9 @@ def ranks(
             return 1
         order[place] = sequence
         lengths[sequence] = length
+    for s in range(count):
+        total += lengths[s]
+        if total < 0:  # beyond int64
+            return 1
+        lengths[s] = total
     return 0

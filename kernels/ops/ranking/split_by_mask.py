@@ -55,12 +55,12 @@ def sequence_split_by_mask(
     >>> kept, rest.data.tolist()
     (LoDTensor(3 int64, [[3], [4, 5]]), [0, 1, 2])
     """
-    lod, places = tensor.lod, _splitting_mask(tensor, mask, level)
+    lod = tensor.lod
+    number, places = _splitting_mask(tensor, mask, level)
     if not lod.levels or tensor.nulls.masks:
-        number = lod.level(level) if lod.levels else 0
         items = places.nonzero()[0], (~places).nonzero()[0]
         return take_known(tensor, items[0], number), take_known(tensor, items[1], number)
-    true, false = _found(lod, places, level)
+    true, false = _found(lod, places, number)
     data, nulls = tensor.data, tensor.nulls
     return (
         tensor._part(gather_items(data, true), true.lod, nulls),
@@ -88,8 +88,8 @@ def sequence_split_by_mask_grad(
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_split_by_mask`; or a
             gradient has another shape or index than its part.
     """
-    places = _splitting_mask(tensor, mask, level)
-    found = _found(tensor.lod, places, level)
+    number, places = _splitting_mask(tensor, mask, level)
+    found = _found(tensor.lod, places, number)
     flows = upstreams_of(upstream, tensor.row_shape, "sequence_split_by_mask_grad", found)
     _, bounds = _merged(places, found[0].bounds, found[1].bounds)
     return tensor._with_rows(rows_in_turn(flows, bounds))
@@ -121,10 +121,10 @@ def sequence_merge_by_mask(
     LoDTensor(3 int64, [[5], [7, 8]])
     """
     parts = LoDTensor._agreeing([true, false])
-    places = _merging_mask(true, false, mask)
-    levels, bounds = _merged_levels(places, *parts)
-    rows = rows_in_turn([one.data for one in parts], bounds)
-    return LoDTensor._made(rows, _under(above, levels, true))
+    levels, bounds = _merged_levels(mask, *parts)
+    rows = rows_in_turn((parts[0].data, parts[1].data), bounds)
+    names = true.lod.names if above is None else (*above.names, *true.lod.names)
+    return LoDTensor._made(rows, LoD._trusted(_under(above, levels), names))
 
 
 @types_explained
@@ -152,63 +152,60 @@ def sequence_merge_by_mask_grad(
     op, count = "sequence_merge_by_mask_grad", true.rows + false.rows
     require_shape(false.row_shape, true.row_shape, f"{op}: rows of the false part")
     require_same_depth((true.lod, false.lod))
-    levels, bounds = _merged_levels(_merging_mask(true, false, mask), true, false)
-    shape = (count, *true.row_shape)
-    flow = upstream_of(upstream, shape, op, lambda: _under(above, levels, true))
+    levels, bounds = _merged_levels(mask, true, false)
+    flow = upstream_of(upstream, (count, *true.row_shape), op, _under(above, levels))
     of_true, of_false = rows_out_of_turn(flow, bounds)
     return true._with_rows(of_true), false._with_rows(of_false)
 
 
-def _under(above: LoD | None, below: Sequence[Offsets], like: LoDTensor) -> LoD:
-    """Return an index of the levels above, if there are any, and those of the parts."""
-    if above is None or not above.n_levels:
-        return LoD._trusted(below, like.lod.names)
+def _under(above: LoD | None, below: Sequence[Offsets]) -> Sequence[Offsets]:
+    """Return the levels above, if there are any, and those of the parts."""
+    if above is None or not above.levels:
+        return below
     levels = (*above.levels, *below)
     check_chain(levels)
-    return LoD._trusted(levels, (*above.names, *like.lod.names))
+    return levels
 
 
 def _merged_levels(
-    places: Mask, true: LoDTensor, false: LoDTensor
+    mask: npt.ArrayLike, true: LoDTensor, false: LoDTensor
 ) -> tuple[list[Offsets], Sequence[Offsets]]:
     """Return the levels of two parts merged, and where the rows of each take turns."""
-    if not true.lod.levels:
-        return [], _merged(places, np.arange(len(true) + 1), np.arange(len(false) + 1))[1]
-    indexes = (true.lod, false.lod)
-    offsets, bounds = _merged(places, indexes[0].levels[0], indexes[1].levels[0])
-    lower, rows = levels_in_turn(indexes, bounds, 1)
-    return [offsets, *lower], rows
+    indexes = true.lod, false.lod
+    if not indexes[0].levels:
+        rows = np.arange(true.rows + 1), np.arange(false.rows + 1)
+        return [], _merged(_checked_mask(mask, true.rows + false.rows), *rows)[1]
+    one, two = indexes[0].levels[0], indexes[1].levels[0]
+    offsets, bounds = _merged(_checked_mask(mask, one.size + two.size - 2), one, two)
+    lower, bounds = levels_in_turn(indexes, bounds, 1)
+    return [offsets, *lower], bounds
 
 
 def _merged(places: Mask, true: Offsets, false: Offsets) -> tuple[Offsets, Sequence[Offsets]]:
-    return on("auto", segment_merged, size_bytes=16 * places.size)(places, true, false)
+    """Return what `segment_merged` does. Raises ShapeMismatchError where it returns None."""
+    found = on("auto", segment_merged, size_bytes=16 * places.size)(places, true, false)
+    if found is None:
+        raise ShapeMismatchError(
+            f"the mask is true for {np.count_nonzero(places)} sequences, the true part has "
+            f"{true.size - 1}"
+        )
+    return found
 
 
-def _found(lod: LoD, places: Mask, level: int | str) -> list[FoundItems]:
+def _found(lod: LoD, places: Mask, number: int) -> list[FoundItems]:
     """Return the items of a level where the mask is true, and the others."""
     if not lod.levels:
         return [find_items(lod, places.nonzero()[0]), find_items(lod, (~places).nonzero()[0])]
-    number = lod.level(level)
     split = on("auto", segment_split, size_bytes=16 * places.size)
     true, false = split(places, lod.levels[number])
     return [found_below(lod, number, *true), found_below(lod, number, *false)]
 
 
-def _splitting_mask(tensor: LoDTensor, mask: npt.ArrayLike, level: int | str) -> Mask:
-    """Return a mask of as many places as a level has sequences, or as there are rows."""
-    lod = tensor.lod
-    return _checked_mask(mask, lod.count(level) if lod.n_levels or level != 0 else tensor.rows)
-
-
-def _merging_mask(true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike) -> Mask:
-    """Return a mask that is true as often as the true part has sequences."""
-    places = _checked_mask(mask, len(true) + len(false))
-    wanted = np.count_nonzero(places)
-    if wanted != len(true):
-        raise ShapeMismatchError(
-            f"the mask is true for {wanted} sequences, the true part has {len(true)}"
-        )
-    return places
+def _splitting_mask(tensor: LoDTensor, mask: npt.ArrayLike, level: int | str) -> tuple[int, Mask]:
+    """Return the number of a level, and a mask of its sequences, or of rows if there is none."""
+    levels = tensor.lod.levels
+    number = tensor.lod.level(level) if levels or level != 0 else 0
+    return number, _checked_mask(mask, levels[number].size - 1 if levels else tensor.rows)
 
 
 def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:
@@ -229,22 +226,24 @@ def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:
 
 def segment_merged(
     mask: Mask, true: Offsets, false: Offsets
-) -> tuple[Offsets, tuple[Offsets, Offsets]]:
+) -> tuple[Offsets, tuple[Offsets, Offsets]] | None:
     """Return the offsets of two parts merged by a mask, and what each has before every place.
 
     Args:
-        mask: (S,), as often true as the one part has sequences, and false as the other has.
+        mask: (S,), for as many sequences as the parts have.
         true, false: the offsets of the parts.
 
     Returns:
-        (S+1,), and twice (S+1,).
+        (S+1,), and twice (S+1,); None if the mask is not as often true as the one part has
+        sequences.
 
-    >>> offsets, (one, two) = segment_merged(
-    ...     np.array([False, True, True]), np.array([0, 2, 3]), np.array([0, 4])
-    ... )
-    >>> offsets.tolist(), one.tolist(), two.tolist()
-    ([0, 4, 6, 7], [0, 0, 2, 3], [0, 4, 4, 4])
+    >>> mask, true, false = np.array([False, True, True]), np.array([0, 2, 3]), np.array([0, 4])
+    >>> offsets, bounds = segment_merged(mask, true, false)
+    >>> offsets.tolist(), [each.tolist() for each in bounds]
+    ([0, 4, 6, 7], [[0, 0, 2, 3], [0, 4, 4, 4]])
     """
+    if np.count_nonzero(mask) != true.size - 1:
+        return None
     trues = lengths_to_offsets(mask.view(np.int8).astype(np.int64), level=0)
     before = true[trues], false[np.arange(trues.size) - trues]
     lengths = offsets_to_lengths(before[0]) + offsets_to_lengths(before[1])

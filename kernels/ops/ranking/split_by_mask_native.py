@@ -17,12 +17,15 @@ _merged, _split = (load.kernel(_MODULE, name) for name in ("merged", "split"))
 
 def segment_merged(
     mask: Mask, true: Offsets, false: Offsets
-) -> tuple[Offsets, tuple[Offsets, Offsets]]:
+) -> tuple[Offsets, tuple[Offsets, Offsets]] | None:
     """See split_by_mask.py."""
     count, given = mask.size, np.ascontiguousarray(mask).view(_UINT8)
     offsets, bounds = unwritten(count + 1), np.empty((2, count + 1), _INT64)
-    index = np.ascontiguousarray(true), np.ascontiguousarray(false)
-    if _merged[""].call(0, 1, given, *index, offsets, bounds, count):
+    wrong = _merged[""].call(
+        0, 1, given, np.ascontiguousarray(true), np.ascontiguousarray(false), offsets, bounds,
+        count, true.size - 1,
+    )  # fmt: skip
+    if wrong:
         return reference.segment_merged(mask, true, false)
     return offsets, (bounds[0], bounds[1])
 
@@ -32,9 +35,6 @@ def segment_split(
 ) -> tuple[tuple[Offsets, Offsets], tuple[Offsets, Offsets]]:
     """See split_by_mask.py."""
     count, given = mask.size, np.ascontiguousarray(mask).view(_UINT8)
-    trues = int(np.count_nonzero(mask))
-    begins = np.empty(count, _INT64)
-    true, false = unwritten(trues + 1), unwritten(count - trues + 1)
-    index = np.ascontiguousarray(offsets)
-    _split[""].call(0, 1, given, index, begins, true, false, count, trues)
-    return (begins[:trues], true), (begins[trues:], false)
+    begins, bounds = np.empty(count, _INT64), unwritten(count + 2)
+    trues = _split[""].call(0, 1, given, np.ascontiguousarray(offsets), begins, bounds, count)
+    return (begins[:trues], bounds[: trues + 1]), (begins[trues:], bounds[trues + 1 :])

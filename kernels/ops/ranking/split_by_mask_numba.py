@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lodcli.kernels.native.declare import Pointer, kernel
+from lodcli.kernels.native.language_numba import function
+
+
+@function()
+def _trues(mask: Any, count: int) -> int:
+    trues = 0
+    for place in range(count):
+        trues += 1 if mask[place] else 0
+    return trues
 
 
 @kernel()
 def merged(
     mask: Pointer[np.uint8], true: Pointer[np.int64], false: Pointer[np.int64],
-    offsets: Pointer[np.int64], bounds: Pointer[np.int64], count: int,
+    offsets: Pointer[np.int64], bounds: Pointer[np.int64], count: int, wanted: int,
 ) -> int:  # fmt: skip
     """Write the offsets of two parts merged, and what each has before every place of the mask.
 
@@ -18,7 +29,10 @@ def merged(
         true, false: the offsets of the parts.
         offsets: (count + 1,); 1 is returned if they overflow.
         bounds: (2, count + 1), of the true part and the false one.
+        wanted: how many sequences the true part has; 2 is returned if the mask is true for others.
     """
+    if _trues(mask, count) != wanted:
+        return 2
     of_false = bounds + (count + 1)
     offsets[0] = bounds[0] = of_false[0] = 0
     total = sign = trues = 0
@@ -35,15 +49,18 @@ def merged(
 @kernel()
 def split(
     mask: Pointer[np.uint8], offsets: Pointer[np.int64], begins: Pointer[np.int64],
-    true: Pointer[np.int64], false: Pointer[np.int64], count: int, trues: int,
+    bounds: Pointer[np.int64], count: int,
 ) -> int:  # fmt: skip
     """Write where the items of a level begin, and their offsets, of both parts of a mask.
 
     Args:
         offsets: (count + 1,), of the level.
-        begins: (count,), first of the items where the mask is true, then of the others.
-        true, false: (trues + 1,) and (count - trues + 1,), the offsets of the parts.
+        begins: (count,), first of the items where the mask is true, whose number is returned, then
+            of the others.
+        bounds: (count + 2,), the offsets of the one part, then those of the other.
     """
+    trues: int = _trues(mask, count)
+    true, false = bounds, bounds + (trues + 1)
     at = total = 0
     true[0] = false[0] = 0
     for item in range(count):
@@ -54,4 +71,4 @@ def split(
         total += one * (offsets[item + 1] - offsets[item])
         true[at] = total
         false[item + 1 - at] = offsets[item + 1] - total
-    return 0
+    return trues

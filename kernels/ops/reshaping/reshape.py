@@ -83,7 +83,7 @@ def sequence_reshape_grad(
         raise ShapeMismatchError(f"{op}: {size} values, no whole number of rows of {new_dim}")
     flow = upstream_of(
         *(upstream, (size // new_dim, new_dim), op),
-        lambda: sequence_reshape(tensor, new_dim, level=level).lod,
+        lambda: sequence_reshape(tensor, new_dim, level=level).lod.levels,
     )
     # A copy: it may be changed, and the upstream gradient may be read again.
     return tensor._with_rows(flow.reshape(tensor.data.shape).copy())

@@ -32,7 +32,7 @@ class RowRanges(NamedTuple):
 
 def rows_of_ranges(data: Array, starts: Offsets, bounds: Offsets) -> Array:
     """Return what `segment_rows` does, by compiled code where that is faster."""
-    size = int(bounds[-1]) * data.strides[0]
+    size = bounds.item(-1) * data.strides[0]
     if type(data) is np.ndarray:
         if not data.flags.c_contiguous:
             # What copies ranges of rows first copies all of strided data.
@@ -49,4 +49,4 @@ def segment_rows(data: Array, starts: Offsets, offsets: Offsets) -> Array:
     """Return rows starts[s] and on as segment s, in any order: offsets (S+1,) say how many."""
     rows = ranges(starts, offsets)
     # Several times faster than data[rows]; rows are known to be there.
-    return data.take(rows, axis=0, mode="clip") if len(data) else data[rows]
+    return data.take(rows, 0, None, "clip") if len(data) else data[rows]

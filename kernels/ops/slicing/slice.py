@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import per_segment, result_array
@@ -90,17 +89,9 @@ def sequence_slice_grad(
     """
     op = "sequence_slice_grad"
     part = _part(tensor.lod, offset, length, level, op, "auto")
-    flow = upstream_of(upstream, (int(part.bounds[-1]), *tensor.row_shape), op, part.lod)
+    flow = upstream_of(upstream, (part.bounds.item(-1), *tensor.row_shape), op, part.levels)
     kernel = on(backend, segment_place, size_bytes=flow.nbytes)
     return tensor._with_rows(kernel(flow, part.starts, part.bounds, tensor.rows))
-
-
-class _Part(NamedTuple):
-    """The parts of all sequences: their first rows, their offsets in rows, the new index."""
-
-    starts: Offsets
-    bounds: Offsets
-    lod: LoD
 
 
 def _part(
@@ -110,7 +101,8 @@ def _part(
     level: int | str | None,
     op: str,
     backend: Backend,
-) -> _Part:
+) -> FoundItems:
+    """Return the parts of all sequences of a level."""
     number = chosen_level(lod, level, op)
     offsets = lod.levels[number]
     first = per_segment(offset, offsets.size - 1, "offset", op)
@@ -131,7 +123,7 @@ def _part(
         items = ranges(starts, bounds)
         levels.append(lengths_to_offsets(offsets_to_lengths(lower)[items], level=0))
         starts, bounds = lower[starts], levels[-1][bounds]
-    return _Part(starts, bounds, LoD._trusted(levels, lod.names))
+    return FoundItems(levels, lod.names, starts, bounds)
 
 
 def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offsets, Offsets, bool]:

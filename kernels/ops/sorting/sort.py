@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
-from lodcli.kernels.ops.arguments import comparable, differs, recut, segment_numbers
+from lodcli.kernels.ops.arguments import MOST_ITEMS, comparable, differs, recut, segment_numbers
 from lodcli.kernels.ops.common import (
     flat_rows,
     is_float,
@@ -137,13 +137,15 @@ def sorted_rows(tensor: LoDTensor, offsets: Offsets, descending: bool, backend: 
 
 def best_bounds(offsets: Offsets, k: npt.ArrayLike, op: str) -> Offsets:
     """Return the offsets of what `sequence_topk` returns, (S+1,); raises as it does."""
-    wanted = on_host(k, f"{op}: k")
-    if not wanted.ndim:
-        wanted = wanted.repeat(offsets.size - 1)
-    counts = per_segment(wanted, offsets.size - 1, "k", op)
+    counts: Offsets | int
+    if type(k) is int and abs(k) < MOST_ITEMS:  # most, in less time
+        counts = k
+    else:
+        wanted, segments = on_host(k, f"{op}: k"), offsets.size - 1
+        counts = per_segment(wanted if wanted.ndim else wanted.repeat(segments), segments, "k", op)
     bounds = on("auto", segment_capped, size_bytes=offsets.nbytes)(offsets, counts)
     if bounds is None:
-        raise OptionError(f"{op}: k must be at least 0, found {counts.min()}")
+        raise OptionError(f"{op}: k must be at least 0, found {np.min(counts)}")
     return bounds
 
 
@@ -353,8 +355,11 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
     return result
 
 
-def segment_capped(offsets: Offsets, counts: Offsets) -> Offsets | None:
+def segment_capped(offsets: Offsets, counts: Offsets | int) -> Offsets | None:
     """Return the offsets of the first counts[s] rows of each segment; None if one is below 0.
+
+    Args:
+        counts: (S,), or one for all.
 
     >>> segment_capped(np.array([0, 3, 4]), np.array([2, 2])).tolist()
     [0, 2, 3]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
-from lodcli.kernels.ops.arguments import recut
 from lodcli.kernels.ops.sorting.sort import (
     best_bounds,
     ordered_offsets,
@@ -85,8 +84,8 @@ def sequence_topk_grad(
     op = "sequence_topk_grad"
     offsets = ordered_offsets(tensor, level, op)
     bounds = best_bounds(offsets, k, op)
-    shape = (int(bounds[-1]), *tensor.row_shape)
-    flow = upstream_of(upstream, shape, op, lambda: recut(tensor.lod, level, bounds))
+    levels = (*tensor.lod.levels[: tensor.lod.level(level)], bounds)
+    flow = upstream_of(upstream, (bounds.item(-1), *tensor.row_shape), op, levels)
     rows = sorted_rows(tensor, offsets, largest, backend)
     run = on(backend, segment_unsorted, size_bytes=flow.nbytes)
     return tensor._with_rows(run(flow, rows, offsets, bounds))

@@ -15,8 +15,8 @@ from lodcli.kernels.ops.halves_native import widened
 from lodcli.kernels.ops.sorting import sort as reference
 
 _MODULE = "kernels.ops.sorting.sort_numba"
-_order, _capped, _best, _differs, _runs = (
-    load.kernel(_MODULE, name) for name in ("order", "capped", "best", "differs", "runs")
+_order, _capped, _firsts, _best, _differs, _runs = (
+    load.kernel(_MODULE, name) for name in ("order", "capped", "firsts", "best", "differs", "runs")
 )
 _first_fall, _searchsorted, _histogram, _pick = (
     load.kernel(_MODULE, name) for name in ("first_fall", "searchsorted", "histogram", "pick")
@@ -40,10 +40,11 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
     return out.reshape(data.shape)
 
 
-def segment_capped(offsets: Offsets, counts: Offsets) -> Offsets | None:
+def segment_capped(offsets: Offsets, counts: Offsets | int) -> Offsets | None:
     """See sort.py."""
-    index, most, bounds = np.ascontiguousarray(offsets), counts, unwritten(offsets.size)
-    wrong = _capped[""].call(0, 1, index, np.ascontiguousarray(most), bounds, offsets.size - 1)
+    bounds = unwritten(offsets.size)
+    given = (None, counts) if isinstance(counts, int) else (np.ascontiguousarray(counts), 0)
+    wrong = _capped[""].call(0, 1, np.ascontiguousarray(offsets), *given, bounds, offsets.size - 1)
     return None if wrong else bounds
 
 
@@ -61,35 +62,41 @@ def segment_picked(data: Array, rows: Offsets) -> Array:
 
 def segment_places(order: Offsets, offsets: Offsets) -> Offsets:
     """See sort.py."""
-    return _first(order, offsets, offsets)[1]
+    return _first(order, offsets, offsets, places=True)
 
 
 def segment_best(
     data: Array, order: Offsets, offsets: Offsets, bounds: Offsets
 ) -> tuple[Array, Offsets]:
     """See sort.py."""
-    rows, places = _first(order, offsets, bounds)
-    return segment_picked(data, rows), places
+    given, shape = flat_rows(order), (bounds.item(-1), *order.shape[1:])
+    values, places = np.empty(shape, data.dtype), np.empty(shape, np.int64)
+    word, pieces = _WORDS[data.itemsize], piece_count(given)
+    run(
+        _best[word.char], pieces, 4 * places.nbytes, flat_rows(data).view(word), given,
+        np.ascontiguousarray(offsets), np.ascontiguousarray(bounds), values.view(word), places,
+        bounds.size - 1, given.shape[1], pieces,
+    )  # fmt: skip
+    return values, places
 
 
 def segment_unsorted(best: Array, order: Offsets, offsets: Offsets, bounds: Offsets) -> Array:
     """See sort.py."""
     # Of as many as there are, all.
-    rows = order if offsets is bounds else _first(order, offsets, bounds)[0]
+    rows = order if offsets is bounds else _first(order, offsets, bounds, places=False)
     return reference.placed(best, rows, len(order))
 
 
-def _first(order: Offsets, offsets: Offsets, bounds: Offsets) -> tuple[Offsets, Offsets]:
-    """Return the first of the ordered rows of each segment, and their places in it."""
+def _first(order: Offsets, offsets: Offsets, bounds: Offsets, *, places: bool) -> Offsets:
+    """Return the first of the ordered rows of each segment, or their places in it."""
     given = flat_rows(order)
-    rows = np.empty((int(bounds[-1]), *order.shape[1:]), np.int64)
-    places = np.empty_like(rows)
+    found = np.empty((bounds.item(-1), *order.shape[1:]), np.int64)
     pieces = piece_count(given)
     run(
-        _best[""], pieces, 3 * rows.nbytes, given, np.ascontiguousarray(offsets),
-        np.ascontiguousarray(bounds), rows, places, bounds.size - 1, given.shape[1], pieces,
+        _firsts[""], pieces, 2 * found.nbytes, given, np.ascontiguousarray(offsets),
+        np.ascontiguousarray(bounds), found, places, bounds.size - 1, given.shape[1], pieces,
     )  # fmt: skip
-    return rows, places
+    return found
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:

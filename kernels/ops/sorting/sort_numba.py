@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
-from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.native.language_numba import address, function
 from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 
 _RUN = 12  # rows that are sorted by insertion
@@ -93,14 +93,22 @@ def _merge(
 
 @kernel()
 def capped(
-    offsets: Pointer[np.int64], counts: Pointer[np.int64], bounds: Pointer[np.int64], segments: int
-) -> int:
-    """Write the offsets of the first counts[s] rows of each segment; 1 if one is below 0."""
+    offsets: Pointer[np.int64], counts: Pointer[np.int64], of_all: int, bounds: Pointer[np.int64],
+    segments: int,
+) -> int:  # fmt: skip
+    """Write the offsets of the first counts[s] rows of each segment; 1 if one is below 0.
+
+    Args:
+        counts: None for `of_all` of each.
+    """
+    if of_all < 0:
+        return 1
     bounds[0] = 0
     for s in range(segments):
-        if counts[s] < 0:
+        count = counts[s] if address(counts) else of_all
+        if count < 0:
             return 1
-        bounds[s + 1] = bounds[s] + min(counts[s], offsets[s + 1] - offsets[s])
+        bounds[s + 1] = bounds[s] + min(count, offsets[s + 1] - offsets[s])
     return 0
 
 
@@ -118,19 +126,37 @@ def pick(
 
 
 @kernel()
-def best(
+def firsts(
     order: Pointer[np.int64], offsets: Pointer[np.int64], bounds: Pointer[np.int64],
-    rows: Pointer[np.int64], places: Pointer[np.int64], segments: int, width: int, pieces: int,
+    out: Pointer[np.int64], places: bool, segments: int, width: int, pieces: int,
     first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the first bounds[s]..bounds[s+1] rows of `order` of each segment, and their places."""
+    """Write the first bounds[s]..bounds[s+1] rows of `order` of each segment, or their places."""
     for piece in range(first, last):
         begin, after = segments_of_piece(bounds, segments, piece, pieces)
         for s in range(begin, after):
-            lo, source, to = offsets[s], order + offsets[s] * width, bounds[s] * width
+            source, to = order + offsets[s] * width, bounds[s] * width
+            lo = offsets[s] if places else 0
             for k in range((bounds[s + 1] - bounds[s]) * width):
-                rows[to + k] = source[k]
-                places[to + k] = source[k] - lo
+                out[to + k] = source[k] - lo
+    return 0
+
+
+@kernel(types=("uint8", "uint16", "uint32", "uint64"))
+def best(
+    data: Pointer[T], order: Pointer[np.int64], offsets: Pointer[np.int64],
+    bounds: Pointer[np.int64], values: Pointer[T], places: Pointer[np.int64], segments: int,
+    width: int, pieces: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Write what `pick` does of the rows that `firsts` finds, and their places."""
+    for piece in range(first, last):
+        begin, after = segments_of_piece(bounds, segments, piece, pieces)
+        for s in range(begin, after):
+            for row in range(bounds[s], bounds[s + 1]):
+                source, to = order + (offsets[s] + row - bounds[s]) * width, row * width
+                for k in range(width):
+                    values[to + k] = data[source[k] * width + k]
+                    places[to + k] = source[k] - offsets[s]
     return 0
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError
 from lodcli.kernels.index.items import segment_steps
-from lodcli.kernels.ops.joining.concat import segment_turns
+from lodcli.kernels.ops.joining.concat import segment_item_turns, segment_turns
 from lodcli.kernels.ops.ranking.rank_table import segment_ranks
 from lodcli.kernels.ops.ranking.split_by_mask import segment_merged, segment_split
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -37,18 +37,23 @@ def test_step_t_holds_item_t_of_every_sequence_that_has_one(
     items, bounds = on(backend, segment_steps)(offsets(lengths), np.array(order, np.int64))
     expected = steps_of(sequences, order)
     assert items.tolist() == [item for step in expected for item in step]
+    places, ends = on(backend, segment_steps)(
+        offsets(lengths), np.array(order, np.int64), back=True
+    )
+    assert items[places].tolist() == list(range(items.size))
+    assert ends.tolist() == bounds.tolist()
     assert bounds.tolist() == [0, *itertools.accumulate(map(len, expected))]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(lengths=LENGTHS)
-def test_a_rank_table_tells_the_order_and_the_length_of_each_sequence(
+def test_a_rank_table_tells_the_order_and_the_offsets_of_its_sequences(
     backend: Backend, lengths: list[int]
 ) -> None:
     order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
     table = np.array([[place, lengths[place]] for place in order], np.int64).reshape(-1, 2)
     found = on(backend, segment_ranks)(table)
-    assert [one.tolist() for one in found] == [order, lengths]
+    assert [one.tolist() for one in found] == [order, [0, *itertools.accumulate(lengths)]]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -94,10 +99,24 @@ def test_items_take_turns_range_by_range(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@given(lengths=st.integers(0, 4).flatmap(
+    lambda count: st.lists(
+        st.lists(st.integers(0, 5), min_size=count, max_size=count), min_size=1, max_size=3
+    )
+))  # fmt: skip
+def test_items_take_turns_one_by_one(backend: Backend, lengths: list[list[int]]) -> None:
+    found = on(backend, segment_item_turns)([offsets(each) for each in lengths])
+    mixed = [length for item in zip(*lengths, strict=True) for length in item]
+    assert found.tolist() == [0, *itertools.accumulate(mixed)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_turns_of_more_rows_than_int64_counts_are_refused(backend: Backend) -> None:
     huge = [np.array([0, 1 << 62]), np.array([0, 1 << 62])]
     with pytest.raises(InvalidLoDError, match=r"expected a total below 2\*\*63"):
         on(backend, segment_turns)(huge, [np.array([0, 1])] * 2)
+    with pytest.raises(InvalidLoDError, match=r"expected a total below 2\*\*63"):
+        on(backend, segment_item_turns)(huge)
 
 
 @pytest.mark.parametrize("most", [1, 300, 70_000])
@@ -115,14 +134,21 @@ def test_a_mask_takes_the_next_sequence_of_one_part_or_the_other(
 ) -> None:
     kept = mask[::step]
     lengths = [[data.draw(st.integers(0, 5)) for one in kept if one == side] for side in (1, 0)]
-    merged, bounds = on(backend, segment_merged)(
-        np.array(mask, np.bool_)[::step], *[offsets(each) for each in lengths]
-    )
+    parts = [offsets(each) for each in lengths]
+    found = on(backend, segment_merged)(np.array(mask, np.bool_)[::step], *parts)
+    assert found is not None
+    merged, bounds = found
     rest = [iter(each) for each in lengths]
     taken = [(next(rest[0]), 0) if one else (0, next(rest[1])) for one in kept]
     assert merged.tolist() == [0, *itertools.accumulate(map(sum, taken))]
     for part, those in enumerate(bounds):
         assert those.tolist() == [0, *itertools.accumulate(each[part] for each in taken)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mask", [[True, True, True], [True, False, False], [False] * 3])
+def test_a_mask_of_other_parts_merges_nothing(backend: Backend, mask: list[bool]) -> None:
+    assert on(backend, segment_merged)(np.array(mask), offsets([1, 2]), offsets([3])) is None
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

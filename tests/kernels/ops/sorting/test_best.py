@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.ops.sorting.sort import segment_best, segment_picked, segment_unsorted
+from lodcli.kernels.ops.sorting.sort import (
+    segment_best,
+    segment_capped,
+    segment_picked,
+    segment_unsorted,
+)
 from lodcli.kernels.runtime.dispatch import Backend, on
 from tests.cases_ops import BACKENDS
 
@@ -64,3 +69,19 @@ def test_each_column_is_picked_by_its_own_rows(
     assert (found.dtype, found.shape) == (data.dtype, rows.shape)
     for place in np.ndindex(rows.shape):
         assert found[place] == data[(rows[place], *place[1:])]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("lengths", [[], [3, 0, 5]])
+@pytest.mark.parametrize("most", [-1, 0, 2, 1 << 60])
+def test_one_number_caps_all_segments_alike(
+    backend: Backend, lengths: list[int], most: int
+) -> None:
+    offsets = np.array([0, *itertools.accumulate(lengths)], np.int64)
+    found = on(backend, segment_capped)(offsets, most)
+    if most < 0:
+        assert found is None
+    else:
+        assert found is not None
+        kept = [min(most, length) for length in lengths]
+        assert found.tolist() == [0, *itertools.accumulate(kept)]
