@@ -21,6 +21,7 @@ from lodcli.kernels.ops.attention.attention import (
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.runtime.precision import float32_products
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.sampling import by_turns
 
 cupy: Any = pytest.importorskip("cupy")
 ml_dtypes: Any = pytest.importorskip("ml_dtypes")
@@ -121,13 +122,12 @@ def test_rows_of_every_width_are_computed_exactly(width: int, values: int, dtype
     compare(rows, {"causal": True, "scale": 0.3}, 2.0 ** (-21 if dtype == "f4" else -48))
 
 
-@pytest.mark.parametrize("options", [
+@pytest.mark.parametrize(("dtype", "options"), by_turns(2, HALVES, [
     {"causal": False, "scale": 0.2},
     {"causal": True, "scale": 0.2},
     {"causal": True, "align": "first", "scale": 0.2},
     {"causal": False, "scale": -0.1},
-])  # fmt: skip
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
+]), ids=str)  # fmt: skip
 def test_rows_of_two_bytes_stay_such(dtype: Any, options: dict[str, Any]) -> None:
     arrays = compare(rows_of(40, 24, dtype=dtype), options, ROUNDING[dtype.name])
     assert {one.dtype for one in arrays} == {dtype}
@@ -267,12 +267,11 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("options", [
+@pytest.mark.parametrize(("dtype", "options"), by_turns(2, ["f4", "f8", *HALVES], [
     {"causal": False, "scale": 0.2},
     {"causal": True, "scale": 0.2},
     {"causal": False, "scale": -3.0},  # so that parts have very different sums of powers
-])  # fmt: skip
-@pytest.mark.parametrize("dtype", ["f4", "f8", *HALVES], ids=str)
+]), ids=str)  # fmt: skip
 def test_keys_of_few_queries_are_divided_among_blocks(
     dtype: Any, options: dict[str, Any], joined: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,18 @@ from lodcli.kernels.rnn.engine.cupy.costs import Costs, estimated  # noqa: E402
 pytestmark = pytest.mark.gpu
 
 
+@pytest.fixture(autouse=True)
+def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the stand-in, a product as large as those whose time is taken takes up to a minute."""
+    made = calibration._products
+    if hasattr(cupy, "device"):
+        monkeypatch.setattr(
+            calibration,
+            "_products",
+            lambda dtype, *shape: made(dtype, *(min(n, 64) for n in shape)),
+        )
+
+
 def clock_of(*times: float) -> Callable[[Callable[[], object]], float]:
     """Return a clock that runs what it is given, and tells these times."""
     told: Iterator[float] = iter(times)

@@ -12,6 +12,7 @@ from lodcli.kernels.index.checks import lengths_to_offsets
 from lodcli.kernels.ops.pooling import topk_avg_pooling
 from lodcli.kernels.ops.sorting import sort
 from lodcli.kernels.runtime.dispatch import on
+from tests.sampling import by_turns
 
 cupy: Any = pytest.importorskip("cupy")
 order_of: Any = importlib.import_module("lodcli.kernels.ops.sorting.sort_cupy").order_of
@@ -39,15 +40,15 @@ def rows_of(lengths: list[int], columns: int, dtype: str) -> tuple[Any, Any]:
     return rows, offsets
 
 
-@pytest.mark.parametrize("columns", [1, 3, 8, 19])
-@pytest.mark.parametrize("lengths", LENGTHS)
-def test_an_order_is_numpys_down_to_equal_values(lengths: str, columns: int) -> None:
-    for dtype in DTYPES:
-        rows, offsets = rows_of(LENGTHS[lengths], columns, dtype)
-        for descending in (False, True):
-            found = on("cupy", sort.segment_order)(cupy.asarray(rows), offsets, descending)
-            wanted = sort.segment_order(rows, offsets, descending)
-            np.testing.assert_array_equal(cupy.asnumpy(found), wanted)
+@pytest.mark.parametrize(
+    ("lengths", "columns", "dtype"), by_turns(3, LENGTHS, (1, 3, 8, 19), DTYPES)
+)
+def test_an_order_is_numpys_down_to_equal_values(lengths: str, columns: int, dtype: str) -> None:
+    rows, offsets = rows_of(LENGTHS[lengths], columns, dtype)
+    for descending in (False, True):
+        found = on("cupy", sort.segment_order)(cupy.asarray(rows), offsets, descending)
+        wanted = sort.segment_order(rows, offsets, descending)
+        np.testing.assert_array_equal(cupy.asnumpy(found), wanted)
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)

@@ -23,6 +23,7 @@ from lodcli.kernels.ops.softmax import softmax
 from lodcli.kernels.ops.sorting import sort
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.sampling import by_turns
 from tests.strategies import BFLOAT16
 
 cupy: Any = pytest.importorskip("cupy")
@@ -187,27 +188,29 @@ def test_sums_of_many_blocks_are_added_up_by_the_last(
         np.testing.assert_allclose(cupy.asnumpy(one), expected, rtol=1e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("dtype", ["f2", BFLOAT16])
-def test_halves_are_normalised_as_float32_is(dtype: Any) -> None:
-    for width, of_weight in itertools.product((1, 3, 16, 64, 130), (dtype, "f4")):
-        rows, flow, weight = (
-            cupy.asarray(rows_of(width, "f4")[first::3].astype(dtype)) for first in range(3)
-        )
-        weight = weight[0].astype(of_weight)
-        wide_rows, wide_flow, wide_weight = (one.astype("f4") for one in (rows, flow, weight))
-        found = [
-            on("cupy", norms.rows_layer_norm)(rows, weight, weight, 1e-5),
-            *on("cupy", norms.rows_layer_norm_grad)(flow, rows, weight, 1e-5),
-        ]
-        wanted = [
-            on("cupy", norms.rows_layer_norm)(wide_rows, wide_weight, wide_weight, 1e-5),
-            *on("cupy", norms.rows_layer_norm_grad)(wide_flow, wide_rows, wide_weight, 1e-5),
-        ]
-        assert [one.dtype for one in found] == [dtype, dtype, np.float32, np.float32]
-        for one, expected in zip(found, wanted, strict=True):
-            values = cupy.asnumpy(one.astype("f4"))
-            # Half of the last digit of bfloat16.
-            np.testing.assert_allclose(values, cupy.asnumpy(expected), rtol=2**-8, atol=2**-8)
+@pytest.mark.parametrize(
+    ("dtype", "width", "wide_weights"),
+    by_turns(2, ["f2", BFLOAT16], (1, 3, 16, 64, 130), [False, True]),
+)
+def test_halves_are_normalised_as_float32_is(dtype: Any, width: int, wide_weights: bool) -> None:
+    rows, flow, weight = (
+        cupy.asarray(rows_of(width, "f4")[first::3].astype(dtype)) for first in range(3)
+    )
+    weight = weight[0].astype("f4" if wide_weights else dtype)
+    wide_rows, wide_flow, wide_weight = (one.astype("f4") for one in (rows, flow, weight))
+    found = [
+        on("cupy", norms.rows_layer_norm)(rows, weight, weight, 1e-5),
+        *on("cupy", norms.rows_layer_norm_grad)(flow, rows, weight, 1e-5),
+    ]
+    wanted = [
+        on("cupy", norms.rows_layer_norm)(wide_rows, wide_weight, wide_weight, 1e-5),
+        *on("cupy", norms.rows_layer_norm_grad)(wide_flow, wide_rows, wide_weight, 1e-5),
+    ]
+    assert [one.dtype for one in found] == [dtype, dtype, np.float32, np.float32]
+    for one, expected in zip(found, wanted, strict=True):
+        values = cupy.asnumpy(one.astype("f4"))
+        # Half of the last digit of bfloat16.
+        np.testing.assert_allclose(values, cupy.asnumpy(expected), rtol=2**-8, atol=2**-8)
 
 
 def moved(rows: Any, skipped: int) -> Any:
@@ -318,16 +321,18 @@ def test_sequences_without_rows_have_any_value(op: Op, dtype: str) -> None:
         assert (cupy.asnumpy(found)[empty] == pad_value).all()
 
 
-@pytest.mark.parametrize("dtypes", [("f4", "f4"), ("f2", "f4"), ("i4", "u8"), ("i8", "i2")])
-def test_dot_products_of_every_width(dtypes: tuple[str, str]) -> None:
-    for width in WIDTHS:
-        ours, theirs = ((rows_of(width, np.float64) * 9).astype(one) for one in dtypes)
-        found = on("cupy", elementwise.segment_dot)(
-            cupy.asarray(ours), moved(cupy.asarray(theirs), 1), OFFSETS
-        )
-        wanted = elementwise.segment_dot(ours, theirs, OFFSETS)
-        assert found.dtype == wanted.dtype
-        np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-4, atol=1e-2)
+@pytest.mark.parametrize(
+    ("dtypes", "width"),
+    by_turns(2, [("f4", "f4"), ("f2", "f4"), ("i4", "u8"), ("i8", "i2")], WIDTHS),
+)
+def test_dot_products_of_every_width(dtypes: tuple[str, str], width: int) -> None:
+    ours, theirs = ((rows_of(width, np.float64) * 9).astype(one) for one in dtypes)
+    found = on("cupy", elementwise.segment_dot)(
+        cupy.asarray(ours), moved(cupy.asarray(theirs), 1), OFFSETS
+    )
+    wanted = elementwise.segment_dot(ours, theirs, OFFSETS)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-4, atol=1e-2)
 
 
 def test_complex_rows_off_a_multiple_of_16_bytes_are_padded() -> None:
