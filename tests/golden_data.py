@@ -79,9 +79,13 @@ def _manifest() -> list[dict[str, Any]]:
 
 
 @functools.cache
-def _arrays(file: str) -> dict[str, Array]:
+def golden_arrays(file: str) -> dict[str, Array]:
+    """Return all arrays of a file of golden data, read-only: it is read once for all tests."""
     with np.load(golden_dir() / file, allow_pickle=False) as archive:
-        return dict(archive)
+        arrays = dict(archive)
+    for array in arrays.values():
+        array.flags.writeable = False
+    return arrays
 
 
 def golden_cases(*ops: str) -> list[GoldenCase]:
@@ -90,14 +94,12 @@ def golden_cases(*ops: str) -> list[GoldenCase]:
 
 
 def _case(entry: dict[str, Any]) -> GoldenCase:
-    arrays = _arrays(entry["file"])
+    arrays = golden_arrays(entry["file"])
 
     def slot(described: Any) -> Any:
         if isinstance(described, list):
             return [slot(one) for one in described]
-        data = arrays[described["array"]]
-        data.flags.writeable = False
-        return GoldenSlot(data, described["lod"])
+        return GoldenSlot(arrays[described["array"]], described["lod"])
 
     groups = {
         group: {name: slot(described) for name, described in entry.get(group, {}).items()}

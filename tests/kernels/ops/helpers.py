@@ -15,7 +15,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import cases_ops
-from tests.golden_data import GoldenCase, GoldenSlot, golden_cases, golden_dir
+from tests.golden_data import GoldenCase, GoldenSlot, golden_arrays, golden_cases, golden_dir
 
 Array = npt.NDArray[Any]
 
@@ -35,11 +35,9 @@ def golden(op: str) -> pytest.MarkDecorator:
 
 def rejects(op: str) -> list[GoldenCase]:
     """Return the bad inputs of an op by id; `note` says what should become of them."""
-    folder = golden_dir()
-    entries = json.loads((folder / "rejects.json").read_text())
+    entries = json.loads((golden_dir() / "rejects.json").read_text())
     entries = entries["cases"] if isinstance(entries, dict) else entries
-    with np.load(folder / "rejects.npz", allow_pickle=False) as archive:
-        arrays = dict(archive)
+    arrays = golden_arrays("rejects.npz")
 
     def slot(described: Any) -> Any:
         if isinstance(described, list):
