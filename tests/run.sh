@@ -18,6 +18,11 @@ if [ -n "${INSTALLED:-}" ]; then
 else
     use_venv "[test]"
     cd "$root"
+    # All kernels at once: otherwise each test that needs one starts a process that compiles it.
+    if [ "$*" = "" ] || [ "$*" = --all ]; then
+        "$venv/bin/python" -P -m lodcli.kernels.native.build --level here --cache ||
+            say "kernels will be compiled when tests need them"
+    fi
 fi
 # Three processes for two cores: many tests wait for processes that they start. One that is done takes
 # tests from another, which may hold long ones.

@@ -2,6 +2,7 @@
 
     python -m lodcli.kernels.native.build --level LEVEL --into FOLDER
     python -m lodcli.kernels.native.build --level LEVEL --cache FOLDER [MODULE:NAME:TYPE..]
+    python -m lodcli.kernels.native.build --level here --cache    # what checkouts find compiled
 
 Needs numba. Every processor that this process may use compiles. What was compiled before, of the
 same sources and by the same tools, is taken from the folder LOD_BUILD_OBJECTS, if that is set.
@@ -165,9 +166,14 @@ def build_parts(level: Level, folder: Path, wanted: list[Task]) -> None:
     """Build into the cache: for each task its module's kernels for the same types.
 
     Args:
-        wanted: everything there is, if empty.
+        wanted: all that the folder lacks of everything there is, if empty.
     """
-    wanted = wanted or tasks(level.name, sources.units())
+    if not wanted:
+        wanted = [
+            task
+            for task in tasks(level.name, sources.units())
+            if not file_of(folder, level, task.module, task.types, "").exists()
+        ]
     groups: dict[tuple[str, tuple[str, ...], str], list[Task]] = {}
     for task in wanted:
         beside = [each for each in _tasks_of(level.name, task.module) if each.types == task.types]
@@ -175,6 +181,7 @@ def build_parts(level: Level, folder: Path, wanted: list[Task]) -> None:
         groups[task.module, task.types, alone] = [task] if alone else beside
     flat = [task for group in groups.values() for task in group]
     results = dict(zip(flat, compiled(level.name, flat), strict=True))
+    folder.mkdir(parents=True, exist_ok=True)
     for (module, types, alone), group in groups.items():
         if group:
             made = [results[task] for task in group]
@@ -223,7 +230,13 @@ def main() -> None:
     names = ", ".join(("here", *(level.name for level in LEVELS)))
     parser.add_argument("--level", action="append", default=[], metavar="LEVEL", help=names)
     parser.add_argument("--into", type=Path, help="a folder for libraries of all kernels")
-    parser.add_argument("--cache", type=Path, help="a folder for kernels compiled when needed")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        nargs="?",
+        const=settings.cache_folder(),
+        help="a folder for kernels compiled when needed; by default the one where they are found",
+    )
     parser.add_argument("parts", nargs="*", metavar="MODULE:NAME:TYPE..", help="all by default")
     given = parser.parse_args()
     levels = [settings.level() if name == "here" else level_named(name) for name in given.level]

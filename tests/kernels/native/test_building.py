@@ -129,6 +129,34 @@ def test_a_build_takes_object_files_that_were_kept(tmp_path: Path) -> None:
         built(*words, build="ours", **kept)
 
 
+def test_a_build_into_the_cache_compiles_what_is_not_there(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="kernels are compiled by numba")
+    script = """
+import sys
+from lodcli.kernels.native import build, settings, sources
+from lodcli.kernels.native.cache import file_of
+units = sources.units = lambda: ["kernels.native.probe_numba"]
+sys.argv[1:] = ["--level", "here", "--cache"]
+build.main()
+level = settings.level()
+for task in build.tasks(level.name, units()):
+    print(file_of(settings.cache_folder(), level, task.module, task.types, ""))
+"""
+
+    def build() -> dict[Path, int]:
+        done = python(script, LOD_CACHE=str(tmp_path / "cache"))
+        assert done.returncode == 0, done.stderr
+        return {Path(line): Path(line).stat().st_ino for line in done.stdout.splitlines()}
+
+    first = build()
+    assert len(first) > 1
+    assert build() == first
+    gone = next(iter(first))
+    gone.unlink()
+    again = build()
+    assert {path for path in first if again[path] != first[path]} <= {gone}
+
+
 # -- Other machines ---------------------------------------------------------------------
 
 
