@@ -102,7 +102,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "said"), WRONG, ids=str)
+@pytest.mark.parametrize(("given", "said"), WRONG, ids=[said for _, said in WRONG])
 def test_a_failure_names_the_argument_of_a_wrong_type(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidDataError, match=rf"^failing: {said}"):
         failing(TypeError("not this"), **given)
