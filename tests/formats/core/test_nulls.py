@@ -326,7 +326,7 @@ def test_sequences_that_others_share_are_not_cut(tmp_path: Path) -> None:
     [
         ("mask", OptionError, "nulls: expected keep, empty, zero, nan, drop, error, fill=X"),
         ("fill=", OptionError, "nulls: expected keep"),
-        ("fill=abc", InvalidDataError, "--nulls fill=abc: expected a number"),
+        ("fill=abc", OptionError, "nulls: fill=abc: expected a number"),
         ("nan", InvalidDataError, "data: no int64 is nan"),
         ("fill=0.5", InvalidDataError, "data: no int64 is 0.5"),
     ],
