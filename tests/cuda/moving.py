@@ -17,18 +17,12 @@ import cupy
 import numpy as np
 import pytest
 
-from lodcli.kernels.ops.conv.conv import segment_strided
-from lodcli.kernels.ops.joining.windows import segment_windows
-from lodcli.kernels.ops.slicing.truncate import segment_cut
-from lodcli.kernels.ops.sorting.sort import segment_capped
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine import layer
 from lodcli.kernels.runtime import dispatch as backends
 from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
 
 LAYER = {layer.layer_forward, layer.layer_backward}
-# What makes an index, which lies in main memory, has no twin on a GPU.
-OF_AN_INDEX = {segment_capped, segment_cut, segment_strided, segment_windows}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,13 +32,20 @@ def pytest_configure(config: pytest.Config) -> None:
     def by_place(backend: str, reference: Callable[..., Any], size_bytes: int) -> Any:
         if reference in LAYER:
             return moved_unless_there(backends._found("cupy", reference))
-        if reference in OF_AN_INDEX:
+        there = backends._twin("cupy", reference) is not None
+        if backend == "cupy" and not there and of_an_index(reference):
             backend = "auto"
         if backend != "cupy":
             return chosen(backend, reference, size_bytes)  # type: ignore[arg-type]
         return moved(backends._found("cupy", reference))
 
     backends._by_place = by_place
+
+
+def of_an_index(reference: Callable[..., Any]) -> bool:
+    """Return whether a function takes no rows: an index lies in main memory, and needs no twin."""
+    parameters = inspect.signature(reference).parameters.values()
+    return not any("Array" in str(each.annotation) for each in parameters)
 
 
 def moved(twin: Callable[..., Any]) -> Callable[..., Any]:
