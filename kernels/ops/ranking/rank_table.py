@@ -186,7 +186,7 @@ def sequence_shrink_memory_grad(
         levels.append(offsets[: kept + 1])
         kept = offsets.item(kept)
     flow = upstream_of(upstream, (kept, *x.row_shape), "sequence_shrink_memory_grad", levels)
-    rows = np.zeros((x.rows, *x.row_shape), flow.dtype, like=flow)
+    rows = np.zeros_like(flow, shape=(x.rows, *x.row_shape))
     rows[:kept] = flow
     return x._with_rows(rows)
 
