@@ -59,7 +59,7 @@ def _run_until_interrupted(given: Problem, rest: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_an_interrupt_is_heard_in_the_middle_and_the_next_run_is_whole() -> None:
-    for lengths in ([120_000], [60_000, 60_000]):  # run together, and each by its own thread
+    for lengths in ([60_000], [30_000, 30_000]):  # run together, and each by its own thread
         given = problem("lstm", lengths, hidden=256, inputs=256, dtype="float32")
         rest: dict[str, Any] = {"backend": "numba", "threads": 2}
         alone = rnn_forward(given.data[:9], np.array([0, 9]), given.weights, **rest).outputs
