@@ -7,6 +7,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
+from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.runtime.buffers import empty
 
 PIECE_VALUES = 1 << 16
@@ -16,10 +17,12 @@ _widen, _narrow = (load.kernel(_MODULE, name) for name in ("widen", "narrow"))
 _SINGLE = np.dtype(np.float32)
 
 
-def widened(halves: Array) -> Array:
-    """Return float16 or bfloat16 as float32, of the same shape."""
-    half = halves.dtype.newbyteorder("=")
-    given, out = np.ascontiguousarray(halves, half), empty(halves.shape, _SINGLE)
+def widened(rows: Array) -> Array:
+    """Return float16 or bfloat16 as float32, of the same shape; other rows as they are."""
+    if not is_half(rows.dtype):
+        return rows
+    half = rows.dtype.newbyteorder("=")
+    given, out = np.ascontiguousarray(rows, half), empty(rows.shape, _SINGLE)
     _convert(_widen, given.view(np.uint16), out, half)
     return out
 

@@ -17,7 +17,6 @@ from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.instructions import constant
 from lodcli.kernels.simd.vectors import Values, Vectors
 
-_I64 = ir.IntType(64)
 _HALF_BIAS = 112 << 23  # between the exponents of float32 and float16
 _INFINITE, _FRACTION = 0x7F800000, 0x007FFFFF
 
@@ -106,11 +105,10 @@ def _converted(convert: Callable[[_Bits, Any], Any], *, widens: bool) -> Any:
 
             def one(k: Any, mask: Any, _: Values) -> Values:
                 kind = on.short if widens else on.kind
-                place = builder.add(at, builder.mul(k, _I64(read)))
-                value = v.load(place, kind, mask, constant(kind, 0))
+                value = v.load(v.place(at, k, read), kind, mask, constant(kind, 0))
                 value = convert(on, builder.zext(value, on.kind) if widens else value)
                 value = value if widens else builder.trunc(value, on.short)
-                v.store(value, builder.add(to, builder.mul(k, _I64(written))), mask)
+                v.store(value, v.place(to, k, written), mask)
                 return []
 
             v.each(count, [], one)

@@ -74,6 +74,15 @@ class Vectors:
         """Return for each lane whether its number is below `count`."""
         return first_lanes(self.builder, count, self.lanes)
 
+    def place(self, at: Any, k: Any, size: int | None = None) -> Any:
+        """Return the address of value k, each of the vectors' values or of `size` bytes."""
+        size = self.bytes if size is None else size
+        return self.builder.add(at, self.builder.mul(k, _I64(size)))
+
+    def where(self, mask: Any, value: Any, other: Any) -> Any:
+        """Return `value`, and `other` where a mask that is not None is unset."""
+        return value if mask is None else self.builder.select(mask, value, other)
+
     def load(self, at: Any, kind: Any, mask: Any = None, other: Any = None) -> Any:
         """Return the vector at an address; where `mask` is unset `other`, and nothing is read."""
         return load(self.builder, self.builder.inttoptr(at, kind.as_pointer()), 1, mask, other)
@@ -212,7 +221,7 @@ def _divide(typing_context: Any, to: Any, count: Any, by: Any, total: Any) -> An
             divisor = v.all(context.cast(builder, by, types.float64, sig.args[3]), v.kind)
 
             def divided(k: Any, mask: Any, _: Values) -> Values:
-                place = builder.add(to, builder.mul(k, _I64(v.bytes)))
+                place = v.place(to, k)
                 found = v.load(place, v.kind, mask, divisor)
                 v.store(builder.fdiv(found, divisor), place, mask)
                 return []

@@ -56,7 +56,7 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
 
 
 def _single(rows: Array) -> Array:
-    return widened(rows) if is_half(rows.dtype) else rows.astype(np.float32)
+    return widened(rows).astype(np.float32, copy=False)
 
 
 def row_ends(rows: Array, offsets: Offsets | None) -> Offsets:

@@ -24,18 +24,17 @@ class _Row:
 
     def load(self, at: Any, k: Any, mask: Any) -> Any:
         v = self.v
-        place = self.builder.add(at, self.builder.mul(k, _I64(v.bytes)))
-        return v.widened(v.load(place, v.kind, mask, v.zero()))
+        return v.widened(v.load(v.place(at, k), v.kind, mask, v.zero()))
 
     def store(self, value: Any, to: Any, k: Any, mask: Any) -> None:
         v = self.v
         narrow = value if v.bytes == 8 else self.builder.fptrunc(value, v.kind)
-        v.store(narrow, self.builder.add(to, self.builder.mul(k, _I64(v.bytes))), mask)
+        v.store(narrow, v.place(to, k), mask)
 
     def add(self, value: Any, to: Any, k: Any, mask: Any) -> None:
         """Add to float64 in memory."""
         v = self.v
-        place = self.builder.add(to, self.builder.mul(k, _I64(8)))
+        place = v.place(to, k, v.total_bytes)
         old = v.load(place, v.total_kind, mask, self.all(0.0))
         v.store(self.builder.fadd(old, value), place, mask)
 
@@ -47,24 +46,21 @@ class _Row:
         v = self.v
 
         def added(k: Any, mask: Any, totals: Values) -> Values:
-            found = body(k, mask)
-            if mask is not None:
-                found = [self.builder.select(mask, each, self.all(0.0)) for each in found]
-            pairs = zip(totals, found, strict=True)
-            return [self.builder.fadd(total, each) for total, each in pairs]
+            found = [v.where(mask, each, self.all(0.0)) for each in body(k, mask)]
+            return plus(totals, found)
+
+        def plus(a: Values, b: Values) -> Values:
+            return [self.builder.fadd(one, other) for one, other in zip(a, b, strict=True)]
 
         totals = v.each(count, [self.all(0.0)] * number, added)
-        return [self._across(total) for total in totals]
-
-    def _across(self, total: Any) -> Any:
-        by = self.v.lanes // 2
-        while by:
-            total = self.builder.fadd(total, self.v.turned(total, by))
-            by //= 2
-        return self.builder.extract_element(total, ir.IntType(32)(0))
+        first = ir.IntType(32)(0)
+        return [self.builder.extract_element(each, first) for each in v.joined(totals, plus, None)]
 
     def everywhere(self, number: Any) -> Any:
         return self.v.all(number, self.v.total_kind)
+
+    def normalised(self, at: Any, k: Any, mask: Any, mean: Any, over: Any) -> Any:
+        return self.builder.fmul(self.builder.fsub(self.load(at, k, mask), mean), over)
 
     def measured(self, at: Any, width: Any, epsilon: Any, centred: bool) -> Values:
         """Return the mean that is subtracted, and one over the root of the mean square left."""
@@ -104,7 +100,7 @@ def _forward(centred: bool) -> Any:
             mean, over = row.measured(at, width, epsilon, centred)
 
             def one(k: Any, mask: Any, _: Values) -> Values:
-                z = builder.fmul(builder.fsub(row.load(at, k, mask), mean), over)
+                z = row.normalised(at, k, mask, mean, over)
                 z = builder.fmul(z, row.load(weight, k, mask))
                 row.store(builder.fadd(z, row.load(bias, k, mask)), to, k, mask)
                 return []
@@ -141,7 +137,7 @@ def _backward(centred: bool) -> Any:
             def parts(k: Any, mask: Any) -> Values:
                 """Return the upstream gradient, the normalised row and the gradient at it."""
                 flow = row.load(up, k, mask)
-                z = builder.fmul(builder.fsub(row.load(at, k, mask), mean), over)
+                z = row.normalised(at, k, mask, mean, over)
                 return [flow, z, builder.fmul(flow, row.load(weight, k, mask))]
 
             def summed(k: Any, mask: Any) -> Values:

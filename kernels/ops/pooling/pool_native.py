@@ -105,7 +105,7 @@ def segment_last(
 
 def _plain(data: Array) -> Array:
     """Return (N, D) rows of a dtype that kernels know."""
-    return flat_rows(widened(data) if is_half(data.dtype) else data)
+    return flat_rows(widened(data))
 
 
 def _reduced(

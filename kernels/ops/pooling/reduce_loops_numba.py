@@ -94,8 +94,7 @@ class _Extreme:
         return _Extreme.merge(self, v, state, [self.compared(v, new)])
 
     def compared(self, v: Vectors, new: _Row) -> Any:
-        value = v.flipped(new.values, new.flip)
-        return value if new.mask is None else v.builder.select(new.mask, value, v.lost())
+        return v.where(new.mask, v.flipped(new.values, new.flip), v.lost())
 
     def merge(self, v: Vectors, a: Values, b: Values) -> Values:
         return [v.builder.select(v.greater(b[0], a[0]), b[0], a[0])]
@@ -258,7 +257,7 @@ def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
                         stream, block = divmod(n, blocks)
                         here = builder.add(k, _I64(stream))
                         place = builder.add(at, builder.mul(here, row_bytes))
-                        place = builder.add(place, builder.mul(columns[block], _I64(v.bytes)))
+                        place = v.place(place, columns[block])
                         new = v.load(place, v.kind, masks[block], v.zero())
                         number = _numbered(v, builder.add(base, here))
                         state = values[n * size : (n + 1) * size]
@@ -283,9 +282,9 @@ def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
             results = []
             for n, column in enumerate(columns):
                 place = _Place(
-                    builder.add(to, builder.mul(column, _I64(v.total_bytes))),
-                    builder.add(index_to, builder.mul(column, _I64(8))),
-                    builder.add(at, builder.mul(column, _I64(v.bytes))),
+                    v.place(to, column, v.total_bytes),
+                    v.place(index_to, column, 8),
+                    v.place(at, column),
                     *(row, fresh, flip, masks[n]),
                 )
                 results.append((states[n * size : (n + 1) * size], place))
@@ -324,14 +323,11 @@ def _row(reduction: Any, *, numbered: bool) -> Any:
             v = Vectors(context, builder, sig.args[6], sig.args[7])
             to, index_to, at, count, number, flip, _, _ = args
 
-            def moved(address: Any, k: Any, size: int) -> Any:
-                return builder.add(address, builder.mul(k, _I64(size)))
-
             def add(k: Any, mask: Any = None) -> Values:
                 numbers = v.all(number, v.longs)
                 if numbered and isinstance(reduction, _Index):
-                    numbers = v.load(moved(number, k, 8), v.longs, mask, v.constant(0, v.longs))
-                places = moved(to, k, v.total_bytes), moved(index_to, k, 8), moved(at, k, v.bytes)
+                    numbers = v.load(v.place(number, k, 8), v.longs, mask, v.constant(0, v.longs))
+                places = v.place(to, k, v.total_bytes), v.place(index_to, k, 8), v.place(at, k)
                 reduction.add(v, _Place(*places, None, None, flip, mask), numbers)
                 return []
 
@@ -374,8 +370,7 @@ def _values(reduction: Any) -> Any:
             lanes = ir.Constant(v.numbers, list(range(v.lanes)))
 
             def taken(state: Values, k: Any, mask: Any) -> Values:
-                place = builder.add(at, builder.mul(k, _I64(v.bytes)))
-                new = v.load(place, v.kind, mask, v.zero())
+                new = v.load(v.place(at, k), v.kind, mask, v.zero())
                 number = builder.add(_numbered(v, k), lanes)
                 return list(reduction.take(v, state, _Row(new, number, flip, mask)))
 
@@ -418,7 +413,7 @@ def _single(reduction: Any) -> Any:
             extreme = isinstance(reduction, _Extreme)
 
             def taken(state: Values, k: Any, mask: Any) -> Values:
-                new = v.load(builder.add(at, builder.mul(k, _I64(v.bytes))), v.kind)
+                new = v.load(v.place(at, k), v.kind)
                 if mask is not None:
                     # Bits that are not known here, but none, turned over: of a load and a choice
                     # LLVM makes one masked load, twice as slow where it crosses a cache line.
@@ -452,7 +447,7 @@ def _put_place(v: Vectors, place: _Place, best: Any, count: Any) -> None:
     builder.position_at_end(head)
     k = builder.phi(_I64)
     k.add_incoming(_I64(0), before)
-    here = builder.add(place.at, builder.mul(k, _I64(v.bytes)))
+    here = v.place(place.at, k)
     found = v.equal(v.flipped(v.load(here, v.kind), place.flip), best)
     bits = builder.bitcast(found, ir.IntType(v.lanes))
     following = builder.add(k, _I64(v.lanes))

@@ -51,7 +51,7 @@ def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -
 
 
 def _plain(data: Array) -> Array:
-    return flat_rows(widened(data) if is_half(data.dtype) else data)
+    return flat_rows(widened(data))
 
 
 def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> Array:

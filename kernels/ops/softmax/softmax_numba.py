@@ -12,22 +12,12 @@ from lodcli.kernels.ops.softmax import softmax_vectors_numba as vectors
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 
+_bytes_each = vectors.bytes_each
 _single, _loose, _exact = vectors.single_forward, vectors.loose_forward, vectors.exact_forward
 _loose_backward, _exact_backward = vectors.loose_backward, vectors.exact_backward
 _forward, _backward = vectors.forward, vectors.backward
 _tops, _powers, _finish = vectors.tops, vectors.powers, vectors.finish
 _flows, _back = vectors.flows, vectors.back
-
-
-@function(inline="always")
-def _bytes_each(like: Any) -> Any:
-    return address(like + 1) - address(like)
-
-
-@function(inline="always")
-def _step(width: int, each: int) -> int:
-    """Return how many values of whole rows a vector has room for."""
-    return VECTOR_BYTES // each // width * width
 
 
 @function(inline="always")
@@ -51,23 +41,23 @@ def rows(
     last: int,
 ) -> int:
     """Softmax of rows, segment by segment; 1 if one had more than `most` rows and was left."""
-    skipped, each = 0, _bytes_each(x)
-    row_bytes, step = width * each, _step(width, each)
+    skipped, lanes = 0, VECTOR_BYTES // _bytes_each(x)
+    step = lanes // width * width  # the values of as many whole rows as a vector has room for
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
-        stop = offsets[after] * row_bytes
+        stop = offsets[after] * width
         for s in range(begin, after):
-            lo, count = offsets[s] * row_bytes, offsets[s + 1] - offsets[s]
+            lo, count = offsets[s] * width, offsets[s + 1] - offsets[s]
             if count > most:
                 skipped = 1
                 continue
-            at, to, size = address(x) + lo, address(out) + lo, count * width
+            at, to, size = address(x + lo), address(out + lo), count * width
             if step == 0:
-                _forward(to, at, 0, 0, count, row_bytes, each, log, x)
+                _forward(to, at, 0, 0, count, width, log, x)
             elif count:
                 many = _many(size, step)
                 # What is written behind a segment is overwritten by the next of this piece.
-                if lo + size * each + VECTOR_BYTES > stop:
+                if lo + size + lanes > stop:
                     _exact(to, at, 0, size, many, width, step, log, x)
                 elif width == 1:
                     _single(to, at, 0, size, many, width, step, log, x)
@@ -91,23 +81,23 @@ def gradient(
     last: int,
 ) -> int:
     """Gradient of softmax; 1 if a segment had more than `most` rows and was left."""
-    skipped, each = 0, _bytes_each(y)
-    row_bytes, step = width * each, _step(width, each)
+    skipped, lanes = 0, VECTOR_BYTES // _bytes_each(y)
+    step = lanes // width * width
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
-        stop = offsets[after] * row_bytes
+        stop = offsets[after] * width
         for s in range(begin, after):
-            lo, count = offsets[s] * row_bytes, offsets[s + 1] - offsets[s]
+            lo, count = offsets[s] * width, offsets[s + 1] - offsets[s]
             if count > most:
                 skipped = 1
                 continue
-            up, own, to = address(flow) + lo, address(y) + lo, address(out) + lo
+            up, own, to = address(flow + lo), address(y + lo), address(out + lo)
             size = count * width
             if step == 0:
-                _backward(to, up, own, 0, count, row_bytes, each, log, y)
+                _backward(to, up, own, 0, count, width, log, y)
             elif count:
                 many = _many(size, step)
-                if lo + size * each + VECTOR_BYTES > stop:
+                if lo + size + lanes > stop:
                     _exact_backward(to, up, own, size, many, width, step, log, y)
                 else:
                     _loose_backward(to, up, own, size, many, width, step, log, y)
@@ -135,12 +125,10 @@ def long_tops(
     last: int,
 ) -> int:
     """Write the greatest values of every piece: (pieces, width)."""
-    each = _bytes_each(x)
-    row_bytes = width * each
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
-        at, to = address(x) + lo * row_bytes, address(tops) + piece * row_bytes
-        _tops(to, at, 0, 0, count, row_bytes, each, False, x)
+        at, to = address(x + lo * width), address(tops + piece * width)
+        _tops(to, at, 0, 0, count, width, False, x)
     return 0
 
 
@@ -157,13 +145,11 @@ def long_powers(
     last: int,
 ) -> int:
     """Write the powers, and their sums over every piece: (pieces, width)."""
-    each = _bytes_each(x)
-    row_bytes = width * each
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
-        at, to = address(x) + lo * row_bytes, address(out) + lo * row_bytes
-        total = address(sums) + piece * row_bytes
-        _powers(to, at, address(top), total, count, row_bytes, each, False, x)
+        at, to = address(x + lo * width), address(out + lo * width)
+        total = address(sums + piece * width)
+        _powers(to, at, address(top), total, count, width, False, x)
     return 0
 
 
@@ -181,12 +167,10 @@ def long_finish(
     last: int,
 ) -> int:
     """Multiply the powers by `by`, or subtract it from the values for logarithms."""
-    each = _bytes_each(x)
-    row_bytes = width * each
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
-        at, to = address(x) + lo * row_bytes, address(out) + lo * row_bytes
-        _finish(to, at, address(top), address(by), count, row_bytes, each, log, x)
+        at, to = address(x + lo * width), address(out + lo * width)
+        _finish(to, at, address(top), address(by), count, width, log, x)
     return 0
 
 
@@ -203,13 +187,11 @@ def long_flows(
     last: int,
 ) -> int:
     """Write what the gradient sums up over every piece: (pieces, width)."""
-    each = _bytes_each(y)
-    row_bytes = width * each
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
-        up, own = address(flow) + lo * row_bytes, address(y) + lo * row_bytes
-        total = address(sums) + piece * row_bytes
-        _flows(total, up, own, 0, count, row_bytes, each, log, y)
+        up, own = address(flow + lo * width), address(y + lo * width)
+        total = address(sums + piece * width)
+        _flows(total, up, own, 0, count, width, log, y)
     return 0
 
 
@@ -227,11 +209,9 @@ def long_gradient(
     last: int,
 ) -> int:
     """Write the gradient from the sums over all rows."""
-    each = _bytes_each(y)
-    row_bytes = width * each
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
-        up, own = address(flow) + lo * row_bytes, address(y) + lo * row_bytes
-        to = address(out) + lo * row_bytes
-        _back(to, up, own, address(total), count, row_bytes, each, log, y)
+        up, own = address(flow + lo * width), address(y + lo * width)
+        to = address(out + lo * width)
+        _back(to, up, own, address(total), count, width, log, y)
     return 0

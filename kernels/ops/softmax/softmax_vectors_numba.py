@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.native.language_numba import address, function
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.exponential import exp_of, log_of
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, constant
@@ -174,12 +174,9 @@ class _Narrow(_Columns):
 
 def _folded(v: Vectors, value: Any, width: int, merge: Callable[[Any, Any], Any]) -> Any:
     """Return in every lane what the lanes of its column come to."""
-    by = v.lanes // 2
     if v.lanes % width == 0:
-        while by >= width:
-            value = merge(value, v.turned(value, by))
-            by //= 2
-        return value
+        joined = v.joined([value], lambda a, b: [merge(a[0], b[0])], _I64(width))
+        return joined[0]
     rows = [
         v.ordered(value, [lane % width + n * width for lane in range(v.lanes)])
         for n in range(v.lanes // width)
@@ -200,10 +197,7 @@ def _tops(on: _Columns, at: Any) -> Values:
     v = on.v
 
     def top(offset: Any, mask: Any, block: int, top: Any) -> Any:
-        value = on.load(at, offset, mask)
-        if mask is not None:
-            value = v.builder.select(mask, value, v.lost())
-        return _greater(v)(top, value)
+        return _greater(v)(top, v.where(mask, on.load(at, offset, mask), v.lost()))
 
     return on.fold(on.visit([v.lost()] * on.blocks, top), _greater(v))
 
@@ -218,13 +212,9 @@ def _powers(on: _Columns, to: Any, at: Any, tops: Values, *, kept: bool = True) 
             on.keep(value, to, offset, mask)
         on.fetch(at, offset)
         on.fetch(to, offset)
-        return v.plus(total, _own(v, value, mask))
+        return v.plus(total, v.where(mask, value, v.zero()))
 
     return on.fold(on.visit([v.zero()] * on.blocks, power), v.plus)
-
-
-def _own(v: Vectors, value: Any, mask: Any) -> Any:
-    return value if mask is None else v.builder.select(mask, value, v.zero())
 
 
 def _subtract(on: _Columns, to: Any, at: Any, tops: Values, logs: Values) -> None:
@@ -245,7 +235,7 @@ def _flows(on: _Columns, flow: Any, y: Any, log: bool) -> Values:
         value = on.load(flow, offset, mask)
         if not log:
             value = v.builder.fmul(value, on.load(y, offset, mask))
-        return v.plus(total, _own(v, value, mask))
+        return v.plus(total, v.where(mask, value, v.zero()))
 
     return on.fold(on.visit([v.zero()] * on.blocks, added), v.plus)
 
@@ -378,6 +368,12 @@ def _vectors(context: Any, builder: Any, sig: Any) -> Vectors:
     return Vectors(context, builder, kind, kind)
 
 
+@function(inline="always")
+def bytes_each(like: Any) -> Any:
+    """Return the size of what a pointer points to."""
+    return address(like + 1) - address(like)
+
+
 def _columns(emit: Callable[..., None]) -> Any:
     """Return a function of all columns of some rows."""
 
@@ -415,9 +411,10 @@ def _columns(emit: Callable[..., None]) -> Any:
 
     @function()
     def columns(  # type: ignore[no-untyped-def]
-        to, at, y, more, rows, row_bytes, column_bytes, log, like
+        to, at, y, more, rows, width, log, like
     ):
-        left = row_bytes
+        column_bytes = bytes_each(like)
+        row_bytes = left = width * column_bytes
         while left > 0:
             if left >= side:
                 many(to, at, y, more, rows, row_bytes, 0, log, like)
