@@ -185,6 +185,6 @@ def _plain_target(result: Array) -> Array:
 
 def _delivered(rows: Array, result: Array) -> Array:
     """Return `result` with what was written to the `_plain_target` of it."""
-    if is_half(result.dtype):
+    if rows.dtype != result.dtype:
         narrow_to(result, rows)
     return result
