@@ -268,6 +268,7 @@ class LoD(_Fields):
         """Return all levels but the finest: the index of one row per finest sequence."""
         return self.above(-1)
 
+    @types_explained
     def items(self, level: int | str, start: int, stop: int) -> tuple[LoD, slice]:
         """Return the index below items start..stop of `level`, and their rows.
 
@@ -280,9 +281,10 @@ class LoD(_Fields):
         """
         return part_below(self, level, start, stop)
 
+    @types_explained
     def part(self, level: int, start: int, stop: int) -> Offsets:
         """Return where items start..stop of a level begin, and the last one ends."""
-        return self.levels[level][start : stop + 1]
+        return self.levels[self.level(level)][start : stop + 1]
 
     def with_names(self, names: Sequence[str | None] | None) -> LoD:
         """Return the same levels under other names."""
@@ -311,6 +313,7 @@ class LoD(_Fields):
 
     # -- comparing and showing -----------------------------------------------------
 
+    @types_explained
     def same_levels(self, other: LoD) -> bool:
         """Return whether the offsets are equal, whatever the names; by identity first."""
         alike = self._alike
@@ -321,6 +324,7 @@ class LoD(_Fields):
         object.__setattr__(self, "_alike", weakref.ref(other))
         return True
 
+    @types_explained
     def difference(self, other: LoD) -> str | None:
         """Return where two indexes first differ, in words; None if their levels agree."""
         if self.same_levels(other):

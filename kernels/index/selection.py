@@ -6,7 +6,8 @@ file can resolve a slice first and then read only those.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import operator
+from typing import NamedTuple, SupportsIndex
 
 from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.lod import NO_LEVELS, Index, LoD
@@ -113,11 +114,22 @@ def item_number(lod: Index, level: int, key: int, count: int) -> int:
     """Return the number of an item of so many, which may be counted from the end.
 
     Raises:
-        SelectionError: there is no such item; names the level.
+        SelectionError: there is no such item, naming the level, or `key` is no whole number.
     """
+    if type(key) is not int:
+        key = _whole_number(key)
     index = key + count if key < 0 else key
     if not 0 <= index < count:
         what = "rows" if level == lod.n_levels else lod.names[level] or f"level {level}"
         valid = f"{-count} to {count - 1}" if count else "none is valid"
         raise SelectionError(f"{what}: no item {key}, there are {count} here ({valid})")
     return index
+
+
+def _whole_number(key: SupportsIndex) -> int:
+    try:
+        if not isinstance(key, bool):
+            return operator.index(key)
+    except TypeError:  # an array of one float has the method
+        pass
+    raise SelectionError(f"an item is a whole number, not {key!r}")

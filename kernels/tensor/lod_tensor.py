@@ -333,6 +333,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         return self.cut(select(self._lod, self.rows, branch, level))
 
+    @types_explained
     def cut(self, selection: Selection) -> LoDTensor:
         """Return the view that a resolved slice of this tensor describes.
 
@@ -687,8 +688,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return plot(self, level)
 
 
-# Those met so far that are held, in the machine's order of bytes. To ask NumPy for a name takes
-# longer than all the rest.
+# Held dtypes met so far, in the machine's order of bytes: asking NumPy for their names takes long.
 _known: set[np.dtype[Any]] = set()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -76,10 +78,15 @@ def test_names_of_the_levels_that_stay_are_kept() -> None:
         ((), 0, "an empty branch"),
         ((0,), 2, "no level 2"),
         ((0,), "word", "no level is named 'word'"),
+        ((0.5,), 0, "an item is a whole number, not 0.5"),
+        (("a",), 0, "an item is a whole number, not 'a'"),
+        (([0],), 0, r"an item is a whole number, not \[0\]"),
+        ((True,), 0, "an item is a whole number, not True"),
+        ((np.array([1.5]),), 0, "an item is a whole number, not array"),
     ],
 )
 def test_what_is_not_there_is_named(
-    branch: tuple[Key, ...], level: int | str, message: str
+    branch: tuple[Any, ...], level: int | str, message: str
 ) -> None:
     with pytest.raises(SelectionError, match=message):
         select(ARTICLES, 15, branch, level)

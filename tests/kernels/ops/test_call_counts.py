@@ -47,7 +47,7 @@ KEYS: dict[str, tuple[Any, int]] = {
     "a range in each": ((slice(None), slice(1, None)), 27),
     "a step in each": ((slice(None), slice(None, None, 2)), 27),
     "numbers in each": ((slice(None), [0, 1]), 21),
-    "a row of an item": ((1, 0), 16),
+    "a row of an item": ((1, 0), 17),
 }
 
 

@@ -110,3 +110,21 @@ def test_what_is_no_index_is_refused_in_our_words(lod: Any, said: str) -> None:
 def test_what_is_no_list_of_level_names_is_refused_in_our_words(names: Any) -> None:
     with pytest.raises(InvalidLoDError, match="name"):
         LoD([[0, 3]], names)
+
+
+@pytest.mark.parametrize(
+    ("of", "method", "given", "said"),
+    [
+        (WORDS.lod, "items", (0, "a", 2), r"LoD\.items: start: expected an int, found 'a'"),
+        (WORDS.lod, "part", (0, 1, 2.5), r"LoD\.part: stop: expected an int, found float"),
+        (WORDS.lod, "part", (1, 0, 1), "no level 1: there is 1 level"),
+        (WORDS.lod, "difference", ([[3]],), r"difference: other: expected a LoD, .*lengths\)"),
+        (WORDS.lod, "same_levels", (None,), r"other: expected a LoD, found None; .*lengths\)"),
+        (WORDS, "cut", (1,), r"LoDTensor\.cut: selection: expected a Selection, found int"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named(
+    of: LoD | LoDTensor, method: str, given: tuple[Any, ...], said: str
+) -> None:
+    with pytest.raises(LodError, match=said):
+        getattr(of, method)(*given)
