@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.common import in_working_dtype, is_half
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -116,7 +116,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 def comparable(data: Array) -> Array:
     """Return data as it can be sorted, in the same order."""
     # NumPy sorts no bfloat16 and orders its NaN anywhere; float32 holds it exactly.
-    return data.astype(np.float32) if is_half(data.dtype) else data
+    return in_working_dtype(data)
 
 
 def differs(rows: Array, of: Offsets) -> npt.NDArray[np.bool_]:

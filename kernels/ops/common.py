@@ -19,7 +19,7 @@ from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-_INT64 = np.dtype(np.int64)
+_INT64, _SINGLE = np.dtype(np.int64), np.dtype(np.float32)
 
 
 def segments(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
@@ -63,6 +63,16 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 def is_half(dtype: np.dtype[Any]) -> bool:
     """Return whether these are floating numbers of two bytes: float16 or bfloat16."""
     return dtype.itemsize == 2 and is_float(dtype)
+
+
+def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype that such values are computed in: float32 for halves, else the same."""
+    return _SINGLE if is_half(dtype) else dtype
+
+
+def in_working_dtype(rows: Array) -> Array:
+    """Return rows in their `working_dtype`; the same array where it has that."""
+    return rows.astype(_SINGLE) if is_half(rows.dtype) else rows
 
 
 def summed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

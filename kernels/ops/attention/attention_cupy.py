@@ -12,7 +12,7 @@ from lodcli.kernels.cuda.tensor_cores import TENSOR_CORES, precision_of
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.ops.attention.attention import Align
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.common import is_half, working_dtype
 
 # Columns of rows that the tiles on tensor cores are made for; wider rows are computed exactly.
 WIDTHS = (32, 64, 128)
@@ -146,7 +146,7 @@ def _task(
     if rounded and precision in ("float16", "bfloat16"):
         dtype = _half(precision)
     q, k, v = (cupy.ascontiguousarray(one.astype(dtype, copy=False)) for one in (q, k, v))
-    sums = np.dtype(np.float32) if is_half(result) else result
+    sums = working_dtype(result)
     way = 0 if not causal else 2 if align == "last" else 1
     return _Task(q, k, v, q_offsets, k_offsets, rounded, result, sums, way, float(scale))
 

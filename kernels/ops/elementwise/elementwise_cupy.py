@@ -19,7 +19,7 @@ from lodcli.kernels.cuda.launch import (
     shares,
 )
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_half, summed_dtype
+from lodcli.kernels.ops.common import summed_dtype, working_dtype
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 from lodcli.kernels.ops.pooling.pool_cupy import segment_sum, wide_type
@@ -48,7 +48,7 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
 def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     """See elementwise.py."""
     dtype = summed_dtype(np.result_type(a.dtype, b.dtype))
-    wide = np.dtype(np.float32) if is_half(dtype) else dtype
+    wide = working_dtype(dtype)
     rows, others = flat_rows(a), flat_rows(b)
     if {a.dtype.name, b.dtype.name} <= C_TYPES.keys():
         sums = cupy.empty(len(rows), wide)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.common import is_half, require_float
+from lodcli.kernels.ops.common import in_working_dtype, require_float
 from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,
     joined,
@@ -159,7 +159,7 @@ def _gradients(
 
 def _wide(data: Array, op: str) -> Array:
     require_float(data, op)
-    return data.astype(np.float32) if is_half(data.dtype) else data
+    return in_working_dtype(data)
 
 
 # -- NumPy -----------------------------------------------------------------------------

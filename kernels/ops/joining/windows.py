@@ -14,7 +14,7 @@ from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.items import FoundItems, find_items, found_below, picked_offsets
 from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
 from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.common import working_dtype
 from lodcli.kernels.ops.joining.concat import (
     levels_in_turn,
     rows_in_turn,
@@ -361,7 +361,7 @@ def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> A
             these nor where they end ever falls from one segment to the next.
         offsets: (S+1,).
     """
-    wide = np.float32 if is_half(rows.dtype) else rows.dtype
+    wide = working_dtype(rows.dtype)
     out = np.zeros((count, *rows.shape[1:]), wide)
     # In their order: the same sums every time.
     np.add.at(out, ranges(starts, offsets), rows.astype(wide, copy=False))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.arguments import require_shape
-from lodcli.kernels.ops.common import is_float, is_half, require_float, row_width
+from lodcli.kernels.ops.common import is_float, require_float, row_width, working_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
@@ -165,17 +165,12 @@ def _feature(given: npt.ArrayLike | None, tensor: LoDTensor, what: str, op: str)
     if not is_float(array.dtype) and array.dtype.kind not in "iu":
         raise InvalidDataError(f"{op}: {what} must be real numbers, found {array.dtype}")
     require_shape(array.shape, tensor.row_shape, f"{op}: {what}")
-    dtype = tensor.dtype if array.dtype == tensor.dtype else _work(tensor.data)
+    dtype = tensor.dtype if array.dtype == tensor.dtype else working_dtype(tensor.dtype)
     return array.astype(dtype, copy=False).reshape(-1)
 
 
 def _matrix(data: Array) -> Array:
     return data.reshape(data.shape[0], row_width(data.shape))
-
-
-def widened(rows: Array) -> Array:
-    """Return rows in the dtype of the work."""
-    return rows.astype(np.float32) if is_half(rows.dtype) else rows
 
 
 def _like(rows: Array, tensor: LoDTensor) -> Array:
@@ -208,14 +203,14 @@ def rows_layer_norm(data: Array, weight: Array | None, bias: Array | None, epsil
     Rows of float16 and bfloat16 may come back in float32. A weight of None is 1, a bias of None 0.
     """
     z, _ = _normed(_centred(data), epsilon)
-    return (_scaled(z, weight) + (0 if bias is None else bias)).astype(_work(data))
+    return (_scaled(z, weight) + (0 if bias is None else bias)).astype(working_dtype(data.dtype))
 
 
 @np.errstate(all="ignore")
 def rows_rms_norm(data: Array, weight: Array | None, epsilon: float) -> Array:
     """Return the rows over their root mean square: (N, D) and (D,) to (N, D)."""
     z, _ = _normed(data.astype(np.float64), epsilon)
-    return _scaled(z, weight).astype(_work(data))
+    return _scaled(z, weight).astype(working_dtype(data.dtype))
 
 
 @np.errstate(all="ignore")
@@ -228,7 +223,7 @@ def rows_layer_norm_grad(
     g = _scaled(flow, weight)
     rows = r * (g - _mean(g) - z * _mean(g * z))
     found = rows, (flow * z).sum(axis=0), flow.sum(axis=0)
-    dtype = _work(data)
+    dtype = working_dtype(data.dtype)
     return found[0].astype(dtype), found[1].astype(dtype), found[2].astype(dtype)
 
 
@@ -241,11 +236,8 @@ def rows_rms_norm_grad(
     z, r = _normed(data.astype(np.float64), epsilon)
     g = _scaled(flow, weight)
     rows = r * (g - z * _mean(g * z))
-    return rows.astype(_work(data)), (flow * z).sum(axis=0).astype(_work(data))
-
-
-def _work(data: Array) -> np.dtype[Any]:
-    return np.dtype(np.float32) if is_half(data.dtype) else data.dtype
+    dtype = working_dtype(data.dtype)
+    return rows.astype(dtype), (flow * z).sum(axis=0).astype(dtype)
 
 
 def _scaled(rows: Array, weight: Array | None) -> Array:

@@ -18,7 +18,7 @@ from lodcli.kernels.cuda.launch import (
     shares,
 )
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.common import working_dtype
 
 # Rows of a unit at least, and blocks at most: the last one adds up what all have found.
 HEIGHT, MOST_PARTS = 64, 2048
@@ -66,7 +66,7 @@ def _normed(
 def _gradients(
     kind: str, upstream: Array, data: Array, weight: Array | None, epsilon: float
 ) -> tuple[Array, Array, Array]:
-    work = np.dtype(np.float32) if is_half(data.dtype) else data.dtype
+    work = working_dtype(data.dtype)
     # Of two dtypes nothing is lost in the wider one.
     dtype = data.dtype if upstream.dtype == data.dtype else work
     rows, flow = (cupy.ascontiguousarray(one.astype(dtype, copy=False)) for one in (data, upstream))
@@ -102,7 +102,7 @@ def _types(dtype: np.dtype[Any], of_weight: np.dtype[Any]) -> str:
 def _feature_dtype(rows: Array, *given: Array | None) -> np.dtype[Any]:
     """Return the dtype that weight and bias are read in: that of the rows if they have it."""
     narrow = all(one is None or one.dtype == rows.dtype for one in given)
-    return np.dtype(np.float32) if is_half(rows.dtype) and not narrow else rows.dtype
+    return rows.dtype if narrow else working_dtype(rows.dtype)
 
 
 def _feature(given: Array | None, dtype: np.dtype[Any]) -> tuple[Array, int]:

@@ -25,6 +25,7 @@ from lodcli.kernels.ops.common import (
     result_array,
     segments,
     summed_dtype,
+    working_dtype,
 )
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -362,7 +363,7 @@ def _totals(data: Array, offsets: Offsets) -> Array:
     """Return the sums of the segments that have rows, in double precision or 64 bits."""
     wide = summed_dtype(data.dtype)
     if is_float(data.dtype) or data.dtype.kind == "c":
-        wide = np.result_type(wide if not is_half(wide) else np.float32, np.float64)
+        wide = np.result_type(working_dtype(wide), np.float64)
     # Not reduceat on the full offsets: for an empty segment it returns the next row.
     starts = _full(offsets)[0]
     if not starts.size:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.common import is_half, row_width, segments
+from lodcli.kernels.ops.common import in_working_dtype, row_width, segments
 from lodcli.kernels.ops.pooling.pool import sequence_max_index, sequence_min_index
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -217,8 +217,7 @@ def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
 
 def divided_rows(upstream: Array, by: npt.NDArray[np.float64]) -> Array:
     """Return every row over its own number, in the dtype of `upstream` or float64."""
-    wide = upstream.astype(np.float32) if is_half(upstream.dtype) else upstream
     divisors = np.maximum(by, 1).reshape(-1, *[1] * (upstream.ndim - 1))
     dtype = upstream.dtype if upstream.dtype.kind not in "iub" else np.dtype(np.float64)
-    result: Array = (wide / divisors).astype(dtype)
+    result: Array = (in_working_dtype(upstream) / divisors).astype(dtype)
     return result

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lodcli.kernels.errors import NotFloatingError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import require_shape
-from lodcli.kernels.ops.common import common_dtype, is_float, is_half, segments
+from lodcli.kernels.ops.common import common_dtype, is_float, segments, working_dtype
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
@@ -149,7 +149,7 @@ def _checked(
     if found is not None:
         raise ShapeMismatchError(f"{op}: a and b differ: {found}")
     dtype = common_dtype(*dtypes)
-    wide = np.dtype(np.float32) if is_half(dtype) else dtype
+    wide = working_dtype(dtype)
     if start is not None:
         require_shape(start.shape, (offsets.size - 1, *b.row_shape), f"{op}: initial")
         start = start.astype(wide, copy=False)

@@ -15,7 +15,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import segment_numbers
-from lodcli.kernels.ops.common import is_half, require_float, segments, summed_dtype
+from lodcli.kernels.ops.common import require_float, segments, summed_dtype, working_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -212,7 +212,7 @@ def _scan(ufunc: np.ufunc, data: Array, offsets: Offsets, exclusive: bool, rever
     if reverse:
         return _scan(ufunc, data[::-1], _turned(offsets), exclusive, False)[::-1]
     dtype = summed_dtype(data.dtype)
-    found = _scanned(ufunc, data.astype(np.float32 if is_half(dtype) else dtype), offsets)
+    found = _scanned(ufunc, data.astype(working_dtype(dtype)), offsets)
     if exclusive:
         found = _shifted(found, offsets, ufunc.identity)
     return found.astype(dtype, copy=False)

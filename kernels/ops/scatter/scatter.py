@@ -7,7 +7,7 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import id_column, segment_numbers
-from lodcli.kernels.ops.common import is_half, segments
+from lodcli.kernels.ops.common import segments, working_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -48,7 +48,7 @@ def sequence_scatter(
     """
     offsets, columns = _checked(x, ids, updates, level, "sequence_scatter")
     # float16 is summed in float32.
-    working = np.dtype(np.float32) if is_half(x.dtype) else x.dtype
+    working = working_dtype(x.dtype)
     data, added = x.data.astype(working, copy=False), updates.data.astype(working, copy=False)
     run = on(backend, segment_scatter, size_bytes=columns.nbytes + x.nbytes)
     out = run(data, columns, added.reshape(columns.size), offsets)

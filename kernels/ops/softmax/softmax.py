@@ -12,7 +12,7 @@ import numpy as np
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_half, require_float, result_array, segments
+from lodcli.kernels.ops.common import in_working_dtype, require_float, result_array, segments
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -167,24 +167,20 @@ def segment_log_softmax(data: Array, offsets: Offsets, *, out: Array | None = No
 
 def segment_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
     """Return y * (dy - sum of dy * y over the segment): (N, ...) to (N, ...)."""
-    y, flow = _wide(result), _wide(upstream)
+    y, flow = in_working_dtype(result), in_working_dtype(upstream)
     found: Array = y * (flow - _over_rows(np.add, flow * y, offsets))
     return found.astype(result.dtype)
 
 
 def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
     """Return dy - exp(y) * (sum of dy over the segment): (N, ...) to (N, ...)."""
-    flow = _wide(upstream)
-    found: Array = flow - np.exp(_wide(result)) * _over_rows(np.add, flow, offsets)
+    flow = in_working_dtype(upstream)
+    found: Array = flow - np.exp(in_working_dtype(result)) * _over_rows(np.add, flow, offsets)
     return found.astype(result.dtype)
 
 
-def _wide(data: Array) -> Array:
-    return data.astype(np.float32) if is_half(data.dtype) else data
-
-
 def _shifted(data: Array, offsets: Offsets) -> Array:
-    wide = _wide(data)
+    wide = in_working_dtype(data)
     with np.errstate(invalid="ignore"):  # an infinity minus itself is NaN, as it should be
         shifted: Array = wide - _over_rows(np.maximum, wide, offsets)
     return shifted

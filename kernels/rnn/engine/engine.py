@@ -16,7 +16,7 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.common import is_half, working_dtype
 from lodcli.kernels.ops.scan.linear_scan import segment_linear_scan, segment_linear_scan_grad
 from lodcli.kernels.rnn.cells.cell import State
 from lodcli.kernels.rnn.cells.linear_cell import LinearWeights
@@ -210,7 +210,7 @@ def rnn_backward(
             cannot do it.
     """
     weights, data = tape.weights, tape.data
-    if not is_on_device(data) and rounds_on_cpu(_arithmetic(data)):
+    if not is_on_device(data) and rounds_on_cpu(working_dtype(data.dtype)):
         _rounding_backend("auto", weights)
     rows, sequences = len(data), len(tape.plan.order)
     found = tape.backward(
@@ -225,11 +225,6 @@ def rnn_backward(
     )
     first = found.first
     return RNNGradients(found.input, found.weights, first[0], first[1] if len(first) == 2 else None)
-
-
-def _arithmetic(data: Array) -> np.dtype[Any]:
-    """Return the dtype of sums and states."""
-    return np.dtype(np.float32) if is_half(data.dtype) else data.dtype
 
 
 def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tuple[Any, Any]:
@@ -247,7 +242,7 @@ def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tup
 
 
 def _twins(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tuple[Any, Any]:
-    if not is_on_device(data) and rounds_on_cpu(_arithmetic(data)):
+    if not is_on_device(data) and rounds_on_cpu(working_dtype(data.dtype)):
         backend = _rounding_backend(backend, weights)
     # On a GPU there are all cells.
     if not weights.is_plain and backend != "cupy" and not is_on_device(data):

@@ -11,10 +11,9 @@ from functools import partial
 from typing import Any
 
 import cupy
-import numpy as np
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.common import is_half, working_dtype
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.engine import halves
@@ -218,7 +217,7 @@ def _way_back(
     size, width = weights.hidden_size, weights.output_size
     given = [None if part is None else cupy.ascontiguousarray(part) for part in by_row]
     # What is added up from step to step.
-    sums = np.dtype(np.float32) if is_half(data.dtype) else data.dtype
+    sums = working_dtype(data.dtype)
     carried = [
         cupy.zeros(begin.shape, sums)
         if part is None
