@@ -157,6 +157,22 @@ def _load(typing_context: Any, array: Any, position: Any, count: Any) -> Any:
 
 
 @intrinsic
+def _load_between(typing_context: Any, array: Any, position: Any, low: Any, high: Any) -> Any:
+    """Return array[position + low:position + high] in lanes low to high, zeros in the others."""
+    kind = Lanes(array.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = vector_type(kind.dtype)
+        place = builder.bitcast(address(builder, args[0], args[1]), vector.as_pointer())
+        before, until = (instructions.first_lanes(builder, n, vector.count) for n in args[2:])
+        mask = builder.and_(until, builder.not_(before))
+        zeros = instructions.constant(vector, 0.0)
+        return instructions.load(builder, place, kind.dtype.bitwidth // 8, mask, zeros)
+
+    return kind(array, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
 def _store(typing_context: Any, value: Any, array: Any, position: Any, count: Any) -> Any:
     """Write the first `count` lanes of `value` to array[position:]."""
 
@@ -376,6 +392,7 @@ def _in_pairs(order: Callable[[int], int], negated: Callable[[int], bool]) -> An
 # Called from compiled code with fewer arguments than the functions above have.
 lanes_in: Any = _lanes_in
 load: Any = _load
+load_between: Any = _load_between
 store: Any = _store
 load_narrow: Any = _load_narrow
 store_narrow: Any = _store_narrow

@@ -24,10 +24,15 @@ _COLUMNS, _WEIGHT_BYTES = 96, 1 << 19
 # Of that product: rows a piece and a tile; columns are padded to whole vectors of all processors.
 _PIECE_ROWS, _TILE, _LANES = 2048, 8, 16
 _product = load.kernel("kernels.ops.conv.conv_product_numba", "product")
-_NAMES = ("strided", "gather", "scatter", "row_conv", "row_conv_grad")
-_strided, _gather, _scatter, _row_conv, _row_conv_grad = (
-    load.kernel(_MODULE, name) for name in _NAMES
+_strided, _gather, _scatter = (
+    load.kernel(_MODULE, name) for name in ("strided", "gather", "scatter")
 )
+_shifted_sums, _shifted_products = (
+    load.kernel("kernels.ops.conv.row_conv_numba", name)
+    for name in ("shifted_sums", "shifted_products")
+)
+# Of these, values a piece.
+_PIECE_VALUES = 1 << 16
 
 
 def segment_strided(offsets: Offsets, stride: int) -> Offsets:
@@ -47,6 +52,8 @@ def segment_conv(
     padding: Array | None,
 ) -> Array:
     """See conv.py."""
+    if stride == 1 and padding is None and data.shape[1] == weight.shape[1] == 1:
+        return _row_sums(data, offsets, weight, context_start, zeros=True)
     plan = _Plan(data, offsets, weight, stride, padding)
     out = empty((plan.rows, weight.shape[1]), common_dtype(data.dtype, weight.dtype))
     small = weight.shape[1] <= _COLUMNS and weight.nbytes <= _WEIGHT_BYTES
@@ -84,17 +91,34 @@ def segment_conv_grad(
     padding: Array | None,
 ) -> tuple[Array, Array, Array | None]:
     """See conv.py."""
+    plain = stride == 1 and padding is None
+    if plain and data.shape[1] == weight.shape[1] == 1:
+        return (
+            _row_sums(grad, offsets, weight, -context_start, -1),
+            _row_products(data, offsets, grad, len(weight), context_start, zeros=True),
+            None,
+        )
     plan = _Plan(data, offsets, weight, stride, padding)
     dtype = common_dtype(grad.dtype, weight.dtype)
-    grad_data = np.zeros(data.shape, dtype)
     grad_weight = np.zeros(weight.shape, common_dtype(grad.dtype, data.dtype))
+    # Zeros outside a segment times what is infinite are no zeros.
+    plain = plain and weight.size > 0 and bool(np.isfinite(weight).all())
+    if plain:
+        # The gradient of the data is a convolution too, with the weight turned round.
+        turned = weight.reshape(-1, data.shape[1], weight.shape[1])[::-1].transpose(0, 2, 1)
+        start = 1 - len(turned) - context_start
+        matrix = np.ascontiguousarray(turned).reshape(-1, data.shape[1])
+        grad_data = segment_conv(grad, offsets, matrix, context_start=start, stride=1, padding=None)
+    else:
+        grad_data = np.zeros(data.shape, dtype)
     grad_padding = np.zeros(plan.padding.shape, dtype)
     for first, last in plan.blocks():
         part = grad[first:last]
         grad_weight += plan.context(first, last, context_start).T @ part
-        grad_context = np.ascontiguousarray(part @ weight.T)
-        words = plan.words(first, last, context_start)
-        _scatter[dtype.char].call(0, 1, *words, grad_context, grad_data, grad_padding)
+        if not plain:
+            grad_context = np.ascontiguousarray(part @ weight.T)
+            words = plan.words(first, last, context_start)
+            _scatter[dtype.char].call(0, 1, *words, grad_context, grad_data, grad_padding)
     return grad_data, grad_weight, None if padding is None else grad_padding
 
 
@@ -137,24 +161,52 @@ class _Plan:
 
 def segment_row_conv(data: Array, offsets: Offsets, weight: Array) -> Array:
     """See conv.py."""
-    dtype = common_dtype(data.dtype, weight.dtype)
-    out = np.zeros(data.shape, dtype)
-    x, w = (np.ascontiguousarray(one, dtype) for one in (data, weight))
-    _row_conv[dtype.char].call(
-        0, 1, x, np.ascontiguousarray(offsets), w, out, offsets.size - 1, *w.shape
-    )
-    return out
+    return _row_sums(data, offsets, weight)
 
 
 def segment_row_conv_grad(
     data: Array, offsets: Offsets, weight: Array, grad: Array
 ) -> tuple[Array, Array]:
     """See conv.py."""
-    dtype = common_dtype(grad.dtype, weight.dtype)
-    grad_data, grad_weight = np.zeros(data.shape, dtype), np.zeros(weight.shape, dtype)
-    x, w, flow = (np.ascontiguousarray(array, dtype) for array in (data, weight, grad))
-    _row_conv_grad[dtype.char].call(
-        0, 1, x, w, flow, np.ascontiguousarray(offsets), grad_data, grad_weight,
-        offsets.size - 1, *w.shape,
+    return _row_sums(grad, offsets, weight, way=-1), _row_products(data, offsets, grad, len(weight))
+
+
+def _row_sums(
+    data: Array, offsets: Offsets, weight: Array, start: int = 0, way: int = 1, zeros: bool = False
+) -> Array:
+    """Return `shifted_sums` of rows (N, D) and a weight (K, D)."""
+    dtype = common_dtype(data.dtype, weight.dtype)
+    out, (length, width) = empty(data.shape, dtype), weight.shape
+    if out.size:
+        x = np.ascontiguousarray(data, dtype)
+        repeated = np.take(
+            weight.astype(dtype, copy=False), np.arange(width + 4 * _LANES) % width, 1
+        )
+        block = max(1, _PIECE_VALUES // width)
+        run(
+            _shifted_sums[dtype.char], -(-len(x) // block), 2 * x.nbytes,
+            np.ascontiguousarray(offsets), offsets.size - 1, *x.shape, length, start, way, zeros,
+            block, x, repeated, out,
+        )  # fmt: skip
+    return out
+
+
+def _row_products(
+    data: Array, offsets: Offsets, flow: Array, length: int, start: int = 0, zeros: bool = False
+) -> Array:
+    """Return the sums of `shifted_products` of rows and of what flows back, (K, D)."""
+    dtype, width = common_dtype(flow.dtype, data.dtype), data.shape[1]
+    if not data.size:
+        return np.zeros((length, width), dtype)
+    x, up = (np.ascontiguousarray(one, dtype) for one in (data, flow))
+    block = max(16 * length, _PIECE_VALUES // width)
+    pieces, group = -(-len(x) // block), max(1, _LANES // width)
+    sums = np.zeros((pieces, length, group * width + 2 * _LANES), dtype)
+    run(
+        _shifted_products[dtype.char], pieces, 2 * x.nbytes,
+        np.ascontiguousarray(offsets), offsets.size - 1, *x.shape, length, start, 1, zeros, block,
+        x, up, sums, sums.shape[2],
     )  # fmt: skip
-    return grad_data, grad_weight
+    totals = sums[:, :, : group * width].sum(axis=0, dtype=np.float64)
+    result: Array = totals.reshape(length, group, width).sum(axis=1).astype(dtype)
+    return result

@@ -1,4 +1,4 @@
-"""Kernels of sequence convolutions: the context of rows, and lookahead convolution."""
+"""Kernels of sequence convolutions: the context of rows."""
 
 from __future__ import annotations
 
@@ -105,38 +105,4 @@ def scatter(of: Context, grad: Pointer[T], grad_data: Pointer[T], grad_padding: 
                 to = grad_padding + extra * width
                 for d in range(width):
                     to[d] += values[d]
-    return 0
-
-
-@kernel(types=FLOATS)
-def row_conv(
-    data: Pointer[T], offsets: Pointer[np.int64], weight: Pointer[T], out: Pointer[T],
-    segments: int, length: int, width: int,
-) -> int:  # fmt: skip
-    """Add the lookahead convolution to zeros: row r of the weight times the row r further on."""
-    for segment in range(segments):
-        for row in range(offsets[segment], offsets[segment + 1]):
-            to = out + row * width
-            for k in range(min(length, offsets[segment + 1] - row)):
-                factor, values = weight + k * width, data + (row + k) * width
-                for d in range(width):
-                    to[d] += factor[d] * values[d]
-    return 0
-
-
-@kernel(types=FLOATS)
-def row_conv_grad(
-    data: Pointer[T], weight: Pointer[T], grad: Pointer[T], offsets: Pointer[np.int64],
-    grad_data: Pointer[T], grad_weight: Pointer[T], segments: int, length: int, width: int,
-) -> int:  # fmt: skip
-    """Add the gradients of the rows and the weight to zeros."""
-    for segment in range(segments):
-        for row in range(offsets[segment], offsets[segment + 1]):
-            up = grad + row * width
-            for k in range(min(length, offsets[segment + 1] - row)):
-                factor, to_factor = weight + k * width, grad_weight + k * width
-                values, to = data + (row + k) * width, grad_data + (row + k) * width
-                for d in range(width):
-                    to[d] += factor[d] * up[d]
-                    to_factor[d] += up[d] * values[d]
     return 0

@@ -1,7 +1,7 @@
 """The context of each row times a weight matrix, without copies of most contexts.
 
-The rows of a context lie one after another in the data already. Only contexts that reach beyond
-their segment, and those of rows on both sides of a border, are gathered first.
+The rows of a context lie one after another in the data already. Contexts that reach beyond their
+segment, and those of a few rows beside such, are gathered first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from lodcli.kernels.simd.row_partition_numba import segment_at
 
 # Rows that share every load of the weight: their sums fit into the registers of all levels.
 TILE = 8
+# Fewer rows whose contexts need no copies are gathered with others.
+_LEAST = 4
+# Deeper products take longer than copies: then all rows up to a whole tile are gathered.
+_SHALLOW = 32
 
 
 @function()
@@ -91,6 +95,17 @@ def _multiply(
         column += count
 
 
+@function()
+def _within(of: Any, segment: int, row: int, end: int) -> Any:
+    """Return how many rows from this on, up to `end`, have contexts inside their segment."""
+    low, high = of.offsets[segment], of.offsets[segment + 1]
+    source = low + of.stride * (row - of.kept[segment]) + of.start
+    room = high - of.length - source
+    if source < low or room < 0:
+        return 0
+    return min(min(end, of.kept[segment + 1]) - row, room // of.stride + 1)
+
+
 @kernel(types=FLOATS)
 def product(
     of: Context, data: Pointer[T], padding: Pointer[T], weight: Pointer[T], spare: Pointer[T],
@@ -102,31 +117,29 @@ def product(
         weight: (K * D, step), zeros from `columns` on; step is a whole number of vectors.
         spare: (pieces, TILE, K * D), for contexts that are gathered.
     """
-    depth = of.length * of.width
+    depth, apart = of.length * of.width, of.stride * of.width
     for piece in range(first, last):
         own = spare + piece * TILE * depth
         row, end = of.row + piece * block, min(of.row + (piece + 1) * block, of.row + of.rows)
         segment = segment_at(of.kept, of.segments, row)
         while row < end:
-            rows = min(TILE, end - row)
             while of.kept[segment + 1] <= row:
                 segment += 1
-            source = of.offsets[segment] + of.stride * (row - of.kept[segment]) + of.start
-            behind = source + of.stride * (rows - 1) + of.length
             to = out + (row - of.row) * columns
-            if (
-                row + rows <= of.kept[segment + 1]
-                and source >= of.offsets[segment]
-                and behind <= of.offsets[segment + 1]
-            ):
-                apart = of.stride * of.width
-                _multiply(data + source * of.width, apart, rows, weight, step, depth, to, columns)
+            rows = min(TILE, _within(of, segment, row, end))
+            if rows >= _LEAST:
+                source = of.offsets[segment] + of.stride * (row - of.kept[segment]) + of.start
+                x = data + source * of.width
+                _multiply(x, apart, rows, weight, step, depth, to, columns)
             else:
-                among = segment
-                for place in range(rows):
-                    while of.kept[among + 1] <= row + place:
+                rows, among = 0, segment
+                while rows < min(TILE, end - row) and (
+                    depth > _SHALLOW or _within(of, among, row + rows, end) < _LEAST
+                ):
+                    write_context(of, among, row + rows, data, padding, own + rows * depth)
+                    rows += 1
+                    while row + rows < end and of.kept[among + 1] <= row + rows:
                         among += 1
-                    write_context(of, among, row + place, data, padding, own + place * depth)
                 _multiply(own, depth, rows, weight, step, depth, to, columns)
             row += rows
     return 0

@@ -240,25 +240,6 @@ def test_row_conv_is_that_of_the_loops(
     assert out.lod is lod
 
 
-@pytest.mark.parametrize(("width", "columns"), [(3, 3), (64, 48), (5, 130), (400, 80)])
-def test_conv_is_torchs_of_every_sequence(width: int, columns: int) -> None:
-    torch = pytest.importorskip("torch")
-    generator = np.random.default_rng(6)
-    lod = LoD.from_lengths([generator.integers(1, 30, 40)])
-    data = generator.normal(size=(lod.rows or 0, width)).astype("f")
-    weight = (generator.normal(size=(3 * width, columns)) / width).astype("f")
-    options: dict[str, Any] = {"context_length": 3, "context_start": -1, "backend": "numba"}
-    out = sequence_conv(LoDTensor(data, lod), weight, **options).data
-    kernel = torch.from_numpy(weight.reshape(3, width, columns).transpose(2, 1, 0).copy())
-    for start, end in zip(lod.levels[0][:-1], lod.levels[0][1:], strict=True):
-        part = torch.from_numpy(data[start:end].T[None].copy())
-        wanted = torch.nn.functional.conv1d(part, kernel, padding=1)[0].T.numpy()
-        near(out[start:end], wanted, 2e-5)
-        if columns < 100:  # NumPy's products depend on how many rows there are
-            alone = sequence_conv(LoDTensor(data[start:end], [[end - start]]), weight, **options)
-            np.testing.assert_array_equal(alone.data, out[start:end])
-
-
 # -- gradients -------------------------------------------------------------------------
 
 OFFSETS = np.array([0, 0, 4, 5, 8])
