@@ -5,15 +5,24 @@ from __future__ import annotations
 import cupy
 
 from lodcli.kernels.cuda.launch import THREADS, WORDS, blocks, c_type, run
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import real_columns
 from lodcli.kernels.ops.conv.im2sequence import Pair, Quad, window_counts
+
+MOST = (1 << 32) - 1
 
 
 def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Quad) -> Array:
     """See im2sequence.py."""
     sizes = _sizes(images.shape, kernels, strides, paddings)
     _, _, _, below, beside, *_ = sizes
+    # Places in a window, and windows of a picture, are numbers of 32 bits.
+    if max(images.shape[1] * kernels[0] * kernels[1], below * beside) > MOST:
+        raise UnsupportedError(
+            f"im2sequence on a GPU takes less than {MOST + 1} columns, and windows of a picture; "
+            "move the pictures to main memory (LoDTensor.to_device, --device cpu)"
+        )
     shape = (len(images) * below * beside, images.shape[1] * kernels[0] * kernels[1])
     out: Array = cupy.empty(shape, images.dtype)
     grid = (blocks(out.size, THREADS),)
