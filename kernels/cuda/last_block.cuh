@@ -1,5 +1,6 @@
 // The block that comes last, which may add up what all have left.
 #pragma once
+#include "vectors.cuh"
 
 #ifdef __CUDA_ARCH__
 // The number of arrivals with this one. What this block wrote before its last barrier is seen by who
@@ -18,4 +19,51 @@ __device__ __forceinline__ bool is_last_block(unsigned* count, unsigned blocks, 
     if (threadIdx.x == 0 && threadIdx.y == 0) last = arrived(count) == blocks;
     __syncthreads();
     return last;
+}
+
+// Sets these counts to 0, for a later launch.
+__device__ __forceinline__ void no_arrivals(unsigned* __restrict__ arrivals, int64 counts) {
+    if (blockIdx.x || blockIdx.y) return;
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+    for (int64 i = thread; i < counts; i += blockDim.x * blockDim.y) arrivals[i] = 0;
+}
+
+// Adds up what the units of a block have for a column; those of the first one are the sums.
+template <class A, int N> __device__ __forceinline__ void sum_of_units(Pack<A, N>& mine, Pack<A, N>* meeting) {
+    const unsigned place = threadIdx.y * blockDim.x + threadIdx.x;
+    meeting[place] = mine;
+    for (unsigned left = blockDim.y; left > 1;) {
+        const unsigned half = (left + 1) / 2;
+        __syncthreads();
+        if (threadIdx.y < left / 2) {
+#pragma unroll
+            for (int n = 0; n < N; n++) mine.at[n] += meeting[place + half * blockDim.x].at[n];
+            meeting[place] = mine;
+        }
+        left = half;
+    }
+    __syncthreads();
+}
+
+// The sums over blocks of `parts` (blocks, size), for every `step`th of size from `from` on and `count`
+// of them; all threads of a block come. A block is (columns, units): the units have blocks in turn.
+template <class T>
+__device__ __forceinline__ void
+sum_of_blocks(const T* __restrict__ parts, int64 blocks, int64 size, int64 from, int64 step, int64 count,
+              bool takes_part, Pack<T, 1>* meeting, T* __restrict__ out) {
+    enum { AT_ONCE = 8 };
+    for (int64 first = 0; first < count; first += AT_ONCE) {
+        Pack<T, 1> sums[AT_ONCE] = {};
+        for (int64 block = threadIdx.y; block < blocks && takes_part; block += blockDim.y) {
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+                if (first + i < count) sums[i].at[0] += parts[block * size + from + (first + i) * step];
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            if (first + i >= count) break;
+            sum_of_units(sums[i], meeting);
+            if (threadIdx.y == 0 && takes_part) out[from + (first + i) * step] = sums[i].at[0];
+        }
+    }
 }

@@ -60,7 +60,6 @@ HOT: dict[str, tuple[str, ...]] = {
     "conv": (
         "conv_context<float>",
         "conv_grad_rows<float>",
-        "conv_grad_padding<float>",
         "row_conv<float>",
         "row_conv_grad_weight<float>",
     ),
@@ -75,7 +74,10 @@ HOT: dict[str, tuple[str, ...]] = {
         "binary_grad<float, MUL, 4>",
         "binary_grad<float, DIV, 4>",
     ),
-    "ids": ("enumerate<uint64>", "compress_bounds", "compress_rows<uint4>"),
+    "ids": (
+        *("enumerate<uint64>", "erase_kept<int64>", "mask_kept"),
+        *("compress_rows<uint4>", "compress_rows<uint64>"),
+    ),
     "im2sequence": ("windows<unsigned int>", "windows_grad<float>"),
     "row_copies": (
         *("move_runs<uint4>", "move_runs<unsigned int>", "move_pad<uint4>"),
@@ -109,7 +111,8 @@ HOT: dict[str, tuple[str, ...]] = {
         "pool_spread<float, float, 4>",
         "pool_spread<float, float, 1>",
         "pool_spread<float16, float, 8>",
-        "pool_scatter<unsigned int>",
+        *("pool_taken<unsigned int, 4>", "pool_taken<unsigned short, 4>"),
+        *("pool_taken<unsigned int, 1>", "pool_scatter<unsigned int>"),
     ),
     "rnn_gru_paddle": (
         "paddle_gates<float, SIGMOID>",
@@ -227,6 +230,7 @@ REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
     "pool_grad": {
         "pool_spread<float, float, 4>": ({64, 128}, {128}),
         "pool_spread<float16, float, 8>": ({64, 128}, {128}),
+        "pool_taken<unsigned int, 4>": ({64, 128}, {128}),
     },
     "row_copies": {
         "move_runs<uint4>": ({64, 128}, {128}),

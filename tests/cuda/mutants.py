@@ -52,7 +52,8 @@ EXPAND = OPS + "joining/test_expand.py"
 WINDOWS = OPS + "joining/test_windows.py"
 CONCAT = OPS + "joining/test_concat.py"
 SORTING = "tests/cuda/test_sorting.py"
-ERASE = OPS + "ids/test_ids.py"
+KEPT, CONV = "tests/cuda/test_kept_rows.py", "tests/cuda/test_conv.py"
+GRADIENTS = "tests/cuda/test_gradients.py"
 
 MUTANTS = (
     _no_barrier("[threadIdx.x] = mine;\n    ", "", WIDTHS),
@@ -183,7 +184,24 @@ MUTANTS = (
     Mutant("wrong row", "(row - begin) * step, to", "(row - begin), to", EXPAND, "1"),
     Mutant("wrong row", "(right && there == rank)", "right", ORDER, "1"),
     Mutant("wrong row", "!= row) atomicMin", "!= -1) atomicMin", ORDER, "1"),
-    Mutant("wrong row", "kept[offsets[place] - 1] : 0", "kept[offsets[place]] : 0", ERASE, "1"),
+    _no_barrier("warps.kept[threadIdx.x / 32] = mine;\n    ", "", KEPT),
+    _no_barrier("chunk.words[row / 32] = word;\n        }\n        ", "", KEPT),
+    _no_barrier("from, last) + 1;\n            }\n        }\n        ", "", KEPT),
+    _no_barrier("above.last = first + last;\n        ", "", KEPT),
+    Mutant("wrong part", "tile < blockIdx.x;", "tile + 1 < blockIdx.x;", KEPT, "1"),
+    Mutant(
+        "wrong row",
+        "segment_of(offsets, segments + 1, top - 1) + 1",
+        "segment_of(offsets, segments + 1, top)",
+        KEPT,
+        "1",
+    ),
+    Mutant("wrong row", "last < 0 ? above.last : first + last", "first + last", KEPT, "1"),
+    Mutant("wrong row", "taken.at[n] == row ? given", "taken.at[n] >= 0 ? given", GRADIENTS, "1"),
+    Mutant("wrong row", "== offsets[segment + 1])\n                of", "< 0) of", GRADIENTS, "1"),
+    Mutant("not zero", "blockDim.y) arrivals[i] = 0;", "blockDim.y) arrivals[i] = 1;", CONV, "1"),
+    Mutant("wrong part", "takes_part; block += blockDim.y", "takes_part; block++", CONV, "1"),
+    Mutant("wrong part", "blocks = gridDim.x - tiled", "blocks = gridDim.x", CONV, "1"),
     Mutant("wrong row", "[segment + (k < input)]", "[segment]", CONCAT, "1"),
     Mutant("wrong row", "is_last ? of.before(segment) : ", "", LINEAR, "1"),
     Mutant("wrong row", "out.exclusive ? 0 : 1", "1", SCAN, "1"),
@@ -192,9 +210,6 @@ MUTANTS = (
     _no_barrier("bool& last) {\n    ", "", WIDTHS),
     _no_barrier("half = (left + 1) / 2;\n        ", "", WIDTHS),
     Mutant("no acquire", "arrived(count) == blocks", "atomicAdd(count, 1u) + 1 == blocks", WIDTHS),
-    Mutant(
-        "wrong row", "(kept, rows, row, run) - row + 1", "(kept, rows, row, run) - row", ORDER, "1"
-    ),
     _no_barrier("to[k] += low;\n            }\n        }\n        ", "", SORTING),
     Mutant("not stable", "(right && other == rank[k])", "(false && other == rank[k])", SORTING),
     Mutant(

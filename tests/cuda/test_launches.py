@@ -27,21 +27,19 @@ counts: Any = pytest.importorskip("cupy.counts", reason="only the stand-in for c
 pytestmark = pytest.mark.gpu
 
 MOST = 2
-# What has another number of rows than its input: a prefix sum says how many, in main memory.
-FILTERS = {"ctc_align": 4, "deduplicate": 4, "erase": 4, "unique": 5, "unique_counts": 5}
+# What has another number of rows than its input: its index is waited for, in main memory. Rows are
+# marked, then placed; the unique ones are sorted first.
+FILTERS = {"ctc_align": 2, "deduplicate": 2, "erase": 2, "unique": 3, "unique_counts": 3}
 # What is wrong with rows is an error, which nobody knows before they have been looked at.
 CHECKED = {"scatter": 3, "searchsorted": 3}
 OP_LIMITS = FILTERS | CHECKED
 OPS_THAT_WAIT = FILTERS.keys() | CHECKED.keys()
 
 GRADIENT_LIMITS = {
-    # The forward pass once more, for the states, and for where the extremes were; and zeros.
-    **dict.fromkeys(("linear_scan", "linear_scan reverse"), 3),
-    **dict.fromkeys(("max", "max_index", "min", "min_index"), 3),
     # The forward pass, then queries, then keys.
     "attention": 3,
-    # Contexts, the products with them, and sums over tiles.
-    **{"conv": 6, "conv after, stride": 6, "row_conv": 3},
+    # Contexts, the two products with them, and what rows gather.
+    **{"conv": 4, "conv after, stride": 4},
     "scatter": 3,
 }
 GRADIENTS_THAT_WAIT = {"scatter"}

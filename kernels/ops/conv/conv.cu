@@ -1,15 +1,18 @@
 // The rows around each row. See conv.py.
-#include "types.cuh"
+#include "last_block.cuh"
 
 // What surrounds each row that is computed: (rows, length, width), for a matrix product. Rows
 // `first_row` and on are written; `kept` are the offsets of those computed, every stride-th one
-// of each segment. A block is (columns, units); a unit walks down the rows of a tile.
+// of each segment. A block is (columns, units); a unit walks down the rows of a tile. Counts of
+// arrivals are set to 0 for conv_grad_rows.
 template <class T>
 __global__ void __launch_bounds__(256, 2)
 conv_context(const T* __restrict__ data, const int64* __restrict__ offsets,
              const int64* __restrict__ kept, int64 segments, int64 first_row, int64 rows,
              int64 width, int64 length, int64 start, int64 stride, int64 height,
-             const T* __restrict__ padding, int64 has_padding, T* __restrict__ out) {
+             const T* __restrict__ padding, int64 has_padding, T* __restrict__ out,
+             unsigned* __restrict__ arrivals, int64 counts) {
+    no_arrivals(arrivals, counts);
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
     const int64 top = first_row + unit * height;
@@ -32,13 +35,11 @@ conv_context(const T* __restrict__ data, const int64* __restrict__ offsets,
 
 // The gradient for the rows: each gathers what it gave to the contexts that it is in.
 template <class T>
-__global__ void __launch_bounds__(256, 2)
-conv_grad_rows(const T* __restrict__ grad, const int64* __restrict__ offsets,
-               const int64* __restrict__ kept, int64 segments, int64 rows, int64 width,
-               int64 length, int64 start, int64 stride, int64 height, T* __restrict__ out) {
-    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
-    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
-    const int64 top = unit * height;
+__device__ __forceinline__ void
+grad_of_rows(const T* __restrict__ grad, const int64* __restrict__ offsets, const int64* __restrict__ kept,
+             int64 segments, int64 rows, int64 width, int64 column, int64 length, int64 start,
+             int64 stride, int64 height, T* __restrict__ out) {
+    const int64 top = ((int64)blockIdx.x * blockDim.y + threadIdx.y) * height;
     if (top >= rows || column >= width) return;
     const int64 bottom = min(top + height, rows);
     int64 segment = segment_of(offsets, segments, top);
@@ -55,40 +56,62 @@ conv_grad_rows(const T* __restrict__ grad, const int64* __restrict__ offsets,
     }
 }
 
-// What a tile of segments adds to the gradient of the padding: (units, extra, width).
+// What the segments of a tile add to the gradient of a row of the padding.
+template <class T>
+__device__ __forceinline__ T
+grad_of_padding(const T* __restrict__ grad, const int64* __restrict__ offsets, const int64* __restrict__ kept,
+                int64 top, int64 bottom, int64 row, int64 width, int64 column, int64 length, int64 start,
+                int64 stride) {
+    const int64 up = start < 0 ? -start : 0;
+    T sum = T();
+    for (int64 segment = top; segment < bottom; segment++) {
+        const int64 count = kept[segment + 1] - kept[segment];
+        // Where the padding row lies, seen from the segment's first row.
+        const int64 at = row < up ? row - up : offsets[segment + 1] - offsets[segment] + row - up;
+        for (int64 k = 0; k < length; k++) {
+            const int64 ahead = at - start - k;
+            if (ahead < 0 || ahead % stride || ahead / stride >= count) continue;
+            sum += grad[((kept[segment] + ahead / stride) * length + k) * width + column];
+        }
+    }
+    return sum;
+}
+
+// Both gradients. Blocks behind the `tiled` ones of the rows have `part_height` segments a unit; the last
+// of these blocks adds up what they have left, (blocks, extra, width). Arrivals begin at 0.
 template <class T>
 __global__ void __launch_bounds__(256, 2)
-conv_grad_padding(const T* __restrict__ grad, const int64* __restrict__ offsets,
-                  const int64* __restrict__ kept, int64 segments, int64 extra, int64 width,
-                  int64 length, int64 start, int64 stride, int64 height, T* __restrict__ parts) {
-    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+conv_grad_rows(const T* __restrict__ grad, const int64* __restrict__ offsets,
+               const int64* __restrict__ kept, int64 segments, int64 rows, int64 width,
+               int64 length, int64 start, int64 stride, int64 height, T* __restrict__ out, int64 tiled,
+               int64 extra, int64 part_height, T* __restrict__ parts, unsigned* __restrict__ arrivals,
+               T* __restrict__ of_padding) {
+    __shared__ Pack<T, 1> meeting[256];
+    __shared__ bool last;
     const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
-    const int64 top = unit * height, up = start < 0 ? -start : 0;
-    if (top >= segments || column >= width) return;
-    const int64 bottom = min(top + height, segments);
+    if (blockIdx.x < tiled)
+        return grad_of_rows(grad, offsets, kept, segments, rows, width, column, length, start, stride, height, out);
+    const int64 block = blockIdx.x - tiled, blocks = gridDim.x - tiled;
+    const int64 top = min((block * blockDim.y + threadIdx.y) * part_height, segments);
+    const int64 bottom = column < width ? min(top + part_height, segments) : top;
     for (int64 row = 0; row < extra; row++) {
-        T sum = T();
-        for (int64 segment = top; segment < bottom; segment++) {
-            const int64 count = kept[segment + 1] - kept[segment];
-            // Where the padding row lies, seen from the segment's first row.
-            const int64 at = row < up ? row - up
-                                      : offsets[segment + 1] - offsets[segment] + row - up;
-            for (int64 k = 0; k < length; k++) {
-                const int64 ahead = at - start - k;
-                if (ahead < 0 || ahead % stride || ahead / stride >= count) continue;
-                sum += grad[((kept[segment] + ahead / stride) * length + k) * width + column];
-            }
-        }
-        parts[(unit * extra + row) * width + column] = sum;
+        Pack<T, 1> sum = {
+            {grad_of_padding(grad, offsets, kept, top, bottom, row, width, column, length, start, stride)}};
+        sum_of_units(sum, meeting);
+        if (threadIdx.y == 0 && column < width) parts[(block * extra + row) * width + column] = sum.at[0];
     }
+    if (!is_last_block(arrivals + blockIdx.y, (unsigned)blocks, last)) return;
+    sum_of_blocks(parts, blocks, extra * width, column, width, extra, column < width, meeting, of_padding);
 }
 
 // Every row plus those that follow (step 1) or come before (step -1), weighted by column.
+// Counts of arrivals are set to 0 for row_conv_grad_weight.
 template <class T>
 __global__ void __launch_bounds__(256, 2)
 row_conv(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments, int64 rows,
          int64 width, const T* __restrict__ weight, int64 length, int64 step, int64 height,
-         T* __restrict__ out) {
+         T* __restrict__ out, unsigned* __restrict__ arrivals, int64 counts) {
+    no_arrivals(arrivals, counts);
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
     const int64 top = unit * height;
@@ -105,26 +128,40 @@ row_conv(const T* __restrict__ data, const int64* __restrict__ offsets, int64 se
     }
 }
 
-// What a tile of rows adds to the gradient of the weight: (units, length, width).
+// The gradient of the weight, (length, width): what each block's rows add to it, (blocks, length, width),
+// is added up by the last block. Arrivals begin at 0.
 template <class T>
 __global__ void __launch_bounds__(256, 2)
 row_conv_grad_weight(const T* __restrict__ grad, const T* __restrict__ data,
                      const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width,
-                     int64 length, int64 height, T* __restrict__ parts) {
-    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+                     int64 length, int64 height, T* __restrict__ parts, unsigned* __restrict__ arrivals,
+                     T* __restrict__ out) {
+    enum { AT_ONCE = 8 };
+    __shared__ Pack<T, 1> meeting[256];
+    __shared__ bool last;
     const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
-    const int64 top = unit * height;
-    if (top >= rows || column >= width) return;
-    const int64 bottom = min(top + height, rows);
-    const int64 first = segment_of(offsets, segments, top);
-    for (int64 k = 0; k < length; k++) {
-        T sum = T();
-        int64 segment = first;
+    const int64 top = min(((int64)blockIdx.x * blockDim.y + threadIdx.y) * height, rows);
+    const int64 bottom = column < width ? min(top + height, rows) : top;
+    const int64 topmost = top < bottom ? segment_of(offsets, segments, top) : 0;
+    for (int64 first = 0; first < length; first += AT_ONCE) {
+        Pack<T, 1> sums[AT_ONCE] = {};
+        int64 segment = topmost;
         for (int64 row = top; row < bottom; row++) {
             segment = segment_after(offsets, segments, segment, row);
-            if (k >= offsets[segment + 1] - row) continue;
-            sum += grad[row * width + column] * data[(row + k) * width + column];
+            const int64 count = min(length, offsets[segment + 1] - row) - first;
+            const T flow = grad[row * width + column];
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+                if (i < count) sums[i].at[0] += flow * data[(row + first + i) * width + column];
         }
-        parts[(unit * length + k) * width + column] = sum;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            if (first + i >= length) break;
+            sum_of_units(sums[i], meeting);
+            const int64 place = (blockIdx.x * length + first + i) * width + column;
+            if (threadIdx.y == 0 && column < width) parts[place] = sums[i].at[0];
+        }
     }
+    if (!is_last_block(arrivals + blockIdx.y, gridDim.x, last)) return;
+    sum_of_blocks(parts, (int64)gridDim.x, length * width, column, width, length, column < width, meeting, out);
 }

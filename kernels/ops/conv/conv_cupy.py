@@ -11,7 +11,9 @@ from lodcli.kernels.ops.conv.conv import strided_offsets
 
 # Contexts of this many bytes are held at a time.
 CONTEXT_BYTES = 1 << 28
-HEIGHT, PART_HEIGHT = 8, 64
+HEIGHT = 8
+# Rows or segments at least that a unit adds up; blocks at most whose sums the last one adds up.
+PART_HEIGHT, MOST_PARTS = 64, 512
 
 
 def segment_conv(
@@ -54,25 +56,25 @@ def segment_conv_grad(
     extra = None if padding is None else padding.astype(dtype, copy=False)
     kept, width = strided_offsets(offsets, stride), data.shape[1]
     length = weight.shape[0] // width if width else 1
-    context = _context(rows, offsets, kept, matrix, extra, context_start, stride, 0, int(kept[-1]))
+    count, segments, out = data.shape[0], offsets.size - 1, cupy.empty(data.shape, dtype)
+    if not out.size:
+        of_padding = None if extra is None else cupy.zeros(extra.shape, dtype)
+        return out, cupy.zeros(weight.shape, dtype), of_padding
+    of_padding = None if extra is None else cupy.empty(extra.shape, dtype)
+    (tiled, across), block = tiles(count, width, HEIGHT)
+    height, behind = _parts(segments if of_padding is not None else 0, block[1])
+    arrivals = cupy.empty(across if behind else 0, np.uint32)
+    given = (rows, offsets, kept, matrix, extra, context_start, stride, 0, int(kept[-1]))
+    context = _context(*given, arrivals)
     grad_weight = context.T @ flow
     back = cupy.ascontiguousarray(flow @ matrix.T)
-    value, where = c_type(dtype, "conv"), (on_device(offsets), on_device(kept))
-    grad_rows = cupy.empty(data.shape, dtype)
-    shape = (width, length, context_start, stride)
-    if grad_rows.size:
-        args = (back, *where, offsets.size - 1, data.shape[0], *shape, HEIGHT, grad_rows)
-        kernel = f"conv_grad_rows<{value}>"
-        run("conv", kernel, *tiles(data.shape[0], width, HEIGHT), *args)
-    if extra is None:
-        return grad_rows, grad_weight, None
-    segments = offsets.size - 1
-    parts = cupy.empty((blocks(segments, PART_HEIGHT), *extra.shape), dtype)
-    if parts.size:
-        args = (back, *where, segments, extra.shape[0], *shape, PART_HEIGHT, parts)
-        kernel = f"conv_grad_padding<{value}>"
-        run("conv", kernel, *tiles(segments, width, PART_HEIGHT), *args)
-    return grad_rows, grad_weight, parts.sum(axis=0)
+    to = out if of_padding is None else of_padding
+    parts = cupy.empty((behind, *to.shape), dtype)
+    kernel, grid = f"conv_grad_rows<{c_type(dtype, 'conv')}>", (tiled + behind, across)
+    index = (on_device(offsets), on_device(kept), segments, count)
+    args = (back, *index, width, length, context_start, stride, HEIGHT, out, tiled)
+    run("conv", kernel, grid, block, *args, to.shape[0], height, parts, arrivals, to)
+    return out, grad_weight, of_padding
 
 
 def segment_row_conv(data: Array, offsets: Offsets, weight: Array) -> Array:
@@ -90,24 +92,40 @@ def segment_row_conv_grad(
         flat_rows(grad.astype(dtype, copy=False)),
     )
     count, width = rows.shape
-    length = weight.shape[0]
-    parts = cupy.empty((blocks(count, PART_HEIGHT), length, width), dtype)
-    if rows.size:
-        kernel = f"row_conv_grad_weight<{c_type(dtype, 'row_conv')}>"
-        args = (flow, rows, on_device(offsets), offsets.size - 1, count, width, length)
-        run("conv", kernel, *tiles(count, width, PART_HEIGHT), *args, PART_HEIGHT, parts)
-    return _row_conv(flow, offsets, weight, -1), parts.sum(axis=0)
+    shape = weight.shape
+    if not rows.size:
+        return _row_conv(flow, offsets, weight, -1), cupy.zeros(shape, dtype)
+    (_, across), block = tiles(count, width, PART_HEIGHT)
+    height, behind = _parts(count, block[1])
+    arrivals = cupy.empty(across, np.uint32)
+    of_data = _row_conv(flow, offsets, weight, -1, arrivals)
+    parts, out = cupy.empty((behind, len(weight), width), dtype), cupy.empty(shape, dtype)
+    args = (flow, rows, on_device(offsets), offsets.size - 1, count, width, len(weight), height)
+    kernel = f"row_conv_grad_weight<{c_type(dtype, 'row_conv')}>"
+    run("conv", kernel, (behind, across), block, *args, parts, arrivals, out)
+    return of_data, out
 
 
-def _row_conv(data: Array, offsets: Offsets, weight: Array, step: int) -> Array:
+def _parts(count: int, units: int) -> tuple[int, int]:
+    """Return how many rows or segments a unit adds up, and how many blocks do."""
+    height = max(PART_HEIGHT, blocks(count, MOST_PARTS * units))
+    return height, blocks(count, height * units)
+
+
+def _row_conv(
+    data: Array, offsets: Offsets, weight: Array, step: int, arrivals: Array | None = None
+) -> Array:
+    """Return the rows; `arrivals` are set to 0."""
     dtype = np.result_type(data.dtype, weight.dtype)
     rows, scales = (flat_rows(one.astype(dtype, copy=False)) for one in (data, weight))
     count, width = rows.shape
     out: Array = cupy.empty(rows.shape, dtype)
     if rows.size:
+        counts = cupy.empty(0, np.uint32) if arrivals is None else arrivals
         kernel = f"row_conv<{c_type(dtype, 'row_conv')}>"
         args = (rows, on_device(offsets), offsets.size - 1, *rows.shape, scales, len(weight), step)
-        run("conv", kernel, *tiles(count, width, HEIGHT), *args, HEIGHT, out)
+        grid = tiles(count, width, HEIGHT)
+        run("conv", kernel, *grid, *args, HEIGHT, out, counts, counts.size)
     return out
 
 
@@ -121,16 +139,21 @@ def _context(
     stride: int,
     first: int,
     stop: int,
+    arrivals: Array | None = None,
 ) -> Array:
-    """Return what surrounds rows first..stop of those computed: (rows, length * width)."""
+    """Return what surrounds rows first..stop of those computed: (rows, length * width).
+
+    `arrivals` are set to 0.
+    """
     count, width = stop - first, data.shape[1]
     out: Array = cupy.empty((count, weight.shape[0]), data.dtype)
     if out.size:
         extra = cupy.empty(0, data.dtype) if padding is None else flat_rows(padding)
+        counts = cupy.empty(0, np.uint32) if arrivals is None else arrivals
         run(
             *("conv", f"conv_context<{c_type(data.dtype, 'conv')}>", *tiles(count, width, HEIGHT)),
             *(flat_rows(data), on_device(offsets), on_device(kept), offsets.size - 1, first),
             *(count, width, weight.shape[0] // width, start, stride, HEIGHT, extra),
-            *(int(padding is not None), out),
+            *(int(padding is not None), out, counts, counts.size),
         )
     return out

@@ -1,5 +1,5 @@
 // Edit distances, and labels of CTC paths. See edit_distance.py.
-#include "types.cuh"
+#include "kept_rows.cuh"
 
 // A block a pair. The table of Wagner and Fischer is walked by diagonals: the cells of one depend
 // on the two before it alone. These three are kept in `scratch`, by column.
@@ -33,16 +33,18 @@ edit_distance(const T* __restrict__ hyps, const int64* __restrict__ hyp_offsets,
     if (threadIdx.x == 0) out[pair] = before[m];
 }
 
-// Which ids are labels: not blank, and if `merged` not the id just before in the segment.
+// Marks the ids that are labels: not blank, and if `merged` not the id just before in the segment.
 template <class W>
-__global__ void __launch_bounds__(128)
+__global__ void __launch_bounds__(256)
 ctc_kept(const W* __restrict__ ids, const int64* __restrict__ offsets, int64 segments, int64 rows,
-         uint64 low, uint64 high, int64 has_blank, int64 merged, bool* __restrict__ kept) {
-    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= rows) return;
-    const W id = ids[row];
-    bool label = !has_blank || id != word_of<W>(low, high);
-    if (label && merged && row && id == ids[row - 1])
-        label = offsets[segment_of(offsets, segments, row)] == row;
-    kept[row] = label;
+         int64 height, uint64 low, uint64 high, int64 has_blank, int64 merged, bool* __restrict__ kept,
+         Kept* __restrict__ tiles) {
+    __shared__ Warps warps;
+    mark_rows(rows, height, tiles, warps, [=](int64 row) {
+        const W id = ids[row];
+        bool label = !has_blank || id != word_of<W>(low, high);
+        if (label && merged && row && id == ids[row - 1])
+            label = offsets[segment_of(offsets, segments, row)] == row;
+        return kept[row] = label;
+    });
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import WORDS, blocks, on_device, run
+from lodcli.kernels.cuda.launch import THREADS as KEPT_THREADS
+from lodcli.kernels.cuda.launch import WORDS, on_device, run
 from lodcli.kernels.cuda.row_copies import word_numbers
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.ids.ids_cupy import segment_compress
+from lodcli.kernels.ops.ids.ids_cupy import compressed, room_for_marks
 
 THREADS = 128
 
@@ -33,16 +34,9 @@ def segment_ctc_align(
     ids: Array, offsets: Offsets, blanks: Array, merge_repeated: bool
 ) -> tuple[Array, Offsets]:
     """See edit_distance.py."""
-    rows, kept = len(ids), cupy.empty(ids.shape, np.bool_)
-    blank = word_numbers(blanks[:1]) if blanks.size else (0, 0)
-    run(
-        *(
-            "edit_distance",
-            f"ctc_kept<{WORDS[ids.itemsize]}>",
-            (blocks(rows, THREADS),),
-            (THREADS,),
-        ),
-        *(cupy.ascontiguousarray(ids), on_device(offsets), offsets.size - 1, rows, *blank),
-        *(blanks.size, int(merge_repeated), kept),
-    )
-    return segment_compress(ids, offsets, kept)
+    marks, blank = room_for_marks(ids.size), word_numbers(blanks[:1]) if blanks.size else (0, 0)
+    given = (cupy.ascontiguousarray(ids), on_device(offsets), offsets.size - 1, ids.size)
+    rest = (marks.height, *blank, blanks.size, int(merge_repeated), marks.kept, marks.tiles)
+    kernel = f"ctc_kept<{WORDS[ids.itemsize]}>"
+    run("edit_distance", kernel, marks.grid, (KEPT_THREADS,), *given, *rest)
+    return compressed(ids, offsets, marks)

@@ -1,5 +1,5 @@
 // Every id with those that follow it, and rows that a mask keeps. See ids.py.
-#include "types.cuh"
+#include "kept_rows.cuh"
 
 // A block is (columns of the result, units); a unit walks down the rows of a tile.
 template <class W>
@@ -19,23 +19,55 @@ enumerate(const W* __restrict__ ids, const int64* __restrict__ offsets, int64 se
     }
 }
 
-// Where what is kept of each segment begins: `kept` of row r is how many of rows 0 .. r there are.
+// Marks the ids that are none of `tokens`, which are in ascending order.
+template <class T>
 __global__ void __launch_bounds__(256)
-compress_bounds(const int64* __restrict__ kept, const int64* __restrict__ offsets, int64 count,
-                int64* __restrict__ bounds) {
-    const int64 place = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (place < count) bounds[place] = offsets[place] ? kept[offsets[place] - 1] : 0;
+erase_kept(const T* __restrict__ ids, int64 rows, int64 height, const T* __restrict__ tokens, int64 count,
+           bool* __restrict__ kept, Kept* __restrict__ tiles) {
+    __shared__ Warps warps;
+    mark_rows(rows, height, tiles, warps, [=](int64 row) {
+        const T id = ids[row];
+        int64 low = 0, high = count;
+        while (low < high) {
+            const int64 middle = (low + high) / 2;
+            if (tokens[middle] < id) low = middle + 1; else high = middle;
+        }
+        return kept[row] = low == count || tokens[low] != id;
+    });
 }
 
-// The kept rows as words of W. The rows of a block are dealt out to its units in turn.
-template <class W>
+// The same of rows that are marked.
 __global__ void __launch_bounds__(256)
-compress_rows(const W* __restrict__ data, const bool* __restrict__ mask, const int64* __restrict__ kept,
-              int64 rows, int64 words, int64 height, W* __restrict__ out) {
-    const int64 word = (int64)blockIdx.y * blockDim.x + threadIdx.x;
-    const int64 top = (int64)blockIdx.x * blockDim.y * height;
-    if (word >= words) return;
-    const int64 bottom = min(top + (int64)blockDim.y * height, rows);
-    for (int64 row = top + threadIdx.y; row < bottom; row += blockDim.y)
-        if (mask[row]) out[(kept[row] - 1) * words + word] = data[row * words + word];
+mask_kept(const bool* __restrict__ kept, int64 rows, int64 height, Kept* __restrict__ tiles) {
+    __shared__ Warps warps;
+    mark_rows(rows, height, tiles, warps, [=](int64 row) { return kept[row]; });
+}
+
+// The kept rows as words of W: `lanes` threads have a row, a power of two.
+template <class W>
+__global__ void __launch_bounds__(256, 4)
+compress_rows(const W* __restrict__ data, const bool* __restrict__ kept, const Kept* __restrict__ tiles,
+              const int64* __restrict__ offsets, int64 segments, int64 rows, int64 height, int64 words,
+              int64 lanes, int64* __restrict__ bounds, W* __restrict__ out) {
+    enum { BURST = 4 };
+    const int units = KEPT_THREADS / (int)lanes, unit = threadIdx.x / (unsigned)lanes;
+    const int64 lane = threadIdx.x % (unsigned)lanes;
+    const auto place = [=](const Chunk& chunk, int64 first, int count, Kept above) {
+        for (int row = unit; row < count; row += BURST * units)
+            for (int64 word = lane; word < words; word += lanes) {
+                W got[BURST];
+#pragma unroll
+                for (int i = 0; i < BURST; i++) {
+                    const int at = row + i * units;
+                    if (at < count && chunk.keeps(at)) got[i] = data[(first + at) * words + word];
+                }
+#pragma unroll
+                for (int i = 0; i < BURST; i++) {
+                    const int at = row + i * units;
+                    if (at < count && chunk.keeps(at)) out[(above.count + chunk.before(at)) * words + word] = got[i];
+                }
+            }
+    };
+    __shared__ Chunk marks;
+    place_rows(kept, tiles, offsets, segments, rows, height, bounds, marks, place);
 }

@@ -2,58 +2,105 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import THREADS, WORDS, blocks, flat_rows, on_device, run, tiles
+from lodcli.kernels.cuda.launch import (
+    THREADS,
+    WARP,
+    WORDS,
+    Grid,
+    blocks,
+    c_type,
+    flat_rows,
+    on_device,
+    run,
+    tiles,
+)
 from lodcli.kernels.cuda.row_copies import word_bytes
 from lodcli.kernels.index.checks import Array, Offsets
 
 HEIGHT = 8
+CHUNK, MOST_TILES = 1024, 2048  # as in kept_rows.cuh
+# A result that leaves more room than that unused is copied, if it is more than the result.
+SPARE_BYTES = 1 << 20
+
+
+class Marks(NamedTuple):
+    """Which rows are kept; see kept_rows.cuh.
+
+    Attributes:
+        kept: (N,) booleans.
+        tiles: of each tile of rows, how many are kept and the last of them.
+        height: of a tile.
+    """
+
+    kept: Array
+    tiles: Array
+    height: int
+
+    @property
+    def grid(self) -> Grid:
+        """The blocks of what marks or places these rows: one a tile."""
+        return (self.tiles.shape[0],)
+
+    def placed_by(self, offsets: Offsets) -> tuple[Any, ...]:
+        """Return what a kernel that places the rows takes of marks and index."""
+        index = (on_device(offsets), offsets.size - 1, self.kept.size)
+        return self.kept, self.tiles, *index, self.height
+
+
+def room_for_marks(rows: int, kept: Array | None = None) -> Marks:
+    """Return room for the marks of so many rows, or of rows whose marks are there."""
+    height = CHUNK * max(1, blocks(rows, CHUNK * MOST_TILES))
+    tiles = cupy.empty((blocks(rows, height), 2), np.int64)
+    return Marks(cupy.empty(rows, np.bool_) if kept is None else kept, tiles, height)
 
 
 def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, Offsets]:
     """See ids.py."""
-    kept = cupy.isin(ids, cupy.asarray(tokens), invert=True)
-    return segment_compress(ids, offsets, kept)
+    marks = room_for_marks(ids.size)
+    given = (cupy.ascontiguousarray(ids), ids.size, marks.height, cupy.asarray(tokens), tokens.size)
+    kernel = f"erase_kept<{c_type(ids.dtype, 'erase')}>"
+    run("ids", kernel, marks.grid, (THREADS,), *given, marks.kept, marks.tiles)
+    return compressed(ids, offsets, marks)
 
 
 def segment_compress(data: Array, offsets: Offsets, mask: Array) -> tuple[Array, Offsets]:
     """See ids.py. The new index goes to main memory: this waits for the device."""
-    kept = cupy.cumsum(mask, dtype=np.int64)
-    bounds = kept_bounds(kept, offsets)
-    return kept_rows(data, mask, kept, int(bounds[-1])), bounds
+    marks = room_for_marks(mask.size, cupy.ascontiguousarray(mask))
+    args = (marks.kept, mask.size, marks.height, marks.tiles)
+    run("ids", "mask_kept", marks.grid, (THREADS,), *args)
+    return compressed(data, offsets, marks)
 
 
-def kept_bounds(kept: Array, offsets: Offsets) -> Offsets:
-    """Return the offsets of what is kept of each segment, in main memory.
+def compressed(data: Array, offsets: Offsets, marks: Marks) -> tuple[Array, Offsets]:
+    """Return the rows of data (N, ...) that are marked, and where each segment lies then."""
+    rows, out = flat_rows(data), cupy.empty(data.shape, data.dtype)
+    row_bytes = rows.shape[1] * rows.itemsize
+    word = word_bytes(row_bytes, rows, out) if row_bytes else 1
+    words = row_bytes // word
+    lanes = min(WARP, 1 << max(0, words - 1).bit_length())
+    bounds = cupy.empty(offsets.size, np.int64)
+    args = (rows, *marks.placed_by(offsets), words, lanes, bounds, out)
+    run("ids", f"compress_rows<{WORDS[word]}>", marks.grid, (THREADS,), *args)
+    there = kept_bounds(bounds, len(data))
+    return trimmed(out, there), there
 
-    Args:
-        kept: (N,) int64, how many of the rows up to each are kept.
-        offsets: (S+1,).
-    """
-    count = offsets.size
-    bounds = cupy.empty(count, np.int64)
-    grid = (blocks(count, THREADS),)
-    run("ids", "compress_bounds", grid, (THREADS,), kept, on_device(offsets), count, bounds)
-    there: Offsets = cupy.asnumpy(bounds)
+
+def kept_bounds(bounds: Array, rows: int) -> Offsets:
+    """Return the offsets that placing so many rows wrote, in main memory; without rows, zeros."""
+    there: Offsets = cupy.asnumpy(bounds) if rows else np.zeros(bounds.size, np.int64)
     return there
 
 
-def kept_rows(data: Array, mask: Array, kept: Array, count: int) -> Array:
-    """Return the `count` rows of data (N, ...) where a mask (N,) is true."""
-    rows, given = flat_rows(data), cupy.ascontiguousarray(mask)
-    out: Array = cupy.empty((count, *data.shape[1:]), data.dtype)
-    if not out.size:
-        return out
-    width = rows.shape[1] * rows.itemsize
-    word = word_bytes(width, rows, out)
-    grid, block = tiles(len(rows), width // word, HEIGHT)
-    run(
-        *("ids", f"compress_rows<{WORDS[word]}>", grid, block, rows, given, kept),
-        *(len(rows), width // word, HEIGHT, out),
-    )
-    return out
+def trimmed(out: Array, bounds: Offsets) -> Array:
+    """Return the rows that were written: a view, unless it would keep far more memory."""
+    found: Array = out[: int(bounds[-1])]
+    spare = out.nbytes - found.nbytes
+    return found.copy() if spare > max(SPARE_BYTES, found.nbytes) else found
 
 
 def segment_enumerate(ids: Array, offsets: Offsets, win_size: int, pad_value: int) -> Array:

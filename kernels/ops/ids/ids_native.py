@@ -9,7 +9,6 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
-from lodcli.kernels.ops.ids import ids as reference
 
 _MODULE = "kernels.ops.ids.ids_numba"
 _erase, _enumerate = (load.kernel(_MODULE, name) for name in ("erase", "enumerate_ids"))
@@ -58,7 +57,3 @@ def as_given(left: Array, ids: Array) -> Array:
         return left.astype(ids.dtype)
     # A copy, unless all are left: the few ids would keep all the memory.
     return (left if left.size == ids.size else left.copy()).view(ids.dtype)
-
-
-# NumPy's own loops are as quick: there is nothing to compile.
-segment_compress = reference.segment_compress

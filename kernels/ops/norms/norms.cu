@@ -72,8 +72,7 @@ norm_grad_rows(const T* __restrict__ grad, const T* __restrict__ data, const W* 
                typename Wide<T>::type* __restrict__ means, typename Wide<T>::type* __restrict__ scales,
                unsigned* __restrict__ arrivals, int64 counts) {
     typedef typename Wide<T>::type A;
-    if (blockIdx.x == 0)
-        for (int64 i = threadIdx.y * blockDim.x + threadIdx.x; i < counts; i += blockDim.x * blockDim.y) arrivals[i] = 0;
+    no_arrivals(arrivals, counts);
     const int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 size = row < rows ? width : 0, step = N * blockDim.x;
     const T *of_data = data + row * width, *of_grad = grad + row * width;
@@ -103,23 +102,6 @@ norm_grad_rows(const T* __restrict__ grad, const T* __restrict__ data, const W* 
         means[row] = mean;
         scales[row] = scale;
     }
-}
-
-// Adds up what the units of a block have for a column; those of the first one are the sums.
-template <class A, int N> __device__ __forceinline__ void sum_of_units(Pack<A, N>& mine, Pack<A, N>* meeting) {
-    const unsigned place = threadIdx.y * blockDim.x + threadIdx.x;
-    meeting[place] = mine;
-    for (unsigned left = blockDim.y; left > 1;) {
-        const unsigned half = (left + 1) / 2;
-        __syncthreads();
-        if (threadIdx.y < left / 2) {
-#pragma unroll
-            for (int n = 0; n < N; n++) mine.at[n] += meeting[place + half * blockDim.x].at[n];
-            meeting[place] = mine;
-        }
-        left = half;
-    }
-    __syncthreads();
 }
 
 // The gradients of weight and bias, (2, width): what each block's rows add to them, (2, blocks, width),

@@ -35,7 +35,36 @@ pool_spread(const T* __restrict__ upstream, const int64* __restrict__ offsets, i
     }
 }
 
-// A segment's upstream goes to the row it took, of a result that was zeroed before.
+// The same of words: each column of a row takes its segment's word if `index` says that it was taken
+// from this row, and zeros if not.
+template <class W, int N>
+__global__ void __launch_bounds__(256, 4)
+pool_taken(const W* __restrict__ upstream, const int64* __restrict__ index,
+           const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width, int64 height,
+           int64 dealt, W* __restrict__ out) {
+    const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
+    const Share share = share_of(rows, height, dealt);
+    if (!share.count || column >= width) return;
+    int64 segment = segment_of(offsets, segments, share.first);
+    int64 stop = share.first;
+    Pack<W, N> given = {};
+    Pack<int64, N> taken = {};
+    for (int i = 0; i < share.count; i++) {
+        const int64 row = share.row(i);
+        if (row >= stop) {
+            segment = segment_after(offsets, segments, segment, row);
+            stop = offsets[segment + 1];
+            given = Columns<W, N>{upstream + column, width}.at(segment);
+            taken = Columns<int64, N>{index + column, width}.at(segment);
+        }
+        Pack<W, N> values;
+#pragma unroll
+        for (int n = 0; n < N; n++) values.at[n] = taken.at[n] == row ? given.at[n] : W();
+        store(out + row * width + column, values);
+    }
+}
+
+// A segment's upstream goes to any row that `index` names, of a result that was zeroed before.
 template <class T>
 __global__ void __launch_bounds__(256)
 pool_scatter(const T* __restrict__ upstream, const int64* __restrict__ index, int64 count,

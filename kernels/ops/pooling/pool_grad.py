@@ -148,18 +148,15 @@ def _to_taken(
     backend: Backend,
 ) -> LoDTensor:
     op = forward.__name__.replace("index", "grad")
-    flow, _ = _pooled(upstream, tensor, level, op)
-    rows = tensor.rows
+    flow, offsets = _pooled(upstream, tensor, level, op)
     if index is None:
         taken = forward(tensor, level=level, backend=backend)[1].data
-    else:
-        taken = rows_of(index)
-        if taken.shape != flow.shape:
-            raise ShapeMismatchError(
-                f"{op}: index: expected shape {flow.shape}, found {taken.shape}"
-            )
-        if taken.size and bool(((taken < -1) | (taken >= rows)).any()):
-            raise ShapeMismatchError(f"{op}: index names a row outside 0 to {rows - 1}")
+        return tensor._with_rows(on("auto", segment_taken_grad)(flow, taken, offsets))
+    rows, taken = tensor.rows, rows_of(index)
+    if taken.shape != flow.shape:
+        raise ShapeMismatchError(f"{op}: index: expected shape {flow.shape}, found {taken.shape}")
+    if taken.size and bool(((taken < -1) | (taken >= rows)).any()):
+        raise ShapeMismatchError(f"{op}: index names a row outside 0 to {rows - 1}")
     return tensor._with_rows(on("auto", segment_max_grad)(flow, taken, rows))
 
 
@@ -213,6 +210,11 @@ def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
     taken = index.reshape(len(index), width)
     result[taken, np.arange(width)] = upstream.reshape(taken.shape)
     return result[:rows].reshape(rows, *upstream.shape[1:])
+
+
+def segment_taken_grad(upstream: Array, index: Array, offsets: Offsets) -> Array:
+    """Return the same where index[s, d] is a row of segment s, as max and min find it, or -1."""
+    return segment_max_grad(upstream, index, int(offsets[-1]))
 
 
 def divided_rows(upstream: Array, by: npt.NDArray[np.float64]) -> Array:

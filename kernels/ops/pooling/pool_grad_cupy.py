@@ -49,6 +49,22 @@ def segment_last_grad(upstream: Array, offsets: Offsets) -> Array:
     return _spread(upstream, offsets, LAST)
 
 
+def segment_taken_grad(upstream: Array, index: Array, offsets: Offsets) -> Array:
+    """See pool_grad.py. Every row is written once, zeros among others."""
+    rows = int(offsets[-1])
+    result: Array = cupy.empty((rows, *upstream.shape[1:]), upstream.dtype)
+    flow, taken, out = (flat_rows(one) for one in (upstream, index, result))
+    width = flow.shape[1]
+    dealt = is_narrow(width * flow.itemsize)
+    many = 1 if dealt else at_once(width, flow, taken, out, most=4)
+    if out.size:
+        shape = shares(rows, width, many, HEIGHT, dealt=dealt)
+        where = (on_device(offsets), offsets.size - 1, rows, width, HEIGHT, int(dealt))
+        kernel = f"pool_taken<{WORDS[flow.itemsize]}, {many}>"
+        run("pool_grad", kernel, *shape, flow, taken, *where, out)
+    return result
+
+
 def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
     """See pool_grad.py."""
     flow, taken = flat_rows(upstream), cupy.ascontiguousarray(index)

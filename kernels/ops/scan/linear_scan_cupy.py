@@ -9,9 +9,11 @@ from __future__ import annotations
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import C_TYPES, flat_rows, shortest_and_longest, tiles
+from lodcli.kernels.cuda.launch import C_TYPES, blocks, flat_rows, shortest_and_longest, tiles
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.scan.scan_cupy import HEIGHT, Kernels, down_tiles
+
+EMPTY = 8  # as in scan.cu
 
 
 def segment_linear_scan(
@@ -37,12 +39,17 @@ def segment_linear_scan_grad(
     of_a, of_b = cupy.empty(h.shape, h.dtype), cupy.empty(h.shape, h.dtype)
     of_initial: Array | None = None
     if initial is not None:
-        # Segments without rows are left out below.
-        make = cupy.empty if h.size and shortest_and_longest(offsets)[0] else cupy.zeros
-        of_initial = make(initial.shape, h.dtype)
+        of_initial = (cupy.empty if h.size else cupy.zeros)(initial.shape, h.dtype)
     if h.size:
-        results = flat_rows(h), of_a, of_b, of_b if of_initial is None else of_initial
-        _run("Backward", "linear_grad_rows", a, upstream, offsets, initial, not reverse, *results)
+        count, width = flat_rows(h).shape
+        (tiled, _), (_, units) = tiles(count, width, HEIGHT)
+        has_empty = of_initial is not None and not shortest_and_longest(offsets)[0]
+        behind = blocks(offsets.size - 1, units * EMPTY) if has_empty else 0
+        results = flat_rows(h), of_a, of_b, of_b if of_initial is None else of_initial, tiled
+        kernel = "linear_grad_rows"
+        _run(
+            "Backward", kernel, a, upstream, offsets, initial, not reverse, *results, behind=behind
+        )
     return of_a, of_b, of_initial
 
 
@@ -54,7 +61,8 @@ def _run(
     offsets: Offsets,
     initial: Array | None,
     reverse: bool,
-    *more: Array,
+    *more: Array | int,
+    behind: int = 0,
 ) -> None:
     """Run down all rows with a kernel; its totals are of rows of another type, see scan.cu."""
     factors, summands = flat_rows(a), flat_rows(b)
@@ -68,7 +76,7 @@ def _run(
     )
     given = (factors, step, summands, start, int(initial is not None))
     grid = tiles(count, width, HEIGHT)
-    down_tiles(kernels, grid, offsets, reverse, summands.shape, given, more)
+    down_tiles(kernels, grid, offsets, reverse, summands.shape, given, more, behind)
 
 
 def _c_type(dtype: np.dtype[np.generic]) -> str:

@@ -534,16 +534,30 @@ put(const Gradients<T>& out, int64 row, const Pack<Effect<T>, 1>& total,
         *of.of_segment(out.initial, segment) = times(conjugate(of.factor(row)), flow);
 }
 
+// The gradient of what is before segments without rows: those of blocks behind the `tiled` ones of the
+// rows, each EMPTY a unit.
+enum { EMPTY = 8 };
+
 template <class T>
 __global__ void __launch_bounds__(256, 2)
 linear_grad_rows(const T* __restrict__ factors, int64 step, const T* __restrict__ upstream,
                  const T* __restrict__ initial, int64 has_initial,
                  const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width,
                  int64 reverse, const Effect<T>* __restrict__ totals, const T* __restrict__ states,
-                 T* __restrict__ of_factors, T* __restrict__ of_summands, T* __restrict__ of_initial) {
+                 T* __restrict__ of_factors, T* __restrict__ of_summands, T* __restrict__ of_initial,
+                 int64 tiled) {
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
     if (column >= width) return;
+    if (blockIdx.x >= tiled) {
+        const int64 first = ((int64)blockIdx.x - tiled) * blockDim.y * EMPTY + threadIdx.y;
+        for (int i = 0; i < EMPTY; i++) {
+            const int64 segment = first + i * blockDim.y;
+            if (segment < segments && offsets[segment] == offsets[segment + 1])
+                of_initial[segment * width + column] = Number<T>::of(0);
+        }
+        return;
+    }
     const Direction way = {offsets, segments, rows, reverse != 0};
     const Recurrence<T> of = {factors + column, step, upstream + column, initial + column,
                               has_initial != 0, width, way};

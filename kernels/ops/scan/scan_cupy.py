@@ -116,6 +116,7 @@ def down_tiles(
     shape: tuple[int, int],
     given: tuple[Any, ...],
     more: tuple[Any, ...],
+    behind: int = 0,
 ) -> None:
     """Run down all rows. Of long segments a pass before leaves what each tile comes to.
 
@@ -127,6 +128,7 @@ def down_tiles(
         shape: (N, D), of the rows.
         given: what both kernels take first.
         more: what the kernel of rows takes at last.
+        behind: blocks that this kernel has behind those of the grid, along its first axis.
     """
     args = (*given, on_device(offsets), offsets.size - 1, *shape, int(reverse))
     units = blocks(shape[0], HEIGHT) if shortest_and_longest(offsets)[1] > LONG else 0
@@ -135,7 +137,8 @@ def down_tiles(
     if units:
         run("scan", kernels.totals, *grid, *args, totals, keys)
         _through(kernels.joined, totals, keys)
-    run("scan", kernels.rows, *grid, *args, totals, *more)
+    (tiled, *across), block = grid
+    run("scan", kernels.rows, (tiled + behind, *across), block, *args, totals, *more)
 
 
 def _through(joined: str, totals: Array, keys: Array) -> None:

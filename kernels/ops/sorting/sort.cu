@@ -1,6 +1,6 @@
 // Keys that CuPy sorts, and what is made of sorted rows: see sort_cupy.py. A thread has a row, and walks
 // along its columns.
-#include "types.cuh"
+#include "kept_rows.cuh"
 
 enum { UNSIGNED, SIGNED, FLOATING };
 // The last one: ascending, as if a floating number were negated. A NaN is last all the same.
@@ -193,37 +193,46 @@ sort_back(const W* __restrict__ best, const int64* __restrict__ order, const int
     });
 }
 
-// Which rows differ from the one before, in a value or in the segment: the rows as they lie, or if
-// `ordered` in an `order` inside segments. What is true of a row is written at its place in that order,
-// or if `ordered` is 2 where the row lies.
+// Marks the rows that differ from the one before, in a value or in the segment: the rows as they lie, or
+// if `ordered` in an `order` inside segments. What is true of a row is written at its place in that
+// order, or if `ordered` is 2 where the row lies; tiles are those of the order.
 template <class W, int KIND>
 __global__ void __launch_bounds__(256)
 sort_differs(const W* __restrict__ values, const int64* __restrict__ order, int64 ordered,
              const int64* __restrict__ offsets, int64 segments, int64 rows, int64 columns, uint64 infinity,
-             bool* __restrict__ out) {
-    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= rows) return;
-    const int64 here = ordered ? order[row] : row;
-    bool differs = offsets[segment_of(offsets, segments, row)] == row;
-    if (!differs) {
-        const W *place = values + here * columns, *before = values + (ordered ? order[row - 1] : row - 1) * columns;
-        for (int64 column = 0; column < columns && !differs; column++)
-            differs = rank_of<W, KIND>(place[column], (W)infinity) != rank_of<W, KIND>(before[column], (W)infinity);
-    }
-    out[ordered == 2 ? here : row] = differs;
+             int64 height, bool* __restrict__ kept, Kept* __restrict__ tiles) {
+    __shared__ Warps warps;
+    mark_rows(rows, height, tiles, warps, [=](int64 row) {
+        const int64 here = ordered ? order[row] : row;
+        bool differs = offsets[segment_of(offsets, segments, row)] == row;
+        if (!differs) {
+            const W *place = values + here * columns, *before = values + (ordered ? order[row - 1] : row - 1) * columns;
+            for (int64 column = 0; column < columns && !differs; column++)
+                differs = rank_of<W, KIND>(place[column], (W)infinity) != rank_of<W, KIND>(before[column], (W)infinity);
+        }
+        return kept[ordered == 2 ? here : row] = differs;
+    });
 }
 
-// The first row of each run of equal ones, and how many they are: `first` says which rows in `order`
-// are the first, `kept` how many of them there are up to each row.
+// The first row of each run of equal ones, and how many they are: those rows in `order` are kept. Each
+// tells the length of the run before it.
 template <class W>
 __global__ void __launch_bounds__(256)
-sort_runs(const W* __restrict__ values, const int64* __restrict__ order, const bool* __restrict__ first,
-          const int64* __restrict__ kept, int64 rows, W* __restrict__ out, int64* __restrict__ counts) {
-    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= rows || !first[row]) return;
-    const int64 run = kept[row];
-    out[run - 1] = values[order[row]];
-    counts[run - 1] = segment_after(kept, rows, row, run) - row + 1;
+sort_runs(const W* __restrict__ values, const int64* __restrict__ order, const bool* __restrict__ kept,
+          const Kept* __restrict__ tiles, const int64* __restrict__ offsets, int64 segments, int64 rows,
+          int64 height, int64* __restrict__ bounds, W* __restrict__ out, int64* __restrict__ counts) {
+    const auto place = [=](const Chunk& chunk, int64 first, int count, Kept above) {
+        for (int row = threadIdx.x; row <= count; row += KEPT_THREADS) {
+            const bool is_end = first + row == rows;
+            if (!is_end && (row == count || !chunk.keeps(row))) continue;
+            const int64 run = above.count + (row < CHUNK ? chunk.before(row) : chunk.count);
+            const int last = chunk.last(row);
+            if (!is_end) out[run] = values[order[first + row]];
+            if (run) counts[run - 1] = first + row - (last < 0 ? above.last : first + last);
+        }
+    };
+    __shared__ Chunk marks;
+    place_rows(kept, tiles, offsets, segments, rows, height, bounds, marks, place);
 }
 
 // The first row that is smaller than the one before in its segment; `first` is any number that is greater.

@@ -215,10 +215,8 @@ def sequence_deduplicate(
     LoDTensor(3 int64, [[1, 2], [1]])
     """
     offsets = segments(tensor, level, "sequence_deduplicate")
-    run = on(backend, segment_first_of_equal, size_bytes=tensor.nbytes)
-    kept = run(tensor.data, offsets, adjacent)
-    take = on(backend, segment_compress, size_bytes=tensor.nbytes)
-    rows, bounds = take(tensor.data, tensor.lod.levels[-1], kept)
+    run = on(backend, segment_deduplicate, size_bytes=tensor.nbytes)
+    rows, bounds = run(tensor.data, offsets, tensor.lod.levels[-1], adjacent)
     return LoDTensor._made(rows, recut(tensor.lod, -1, bounds))
 
 
@@ -438,6 +436,20 @@ def distinct(
     places = new.nonzero()[0]
     counts = offsets_to_lengths(np.concatenate((places, [len(values)])))
     return values[places], counts, places.searchsorted(offsets)
+
+
+def segment_deduplicate(
+    data: Array, offsets: Offsets, bounds: Offsets, adjacent: bool
+) -> tuple[Array, Offsets]:
+    """Return the rows that are left, and where each finest segment lies then.
+
+    Args:
+        data: (N, ...).
+        offsets: of the segments whose rows are compared.
+        bounds: of the finest segments.
+        adjacent: whether each row is compared with the one before only.
+    """
+    return segment_compress(data, bounds, segment_first_of_equal(data, offsets, adjacent))
 
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:

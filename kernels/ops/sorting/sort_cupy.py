@@ -27,7 +27,14 @@ from lodcli.kernels.cuda.launch import (
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import comparable
 from lodcli.kernels.ops.common import is_float, real_columns
-from lodcli.kernels.ops.ids.ids_cupy import kept_bounds
+from lodcli.kernels.ops.ids.ids_cupy import (
+    Marks,
+    compressed,
+    kept_bounds,
+    room_for_marks,
+    segment_compress,
+    trimmed,
+)
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 
 THREADS, COLUMNS, SORTERS, VALUES = 256, 16, 512, 2048  # as in sort.cu
@@ -142,27 +149,28 @@ def segment_unsorted(best: Array, order: Array, offsets: Offsets, bounds: Offset
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Array, Offsets]:
     """See sort.py."""
     order = segment_order(data, offsets, False)
-    first = _differs(data[:, None], offsets, order)
-    kept = cupy.cumsum(first, dtype=np.int64)
-    bounds = kept_bounds(kept, offsets)
-    rows, count = len(data), int(bounds[-1])
-    values, counts = cupy.empty(count, data.dtype), cupy.empty(count, np.int64)
-    args = (cupy.ascontiguousarray(data), order, first, kept, rows, values, counts)
+    marks = _differs(data[:, None], offsets, order)
+    values, counts = cupy.empty(data.shape, data.dtype), cupy.empty(data.shape, np.int64)
+    bounds = cupy.empty(offsets.size, np.int64)
+    given = (cupy.ascontiguousarray(data), order, *marks.placed_by(offsets), bounds)
     kernel = f"sort_runs<{WORDS[data.itemsize]}>"
-    run("sort", kernel, (blocks(rows, THREADS),), (THREADS,), *args)
-    return values, counts, bounds
+    run("sort", kernel, marks.grid, (THREADS,), *given, values, counts)
+    there = kept_bounds(bounds, len(data))
+    return trimmed(values, there), trimmed(counts, there), there
 
 
-def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Array:
+def segment_deduplicate(
+    data: Array, offsets: Offsets, bounds: Offsets, adjacent: bool
+) -> tuple[Array, Offsets]:
     """See sort.py."""
     rows = real_columns(flat_rows(data))
     if adjacent:
-        return _differs(rows, offsets)
+        return compressed(data, bounds, _differs(rows, offsets))
     # The last key first: each sorting keeps the order of those before.
     order = cupy.arange(len(rows))
     for key in (*_ranks(rows)[::-1], segment_numbers(offsets)):
         order = order[cupy.argsort(key[order])]
-    return _differs(rows, offsets, order, by_row=True)
+    return segment_compress(data, bounds, _differs(rows, offsets, order, by_row=True).kept)
 
 
 def segment_first_fall(data: Array, offsets: Offsets) -> int:
@@ -285,20 +293,21 @@ def _ranked(kernel: str, dtype: np.dtype[Any], *types: str) -> tuple[str, int]:
 
 def _differs(
     rows: Array, offsets: Offsets, order: Array | None = None, *, by_row: bool = False
-) -> Array:
-    """Return where a row (N, D), or its segment, is not that of the row before.
+) -> Marks:
+    """Mark rows (N, D) that differ from the row before, or whose segment does.
 
     Args:
         rows: real.
         offsets: (S+1,).
         order: (N,) the rows of each segment in order; None as they lie.
-        by_row: True: results are where the rows lie, not in `order`.
+        by_row: True: marks are where the rows lie, not in `order`; tiles are not to be used.
     """
     count, columns = rows.shape
-    result: Array = cupy.empty(count, np.bool_)
+    marks = room_for_marks(count)
     kernel, infinity = _ranked("sort_differs", rows.dtype)
     ordered = 0 if order is None else 2 if by_row else 1
     given = (cupy.ascontiguousarray(rows), on_device(offsets) if order is None else order, ordered)
-    args = (*given, on_device(offsets), offsets.size - 1, count, columns, infinity, result)
-    run("sort", kernel, (blocks(count, THREADS),), (THREADS,), *args)
-    return result
+    index = (on_device(offsets), offsets.size - 1, count, columns)
+    rest = (infinity, marks.height, marks.kept, marks.tiles)
+    run("sort", kernel, marks.grid, (THREADS,), *given, *index, *rest)
+    return marks

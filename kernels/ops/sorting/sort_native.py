@@ -12,6 +12,7 @@ from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half, real_columns
 from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
 from lodcli.kernels.ops.halves_native import widened
+from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.sorting import sort as reference
 
 _MODULE = "kernels.ops.sorting.sort_numba"
@@ -112,11 +113,14 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offse
     return data[firsts[:found]], counts[:found].copy(), bounds
 
 
-def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:
+def segment_deduplicate(
+    data: Array, offsets: Offsets, bounds: Offsets, adjacent: bool
+) -> tuple[Array, Offsets]:
     """See sort.py."""
     if not adjacent:
-        return reference.segment_first_of_equal(data, offsets, adjacent)
-    return _changes(real_columns(flat_rows(_comparable(data))), offsets)
+        return reference.segment_deduplicate(data, offsets, bounds, adjacent)
+    kept = _changes(real_columns(flat_rows(_comparable(data))), offsets)
+    return segment_compress(data, bounds, kept)
 
 
 def segment_first_fall(data: Array, offsets: Offsets) -> int:
