@@ -8,10 +8,15 @@
 #include <vector>
 
 #include <sys/mman.h>
+#if !defined(__x86_64__)
 #include <ucontext.h>
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
+#define HOST_NO_REDZONES __attribute__((no_sanitize("address")))
+#else
+#define HOST_NO_REDZONES
 #endif
 
 dim3 gridDim, blockDim, blockIdx, threadIdx;
@@ -27,10 +32,60 @@ struct Copy {
     bool watched;
 };
 
+const size_t STACK_BYTES = 256 << 10;
+
+#if defined(__x86_64__)
+// Where a fiber goes on: its stack, with the registers that a call preserves on top. Not ucontext.h,
+// which calls the operating system at every switch, and whose swapcontext has the sanitizer forget the
+// bounds of all arrays on the stack that it switches to.
+typedef void* Context;
+extern "C" void host_cuda_switch(Context* from, Context to);
+asm(R"(
+.pushsection .text
+.type host_cuda_switch, @function
+host_cuda_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+.size host_cuda_switch, .-host_cuda_switch
+.popsection
+)");
+static void switch_to(Context& from, Context& to) { host_cuda_switch(&from, to); }
+static void begin_at(Context& made, void* stack, void (*first)()) {
+    // Under the registers and `first`: no place to return to, and aligned as after a call.
+    void** top = (void**)((char*)stack + STACK_BYTES) - 8;
+    std::fill(top, top + 8, nullptr);
+    top[6] = (void*)first;
+    made = top;
+}
+#else
+typedef ucontext_t Context;
+static void switch_to(Context& from, Context& to) { swapcontext(&from, &to); }
+static void begin_at(Context& made, void* stack, void (*first)()) {
+    getcontext(&made);
+    made.uc_stack.ss_sp = stack;
+    made.uc_stack.ss_size = STACK_BYTES;
+    made.uc_link = nullptr;
+    makecontext(&made, first, 0);
+}
+#endif
+
 struct Fiber {
     std::vector<Copy> copies;
     unsigned groups = 0;
-    ucontext_t context;
+    Context context;
     void* stack = nullptr;
     State state = DONE;
     unsigned mask = 0;
@@ -53,10 +108,9 @@ struct Block {
     std::vector<uint32_t> known, acquired;  // see host_races.h
 };
 
-const size_t STACK_BYTES = 256 << 10;
 static std::vector<Block> running;
 static Block* block = nullptr;
-static ucontext_t scheduler;
+static Context scheduler;
 static void* scheduler_fake = nullptr;
 static const void* scheduler_bottom = nullptr;
 static size_t scheduler_size = 0;
@@ -69,16 +123,14 @@ static void* argument = nullptr;
     std::abort();
 }
 
-static void leave(bool for_good) {
+// Never returns `for_good`, when the next thread may have the stack: nothing of it may stay poisoned.
+HOST_NO_REDZONES static void leave(bool for_good) {
     Fiber* self = current;
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(for_good ? nullptr : &self->fake_stack, scheduler_bottom, scheduler_size);
 #endif
-    if (for_good) {
-        setcontext(&scheduler);
-        fail("a fiber ran on after its end");
-    }
-    swapcontext(&self->context, &scheduler);
+    switch_to(self->context, scheduler);
+    if (for_good) fail("a fiber ran on after its end");
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(self->fake_stack, nullptr, nullptr);
 #endif
@@ -91,13 +143,13 @@ static void enter(Fiber& fiber) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(&scheduler_fake, fiber.stack, STACK_BYTES);
 #endif
-    swapcontext(&scheduler, &fiber.context);
+    switch_to(scheduler, fiber.context);
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(scheduler_fake, nullptr, nullptr);
 #endif
 }
 
-static void start() {
+HOST_NO_REDZONES static void start() {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom, &scheduler_size);
 #endif
@@ -245,11 +297,7 @@ static void prepare(Block& made, size_t count, size_t number, const Shape& shape
         fiber.fake_stack = nullptr;
         fiber.copies.clear();
         fiber.groups = 0;
-        getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = fiber.stack;
-        fiber.context.uc_stack.ss_size = STACK_BYTES;
-        fiber.context.uc_link = nullptr;
-        makecontext(&fiber.context, start, 0);
+        begin_at(fiber.context, fiber.stack, start);
     }
 }
 

@@ -43,6 +43,19 @@ static std::unordered_map<const unsigned*, Clock> clocks;  // of counts that blo
 static uint32_t launches = 0;
 static Range image;  // of the kernel's library: where its static shared memory is
 
+static Page& page_of(uintptr_t place) {
+    // Accesses follow others of the same pages.
+    static struct { uintptr_t number; Page* page; } recent[64];
+    const uintptr_t number = place >> 12;
+    auto& found = recent[number % 64];
+    if (!found.page || found.number != number) {
+        Page*& page = pages[number];
+        if (!page) page = new Page;
+        found = {number, page};
+    }
+    return *found.page;
+}
+
 static void join(Clock& clock, const Clock& other) {
     clock.resize(std::max(clock.size(), other.size()));
     for (size_t i = 0; i < other.size(); i++) clock[i] = std::max(clock[i], other[i]);
@@ -113,17 +126,16 @@ void watch(const void* place, size_t size, bool writes, bool atomic, const void*
     const Access now{launches, block->number, block->phase, current->warp_phase, current->number, atomic};
     for (size_t done = 0; done < size;) {
         const uintptr_t at = from + done;
-        Page*& page = pages[at >> 12];
-        if (!page) page = new Page;
-        Cell& word = page->words[(at & 4095) >> 2];
+        Page& page = page_of(at);
+        Cell& word = page.words[(at & 4095) >> 2];
         if (size < 4) {
-            page->bytes.resize(4096);
+            page.bytes.resize(4096);
             check(word, now, shared, writes, place, code);
-            access(page->bytes[at & 4095], now, shared, writes, place, code);
+            access(page.bytes[at & 4095], now, shared, writes, place, code);
             done++;
         } else {
-            for (size_t byte = at & 4092; byte < (at & 4092) + 4 && !page->bytes.empty(); byte++)
-                check(page->bytes[byte], now, shared, writes, place, code);
+            for (size_t byte = at & 4092; byte < (at & 4092) + 4 && !page.bytes.empty(); byte++)
+                check(page.bytes[byte], now, shared, writes, place, code);
             access(word, now, shared, writes, place, code);
             done += 4 - (at & 3);
         }

@@ -94,7 +94,7 @@ def _run(arguments: Sequence[str]) -> None:
 def _load_runtime() -> None:
     """Load what runs kernels, so that their libraries find it."""
     source = (HOST / "host_cuda.cpp").read_text("utf-8")
-    flags = [flag for flag in _flags() if flag not in RACES]
+    flags = [*(flag for flag in _flags() if flag not in RACES), "-O2"]
     ctypes.CDLL(str(_library(source, {}, flags)), ctypes.RTLD_GLOBAL)
 
 
