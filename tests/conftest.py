@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -28,6 +29,9 @@ os.environ.pop("COLUMNS", None)
 # No result depends on a clock: RNNs on a GPU are run as the estimates say.
 os.environ.setdefault("LOD_GPU_COSTS", "estimated")
 
+# Torch computes a few rows at a time; its idle threads would keep processors from other tests.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 # How long an example takes says something of the machine, and of compiling at first use; not
 # of the code.
 #
@@ -46,6 +50,12 @@ settings.register_profile("few", settings.get_profile("lod"), max_examples=20)
 
 # Files whose tests take up to a minute each: at the end one process would wait for another.
 LONGEST = ("test_packaging.py", "test_platforms.py")
+
+
+def pytest_collection_finish() -> None:
+    """Have no garbage collection look at the tests themselves, which are 800,000 objects."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
