@@ -8,10 +8,12 @@ only at its end is counted as it comes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, RowBlocks, Source, StoredRows
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import (
@@ -24,7 +26,7 @@ from lodcli.formats.core.schema import (
     known_rows,
     names_of,
 )
-from lodcli.formats.core.wrapped import Wrapped
+from lodcli.formats.core.wrapped import Overlapping, Wrapped
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -78,7 +80,26 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
         inner: Source = IsolatedSource(kind, source, options, bounds.max_bytes, read_bytes)
     else:
         inner = kind.open(source, options)
+        if kind.layout == "file" and kind.streams and not inner.partial:
+            inner = _overlapping(inner, kind, source, options)
     return inner if bounds.max_bytes is None else Limited(inner, bounds)
+
+
+def _overlapping(inner: Source, kind: Format, source: Input, options: ReadOptions) -> Source:
+    """Return an open file that several readings at a time may read; a pipe as it is."""
+    if source.stored_bytes is None:
+        return inner
+
+    @contextmanager
+    def again() -> Iterator[Source]:
+        with source.again() as apart, naming(source.label):
+            further = kind.open(apart, options)
+            try:
+                yield further
+            finally:
+                further.close()
+
+    return Overlapping(inner, again, repeats=source.seekable)
 
 
 class Limited(Wrapped):

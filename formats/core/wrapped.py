@@ -1,12 +1,15 @@
-"""Base class of sources that change what another source gives."""
+"""Sources over other sources: the base class of those that change what another one gives."""
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from lodcli.formats.core.format import BATCH_BYTES, Source
-from lodcli.formats.core.schema import Batch
+from lodcli.formats.core.schema import Batch, Item
+from lodcli.kernels.index.lod import LoD
 
 
 class Wrapped(Source):
@@ -57,3 +60,52 @@ class Wrapped(Source):
         """See Source."""
         super().refuse_requests(label)
         self._inner.refuse_requests(label)  # of batches that were asked for before
+
+
+class Overlapping(Wrapped):
+    """A file that is read from its front, by several readings at a time: in turns, or in threads.
+
+    A reading uses the inner source, unless another one does: two would move each other's position.
+    Then the file is opened once more.
+
+    Args:
+        inner: the open file.
+        again: opens the same file once more.
+        repeats: whether `inner` can be read more than once.
+    """
+
+    def __init__(
+        self, inner: Source, again: Callable[[], AbstractContextManager[Source]], *, repeats: bool
+    ) -> None:
+        super().__init__(inner)
+        self._again = again
+        self._repeats = repeats
+        self._taken = threading.Lock()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Source]:
+        """Give a source that nobody else reads."""
+        if not self._taken.acquire(blocking=False):
+            with self._again() as further:
+                yield further
+            return
+        try:
+            yield self._inner
+        finally:
+            if self._repeats:
+                self._taken.release()
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        with self._reading() as source:
+            yield from source.batches_of(names, limit_bytes)
+
+    def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
+        """See Source."""
+        with self._reading() as source:
+            return source.read(names)
+
+    def read_index(self, name: str) -> LoD:
+        """See Source."""
+        with self._reading() as source:
+            return source.read_index(name)

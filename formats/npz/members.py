@@ -13,8 +13,10 @@ import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.npz.npy_header import Header, native, read_header
+from lodcli.formats.storage.pread import read_into
 from lodcli.formats.storage.zip_archive import damage, shown
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.platform import files
 
 COPY_BYTES = 8 << 20
 
@@ -103,13 +105,10 @@ def stored_rows(file: IO[bytes], member: Member, start: int, stop: int) -> Array
     row_bytes = prod(member.shape[1:]) * member.dtype.itemsize
     with naming(member.label):
         # The header before the member may be longer than the one in the directory.
-        file.seek(member.info.header_offset)
-        local = file.read(30)
+        # Read where it lies, for threads share the position of the file.
+        local = files.pread(file.fileno(), 30, member.info.header_offset)
         lengths = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         begin = member.info.header_offset + 30 + lengths + member.header.size_bytes
-        file.seek(begin + start * row_bytes)
-        wanted = (stop - start) * row_bytes
-        data = bytearray(file.read(wanted))
-        if len(data) != wanted:
-            raise DamagedFileError(f"ends {wanted - len(data)} bytes early")
-        return native(np.frombuffer(data, member.dtype)).reshape(stop - start, *member.shape[1:])
+        data = np.empty((stop - start, *member.shape[1:]), member.dtype)
+        read_into(file.fileno(), data.reshape(-1).view(np.uint8), begin + start * row_bytes)
+        return native(data)

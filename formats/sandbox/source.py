@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import json
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -86,6 +87,7 @@ class IsolatedSource(Source):
         self.notes: list[str] = []
         self._idle: list[Child] = []
         self._busy: list[Child] = []
+        self._choosing = threading.Lock()  # a child that two threads begin may share a position
         self._again = True
         try:
             with self._reply(do="open") as reply:
@@ -101,8 +103,9 @@ class IsolatedSource(Source):
     @contextlib.contextmanager
     def _reply(self, **request: Any) -> Iterator[Input]:
         """Give the reply of a child; one that was not read to its end ends the child."""
-        child = self._idle.pop() if self._idle else self._started()
-        self._busy.append(child)
+        with self._choosing:
+            child = self._idle.pop() if self._idle else self._started()
+            self._busy.append(child)
         reply = child.ask(json.dumps(request).encode())
         try:
             yield Input.of_raw(reply, self._source.label)

@@ -321,6 +321,24 @@ class Input:
         made._looked = False
         return made
 
+    def again(self) -> Input:
+        """Open the same file once more, read from its beginning, whatever its path leads to now.
+
+        Raises:
+            UnsupportedError: the system cannot, and the file has lost its name.
+        """
+        self.fetch()
+        found = files.reopen(self._file.fileno(), self.path)
+        if found is None:
+            raise UnsupportedError(
+                f"{self.label}: was replaced; this system cannot read it twice at once any more"
+            )
+        made = Input.of_descriptor(found, self.label)
+        made.path = self.path
+        made._looked = not isinstance(self._raw, Unpacked)
+        made.allow(self.bounds)
+        return made
+
     @property
     def descriptors(self) -> tuple[int, ...]:
         """Its open descriptors."""
