@@ -200,9 +200,16 @@ def held(
                     f"tensor {name}: is a single value; a tensor needs a row axis"
                 )
             found[name] = parts
+    if not tensors:
+        raise InvalidDataError("holds no array")
     if not found:
         raise next(iter(left_out.values()))
+    for name, error in left_out.items():
+        left_out[name] = type(error)(f"{error}; {_OTHERS}")
     return found
+
+
+_OTHERS = "choose another tensor with FILE::NAME, or the rest with --skip-unsupported"
 
 
 def described(

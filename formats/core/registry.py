@@ -11,7 +11,7 @@ from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.table import FOLDERS, PAIRS, SUFFIXES, TABLE, UNFINISHED
-from lodcli.formats.storage.compression import without_suffix
+from lodcli.formats.storage.compression import codec_of, codec_suffix, without_suffix
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 
@@ -21,6 +21,8 @@ _OTHERS = {
     b"PK\3\4": "a zip file",
     b"\x1f\x8b\x08": "a file packed with gzip",
     b"\x28\xb5\x2f\xfd": "a file packed with zstd",
+    b"BZh": "a file packed with bzip2",
+    b"\xfd7zXZ\0": "a file packed with xz",
     b"\x89PNG": "an image",
     b"GGUF": "a GGUF model",
     b"\x80\x02": "a pickle",
@@ -132,6 +134,10 @@ def _advice(head: bytes) -> str:
     """Return a hint for a file whose format was not recognised, guessed from its content."""
     if head.lstrip()[:1] in (b"[", b"{"):
         return "if it is JSON, --from json reads a document, --from jsonl one value a line"
+    codec = codec_of(head)
+    if codec is not None:
+        ending = codec_suffix(codec)
+        return f"it is packed with {codec}; its name must end with {ending}, as in .tar{ending}"
     what = next((what for mark, what in _OTHERS.items() if head.startswith(mark)), None)
     if what is not None:
         return f"it begins like {what}, which lod does not read"

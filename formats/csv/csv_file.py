@@ -19,7 +19,15 @@ from lodcli.formats.csv.wide import WideSource, columns, in_columns
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
-from lodcli.formats.text.numerals import holding, narrowed, put_nulls, tells_dtype, texts
+from lodcli.formats.text.numerals import (
+    BEYOND,
+    exceeds_float64,
+    holding,
+    narrowed,
+    put_nulls,
+    tells_dtype,
+    texts,
+)
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import (
     InvalidDataError,
@@ -355,20 +363,15 @@ class _CsvSource(Source):
         return LoDTensor(self._rows(spec, fields, numbers), lod, nulls=nulls)
 
     def _rows(self, spec: TensorSpec, fields: list[str], numbers: array[int]) -> Array:
-        making: Any = int if spec.dtype.kind in "iu" else float
         try:
-            if "_" in "".join(fields):
-                raise ValueError  # int() takes 1_000 for 1000
-            return _as(spec.dtype, list(map(making, fields)))
+            return _numbers_of(spec.dtype, fields)
         except (ValueError, OverflowError):
             pass
         for number, text in zip(numbers, fields, strict=True):
             try:
-                if "_" in text:
-                    raise ValueError
-                _as(spec.dtype, [making(text)])
+                _numbers_of(spec.dtype, [text])
             except (ValueError, OverflowError):
-                wanted = "a whole number" if making is int else "a number"
+                wanted = "a whole number" if spec.dtype.kind in "iu" else "a number"
                 raise InvalidDataError(
                     f"line {number}, column {shown(spec.name)}: expected {wanted} ({spec.dtype}), "
                     f"found {shown(text)}; {self._remedy(text)}"
@@ -386,7 +389,9 @@ class _CsvSource(Source):
         if _is_whole(text):
             return holding(int(text)) if len(text) < MOST_DIGITS else holding(10**MOST_DIGITS)
         try:
-            return _OTHERS if "_" in text else holding(float(text))
+            if "_" in text:
+                return _OTHERS
+            return f"it {BEYOND}" if exceeds_float64(text) else holding(float(text))
         except ValueError:
             return _OTHERS
 
@@ -438,12 +443,16 @@ def _changes(columns: list[list[str]], rows: int) -> list[int]:
     return [int(row) for row in np.flatnonzero(changed)]
 
 
-def _as(dtype: np.dtype[Any], values: list[Any]) -> Array:
-    """Return the values; raises OverflowError if one is beyond `dtype`."""
+def _numbers_of(dtype: np.dtype[Any], fields: list[str]) -> Array:
+    """Return fields as numbers; raises ValueError or OverflowError if one is none of `dtype`."""
+    if "_" in "".join(fields):
+        raise ValueError  # int() takes 1_000 for 1000
     if dtype.kind in "iu":
-        return np.array(values, dtype)
-    found = narrowed(np.array(values, np.float64), dtype)
-    if found is None:
+        return np.array(list(map(int, fields)), dtype)
+    values = np.array(list(map(float, fields)), np.float64)
+    found = narrowed(values, dtype)
+    infinite = np.flatnonzero(np.isinf(values)).tolist()
+    if found is None or any(exceeds_float64(fields[place]) for place in infinite):
         raise OverflowError
     return found
 

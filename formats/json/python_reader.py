@@ -20,7 +20,7 @@ class _RefusedError(ValueError):
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise _RefusedError(f"{text} is not JSON, which has no such number")
+    raise _RefusedError(f"{text} is not JSON, which has no such number; write null instead")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8; {TO_UTF_8}"
     if not line.strip():
-        return "is blank; expected one JSON value"
+        return "is blank; expected one JSON value; take it out"
     if isinstance(error, json.JSONDecodeError):
         remedy = ""
         if line.startswith(BYTE_ORDER_MARK):

@@ -52,7 +52,9 @@ def read_header(stream: IO[bytes], file_bytes: int) -> Header:
     header_bytes, (descr, shape, fortran) = _raw_header(stream)
     dtype = _checked_dtype(descr)
     if not shape:
-        raise InvalidDataError("is a single value; a tensor needs a row axis")
+        raise InvalidDataError(
+            "is a single value; a tensor needs a row axis; save array.reshape(1)"
+        )
     size = most = dtype.itemsize
     for extent in shape:
         size, most = size * extent, most * max(1, extent)
@@ -132,13 +134,17 @@ def _checked_dtype(descr: object) -> np.dtype[Any]:
         )
     if not isinstance(descr, str) or descr[:1] not in _ORDERS or descr[1:] not in _DTYPES:
         raise UnsupportedError(
-            f"has dtype {repr(descr)[:100]}, which tensors cannot hold; {_remedy(descr)}"
+            f"has dtype {repr(descr)[:100]}, which tensors cannot hold; {remedy_of(descr)}"
         )
     return np.dtype(descr)
 
 
-def _remedy(descr: object) -> str:
-    """Return what to do with an array of a dtype that tensors do not have."""
+def remedy_of(descr: object) -> str:
+    """Return what to do with an array of a dtype that tensors do not have.
+
+    Args:
+        descr: the dtype as NumPy's files name it: a str, or a list of the fields of records.
+    """
     if not isinstance(descr, str):
         return "save each field of its records as an array of its own"
     if descr[1:2] in ("M", "m"):

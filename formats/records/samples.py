@@ -68,7 +68,9 @@ class Collector:
         for spec in self._schema:
             value = sample.get(spec.name)
             if value is None:
-                raise InvalidDataError(f"has no {spec.name}, which other samples have")
+                raise InvalidDataError(
+                    f"has no {spec.name}, which others have; choose other fields with --field"
+                )
             ragged = len(spec.levels)
             if value.dtype != spec.dtype or value.shape[ragged:] != spec.row_shape:
                 shape = ("n", *spec.row_shape) if ragged else spec.row_shape

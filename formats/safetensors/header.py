@@ -83,7 +83,10 @@ def require_tensor_dtype(name: str, header: Header) -> None:
     """Raise UnsupportedError if an array has a dtype that no tensor has."""
     code = header.arrays[name].code
     if code not in DTYPES:
-        raise UnsupportedError(f"{name}: has dtype {code}, which tensors cannot hold")
+        raise UnsupportedError(
+            f"{name}: has dtype {code}, which tensors cannot hold; save tensor.to(torch.float32) "
+            "instead"
+        )
 
 
 def looks_like_header(head: bytes) -> bool:

@@ -29,6 +29,11 @@ def suffix_codec(name: str) -> str | None:
     return next((c for suffix, c in SUFFIXES.items() if name.lower().endswith(suffix)), None)
 
 
+def codec_suffix(codec: str) -> str:
+    """Return what the name of a file ends with that a codec packed."""
+    return next(suffix for suffix, one in SUFFIXES.items() if one == codec)
+
+
 def without_suffix(name: str) -> str:
     """Return the name that a file has once it is unpacked."""
     return name.rpartition(".")[0] if suffix_codec(name) else name

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import os
+import re
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,15 @@ def holding(value: int | float) -> str:
     if abs(value) < 2**1023 and int(float(value)) == value:
         return "--dtype float64 may hold it"
     return "no dtype holds it; round it before"
+
+
+# Of a number that `exceeds_float64`.
+BEYOND = "exceeds float64, and so every dtype"
+
+
+def exceeds_float64(text: str | bytes) -> bool:
+    """Return whether a text is a number of decimal digits beyond float64: float() makes it inf."""
+    return bool(re.search(r"\d", os.fsdecode(text))) and math.isinf(float(text))
 
 
 def texts(values: Array) -> list[str]:

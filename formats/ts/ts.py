@@ -14,7 +14,7 @@ from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, T
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader, shown
-from lodcli.formats.text.numerals import FLOATS, narrowed
+from lodcli.formats.text.numerals import BEYOND, FLOATS, exceeds_float64, narrowed
 from lodcli.formats.ts.header import COMMENTS, DIRECTIVES, Header, read_header
 from lodcli.formats.ts.writer import TsWriter, refuse_unheld
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -191,7 +191,7 @@ class _Series:
             self._blank = self._blank or number
             return
         if self._blank is not None:
-            raise InvalidDataError(f"line {self._blank}: is blank; expected a series")
+            raise InvalidDataError(f"line {self._blank}: is blank; expected a series; take it out")
         label = fields.pop().strip() if self._header.labelled else b""
         # aeon closes every channel with a colon where no label follows.
         if not self._header.labelled and len(fields) == self._channels + 1 and not fields[-1]:
@@ -227,13 +227,13 @@ class _Series:
         except ValueError:
             numbers = list(map(_number, flat))
         rows = np.array(numbers).reshape(len(channels), steps).T
-        if np.isnan(rows).any():
+        if not np.isfinite(rows).all():
             self._check(channels, number)
         self._values.append(rows)
         self._numbers.append(number)
 
     def _check(self, channels: list[list[bytes]], number: int) -> None:
-        """Raise for the first value that is missing without leave, or no number at all."""
+        """Raise for the first value that is missing without leave, or no number of float64."""
         for channel, values in enumerate(channels):
             for step, value in enumerate(values):
                 where = f"line {number}, channel {channel}, step {step}"
@@ -244,6 +244,8 @@ class _Series:
                     )
                 if not missing and np.isnan(_number(value)):
                     raise InvalidDataError(f"{where}: expected a number, found {shown(value)}")
+                if not missing and exceeds_float64(value):
+                    raise InvalidDataError(f"{where}: {shown(value)} {BEYOND}")
 
     def _label(self, text: bytes, number: int) -> float:
         if self._header.target:
@@ -252,6 +254,8 @@ class _Series:
                 raise InvalidDataError(
                     f"line {number}: expected a number as target, found {shown(text)}"
                 )
+            if exceeds_float64(text):
+                raise InvalidDataError(f"line {number}: target {shown(text)} {BEYOND}")
             return value
         if text not in self._places:
             known = b" ".join(self._header.classes or ())

@@ -18,7 +18,7 @@ from lodcli.formats.core.format import LeftOut
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
-from lodcli.formats.npz.npy_header import NPY_DTYPES
+from lodcli.formats.npz.npy_header import NPY_DTYPES, remedy_of
 from lodcli.formats.values.file_attributes import fitting
 from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, told, unescaped
 from lodcli.formats.zarr.stores import ReadStore
@@ -111,7 +111,8 @@ class ZarrSource(IndexedSource):
             dtype, shape = np.dtype(found.dtype), tuple(map(int, found.shape))
             chunk = math.prod(found.shards or found.chunks)
         if dtype.name not in NPY_DTYPES:
-            raise UnsupportedError(f"{name}: holds {dtype}, which tensors cannot hold")
+            remedy = remedy_of(np.lib.format.dtype_to_descr(dtype))
+            raise UnsupportedError(f"{name}: holds {dtype}, which tensors cannot hold; {remedy}")
         self._bounds.check_block(chunk * dtype.itemsize, f"{name}: has chunks of")
         return ZarrArray(name, found, dtype, shape)
 

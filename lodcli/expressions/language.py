@@ -96,7 +96,8 @@ class Parsed:
         try:
             return ast.parse(self.text, mode="eval").body
         except SyntaxError as error:
-            column = min(max(0, (error.offset or 1) - 1), len(self.text))
+            # 0 where the text ends too early.
+            column = min(error.offset - 1 if error.offset else len(self.text), len(self.text))
             hint = "; equality is ==" if "=" in self.text[column - 1 : column + 2] else ""
             hint = (
                 "; write and, or, not"

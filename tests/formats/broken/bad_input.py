@@ -221,7 +221,9 @@ FAULTS = [
         code=4,
     ),
     # -- what is missing among whole numbers --
-    Fault("missing", ".jsonl", b"[1,2]\n[1,NaN]\n", ("line 2: NaN is not JSON",)),
+    Fault(
+        "missing", ".jsonl", b"[1,2]\n[1,NaN]\n", ("line 2: NaN is not JSON", "write null instead")
+    ),
     Fault(
         "missing",
         ".jsonl",
@@ -245,6 +247,18 @@ FAULTS = [
         ".csv",
         b"a,b\n1,2\n3,nan\n",
         ("line 3, column 'b': expected a whole number", "--dtype float64 may hold it"),
+    ),
+    Fault(
+        "overflow",
+        ".csv",
+        b"a\n1\n1e999\n",
+        ("line 3, column 'a': expected a whole number (int64)", "it exceeds float64, and so every"),
+    ),
+    Fault(
+        "overflow",
+        ".csv",
+        b"a\n0.5\ninf\n-1e999\n",
+        ("line 4, column 'a': expected a number (float64)", "it exceeds float64, and so every"),
     ),
     Fault(
         "missing",

@@ -77,7 +77,7 @@ def test_rows_go_through_pipes(tmp_path: Path) -> None:
         (np.zeros(2, [("a", "f4")]), "which tensors cannot hold; save each field of its records"),
         (np.zeros(2, "M8[s]"), r"which tensors cannot hold; save array.astype\('i8'\) instead"),
         (np.zeros(2, "g"), r"which tensors cannot hold; save array.astype\('f8'\) instead, or"),
-        (np.float32(3), "is a single value; a tensor needs a row axis"),
+        (np.float32(3), r"a tensor needs a row axis; save array.reshape\(1\)"),
     ],
 )
 def test_arrays_that_no_tensor_can_hold_are_refused(

@@ -131,9 +131,15 @@ def test_a_slice_reads_only_its_rows(tmp_path: Path) -> None:
 
 def test_arrays_of_dtypes_no_tensor_has_are_named(tmp_path: Path) -> None:
     data = file_of({"w": entry("F8_E4M3", (8,)), "x": entry("F32", (2,), (8, 16))}, bytes(16))
-    with pytest.raises(UnsupportedError, match="w: has dtype F8_E4M3, which tensors cannot hold"):
+    said = r"w: has dtype F8_E4M3, .* hold; save tensor.to\(torch.float32\) instead; choose another"
+    with pytest.raises(UnsupportedError, match=f"{said} tensor with FILE::NAME, or the rest with"):
         read(tmp_path, data)
     assert list(content(tmp_path / "given.safetensors", data="x")) == ["x"]
+
+
+def test_a_file_without_arrays_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDataError, match=r"given\.safetensors: holds no array"):
+        read(tmp_path, file_of({}, b""))
 
 
 # -- damage --------------------------------------------------------------------------

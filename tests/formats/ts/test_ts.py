@@ -164,7 +164,8 @@ def test_a_faulty_header_is_named(
         (b"1:1_0:a\n", "line 4, channel 1, step 0: expected a number, found '1_0'"),
         (b"1:2:a\n1:?:a\n", "line 5, channel 1, step 0: is missing, but the header does not say"),
         (b"1:nan:a\n", "line 4, channel 1, step 0: is missing, but the header does not say"),
-        (b"1:2:a\n\n3:4:a\n", "line 5: is blank; expected a series"),
+        (b"1:2:a\n\n3:4:a\n", "line 5: is blank; expected a series; take it out"),
+        (b"inf:-1e999:a\n", "line 4, channel 1, step 0: '-1e999' exceeds float64, and so every"),
         (b"(0,1):(1,2):a\n", r"line 4, channel 0, step 0: expected a number, found '\(0'"),
     ],
 )

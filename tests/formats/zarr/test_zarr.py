@@ -274,6 +274,12 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     _refused(tmp_path / "t.zarr", LodError, "holds no array")
 
 
+def test_times_of_numpy_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    zarr.save_array(tmp_path / "t.zarr", np.zeros(2, "M8[s]"))
+    said = r"holds datetime64\[s\], which tensors cannot hold; save array.astype\('i8'\) instead"
+    _refused(tmp_path / "t.zarr", UnsupportedError, said)
+
+
 def test_a_chunk_larger_than_may_be_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.zarr"
     zarr.create_array(path, shape=(10,), chunks=(1 << 40,), dtype="f8")

@@ -111,6 +111,8 @@ def test_an_expression_is_that_of_numpy(lod: Lod, values: dict[str, LoDTensor], 
     ("text", "column", "what"),
     [
         ("softmax(x", 7, "was never closed"),
+        ("x +", 3, "not understood (invalid syntax)"),
+        ("x > 0 and", 9, "not understood (invalid syntax)"),
         ("x * y", 4, "no tensor 'y'; there are: name, x, w, label"),
         ("x + name", 4, "name is text; an expression computes with numbers"),
         ("softmax(w) * 2", 0, "expected floating numbers, found int64; --dtype float32"),
