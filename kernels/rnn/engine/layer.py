@@ -52,6 +52,7 @@ class LayerGradients(NamedTuple):
     first: State
 
 
+@np.errstate(all="ignore")  # rows may be infinite
 def layer_forward(
     data: Array,
     plan: StepPlan,

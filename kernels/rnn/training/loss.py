@@ -58,10 +58,19 @@ def softmax_cross_entropy(scores: Array, labels: Array) -> Loss:
     return Loss(float(losses.sum()) / max(count, 1), grad, right)
 
 
-def check_labels(labels: Array, classes: int) -> None:
-    """Raise InvalidDataError unless `labels` are whole numbers from 0 to classes - 1."""
+def check_labels(labels: Array, classes: int | None = None) -> None:
+    """Raise InvalidDataError unless `labels` are whole numbers from 0 to classes - 1.
+
+    Args:
+        classes: how many there are; None: the highest label plus one.
+    """
     if labels.dtype.kind not in "iu":
-        raise InvalidDataError(f"labels: expected whole numbers, found {labels.dtype}")
+        raise InvalidDataError(
+            f"labels: expected whole numbers, found {labels.dtype}; cast them to int64, as with "
+            "lod cast"
+        )
+    if classes is None:
+        classes = int(labels.max(initial=0)) + 1
     outside = np.flatnonzero((labels < 0) | (labels >= classes))
     if outside.size:
         position = int(outside[0])

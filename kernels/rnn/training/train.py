@@ -51,7 +51,7 @@ class Labelled:
             raise ShapeMismatchError(
                 f"labels: expected {count}, one a sequence, found shape {self.labels.shape}"
             )
-        check_labels(self.labels, int(self.labels.max(initial=0)) + 1)
+        check_labels(self.labels)
         empty = np.flatnonzero(self.sequences.lod.lengths(0) == 0)
         if empty.size:
             raise EmptySequenceError(
@@ -61,7 +61,7 @@ class Labelled:
     @property
     def classes(self) -> int:
         """The highest label plus one."""
-        return int(self.labels.max(initial=-1)) + 1
+        return int(self.labels.max()) + 1 if self.labels.size else 0
 
     def rows(self) -> tuple[Array, Offsets]:
         """Return data (N, D), float32 or float64, and offsets."""

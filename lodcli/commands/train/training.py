@@ -26,6 +26,7 @@ from lodcli.kernels.rnn.training.classifier import (
     seeded_classifier,
 )
 from lodcli.kernels.rnn.training.train import Epoch, Labelled
+from lodcli.kernels.runtime.memory_budget import default_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
@@ -78,7 +79,13 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
                 "where its sequences begin and end"
             )
         offsets = tensor.lod.absolute(-1 if level is None else level)
-        numbers = one_tensor(items[labels], "--labels").data
+        given = one_tensor(items[labels], "--labels")
+        if given.marks.kind in ("text", "bytes"):
+            raise InvalidDataError(
+                f"labels: expected whole numbers, found {given.marks.kind}; number the words, or "
+                "write them as a dictionary column of Parquet or Arrow"
+            )
+        numbers = given.data
         sequences = LoDTensor(rows_as_vectors(tensor.data), LoD([offsets]))
         return Examples(Labelled(sequences, numbers), names, reference.label)
 
@@ -135,6 +142,7 @@ def starting_model(
         LodError: a model that does not fit the examples, or what else is said of it.
     """
     if path is None:
+        _refuse_far_labels(examples, hidden or 64)
         return seeded_classifier(
             cell or "lstm",
             examples.width,
@@ -163,6 +171,18 @@ def starting_model(
                 f"{examples.labelled.classes - 1}"
             )
     return made
+
+
+def _refuse_far_labels(examples: Examples, hidden: int) -> None:
+    """Raise InvalidDataError where one label makes more classes than weights fit into memory."""
+    budget, numbers = default_budget(), examples.labelled.labels
+    if budget is not None and 4 * hidden * examples.classes > budget:
+        position = int(numbers.argmax())
+        raise InvalidDataError(
+            f"{examples.label}: labels, position {position}: {numbers[position]} makes "
+            f"{examples.classes} classes, whose weights exceed the memory budget; number the "
+            "classes from 0"
+        )
 
 
 class Keeper:

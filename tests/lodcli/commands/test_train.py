@@ -318,6 +318,41 @@ def test_progress_is_shown_on_a_terminal(signs: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (LoDTensor.from_lists(["a", "b"] * 20), "labels: expected whole numbers, found text; "),
+        (
+            LoDTensor(np.linspace(0, 1e12, 40).astype(int)),
+            "labels, position 39: 1000000000000 makes",
+        ),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(
+    lod: Lod, signs: Path, labels: LoDTensor, said: str
+) -> None:
+    data = io.read(signs, "data")
+    assert isinstance(data, LoDTensor)
+    io.write("other.lod.h5", {"data": data, "label": labels})
+    done = lod("train", "other.lod.h5", "-o", "m")
+    assert (done.code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"lod train: other.lod.h5: {said}")
+    assert not Path("m").exists()
+
+
+def test_an_infinite_row_is_one_error_and_no_warning(lod: Lod, signs: Path) -> None:
+    items = io.read_all(signs)
+    data = items["data"]
+    assert isinstance(data, LoDTensor)
+    rows = data.data.copy()
+    rows[4] = np.inf
+    io.write("far.lod.h5", {"data": data.with_data(rows), "label": items["label"]})
+    done = lod("train", "far.lod.h5", "-o", "m", "--epochs", "1")
+    assert (done.code, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1].startswith("lod train: epoch 1: the loss is nan; check")
+    assert "Warning" not in done.stderr
+
+
+@pytest.mark.parametrize(
     ("args", "code", "said"),
     [
         (["--epochs", "2"], 2, "give -o MODEL"),

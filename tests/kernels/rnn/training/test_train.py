@@ -111,6 +111,29 @@ def test_labels_that_are_none_are_refused(labels: Any, said: str) -> None:
         softmax_cross_entropy(np.zeros((2, 3)), labels)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint64", "int8"])
+def test_labels_of_any_whole_dtype_make_the_same_model(dtype: str) -> None:
+    wide = examples()
+    narrow = Labelled(wide.sequences, wide.labels.astype(dtype))
+    assert narrow.classes == wide.classes
+    models = []
+    for one in (wide, narrow):
+        start = seeded_classifier("gru", 4, 3, 2, rng=np.random.default_rng(0))
+        *_, last = train(start, one, Recipe(epochs=2))
+        models.append(last.model.arrays())
+    for name, array in models[0].items():
+        np.testing.assert_array_equal(models[1][name], array)
+
+
+def test_labels_that_are_no_numbers_are_refused() -> None:
+    one = LoDTensor(np.ones((2, 1)), [[1, 1]])
+    with pytest.raises(InvalidDataError, match="found float64; cast them to int64"):
+        Labelled(one, np.array([0.0, np.nan]))
+    with pytest.raises(InvalidDataError, match="position 1: expected 0 to 3, found -1"):
+        Labelled(one, np.array([3, -1]))
+    assert Labelled(one[:0], np.zeros(0, np.uint8)).classes == 0
+
+
 def test_adam_is_torchs(torch: Any) -> None:
     rng = np.random.default_rng(0)
     arrays = {"a": rng.normal(size=(3, 2)), "b": rng.normal(size=4)}
