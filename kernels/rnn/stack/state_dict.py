@@ -180,18 +180,21 @@ def weights_from_state_dict(
     layers, directions = _extent(found)
     named = str(told) if cell is None and told is not None else cell
     likely = _likely_kind(found, named)
+    alone = layers == directions == 1 and not likely.SUFFIXED
+
+    def suffix(layer: int, direction: int) -> str:
+        return "" if alone else f"_l{layer}{_DIRECTIONS[direction]}"
+
     for layer in range(layers):
         for name in likely.required():
             for direction in range(directions):
                 if name not in found.get((layer, direction), {}):
-                    suffix = f"_l{layer}{_DIRECTIONS[direction]}"
-                    alone = layers == directions == 1 and not likely.SUFFIXED
-                    missing = f"{picked}{name}{'' if alone else suffix}"
+                    missing = f"{picked}{name}{suffix(layer, direction)}"
                     raise InvalidDataError(f"state dict: {missing} is missing")
     kind = _gated_kind(found[0, 0], named) if issubclass(likely, CellWeights) else likely
     weights = RNNWeights(
         tuple(
-            tuple(_direction(kind, found[layer, d]) for d in range(directions))
+            tuple(_direction(kind, found[layer, d], suffix(layer, d)) for d in range(directions))
             for layer in range(layers)
         )
     )
@@ -272,6 +275,10 @@ def _entries_under(
                 raise InvalidDataError(
                     f"state dict: {prefix}{entry.name} appears twice, with _l0 and without"
                 )
+            if not hasattr(array, "ndim"):
+                raise InvalidDataError(
+                    f"state dict: {name}: expected an array, found {type(array).__name__}"
+                )
             here[entry.name] = array
         elif "." not in name.removeprefix(prefix):
             raise InvalidDataError(f"state dict: {name} is not a weight of an RNN known here")
@@ -319,7 +326,8 @@ def _gated_kind(first: dict[str, Array], wanted: str | None) -> type[CellWeights
     return fitting[0]
 
 
-def _direction(kind: type[LayerWeights], arrays: dict[str, Array]) -> LayerWeights:
+def _direction(kind: type[LayerWeights], arrays: dict[str, Array], suffix: str) -> LayerWeights:
+    """Return the weights of a layer in a direction; `suffix` is what messages add to names."""
     names = kind.names()
     # With a dot it is another module's, as "to_out.weight" is beside an LSTM.
     unknown = {name for name in set(arrays) - set(names) if "." not in name}
@@ -328,4 +336,6 @@ def _direction(kind: type[LayerWeights], arrays: dict[str, Array]) -> LayerWeigh
             f"state dict: a cell of kind {kind.KIND} has no {', '.join(sorted(unknown))}"
         )
     fields: dict[str, Any] = {names[name]: array for name, array in arrays.items() if name in names}
-    return kind(**fields)
+    made = kind(**fields)
+    made.check_ranks(suffix)
+    return made

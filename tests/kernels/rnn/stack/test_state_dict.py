@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import state_dict, weights_from_state_dict
 from tests.oracles_rnn import Array
@@ -191,3 +193,12 @@ def test_an_array_of_another_module_called_as_one_of_a_linear_cell_is_left_alone
     assert found.cell == "gru"
     with pytest.raises(InvalidDataError, match="no RNN weights"):
         weights_from_state_dict({"attention.to_out.weight": np.ones((2, 9))})
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_an_entry_of_another_rank_or_none_is_named(cell: str) -> None:
+    entries = state_dict(seeded_weights(cell, 3, 4, rng=np.random.default_rng(0)))
+    for name, array in entries.items():
+        for other in (np.float32(1), array[None], None, array.tolist()):
+            with pytest.raises(InvalidDataError, match=re.escape(name)):
+                weights_from_state_dict({**entries, name: other})  # type: ignore[dict-item]
