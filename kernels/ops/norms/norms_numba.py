@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
-from lodcli.kernels.native.language_numba import address
+from lodcli.kernels.native.language_numba import address, function
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.instructions import call
 from lodcli.kernels.simd.vectors import Values, Vectors
@@ -175,14 +176,30 @@ def forward(
     centred: bool, rows: int, width: int, piece_rows: int, first: int, last: int,
 ) -> int:  # fmt: skip
     """Normalise rows (N, width)."""
+    begin, end = first * piece_rows, min(last * piece_rows, rows)
+    if width == 1:
+        _single_values(x, weight[0], bias[0], out, epsilon, centred, begin, end)
+        return 0
     w, b = address(weight), address(bias)
-    for r in range(first * piece_rows, min(last * piece_rows, rows)):
+    for r in range(begin, end):
         row, to = address(x + r * width), address(out + r * width)
         if centred:
             _layer_norm(to, row, w, b, width, epsilon, x)
         else:
             _rms_norm(to, row, w, b, width, epsilon, x)
     return 0
+
+
+@function()
+def _single_values(
+    x: Any, weight: float, bias: float, out: Any, epsilon: float, centred: bool, begin: int,
+    end: int,
+) -> None:  # fmt: skip
+    """Normalise rows of one value, side by side in vectors."""
+    for r in range(begin, end):
+        value = float(x[r])
+        apart = value - value if centred else value
+        out[r] = apart * (1.0 / math.sqrt(apart * apart + epsilon)) * weight + bias
 
 
 @kernel(types=FLOATS)
