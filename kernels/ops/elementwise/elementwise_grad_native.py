@@ -10,6 +10,7 @@ from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import common_dtype, flat_rows
 from lodcli.kernels.ops.elementwise.elementwise import Arithmetic
 from lodcli.kernels.ops.elementwise.elementwise_native import (
+    PIECE_BYTES,
     piece_count,
     row_ends,
     segment_binary,
@@ -17,23 +18,21 @@ from lodcli.kernels.ops.elementwise.elementwise_native import (
 from lodcli.kernels.runtime.buffers import empty
 
 _KINDS = {"add": 0, "sub": 1, "mul": 2, "div": 3}
-_totals = load.kernel("kernels.ops.elementwise.elementwise_numba", "totals")
+_MODULE = "kernels.ops.elementwise.elementwise_numba"
+_totals, _div_pairs = (load.kernel(_MODULE, name) for name in ("totals", "div_pairs_grad"))
 
 
 def segment_binary_grad(
     op: Arithmetic, data: Array, values: Array, offsets: Offsets | None, grad: Array
 ) -> tuple[Array, Array]:
     """See elementwise_grad.py."""
+    if offsets is None and values.size == data.size:
+        # Value by value: nothing is summed up.
+        rows, each = _pairwise(op, data, values.reshape(data.shape), grad)
+        return rows, each.reshape(values.shape).astype(grad.dtype, copy=False)
     grad_data = (
         np.array(grad) if op in ("add", "sub") else segment_binary(op, grad, values, offsets)
     )
-    if offsets is None and values.shape == data.shape and op != "div":
-        # Value by value: nothing is summed up.
-        if op == "mul":
-            each = segment_binary(op, grad, data, None).astype(grad.dtype, copy=False)
-        else:
-            each = -grad if op == "sub" else np.array(grad)
-        return grad_data, each
     dtype = common_dtype(grad.dtype, data.dtype, values.dtype)
     flow, x, z = (flat_rows(one.astype(dtype, copy=False)) for one in (grad, data, values))
     # Sums in float64, as the reference makes them.
@@ -45,6 +44,23 @@ def segment_binary_grad(
         x.shape[1], z.shape[1], pieces,
     )  # fmt: skip
     return grad_data, grad_values.reshape(values.shape).astype(grad.dtype, copy=False)
+
+
+def _pairwise(op: Arithmetic, data: Array, values: Array, grad: Array) -> tuple[Array, Array]:
+    if op == "mul":
+        rows = segment_binary(op, grad, values, None)
+        return rows, segment_binary(op, grad, data, None)
+    if op != "div":
+        return np.array(grad), -grad if op == "sub" else np.array(grad)
+    dtype = common_dtype(grad.dtype, data.dtype, values.dtype)
+    flow, x, z = (np.ascontiguousarray(one, dtype) for one in (grad, data, values))
+    rows, each = empty(x.shape, dtype), empty(x.shape, dtype)
+    piece_values = PIECE_BYTES // dtype.itemsize
+    run(
+        _div_pairs[dtype.char], -(-x.size // piece_values), 5 * x.nbytes,
+        flow, x, z, rows, each, x.size, piece_values,
+    )  # fmt: skip
+    return rows.astype(common_dtype(grad.dtype, values.dtype), copy=False), each
 
 
 def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple[Array, Array]:

@@ -34,8 +34,8 @@ _DIVIDED = {"f": "f", "d": "d"}
 
 def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets | None) -> Array:
     """See elementwise.py."""
-    if offsets is None and values.shape == data.shape:
-        return _pairwise(op, data, values)
+    if offsets is None and values.size == data.size:
+        return _pairwise(op, data, values.reshape(data.shape))
     dtype = UFUNCS[op](data[:0], values[:0].reshape(0, *[1] * (data.ndim - 1))).dtype
     compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
     if is_half(dtype) and data.size:

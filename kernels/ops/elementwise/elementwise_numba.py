@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, U, kernel
-from lodcli.kernels.native.language_numba import CHECKED, data_of, function
+from lodcli.kernels.native.language_numba import CHECKED, address, data_of, function
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, load
 from lodcli.kernels.simd.nontemporal_stores import settle, store_line
 from lodcli.kernels.simd.row_partition_numba import segment_at, segments_of_piece
+from lodcli.kernels.simd.vectors import Values, Vectors
 
 # Others wrap around as one of these does, or are computed by NumPy: elementwise.py.
 _WHOLE, _COMPLEX = ("int32", "int64", "uint8"), ("complex64", "complex128")
@@ -111,24 +112,75 @@ _declare("mul", operator.mul, (*FLOATS, *_WHOLE), "fmul", "mul")
 _declare("div", operator.truediv, FLOATS, "fdiv")
 
 
+@kernel(types=FLOATS)
+def div_pairs_grad(
+    flow: Pointer[T], x: Pointer[T], z: Pointer[T], grad_x: Pointer[T], grad_z: Pointer[T],
+    count: int, piece_values: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Write both gradients of x / z, value by value."""
+    for k in range(first * piece_values, min(last * piece_values, count)):
+        grad_x[k] = flow[k] / z[k]
+        grad_z[k] = -flow[k] * x[k] / (z[k] * z[k])
+    return 0
+
+
+def _total_of(terms: Callable[[Any, Any, Any, Any], Any], *, two: bool) -> Any:
+    """Return a function that sums terms(v, a, b, by) of values at two addresses in 64 bits.
+
+    Args:
+        two: whether the second address is read.
+    """
+
+    @intrinsic
+    def total(typing_context: Any, x: Any, y: Any, count: Any, by: Any, like: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            v = Vectors(context, builder, sig.args[4].dtype, sig.return_type)
+            x, y, count, by, _ = args
+            divisor = v.all(context.cast(builder, by, sig.args[3], v.value), v.kind)
+
+            def added(k: Any, mask: Any, totals: Values) -> Values:
+                a = v.load(v.place(x, k), v.kind, mask, v.zero())
+                b = v.load(v.place(y, k), v.kind, mask, v.zero()) if two else None
+                term = v.where(mask, terms(v, a, b, divisor), v.zero())
+                return merged(totals, [v.widened(term)])
+
+            def merged(a: Values, b: Values) -> Values:
+                return [v.plus(a[0], b[0])]
+
+            totals = v.each(count, [v.constant(0, v.total_kind)], added)
+            first = ir.IntType(32)(0)
+            return builder.extract_element(v.joined(totals, merged, None)[0], first)
+
+        whole = types.float64 if isinstance(like.dtype, types.Float) else types.int64
+        return whole(types.int64, types.int64, types.int64, by, like), generate
+
+    return total
+
+
+def _product(v: Vectors, a: Any, b: Any, _: Any) -> Any:
+    return v.builder.fmul(a, b) if v.floating else v.builder.mul(a, b)
+
+
+def _quotient(v: Vectors, a: Any, b: Any, by: Any) -> Any:
+    return v.builder.fdiv(v.builder.fmul(a, b), by)
+
+
+_sum = _total_of(lambda v, a, b, by: a, two=False)
+_sum_of_products = _total_of(_product, two=True)
+_sum_of_quotients = _total_of(_quotient, two=True)
+
+
 @kernel(types=(("float32", "float64"), ("float64", "float64"), ("int64", "int64")))
 def dot(
     x: Pointer[T], y: Pointer[T], offsets: Pointer[np.int64], out: Pointer[U], value: type[T],
-    total: type[U], segments: int, width: int, pieces: int, first: int, last: int,
+    segments: int, width: int, pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
     """Sum the products of two arrays of rows (N, width) over each segment."""
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
         for s in range(begin, after):
-            whole = total(0)
-            for r in range(offsets[s], offsets[s + 1]):
-                # A row in the dtype of the rows, as the reference adds it.
-                part = value(0)
-                one, other = x + r * width, y + r * width
-                for k in range(width):
-                    part += one[k] * other[k]
-                whole += part
-            out[s] = whole
+            lo, hi = offsets[s] * width, offsets[s + 1] * width
+            out[s] = _sum_of_products(address(x + lo), address(y + lo), hi - lo, value(0), x)
     return 0
 
 
@@ -143,15 +195,26 @@ def totals(
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
         for s in range(begin, after):
             values, to = z + s * z_width, out + s * z_width
+            if z_width == 1:
+                lo, hi = offsets[s] * width, offsets[s + 1] * width
+                to[0] = _total(kind, address(flow + lo), address(x + lo), hi - lo, values[0], x)
+                continue
             for k in range(z_width):
                 to[k] = 0
             for r in range(offsets[s], offsets[s + 1]):
-                up, row = flow + r * width, x + r * width
-                if z_width == 1:
-                    _add_row_to_one(kind, up, row, values, to, width)
-                else:
-                    _add_row(kind, up, row, values, to, width)
+                _add_row(kind, flow + r * width, x + r * width, values, to, width)
     return 0
+
+
+@function()
+def _total(kind: int, up: int, row: int, count: int, value: Any, like: Any) -> Any:
+    if kind < 2:
+        whole = _sum(up, row, count, value, like)
+    elif kind == 2:
+        whole = _sum_of_products(up, row, count, value, like)
+    else:
+        whole = _sum_of_quotients(up, row, count, value * value, like)
+    return 0.0 - whole if kind & 1 else whole
 
 
 @function()
@@ -165,18 +228,3 @@ def _add_row(kind: int, up: Any, row: Any, values: Any, to: Any, width: int) -> 
             to[k] += up[k] * row[k]
         else:
             to[k] -= up[k] * row[k] / (values[k] * values[k])
-
-
-@function()
-def _add_row_to_one(kind: int, up: Any, row: Any, values: Any, to: Any, width: int) -> None:
-    whole, square = to[0], values[0] * values[0]
-    for k in range(width):
-        if kind == 0:
-            whole += up[k]
-        elif kind == 1:
-            whole -= up[k]
-        elif kind == 2:
-            whole += up[k] * row[k]
-        else:
-            whole -= up[k] * row[k] / square
-    to[0] = whole

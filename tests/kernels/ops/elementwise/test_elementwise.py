@@ -24,7 +24,14 @@ from lodcli.kernels.ops.elementwise.elementwise import (
     sequence_mul,
     sequence_sub,
 )
-from lodcli.kernels.ops.elementwise.elementwise_grad import segment_binary_grad, segment_dot_grad
+from lodcli.kernels.ops.elementwise.elementwise_grad import (
+    segment_binary_grad,
+    segment_dot_grad,
+    sequence_add_grad,
+    sequence_div_grad,
+    sequence_mul_grad,
+    sequence_sub_grad,
+)
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
@@ -36,6 +43,12 @@ OPS: dict[Arithmetic, Any] = {
     "sub": sequence_sub,
     "mul": sequence_mul,
     "div": sequence_div,
+}
+GRADIENTS: dict[Arithmetic, Any] = {
+    "add": sequence_add_grad,
+    "sub": sequence_sub_grad,
+    "mul": sequence_mul_grad,
+    "div": sequence_div_grad,
 }
 PLAIN: dict[Arithmetic, Any] = {
     "add": lambda a, b: a + b,
@@ -165,6 +178,30 @@ def test_gradients_are_finite_differences(op: Arithmetic, sizes: tuple[int, ...]
     grads = segment_binary_grad(op, data, values, OFFSETS, upstream)
     check_gradient(lambda x: segment_binary(op, x, values, OFFSETS), data, upstream, grads[0])
     check_gradient(lambda v: segment_binary(op, data, v, OFFSETS), values, upstream, grads[1])
+
+
+@on_every_backend
+@pytest.mark.parametrize("op", GRADIENTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("width", [1, 3, 8, 19])
+@pytest.mark.parametrize("sizes", ["row", "value"])
+@pytest.mark.parametrize("one_index", [True, False])
+def test_gradients_are_those_of_numpy(
+    backend: Backend, op: Arithmetic, dtype: Any, width: int, sizes: str, one_index: bool
+) -> None:
+    random = np.random.default_rng(width)
+    data, upstream = (random.uniform(1, 2, (29, width)).astype(dtype) for _ in range(2))
+    offsets = None if one_index else np.array([0, 2, 2, 3, 29])
+    count = 29 if one_index else 4
+    values = random.uniform(1, 2, (count, width) if sizes == "row" else (count,)).astype(dtype)
+    tensor = LoDTensor(data, LoD([np.array([0, 2, 2, 3, 29])]))
+    other = LoDTensor(values, tensor.lod if one_index else LoD())
+    found = GRADIENTS[op](upstream, tensor, other, backend=backend)
+    x, z, flow = (one.astype(np.float64) for one in (data, values, upstream))
+    wanted = segment_binary_grad(op, x, z, offsets, flow)
+    for one, expected in zip(found, wanted, strict=True):
+        assert one.dtype == dtype
+        np.testing.assert_allclose(one.data, expected, rtol=10 * np.finfo(dtype).eps)
 
 
 def test_gradients_of_dot_are_finite_differences() -> None:
