@@ -13,6 +13,7 @@ from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError,
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import in_working_dtype, is_half
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -28,7 +29,7 @@ def working(data: npt.ArrayLike, op: str) -> Array:
     """
     array = as_array(data)
     if is_half(array.dtype):
-        return array.astype(np.float32)
+        return as_dtype(array, np.dtype(np.float32))
     if array.dtype.kind != "f":
         raise InvalidDataError(f"{op} needs floating-point numbers, found {array.dtype}")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

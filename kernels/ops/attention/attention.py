@@ -12,6 +12,7 @@ from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import working
 from lodcli.kernels.ops.common import is_half, segments
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
@@ -77,9 +78,7 @@ def sequence_attention(
     size = given[0].nbytes + given[1].nbytes + given[2].nbytes
     run = on(backend, segment_attention, size_bytes=size)
     out = run(*given, causal=causal, align=align, scale=default_scale(given[0].shape[2], scale))
-    if out.dtype != q.dtype:
-        with np.errstate(over="ignore"):  # float16 becomes inf
-            out = out.astype(q.dtype)
+    out = as_dtype(out, q.dtype)
     return q._with_rows(out if len(q.row_shape) == 2 else out[:, 0])
 
 
@@ -117,7 +116,7 @@ def sequence_attention_grad(
     flow = upstream_of(upstream, shape, op, q.lod)
     if flow.dtype != rows[0].dtype:
         rows = [working(one, op) for one in rows]
-        flow = working(flow, op).astype(rows[0].dtype, copy=False)
+        flow = as_dtype(working(flow, op), rows[0].dtype)
     size = rows[0].nbytes + rows[1].nbytes + rows[2].nbytes
     run = on(backend, segment_attention_grad, size_bytes=size)
     scaled = default_scale(rows[0].shape[2], scale)
@@ -128,7 +127,7 @@ def sequence_attention_grad(
         scale=scaled,
     )
     first, second, third = (
-        one._with_rows(grad.reshape(one.data.shape).astype(one.dtype, copy=False))
+        one._with_rows(as_dtype(grad.reshape(one.data.shape), one.dtype))
         for grad, one in zip(grads, (q, k, v), strict=True)
     )
     return first, second, third
@@ -168,7 +167,7 @@ def _checked(
         )
     if not alike and not rows[0].dtype == rows[1].dtype == rows[2].dtype:
         dtype = np.result_type(*(one.dtype for one in rows))
-        rows = [one.astype(dtype, copy=False) for one in rows]
+        rows = [as_dtype(one, dtype) for one in rows]
     queries, keys, values = map(_with_heads, rows)
     return queries, keys, values, q_offsets, k_offsets
 

@@ -19,6 +19,7 @@ from lodcli.kernels.ops.arguments import (
     working,
 )
 from lodcli.kernels.ops.common import common_dtype, segments
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -79,7 +80,8 @@ def sequence_conv(
         context_start=context_start,
         stride=stride,
         padding=given.padding,
-    ).astype(common_dtype(tensor.dtype, as_array(weight).dtype), copy=False)
+    )
+    out = as_dtype(out, common_dtype(tensor.dtype, as_array(weight).dtype))
     if stride == 1:
         return tensor._with_rows(out)
     return LoDTensor._made(
@@ -159,7 +161,7 @@ def sequence_row_conv(
     """
     data, offsets, matrix = row_conv_arguments(tensor, weight, level, "row_conv")
     out = on(backend, segment_row_conv, size_bytes=tensor.nbytes)(data, offsets, matrix)
-    out = out.astype(common_dtype(tensor.dtype, as_array(weight).dtype), copy=False)
+    out = as_dtype(out, common_dtype(tensor.dtype, as_array(weight).dtype))
     return tensor._with_rows(out.reshape(tensor.data.shape))
 
 

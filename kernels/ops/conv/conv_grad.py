@@ -13,6 +13,7 @@ from lodcli.kernels.ops.conv.conv import (
     segment_row_conv_grad,
     strided_offsets,
 )
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
@@ -71,10 +72,10 @@ def sequence_conv_grad(
         padding=given.padding,
     )
     if extra is not None and padding is not None:
-        extra = extra.astype(as_array(padding).dtype, copy=False)
+        extra = as_dtype(extra, as_array(padding).dtype)
     return (
-        tensor._with_rows(rows.astype(tensor.dtype, copy=False)),
-        matrix.astype(as_array(weight).dtype, copy=False),
+        tensor._with_rows(as_dtype(rows, tensor.dtype)),
+        as_dtype(matrix, as_array(weight).dtype),
         extra,
     )
 
@@ -115,6 +116,6 @@ def sequence_row_conv_grad(
     run = on(backend, segment_row_conv_grad, size_bytes=tensor.nbytes)
     rows, grad = run(data, offsets, matrix, flow.reshape(data.shape))
     return (
-        tensor._with_rows(rows.reshape(tensor.data.shape).astype(tensor.dtype, copy=False)),
-        grad.astype(as_array(weight).dtype, copy=False),
+        tensor._with_rows(as_dtype(rows.reshape(tensor.data.shape), tensor.dtype)),
+        as_dtype(grad, as_array(weight).dtype),
     )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.common import in_working_dtype, require_float
+from lodcli.kernels.ops.common import require_float, working_dtype
 from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,
     joined,
@@ -24,6 +24,7 @@ from lodcli.kernels.ops.elementwise.elementwise import (
     segment_totals,
     spread_values,
 )
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -132,8 +133,8 @@ def sequence_dot_grad(
     run = on(backend, segment_dot_grad, size_bytes=a.nbytes)
     grad_a, grad_b = run(first, second, offsets, _wide(flow, op))
     return (
-        a._with_rows(grad_a.astype(a.dtype, copy=False)),
-        b._with_rows(grad_b.astype(b.dtype, copy=False)),
+        a._with_rows(as_dtype(grad_a, a.dtype)),
+        b._with_rows(as_dtype(grad_b, b.dtype)),
     )
 
 
@@ -152,14 +153,14 @@ def _gradients(
     run = on(backend, segment_binary_grad, size_bytes=tensor.nbytes)
     rows, each = run(op, data, values, offsets, flow)
     return (
-        tensor._with_rows(rows.astype(tensor.dtype, copy=False)),
-        other._with_rows(each.astype(other.dtype, copy=False)),
+        tensor._with_rows(as_dtype(rows, tensor.dtype)),
+        other._with_rows(as_dtype(each, other.dtype)),
     )
 
 
 def _wide(data: Array, op: str) -> Array:
     require_float(data, op)
-    return in_working_dtype(data)
+    return as_dtype(data, working_dtype(data.dtype))
 
 
 # -- NumPy -----------------------------------------------------------------------------

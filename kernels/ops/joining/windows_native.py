@@ -7,7 +7,8 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
-from lodcli.kernels.ops.common import flat_rows
+from lodcli.kernels.ops.common import flat_rows, is_half
+from lodcli.kernels.ops.halves_native import narrowed, widened
 from lodcli.kernels.ops.joining import windows as reference
 
 _MODULE = "kernels.ops.joining.windows_numba"
@@ -29,6 +30,8 @@ def segment_windows(
 
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
     """See windows.py: the same sums, in the same order."""
+    if is_half(rows.dtype):
+        return narrowed(segment_add(widened(rows), starts, offsets, count), rows.dtype)
     if rows.dtype.char not in "fd":
         return reference.segment_add(rows, starts, offsets, count)
     given, out = flat_rows(rows), np.zeros((count, *rows.shape[1:]), rows.dtype)

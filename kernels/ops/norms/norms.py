@@ -11,8 +11,6 @@ With z the row before w and b, g = dy w, and r = 1 / sqrt(..), the gradients are
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -20,6 +18,7 @@ from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.arguments import require_shape
 from lodcli.kernels.ops.common import is_float, require_float, row_width, working_dtype
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
@@ -174,19 +173,11 @@ def _matrix(data: Array) -> Array:
 
 
 def _like(rows: Array, tensor: LoDTensor) -> Array:
-    return _narrowed(rows.reshape(tensor.data.shape), tensor.dtype)
+    return as_dtype(rows.reshape(tensor.data.shape), tensor.dtype)
 
 
 def _like_row(row: Array, tensor: LoDTensor) -> Array:
-    return _narrowed(row.reshape(tensor.row_shape), tensor.dtype)
-
-
-def _narrowed(values: Array, dtype: np.dtype[Any]) -> Array:
-    if values.dtype == dtype:
-        return values
-    with np.errstate(over="ignore"):
-        narrow: Array = values.astype(dtype)
-    return narrow
+    return as_dtype(row.reshape(tensor.row_shape), tensor.dtype)
 
 
 def _rewrapped(rows: Array, tensor: LoDTensor) -> LoDTensor:

@@ -65,7 +65,7 @@ def _gradients(
     out = empty(data.shape, data.dtype)
     # Cut at fixed places and joined in order: the same sums for any number of threads.
     scale, shift = np.zeros((2, pieces, width))
-    flow, x = (np.ascontiguousarray(one, data.dtype) for one in (upstream, data))
+    flow, x = (np.ascontiguousarray(widened(one), data.dtype) for one in (upstream, data))
     w = _feature(weight, 1, data)
     run(
         _backward[data.dtype.char], pieces, 3 * data.nbytes, flow, x, w, out, scale, shift,

@@ -14,6 +14,7 @@ from lodcli.kernels.errors import NotFloatingError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import require_shape
 from lodcli.kernels.ops.common import common_dtype, is_float, segments, working_dtype
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array
@@ -72,8 +73,7 @@ def sequence_linear_scan(
     dtype = common_dtype(a.dtype, b.dtype)
     run = on(backend, segment_linear_scan, size_bytes=y.nbytes)
     out = run(x, y, offsets, initial=start, reverse=reverse)
-    with np.errstate(over="ignore"):  # float16 becomes inf
-        return b._with_rows(out.astype(dtype, copy=False))
+    return b._with_rows(as_dtype(out, dtype))
 
 
 @types_explained
@@ -116,12 +116,12 @@ def sequence_linear_scan_grad(
     """
     op = "sequence_linear_scan_grad"
     x, y, start, offsets = _checked(a, b, initial, level, op)
-    flow = upstream_of(upstream, b.data.shape, op, b.lod).astype(y.dtype, copy=False)
+    flow = as_dtype(upstream_of(upstream, b.data.shape, op, b.lod), y.dtype)
     if result is None:
         forward = on(backend, segment_linear_scan, size_bytes=y.nbytes)
         h = forward(x, y, offsets, initial=start, reverse=reverse)
     else:
-        h = rows_of(result).astype(y.dtype, copy=False)
+        h = as_dtype(rows_of(result), y.dtype)
         require_shape(h.shape, b.data.shape, f"{op}: result")
     run = on(backend, segment_linear_scan_grad, size_bytes=y.nbytes)
     of_a, of_b, of_initial = run(flow, x, h, offsets, initial=start, reverse=reverse)
@@ -152,17 +152,14 @@ def _checked(
     wide = working_dtype(dtype)
     if start is not None:
         require_shape(start.shape, (offsets.size - 1, *b.row_shape), f"{op}: initial")
-        start = start.astype(wide, copy=False)
-    return x.astype(wide, copy=False), y.astype(wide, copy=False), start, offsets
+        start = as_dtype(start, wide)
+    return as_dtype(x, wide), as_dtype(y, wide), start, offsets
 
 
 def _as(gradient: Array, dtype: np.dtype[np.generic]) -> Array:
     if gradient.dtype.kind == "c" and dtype.kind != "c":
         gradient = gradient.real
-    if gradient.dtype == dtype:
-        return gradient
-    with np.errstate(over="ignore"):
-        return gradient.astype(dtype, copy=False)
+    return as_dtype(gradient, dtype)
 
 
 # -- arrays ----------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def segment_cumprod_grad(
     upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
 ) -> Array:
     """See scan.py."""
-    flow, x = (flat_rows(one.astype(np.float64, copy=False)) for one in (upstream, data))
+    flow, x = (flat_rows(widened(one).astype(np.float64, copy=False)) for one in (upstream, data))
     whole, without, out = (empty(x.shape, x.dtype) for _ in range(3))
     pieces = piece_count(x)
     run(

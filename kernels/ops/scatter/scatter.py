@@ -8,6 +8,7 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatc
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import id_column, segment_numbers
 from lodcli.kernels.ops.common import segments, working_dtype
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -49,10 +50,10 @@ def sequence_scatter(
     offsets, columns = _checked(x, ids, updates, level, "sequence_scatter")
     # float16 is summed in float32.
     working = working_dtype(x.dtype)
-    data, added = x.data.astype(working, copy=False), updates.data.astype(working, copy=False)
+    data, added = as_dtype(x.data, working), as_dtype(updates.data, working)
     run = on(backend, segment_scatter, size_bytes=columns.nbytes + x.nbytes)
     out = run(data, columns, added.reshape(columns.size), offsets)
-    return x._with_rows(out.astype(x.dtype, copy=False))
+    return x._with_rows(as_dtype(out, x.dtype))
 
 
 @types_explained
