@@ -111,7 +111,7 @@ def sequence_topk(
     op = "sequence_topk"
     offsets = ordered_offsets(tensor, level, op)
     bounds = best_bounds(offsets, k, op)
-    rows = sorted_rows(tensor, offsets, largest, backend)
+    rows = sorted_rows(tensor, offsets, largest, backend, bounds)
     run = on(backend, segment_best, size_bytes=rows.nbytes)
     values, places = run(tensor.data, rows, offsets, bounds)
     lod = recut(tensor.lod, level, bounds)
@@ -129,10 +129,16 @@ def ordered_offsets(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
     return segments(tensor, level, op)
 
 
-def sorted_rows(tensor: LoDTensor, offsets: Offsets, descending: bool, backend: Backend) -> Offsets:
-    """Return the rows that `sequence_sort` takes values from, (N, ...)."""
+def sorted_rows(
+    tensor: LoDTensor,
+    offsets: Offsets,
+    descending: bool,
+    backend: Backend,
+    bounds: Offsets | None = None,
+) -> Offsets:
+    """Return the rows that `sequence_sort` takes values from, (N, ...); see `segment_order`."""
     run = on(backend, segment_order, size_bytes=tensor.nbytes)
-    return run(tensor.data, offsets, descending)
+    return run(tensor.data, offsets, descending, bounds)
 
 
 def best_bounds(offsets: Offsets, k: npt.ArrayLike, op: str) -> Offsets:
@@ -342,8 +348,15 @@ def _by_row(numbers: Offsets, ndim: int) -> Offsets:
 # -- NumPy -----------------------------------------------------------------------------
 
 
-def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
-    """Return the row that each row of the sorted columns comes from: (N, ...) to (N, ...)."""
+def segment_order(
+    data: Array, offsets: Offsets, descending: bool, bounds: Offsets | None = None
+) -> Offsets:
+    """Return the row that each row of the sorted columns comes from: (N, ...) to (N, ...).
+
+    Args:
+        bounds: (S+1,), as offsets, how many of each segment are needed; None: all. The others may
+            be any number.
+    """
     if descending:
         # Ascending from the last row to the first: equal values then end in their order.
         turned = segment_order(data[::-1], offsets[-1] - offsets[::-1], False)

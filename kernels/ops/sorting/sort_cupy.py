@@ -48,7 +48,9 @@ def segment_numbers(offsets: Offsets) -> Array:
     return segment_broadcast(cupy.arange(offsets.size - 1, dtype=np.int64), offsets)
 
 
-def segment_order(data: Array, offsets: Offsets, descending: bool) -> Array:
+def segment_order(
+    data: Array, offsets: Offsets, descending: bool, bounds: Offsets | None = None
+) -> Array:
     """See sort.py."""
     if not data.size:
         nothing: Array = cupy.zeros(data.shape, np.int64)

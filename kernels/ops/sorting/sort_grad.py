@@ -86,6 +86,6 @@ def sequence_topk_grad(
     bounds = best_bounds(offsets, k, op)
     levels = (*tensor.lod.levels[: tensor.lod.level(level)], bounds)
     flow = upstream_of(upstream, (bounds.item(-1), *tensor.row_shape), op, levels)
-    rows = sorted_rows(tensor, offsets, largest, backend)
+    rows = sorted_rows(tensor, offsets, largest, backend, bounds)
     run = on(backend, segment_unsorted, size_bytes=flow.nbytes)
     return tensor._with_rows(run(flow, rows, offsets, bounds))

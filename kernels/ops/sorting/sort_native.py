@@ -1,4 +1,4 @@
-"""See sort.py. Merge sort of each segment; insertion points by bisection."""
+"""See sort.py. Segments are sorted by ranks and merges; insertion points by bisection."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
 from lodcli.kernels.ops.halves_native import widened
 from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.sorting import sort as reference
+from lodcli.kernels.runtime.buffers import empty
 
 _MODULE = "kernels.ops.sorting.sort_numba"
 _order, _capped, _firsts, _best, _differs, _runs = (
@@ -24,19 +25,21 @@ _first_fall, _searchsorted, _histogram, _pick = (
 )
 # Values are copied as whole words of their bits: a kernel for each size, not for each dtype.
 _WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
-_UINT64 = np.dtype(np.uint64)
+_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _TOP_BIT = np.uint64(1 << 63)
 
 
-def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
+def segment_order(
+    data: Array, offsets: Offsets, descending: bool, bounds: Offsets | None = None
+) -> Offsets:
     """See sort.py."""
     rows = flat_rows(_comparable(data))
-    (count, width), out = rows.shape, np.empty(rows.shape, np.int64)
+    (count, width), out = rows.shape, empty(rows.shape, _INT64)
     pieces = piece_count(rows)
     run(
         _order[rows.dtype.char], pieces, 3 * out.nbytes, rows, np.ascontiguousarray(offsets),
-        out, np.empty(count, rows.dtype), np.empty(2 * count, np.int64),
-        offsets.size - 1, width, descending, pieces,
+        None if bounds is None else np.ascontiguousarray(bounds),
+        out, empty((4, count), _INT64), offsets.size - 1, width, descending, pieces,
     )  # fmt: skip
     return out.reshape(data.shape)
 

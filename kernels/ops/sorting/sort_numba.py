@@ -8,87 +8,57 @@ import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 from lodcli.kernels.native.language_numba import address, function
+from lodcli.kernels.ops.sorting import ranks_numba as ranks
 from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 
-_RUN = 12  # rows that are sorted by insertion
+_MOST_FIRST, _LEAST_ROWS = ranks.MOST_FIRST, ranks.LEAST_ROWS
+_keys_of, _first_rows, _sorted_rows = ranks.keys_of, ranks.first_rows, ranks.sorted_rows
 _TYPES = (*FLOATS, "int64")
 
 
 @function(inline="always")
-def _before(a: Any, b: Any, descending: bool) -> Any:
+def _before(a: Any, b: Any) -> Any:
     """Return whether a stands before b; a NaN is the greatest."""
-    if descending:
-        return a > b or (a != a and b == b)
     return a < b or (b != b and a == a)
 
 
 @kernel(types=_TYPES)
 def order(
-    keys: Pointer[T], offsets: Pointer[np.int64], out: Pointer[np.int64], column: Pointer[T],
-    scratch: Pointer[np.int64], segments: int, width: int, descending: bool, pieces: int,
-    first: int, last: int,
+    data: Pointer[T], offsets: Pointer[np.int64], bounds: Pointer[np.int64],
+    out: Pointer[np.int64], scratch: Pointer[np.int64], segments: int, width: int,
+    descending: bool, pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
     """Write the rows of each segment in the order of each column to `out`.
 
     Args:
-        keys: (N, width).
-        out: (N, width).
-        column: (N,), scratch; not used if there is one column.
-        scratch: (2 N,).
+        data, out: (N, width).
+        bounds: as offsets, how many of each segment are needed; None: all. Others stay as they are.
+        scratch: (4, N).
     """
-    places = scratch + offsets[segments]
+    total = offsets[segments]
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
+        # The same for all segments of a piece: it stays in the cache.
+        keys = scratch + offsets[begin]
+        other_keys, rows, other_rows = keys + total, keys + 2 * total, keys + 3 * total
         for s in range(begin, after):
-            lo, hi = offsets[s], offsets[s + 1]
-            if width == 1:
-                _sort(keys, lo, hi, descending, out, scratch)
-                continue
+            lo, count = offsets[s], offsets[s + 1] - offsets[s]
+            needed = bounds[s + 1] - bounds[s] if address(bounds) else count
+            few = needed <= _MOST_FIRST and 4 * needed <= count and count >= _LEAST_ROWS
             # Column by column of one segment, whose rows stay in the cache.
             for k in range(width):
-                for row in range(lo, hi):
-                    column[row] = keys[row * width + k]
-                _sort(column, lo, hi, descending, places, scratch)
-                for row in range(lo, hi):
-                    out[row * width + k] = places[row]
+                x, to = data + lo * width + k, out + lo * width + k
+                _keys_of(x, count, width, descending, keys)
+                if few:
+                    _first_rows(keys, count, needed, other_keys, rows)
+                    found = rows
+                elif _sorted_rows(keys, rows, other_keys, other_rows, count):
+                    found = other_rows
+                else:
+                    found = rows
+                for row in range(needed):
+                    to[row * width] = lo + found[row]
     return 0
-
-
-@function()
-def _sort(keys: Any, lo: int, hi: int, descending: bool, places: Any, scratch: Any) -> None:
-    """Fill places[lo:hi] with the rows lo..hi in order; equal ones stay in theirs."""
-    for first in range(lo, hi, _RUN):
-        for row in range(first, min(first + _RUN, hi)):
-            at = row
-            while at > first and _before(keys[row], keys[places[at - 1]], descending):
-                places[at] = places[at - 1]
-                at -= 1
-            places[at] = row
-    source, to, size, moved = places, scratch, _RUN, False
-    while size < hi - lo:
-        for first in range(lo, hi, 2 * size):
-            middle, end = min(first + size, hi), min(first + 2 * size, hi)
-            _merge(keys, descending, source, first, middle, end, to)
-        source, to, size, moved = to, source, 2 * size, not moved
-    if moved:
-        for at in range(lo, hi):
-            places[at] = source[at]
-
-
-@function()
-def _merge(
-    keys: Any, descending: bool, source: Any, first: int, middle: int, end: int, to: Any
-) -> None:
-    """Write two sorted runs of `source` to first..end of `to` as one."""
-    a, b = first, middle
-    for at in range(first, end):
-        # Of the second run only what stands before: equal ones come first from the first.
-        if b < end and (a == middle or _before(keys[source[b]], keys[source[a]], descending)):
-            to[at] = source[b]
-            b += 1
-        else:
-            to[at] = source[a]
-            a += 1
 
 
 @kernel()
@@ -211,7 +181,7 @@ def first_fall(
         out[piece] = -1
         for s in range(begin, after):
             for row in range(offsets[s] + 1, offsets[s + 1]):
-                if _before(data[row], data[row - 1], False):
+                if _before(data[row], data[row - 1]):
                     out[piece] = row
                     break
             if out[piece] >= 0:
@@ -233,9 +203,9 @@ def searchsorted(
                 while low < high:
                     middle = (low + high) // 2
                     if right:
-                        lower = not _before(value, data[middle], False)
+                        lower = not _before(value, data[middle])
                     else:
-                        lower = _before(data[middle], value, False)
+                        lower = _before(data[middle], value)
                     if lower:
                         low = middle + 1
                     else:

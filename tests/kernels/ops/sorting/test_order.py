@@ -347,3 +347,27 @@ def test_the_first_value_out_of_order_is_named(dtype: Any) -> None:
         where = f"sequence {wrong // size} is not sorted: .* at its row {wrong % size}; "
         with pytest.raises(InvalidDataError, match=where):
             sequence_searchsorted(bad, bad)
+
+
+@pytest.mark.parametrize("length", [31, 32, 63, 64, 65, 128, 129, 257, 700])
+@pytest.mark.parametrize("descending", [False, True])
+def test_long_sequences_are_in_order_however_many_values_are_equal(
+    length: int, descending: bool
+) -> None:
+    random = np.random.default_rng(length)
+    sign = -1 if descending else 1
+    for distinct in (2, 40, 10**6):
+        rows = random.integers(-distinct, distinct, (length + 3, 2)).astype(np.float64)
+        rows[random.random(rows.shape) < 0.1] = -0.0
+        rows[random.random(rows.shape) < 0.05] = -np.inf
+        tensor = LoDTensor(rows, [[2, length, 1]])
+        found = sequence_argsort(tensor, descending=descending).data[2:-1]
+        # Stable, as Python's sort is; -0.0 equals 0.0.
+        for column, places in zip(rows[2:-1].T, found.T, strict=True):
+            assert places.tolist() == sorted(range(length), key=lambda row: sign * column[row])
+        for k in (1, 2, 7, 8, 32, 33):
+            values, first = sequence_topk(tensor, k, largest=descending)
+            kept = slice(min(k, 2), -1)
+            np.testing.assert_array_equal(first.data[kept], found[:k])
+            wanted = np.take_along_axis(rows[2:-1], found[:k], axis=0)
+            np.testing.assert_array_equal(values.data[kept], wanted)

@@ -1,0 +1,184 @@
+"""Sorting of one segment: its keys as whole numbers, ranks in short blocks, merges, the first few.
+
+Keys are int64, equal ones in the order of their rows. Up to BLOCK of them are sorted by counting
+for each how many stand before it, a vector of them at a time and without a branch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lodcli.kernels.native.language_numba import address, function
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.vectors import Values, Vectors
+
+BLOCK = 64
+# The first so many, of so many rows or more, are found by insertion; else all are sorted.
+MOST_FIRST, LEAST_ROWS = 32, 32
+_I64 = ir.IntType(64)
+_GREATEST = (1 << 63) - 1
+
+
+@intrinsic
+def _order_key(typing_context: Any, value: Any) -> Any:
+    """Return an int64 that compares as a number does; that of a NaN is the greatest."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if not isinstance(value, types.Float):
+            return args[0]
+        # -0.0 + 0.0 is 0.0, which it equals.
+        number = context.cast(builder, args[0], value, types.float64)
+        number = builder.fadd(number, ir.DoubleType()(0.0))
+        bits = builder.bitcast(number, _I64)
+        below = builder.and_(builder.ashr(bits, _I64(63)), _I64(_GREATEST))
+        is_nan = builder.fcmp_unordered("uno", number, number)
+        return builder.select(is_nan, _I64(_GREATEST), builder.xor(bits, below))
+
+    return types.int64(value), generate
+
+
+@intrinsic
+def _write_ranks(typing_context: Any, keys: Any, ranks: Any, count: Any) -> Any:
+    """Write how many of `count` keys at an address stand before each."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        v = Vectors(context, builder, types.int64, types.int64)
+        keys, ranks, count = args
+
+        def ranked(k: Any, mask: Any, _: Values) -> Values:
+            own = v.load(v.place(keys, k), v.kind, mask, v.zero())
+            after = builder.add(k, _I64(v.lanes))
+            end = builder.select(builder.icmp_signed("<", after, count), after, count)
+
+            def added(first: Any, last: Any, totals: Values, before: Any) -> Values:
+                def one(j: Any, totals: Values) -> Values:
+                    place = v.place(keys, builder.add(first, j))
+                    other = builder.load(builder.inttoptr(place, _I64.as_pointer()))
+                    found = before(j, v.all(other, v.kind))
+                    return [builder.sub(totals[0], builder.sext(found, v.kind))]
+
+                return v.loop(builder.sub(last, first), 1, totals, one)
+
+            def among(j: Any, other: Any) -> Any:
+                lanes = ir.Constant(v.kind, list(range(v.lanes)))
+                later = builder.icmp_signed(">", lanes, v.all(j, v.kind))
+                equal = builder.and_(builder.icmp_signed("==", other, own), later)
+                return builder.or_(builder.icmp_signed("<", other, own), equal)
+
+            totals = [v.zero()]
+            totals = added(
+                _I64(0), k, totals, lambda _, other: builder.icmp_signed("<=", other, own)
+            )
+            totals = added(k, end, totals, among)
+            totals = added(
+                end, count, totals, lambda _, other: builder.icmp_signed("<", other, own)
+            )
+            v.store(totals[0], v.place(ranks, k), mask)
+            return []
+
+        v.each(count, [], ranked)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+_key_of: Any = _order_key
+_count_before: Any = _write_ranks
+
+
+@function()
+def keys_of(x: Any, count: int, width: int, descending: bool, keys: Any) -> None:
+    """Write the keys of every `width`-th of some values; those of greater ones first if so."""
+    turn = -1 if descending else 0
+    if width == 1:
+        for row in range(count):
+            keys[row] = _key_of(x[row]) ^ turn
+    else:
+        for row in range(count):
+            keys[row] = _key_of(x[row * width]) ^ turn
+
+
+@function()
+def first_rows(keys: Any, count: int, wanted: int, best: Any, rows: Any) -> None:
+    """Write the `wanted` first rows in order; `best` has room for so many keys."""
+    found = 0
+    for row in range(count):
+        key = keys[row]
+        if found == wanted and not key < best[wanted - 1]:
+            continue
+        at = min(found, wanted - 1)
+        found = min(found + 1, wanted)
+        while at > 0 and key < best[at - 1]:
+            best[at], rows[at] = best[at - 1], rows[at - 1]
+            at -= 1
+        best[at], rows[at] = key, row
+
+
+@function()
+def sorted_rows(keys: Any, rows: Any, other_keys: Any, other_rows: Any, count: int) -> bool:
+    """Write all rows in order to `rows`, or to `other_rows`: whether to these.
+
+    Args:
+        keys: what is sorted; lost.
+        other_keys: room for as many.
+    """
+    for first in range(0, count, BLOCK):
+        own, size = keys + first, min(BLOCK, count - first)
+        ranks, to = rows + first, other_keys + first
+        _count_before(address(own), address(ranks), size)
+        named = other_rows + first
+        for row in range(size):
+            at = ranks[row]
+            to[at] = own[row]
+            named[at] = first + row
+    swapped, size = True, BLOCK
+    while size < count:
+        for first in range(0, count, 2 * size):
+            middle, end = min(first + size, count), min(first + 2 * size, count)
+            if end - middle == size and other_keys[middle] < other_keys[middle - 1]:
+                _merge_equal(other_keys, other_rows, first, size, keys, rows)
+            else:
+                _merge(other_keys, other_rows, first, middle, end, keys, rows)
+        keys, other_keys, rows, other_rows = other_keys, keys, other_rows, rows
+        swapped, size = not swapped, 2 * size
+    return swapped
+
+
+@function()
+def _merge_equal(keys: Any, rows: Any, first: int, size: int, to_keys: Any, to_rows: Any) -> None:
+    """Write two sorted runs of `size` as one, half of it from the front and half from the back.
+
+    Neither half can go past the end of a run, and they do not wait for each other.
+    """
+    a, b, c, d = first, first + size, first + size - 1, first + 2 * size - 1
+    low, high = a, d
+    for _ in range(size):
+        # Without a branch. Equal ones come first from the first.
+        one, other = keys[a], keys[b]
+        later = other < one
+        to_keys[low], to_rows[low] = other if later else one, rows[a + (b - a) * later]
+        a += 1 - later
+        b += later
+        low += 1
+        one, other = keys[c], keys[d]
+        later = other < one
+        to_keys[high], to_rows[high] = one if later else other, rows[d + (c - d) * later]
+        c -= later
+        d -= 1 - later
+        high -= 1
+
+
+@function()
+def _merge(
+    keys: Any, rows: Any, first: int, middle: int, end: int, to_keys: Any, to_rows: Any
+) -> None:
+    """Write two sorted runs as one."""
+    a, b = first, middle
+    in_order = middle == end or keys[middle - 1] <= keys[middle]
+    for at in range(first, end):
+        if b == end or (a < middle and (in_order or keys[a] <= keys[b])):
+            to_keys[at], to_rows[at] = keys[a], rows[a]
+            a += 1
+        else:
+            to_keys[at], to_rows[at] = keys[b], rows[b]
+            b += 1
