@@ -31,9 +31,9 @@ def segment_linear_scan(
     a: Array, b: Array, offsets: Offsets, *, initial: Array | None, reverse: bool
 ) -> Array:
     """See linear_scan.py."""
-    x, y = real_columns(flat_rows(a)), real_columns(flat_rows(b))
+    x, y = _columns(a), _columns(b)
     out = empty(y.shape, y.dtype)
-    start = None if initial is None else real_columns(flat_rows(initial))
+    start = None if initial is None else _columns(initial)
     if y.size:
         pieces = _Pieces(y, offsets, reverse)
         kernels = _COMPLEX if b.dtype.kind == "c" else _REAL
@@ -55,30 +55,32 @@ def segment_linear_scan_grad(
     reverse: bool,
 ) -> tuple[Array, Array, Array | None]:
     """See linear_scan.py."""
-    flow, x, y = flat_rows(upstream), flat_rows(a), flat_rows(h)
+    flow, x, y = _columns(upstream), _columns(a), _columns(h)
     of_a, of_b = empty(y.shape, y.dtype), empty(y.shape, y.dtype)
-    has_initial = initial is not None
-    start = np.zeros((1, y.shape[1]), y.dtype) if initial is None else flat_rows(initial)
-    of_start = np.zeros(start.shape, y.dtype)
+    (_, width), segments, kind = y.shape, offsets.size - 1, y.dtype.char
+    start = np.zeros((1, width), y.dtype) if initial is None else _columns(initial)
+    of_start = None if initial is None else np.zeros(start.shape, y.dtype)
     if y.size:
-        _, backward, firsts = _COMPLEX if y.dtype.kind == "c" else _REAL
-        given = [real_columns(array) for array in (flow, x, y)]
-        found = [real_columns(array) for array in (of_a, of_b)]
-        rows = given[2]
-        (_, width), step, segments = rows.shape, _step(x, rows), offsets.size - 1
-        pieces = _Pieces(rows, offsets, not reverse)
+        _, backward, firsts = _COMPLEX if h.dtype.kind == "c" else _REAL
+        step, pieces = _step(x, y), _Pieces(y, offsets, not reverse)
         pieces.run(
-            backward[rows.dtype.char],
-            5 * y.nbytes,
-            *given, pieces.offsets, *found, *pieces.scratch,
-            segments, width, step, not reverse, pieces.rows,
+            backward[kind], 5 * y.nbytes, flow, x, y, pieces.offsets, of_a, of_b,
+            *pieces.scratch, segments, width, step, not reverse, pieces.rows,
         )  # fmt: skip
-        firsts[rows.dtype.char].call(
-            0, 1, given[1], *found, np.ascontiguousarray(offsets), real_columns(start),
-            real_columns(of_start), segments, width, step, has_initial, reverse,
+        firsts[kind].call(
+            0, 1, x, of_a, of_b, np.ascontiguousarray(offsets), start, of_start, segments,
+            width, step, of_start is not None, reverse,
         )  # fmt: skip
-    of_initial = of_start.reshape(initial.shape) if initial is not None else None
-    return of_a.reshape(h.shape), of_b.reshape(h.shape), of_initial
+    of_initial = None
+    if of_start is not None and initial is not None:
+        of_initial = of_start.view(h.dtype).reshape(initial.shape)
+    return of_a.view(h.dtype).reshape(h.shape), of_b.view(h.dtype).reshape(h.shape), of_initial
+
+
+def _columns(array: Array) -> Array:
+    """Return rows of any rank as real columns."""
+    rows = flat_rows(array)
+    return real_columns(rows) if rows.dtype.kind == "c" else rows
 
 
 def _step(a: Array, b: Array) -> int:

@@ -283,7 +283,7 @@ def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> 
         Args:
             offsets, reverse: in the order of h.
             initial: (segments, width), or one row of zeros.
-            of_initial: (segments, width) zeros, if `has_initial`.
+            of_initial: (segments, width) zeros; None unless `has_initial`.
         """
         for s in range(segments):
             if offsets[s] == offsets[s + 1]:

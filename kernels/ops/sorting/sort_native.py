@@ -193,5 +193,7 @@ def _wide(data: Array) -> Array:
 
 def _comparable(data: Array) -> Array:
     """Return numbers of a dtype that is compiled, which compare as these do."""
+    if data.dtype.char in "fdl":  # most, in less time
+        return data
     wide = _wide(data)
     return (wide ^ _TOP_BIT).view(np.int64) if wide.dtype == _UINT64 else wide
