@@ -141,5 +141,5 @@ def test_results_too_small_for_a_block_use_touched_memory_again() -> None:
         "print(faults() - before)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    # Else 10 times 244 pages.
-    assert int(done.stdout) < 200
+    # Else 10 times 244 pages; some faults are the system's, which moves pages under load.
+    assert int(done.stdout) < 1000
