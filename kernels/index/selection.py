@@ -117,7 +117,7 @@ def item_number(lod: Index, level: int, key: int, count: int) -> int:
         SelectionError: there is no such item, naming the level, or `key` is no whole number.
     """
     if type(key) is not int:
-        key = _whole_number(key)
+        key = whole_number(key, "an item", booleans=False)
     index = key + count if key < 0 else key
     if not 0 <= index < count:
         what = "rows" if level == lod.n_levels else lod.names[level] or f"level {level}"
@@ -126,10 +126,18 @@ def item_number(lod: Index, level: int, key: int, count: int) -> int:
     return index
 
 
-def _whole_number(key: SupportsIndex) -> int:
+def whole_number(value: SupportsIndex, what: str, *, booleans: bool = True) -> int:
+    """Return what counts `what`, such as "an item", as an int.
+
+    Args:
+        booleans: whether True and False stand for 1 and 0.
+
+    Raises:
+        SelectionError: it is no whole number.
+    """
     try:
-        if not isinstance(key, bool):
-            return operator.index(key)
+        if booleans or not isinstance(value, bool):
+            return operator.index(value)
     except TypeError:  # an array of one float has the method
         pass
-    raise SelectionError(f"an item is a whole number, not {key!r}")
+    raise SelectionError(f"{what} is a whole number, not {value!r}")

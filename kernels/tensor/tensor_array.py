@@ -19,6 +19,7 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import whole_number
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.time_steps import (
@@ -212,7 +213,7 @@ class TensorArray:
         Raises:
             SelectionError: a place before the start.
         """
-        place = _place(index)
+        place = whole_number(index, "a step")
         if place < 0:
             raise SelectionError(f"no step {place}: steps start at 0")
         tensor = _as_tensor(value)
@@ -235,7 +236,7 @@ class TensorArray:
         >>> TensorArray().read(-1, np.zeros((2, 3)))
         LoDTensor(2 x 3 float64, [(0, 0, 0), (0, 0, 0)])
         """
-        place = _place(index)
+        place = whole_number(index, "a step")
         if place in self._written:
             return _as_tensor(self._written[place])
         if self._source is not None and 0 <= place < self._source.lod.count(0):
@@ -351,10 +352,3 @@ def _as_tensor(value: LoDTensor | npt.ArrayLike) -> LoDTensor:
     if isinstance(value, LoDTensor):
         return LoDTensor._made(value.data, value.lod)
     return LoDTensor(value)
-
-
-def _place(index: SupportsIndex) -> int:
-    try:
-        return operator.index(index)
-    except TypeError:
-        raise SelectionError(f"a step is a whole number, not {index!r}") from None
