@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.sampling import every
+
 
 def slow(*values: Any) -> Any:
     """Return the values of one case, marked slow."""
@@ -30,7 +32,14 @@ def slow_except(quick: Iterable[Any], values: Iterable[Any]) -> list[Any]:
 def compiled_for(quick: Iterable[Any], values: Iterable[Any], backends: Iterable[str]) -> list[Any]:
     """Return every (value, backend), marked slow if numba compiles it for a value not in `quick`.
 
-    Each dtype is compiled for itself, which takes seconds where nothing is cached.
+    Each dtype is compiled for itself, which takes seconds where nothing is cached: as a rule one of
+    three that are not in `quick`.
     """
-    quick, pairs = list(quick), [(one, backend) for one in values for backend in backends]
-    return [pair if pair[1] != "numba" or pair[0] in quick else slow(*pair) for pair in pairs]
+    quick, values, backends = list(quick), list(values), list(backends)
+    compiled = [one for one in values if one not in quick][:: every(3)]
+    return [
+        slow(one, backend) if backend == "numba" and one not in quick else (one, backend)
+        for one in values
+        for backend in backends
+        if backend != "numba" or one in quick or one in compiled
+    ]

@@ -94,6 +94,7 @@ def riddles(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_pages_sources_and_messages_are_plain_english() -> None:
     faults = [
         f"{path.relative_to(ROOT)}, {riddle}"

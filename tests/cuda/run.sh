@@ -38,16 +38,23 @@ on_arrays=$("$python" -c 'from tests.cuda.hot import ON_ARRAYS; print(*ON_ARRAYS
 of_devices="tests/lodcli/commands/test_run_rnn_device.py tests/lodcli/commands/test_train_device.py \
     tests/lodcli/commands/test_apply_device.py"
 
-# The tests of the ops, whose rows are moved there and back; then what is public, on rows that
-# lie there. Threads and blocks run from the last to the first: nothing may depend on an order that
-# no GPU promises. Finite differences take thousands of runs each to say what torch's gradients
-# say in one.
+# half NUMBER COMMAND ..: a command that runs one half of the tests; all of them in a thorough run.
+half() {
+    export HOST_CUDA_HALF="$1"
+    shift
+    "$@" -p tests.cuda.halves
+}
+
+# The tests of the ops, whose rows are moved there and back; then half of those of what is public, on
+# rows that lie there. Threads and blocks run from the last to the first: nothing may depend on an
+# order that no GPU promises. Finite differences take thousands of runs each to say what torch's
+# gradients say in one.
 run -p tests.cuda.moving $files -k "not finite_differences"
-run $on_arrays $of_devices
+half 0 run $on_arrays $of_devices
 # Beside torch, which finds a GPU there.
 HOST_CUDA_TORCH=1 run tests/lodcli/bench/test_device.py tests/cuda/test_peers.py
 run -p tests.cuda.moving $rnns -k "$of_rnns"
-# Which accesses race, in whatever order they come; a random one besides.
+# The other half: which accesses race, in whatever order they come; a random one besides.
 seed=${SEED:-1}
 echo "threads and blocks in the order of SEED=$seed"
-test_with races "$seed" $on_arrays $of_devices
+half 1 test_with races "$seed" $on_arrays $of_devices

@@ -99,6 +99,7 @@ def test_mutators_change_files_and_repeat_themselves(name: str) -> None:
     assert sum(one != base.files for one in files) > 30
 
 
+@pytest.mark.slow
 def test_checksums_of_hdf5_are_right_after_damage() -> None:
     (raw,) = BASES["hdf5, latest chunks"]().files.values()
     blocks = hdf5.sealed_blocks(raw)

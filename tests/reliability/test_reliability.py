@@ -21,9 +21,9 @@ from tests.reliability.outcome import Outcome
 
 # How much less than all.
 PARTS = {
-    "calls": 300,
-    "power": 40,
-    "allocations": 300,
+    "calls": 600,
+    "power": 80,
+    "allocations": 600,
     "cut": 40,
     "memory": 20,
     "readers": 10,

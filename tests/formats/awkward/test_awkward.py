@@ -258,6 +258,7 @@ def test_lists_that_share_their_items_come_to_no_more_than_allowed() -> None:
         Reader(buffers.__getitem__, 3 << 20, Bounds()).tensors(VIEW, count)
 
 
+@pytest.mark.slow
 def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
     whole = THEIRS.read_bytes()
     for size in range(len(whole)):

@@ -138,6 +138,7 @@ def test_rows_of_json_are_null_as_a_whole(tmp_path: Path) -> None:
         io.read(path, levels="a")
 
 
+@pytest.mark.slow
 def test_a_null_behind_the_first_lines_needs_the_option(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text("[1,2,3]\n" * 200_000 + "[4,null]\n")

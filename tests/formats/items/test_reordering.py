@@ -57,6 +57,7 @@ def content(lengths: list[list[int]]) -> dict[str, Item]:
     }
 
 
+@pytest.mark.slow
 @given(
     lengths=st.lists(st.lists(st.integers(0, 6), max_size=3), max_size=9),
     block_bytes=st.sampled_from([1, 12, 30, 256 << 10]),

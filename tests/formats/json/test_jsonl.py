@@ -393,6 +393,7 @@ def test_lists_are_never_taken_for_jsonl_by_their_content() -> None:
     assert not JsonLines().sniff(b"[1]\n[2]\n")
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path, copy = tmp_path / "large.jsonl", tmp_path / "copy.jsonl"
     path.write_bytes(EVENTS.read_bytes() * 40)  # 1 million numbers: the exact writer

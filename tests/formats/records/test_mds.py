@@ -269,6 +269,7 @@ def test_damage_is_named(change: Callable[[Path], Any], message: str, tmp_path: 
     assert str(caught.value).startswith(str(path))
 
 
+@pytest.mark.slow
 def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
     path = made(tmp_path)
     for name in ("shard.00000.mds", "index.json"):

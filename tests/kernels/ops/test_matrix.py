@@ -21,6 +21,7 @@ from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.kernels.ops.op_arguments import arguments, results
+from tests.sampling import every
 from tests.slow import compiled_for
 from tests.strategies import BFLOAT16, DTYPES, LAYOUTS, ROW_SHAPES, laid_out, random_values
 
@@ -70,13 +71,17 @@ def usual_dtype(name: str) -> np.dtype[Any]:
 
 
 def with_dtypes() -> Iterator[Any]:
-    """Yield every op, backend and dtypes: compiled for the usual one and, slow, for the others."""
-    for name, backend in RUNS:
+    """Yield every op, backend and dtypes: compiled for the usual one and, slow, for the others.
+
+    As a rule for one of the others, by turns.
+    """
+    for turn, (name, backend) in enumerate(RUNS):
         if backend != "numba":
             yield pytest.param(name, backend, DTYPES, id=f"{name}-{backend}")
             continue
         usual = usual_dtype(name)
         others = [dtype for dtype in COMPILED if dtype != usual]
+        others = others[turn // 2 % every(len(others)) :: every(len(others))]
         yield pytest.param(name, backend, [usual], id=f"{name}-{backend}")
         yield pytest.param(
             name, backend, others, id=f"{name}-{backend}-others", marks=pytest.mark.slow
