@@ -151,10 +151,11 @@ class Vectors:
         """Return the lanes moved down by so many."""
         return self.ordered(vector, [(lane + by) % self.lanes for lane in range(self.lanes)])
 
-    def ordered(self, vector: Any, lanes: list[int]) -> Any:
-        """Return a vector of the lanes of these numbers."""
+    def ordered(self, vector: Any, lanes: list[int], other: Any = None) -> Any:
+        """Return a vector of the lanes of these numbers; those of `other` follow its own."""
         numbers = ir.Constant(ir.VectorType(_I32, len(lanes)), lanes)
-        return self.builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), numbers)
+        other = ir.Constant(vector.type, ir.Undefined) if other is None else other
+        return self.builder.shuffle_vector(vector, other, numbers)
 
     def joined(self, values: Values, merge: Callable[..., Values], width: Any) -> Values:
         """Return lanes 0 to `width` joined with those `width`, 2 `width`, .. above them."""

@@ -176,3 +176,51 @@ def test_rows_of_any_width(width: int, dtype: Any, backend: Backend) -> None:
         np.testing.assert_allclose(of_weight, (flow * z).sum(axis=0), near, near * size)
         if of_bias:
             np.testing.assert_allclose(of_bias[0], flow.sum(axis=0), near, near * size)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [*range(1, 10), 17])
+@pytest.mark.parametrize("centred", [True, False], ids=["layer", "rms"])
+def test_a_row_has_the_same_bits_beside_others_as_alone(
+    centred: bool, width: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lodcli.kernels.ops.norms import norms_native as twin
+
+    rng = np.random.default_rng(width)
+    # Pieces of 27 rows: three blocks of eight, and a few.
+    monkeypatch.setattr(twin, "PIECE_BYTES", 27 * width * np.dtype(dtype).itemsize)
+    rows, flow = rng.normal(3, 1, (2, 70, width)).astype(dtype)
+    rows[[3, 66]], rows[11, -1] = -0.0, np.nan
+    weight, bias = rng.normal(size=(2, width)).astype(dtype)
+    bias[-1] = -0.0
+
+    def both_of(at: slice) -> list[Array]:
+        given = rows[at], weight
+        if centred:
+            values = twin.rows_layer_norm(*given, bias, 0.1)
+            return [values, twin.rows_layer_norm_grad(flow[at], *given, 0.1)[0]]
+        return [twin.rows_rms_norm(*given, 0.1), twin.rows_rms_norm_grad(flow[at], *given, 0.1)[0]]
+
+    found = both_of(slice(None))
+    alone = [both_of(slice(row, row + 1)) for row in range(len(rows))]
+    for whole, parts in zip(found, zip(*alone, strict=True), strict=True):
+        one_by_one = np.concatenate(parts)
+        np.testing.assert_array_equal(whole, one_by_one)
+        np.testing.assert_array_equal(np.signbit(whole), np.signbit(one_by_one))
+
+
+@pytest.mark.parametrize("width", range(1, 9))
+def test_nothing_is_written_beside_narrow_rows(width: int) -> None:
+    from lodcli.kernels.ops.norms import norms_native as twin
+
+    rows, ones = np.random.default_rng(width).normal(size=(24, width)), np.ones(width)
+    for centred in (True, False):
+        for count in (0, 7, 8, 9, 24):
+            out, sums = np.full((40, width), 7.0), np.zeros((2, width))
+            to, pieces, flags = out[8:], min(count, 1), (0.1, centred, count, width, 24)
+            twin._forward["d"].call(0, pieces, rows, ones, ones, to, *flags)
+            assert (to[:count] != 7).all()
+            twin._backward["d"].call(0, pieces, rows, rows, ones, to, *sums, *flags)
+            assert (out[:8] == 7).all()
+            assert (to[count:] == 7).all()
+            np.testing.assert_allclose(sums[1], rows[:count].sum(axis=0), rtol=1e-12)
