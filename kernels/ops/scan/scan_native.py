@@ -12,8 +12,8 @@ from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
 from lodcli.kernels.ops.halves_native import narrowed, widened
 from lodcli.kernels.runtime.buffers import empty
 
-_MODULE = "kernels.ops.scan.scan_numba"
-_running, _product_grad = (load.kernel(_MODULE, name) for name in ("running", "product_grad"))
+_running = load.kernel("kernels.ops.scan.scan_numba", "running")
+_product_grad = load.kernel("kernels.ops.scan.product_grad_numba", "product_grad")
 
 
 def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
@@ -30,15 +30,19 @@ def segment_cumprod_grad(
     upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
 ) -> Array:
     """See scan.py."""
-    flow, x = (flat_rows(widened(one).astype(np.float64, copy=False)) for one in (upstream, data))
-    whole, without, out = (empty(x.shape, x.dtype) for _ in range(3))
+    # Others are worked out from float64, and rounded once.
+    single = data.dtype == upstream.dtype == np.float32
+    dtype = np.dtype(np.float32 if single else np.float64)
+    flow, x = (flat_rows(widened(one).astype(dtype, copy=False)) for one in (upstream, data))
+    products, out = empty(x.shape, np.dtype(np.float64)), empty(x.shape, dtype)
     pieces = piece_count(x)
     run(
-        _product_grad[""], pieces, 6 * x.nbytes, flow, x, np.ascontiguousarray(offsets),
-        whole, without, out, offsets.size - 1, x.shape[1], exclusive, reverse, pieces,
+        _product_grad[dtype.char], pieces, 3 * x.nbytes + 2 * products.nbytes, flow, x,
+        np.ascontiguousarray(offsets), products, out, offsets.size - 1, x.shape[1], exclusive,
+        reverse, pieces,
     )  # fmt: skip
     with np.errstate(over="ignore"):
-        return out.reshape(data.shape).astype(data.dtype)
+        return out.reshape(data.shape).astype(data.dtype, copy=False)
 
 
 @np.errstate(over="ignore")

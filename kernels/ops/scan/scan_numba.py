@@ -1,4 +1,4 @@
-"""Kernels of prefix sums and products, and the gradient of the latter."""
+"""Kernel of prefix sums and products."""
 
 from __future__ import annotations
 
@@ -67,43 +67,3 @@ def _rows(
         else:
             for k in range(width):
                 to[k] = before[k] + new[k]
-
-
-@kernel()
-def product_grad(
-    flow: Pointer[np.float64], x: Pointer[np.float64], offsets: Pointer[np.int64],
-    whole: Pointer[np.float64], without: Pointer[np.float64], out: Pointer[np.float64],
-    segments: int, width: int, exclusive: bool, reverse: bool, pieces: int, first: int, last: int,
-) -> int:  # fmt: skip
-    """Write the gradient of running products; `whole` and `without` are scratch, as large."""
-    step = -1 if reverse else 1
-    for piece in range(first, last):
-        begin, after = segments_of_piece(offsets, segments, piece, pieces)
-        for s in range(begin, after):
-            count = offsets[s + 1] - offsets[s]
-            start = offsets[s + 1] - 1 if reverse else offsets[s]
-            for k in range(width):
-                # The running product, and the one with the first zero taken as 1.
-                product, others, zero = 1.0, 1.0, count
-                for i in range(count):
-                    at = (start + step * i) * width + k
-                    value = x[at]
-                    if value == 0 and zero == count:
-                        zero = i
-                    else:
-                        others *= value
-                    product *= value
-                    upstream = flow[at]
-                    if exclusive:
-                        upstream = flow[at + step * width] if i + 1 < count else 0.0
-                    whole[at], without[at] = upstream * product, upstream * others
-                of_whole, of_others = 0.0, 0.0
-                for i in range(count - 1, -1, -1):
-                    at = (start + step * i) * width + k
-                    of_whole += whole[at]
-                    of_others += without[at]
-                    if x[at] != 0:
-                        out[at] = of_whole / x[at]
-                    else:
-                        out[at] = of_others if i == zero else 0.0
-    return 0

@@ -179,6 +179,28 @@ def test_gradients_of_products_are_those_of_torch(
     np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-9, atol=1e-15)
 
 
+@every_way
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 2, 4, 5, 8, 9, 17])
+def test_gradients_of_products_of_rows_of_any_width(
+    width: int, dtype: Any, exclusive: bool, reverse: bool
+) -> None:
+    rng = np.random.default_rng(width)
+    lengths = [1, 0, 2, 40, 9, 3]
+    x, upstream = rng.normal(1, 0.3, (2, sum(lengths), width)).astype(dtype)
+    x[4, 0] = x[7, -1] = x[30, -1] = x[-1, 0] = 0  # of the other sequences and columns none
+    x[-5, -1], upstream[-12, 0] = np.inf, np.nan
+    tensor = LoDTensor(x, [lengths])
+    ways: Any = {"exclusive": exclusive, "reverse": reverse}
+    found, wanted = (
+        sequence_cumprod_grad(upstream, tensor, backend=backend, **ways).data
+        for backend in ("numba", "numpy")
+    )
+    assert found.dtype == dtype
+    near = 1e-13 if dtype == np.float64 else 1e-6
+    np.testing.assert_allclose(found, wanted, near, near)
+
+
 def test_a_gradient_keeps_the_dtype_of_the_rows() -> None:
     tensor = LoDTensor(np.array([1e-30, 1e-30, 2], np.float32), [[2, 1]])
     found = sequence_cumprod_grad(np.ones(3), tensor).data

@@ -1,0 +1,224 @@
+"""Kernel of the gradient of running products, in float64: see scan.py.
+
+Columns are carried down the rows side by side. Those with a zero, which takes other products, and
+single ones are done alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
+from lodcli.kernels.native.language_numba import address, function
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.row_partition_numba import segments_of_piece
+from lodcli.kernels.simd.vectors import Values, Vectors
+
+_I64 = ir.IntType(64)
+MANY, FEW = 8, 4  # columns side by side
+
+
+class _Columns:
+    """Loads and stores some columns of rows `step` values apart, as float64."""
+
+    def __init__(
+        self, context: Any, builder: Any, kind: Any, lanes: int, step: Any, count: Any
+    ) -> None:
+        self.v = Vectors(context, builder, kind, types.float64, lanes)
+        self.step, self.mask = step, self.v.below(count)
+
+    def load(self, at: Any, row: Any) -> Any:
+        """Return values; 1 beyond the columns, where it changes no product and is no zero."""
+        v = self.v
+        ones = v.constant(1.0, v.kind)
+        return v.widened(v.load(self._place(at, row, v.bytes), v.kind, self.mask, ones))
+
+    def store(self, value: Any, to: Any, row: Any) -> None:
+        v = self.v
+        narrow = value if v.bytes == 8 else v.builder.fptrunc(value, v.kind)
+        v.store(narrow, self._place(to, row, v.bytes), self.mask)
+
+    def load_wide(self, at: Any, row: Any) -> Any:
+        v = self.v
+        zeros = v.constant(0.0, v.total_kind)
+        return v.load(self._place(at, row, v.total_bytes), v.total_kind, self.mask, zeros)
+
+    def store_wide(self, value: Any, to: Any, row: Any) -> None:
+        self.v.store(value, self._place(to, row, self.v.total_bytes), self.mask)
+
+    def _place(self, at: Any, row: Any, size: int) -> Any:
+        return self.v.place(at, self.v.builder.mul(row, self.step), size)
+
+
+def _made(lanes: int) -> tuple[Any, Any]:
+    """Return functions of up to `lanes` columns: all but the numbers are addresses."""
+
+    @intrinsic
+    def products(
+        typing_context: Any,
+        to: Any,
+        flow: Any,
+        x: Any,
+        step: Any,
+        rows: Any,
+        count: Any,
+        exclusive: Any,
+        like: Any,
+    ) -> Any:
+        """Write upstream gradients times running products; return whether there is a zero."""
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            to, flow, x, step, rows, count, exclusive, _ = args
+            on = _Columns(context, builder, sig.args[-1].dtype, lanes, step, count)
+            v = on.v
+            ones, none = v.constant(1.0, v.total_kind), v.constant(0.0, v.total_kind)
+            ahead = builder.zext(exclusive, _I64)
+
+            def added(row: Any, values: Values, upstream: Any) -> Values:
+                product, zeros = values
+                value = on.load(x, row)
+                product = builder.fmul(product, value)
+                zeros = builder.select(builder.fcmp_ordered("==", value, none), ones, zeros)
+                on.store_wide(builder.fmul(upstream, product), to, row)
+                return [product, zeros]
+
+            def one(row: Any, values: Values) -> Values:
+                return added(row, values, on.load(flow, builder.add(row, ahead)))
+
+            last = builder.sub(rows, _I64(1))
+            found = v.loop(last, 1, [ones, none], one)
+            upstream = builder.select(exclusive, none, on.load(flow, last))
+            _, zeros = added(last, found, upstream)
+            any_zero = builder.bitcast(builder.fcmp_ordered("!=", zeros, none), ir.IntType(lanes))
+            return builder.icmp_unsigned("!=", any_zero, any_zero.type(0))
+
+        return types.boolean(*[types.int64] * 6, types.boolean, like), generate
+
+    @intrinsic
+    def quotients(
+        typing_context: Any, to: Any, at: Any, x: Any, step: Any, rows: Any, count: Any, like: Any
+    ) -> Any:
+        """Write for each row the sum of the products from there on, over the row."""
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            to, at, x, step, rows, count, _ = args
+            on = _Columns(context, builder, sig.args[-1].dtype, lanes, step, count)
+            last = builder.sub(rows, _I64(1))
+
+            def one(k: Any, values: Values) -> Values:
+                row = builder.sub(last, k)
+                total = builder.fadd(values[0], on.load_wide(at, row))
+                on.store(builder.fdiv(total, on.load(x, row)), to, row)
+                return [total]
+
+            on.v.loop(rows, 1, [on.v.constant(0.0, on.v.total_kind)], one)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 6, like), generate
+
+    return products, quotients
+
+
+_few_products, _few_quotients = _made(FEW)
+_many_products, _many_quotients = _made(MANY)
+
+
+@kernel(types=FLOATS)
+def product_grad(
+    flow: Pointer[T], x: Pointer[T], offsets: Pointer[np.int64], products: Pointer[np.float64],
+    out: Pointer[T], segments: int, width: int, exclusive: bool, reverse: bool, pieces: int,
+    first: int, last: int,
+) -> int:  # fmt: skip
+    """Write the gradient of running products of rows (N, width).
+
+    Args:
+        products: scratch, as large.
+    """
+    step = -width if reverse else width
+    for piece in range(first, last):
+        begin, after = segments_of_piece(offsets, segments, piece, pieces)
+        for s in range(begin, after):
+            count = offsets[s + 1] - offsets[s]
+            if count == 0:
+                continue
+            at = (offsets[s + 1] - 1 if reverse else offsets[s]) * width
+            if width == 1:
+                _column(flow, x, products, out, at, step, count, exclusive)
+                continue
+            for start in range(at, at + width, MANY):
+                _columns(
+                    flow, x, products, out, start, step, count, min(MANY, at + width - start),
+                    exclusive,
+                )  # fmt: skip
+    return 0
+
+
+@function()
+def _columns(
+    flow: Any, x: Any, products: Any, out: Any, start: int, step: int, count: int, columns: int,
+    exclusive: bool,
+) -> None:  # fmt: skip
+    up, own = address(flow + start), address(x + start)
+    scratch, to = address(products + start), address(out + start)
+    if columns <= FEW:
+        zero = _few_products(scratch, up, own, step, count, columns, exclusive, x)
+    else:
+        zero = _many_products(scratch, up, own, step, count, columns, exclusive, x)
+    if zero:
+        for column in range(start, start + columns):
+            _column(flow, x, products, out, column, step, count, exclusive)
+    elif columns <= FEW:
+        _few_quotients(to, scratch, own, step, count, columns, x)
+    else:
+        _many_quotients(to, scratch, own, step, count, columns, x)
+
+
+@function()
+def _column(
+    flow: Any, x: Any, products: Any, out: Any, start: int, step: int, count: int, exclusive: bool
+) -> None:
+    """Write the gradient of one column."""
+    ahead = step if exclusive else 0
+    product, zero, at = 1.0, count, start
+    for i in range(count - 1):
+        value = np.float64(x[at])
+        zero = min(zero, i if value == 0 else count)
+        product *= value
+        products[at] = np.float64(flow[at + ahead]) * product
+        at += step
+    value = np.float64(x[at])
+    zero = min(zero, count - 1 if value == 0 else count)
+    products[at] = (0.0 if exclusive else np.float64(flow[at])) * (product * value)
+    total = 0.0
+    for _ in range(count):
+        total += products[at]
+        out[at] = total / np.float64(x[at])
+        at -= step
+    if zero < count:
+        _from_zero(flow, x, products, out, start, step, count, zero, exclusive)
+
+
+@function()
+def _from_zero(
+    flow: Any, x: Any, products: Any, out: Any, start: int, step: int, count: int, zero: int,
+    exclusive: bool,
+) -> None:  # fmt: skip
+    """Write the gradient at the zeros of a column, the first of which is row `zero`."""
+    others = 1.0
+    for i in range(count):
+        at = start + step * i
+        if i != zero:
+            others *= np.float64(x[at])
+        if exclusive:
+            upstream = np.float64(flow[at + step]) if i + 1 < count else 0.0
+        else:
+            upstream = np.float64(flow[at])
+        products[at] = upstream * others
+    total = 0.0
+    for i in range(count - 1, zero - 1, -1):
+        at = start + step * i
+        total += products[at]
+        if x[at] == 0:
+            out[at] = total if i == zero else 0.0
