@@ -21,9 +21,11 @@ RANGE_BYTES = 1 << 8
 ROW_BYTES = 64
 
 _MODULE = "kernels.simd.row_copies_numba"
-_gather, _gather_first, _place, _reverse, _part, _interleave = (
+_gather, _gather_first, _gather_rows, _place, _reverse, _part, _interleave = (
     load.kernel(_MODULE, name)
-    for name in ("gather", "gather_first", "place", "reverse", "part", "interleave")
+    for name in (
+        *("gather", "gather_first", "gather_rows", "place", "reverse", "part", "interleave"),
+    )
 )
 
 
@@ -80,6 +82,25 @@ def gather_ranges(
             rows, rows.nbytes, np.ascontiguousarray(starts),
             np.ascontiguousarray(offsets), result, width, starts.size, piece_rows,
             *how,
+        )  # fmt: skip
+    return result
+
+
+def gather_rows(data: Array, places: Offsets) -> Array:
+    """Return rows data[places].
+
+    Args:
+        data: (N, ...), any dtype.
+        places: (K,) int64, the number of each row.
+    """
+    result = empty((places.size, *data.shape[1:]), data.dtype)
+    if result.size:
+        width = row_bytes(result)
+        piece_rows = rows_a_piece(width)
+        rows, size = np.ascontiguousarray(data), result.nbytes
+        run(
+            _gather_rows[""], -(-places.size // piece_rows), 2 * size + places.nbytes,
+            rows, rows.nbytes, np.ascontiguousarray(places), result, width, places.size, piece_rows,
         )  # fmt: skip
     return result
 

@@ -63,6 +63,21 @@ def gather(
 
 
 @kernel()
+def gather_rows(
+    at: int, size: int, places: Pointer[np.int64], to: int, width: int, rows: int, piece_rows: int,
+    first: int, last: int,
+) -> int:  # fmt: skip
+    """Copy rows places[i] to rows i."""
+    end = at + size
+    for row in range(first * piece_rows, min(last * piece_rows, rows)):
+        if width >= VECTOR_BYTES:
+            fetch(at + places[min(row + AHEAD, rows - 1)] * width, width)
+        here = to + row * width
+        copy_row(here, here + width, at + places[row] * width, end, width)
+    return 0
+
+
+@kernel()
 def place(
     at: int, size: int, starts: Pointer[np.int64], offsets: Pointer[np.int64], to: int, width: int,
     ranges: int, piece_rows: int, first: int, last: int,

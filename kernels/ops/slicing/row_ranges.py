@@ -1,4 +1,4 @@
-"""Gathers ranges of rows, one after another."""
+"""Gathers rows, and ranges of them one after another."""
 
 from __future__ import annotations
 
@@ -45,8 +45,20 @@ def rows_of_ranges(data: Array, starts: Offsets, bounds: Offsets) -> Array:
     return on("auto", segment_rows, size_bytes=size)(data, starts, bounds)
 
 
+def rows_at(data: Array, places: Offsets) -> Array:
+    """Return what `numbered_rows` does, by compiled code where that is faster."""
+    size = places.size * data.strides[0]
+    if size < DISPATCHED_BYTES or not data.flags.c_contiguous:
+        return numbered_rows(data, places)
+    return on("auto", numbered_rows, size_bytes=size)(data, places)
+
+
+def numbered_rows(data: Array, places: Offsets) -> Array:
+    """Return the rows of these numbers, (K,) int64, which are known to be there."""
+    # Several times faster than data[places].
+    return data.take(places, 0, None, "clip") if len(data) else data[places]
+
+
 def segment_rows(data: Array, starts: Offsets, offsets: Offsets) -> Array:
     """Return rows starts[s] and on as segment s, in any order: offsets (S+1,) say how many."""
-    rows = ranges(starts, offsets)
-    # Several times faster than data[rows]; rows are known to be there.
-    return data.take(rows, 0, None, "clip") if len(data) else data[rows]
+    return numbered_rows(data, ranges(starts, offsets))

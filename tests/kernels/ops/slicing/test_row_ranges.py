@@ -11,6 +11,7 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing import row_ranges, row_ranges_native
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
+from lodcli.kernels.simd import row_copies
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.time_steps import longest_first
 
@@ -38,6 +39,17 @@ def test_ranges_in_any_order_are_copied_one_after_another(
     found = kernel(data, OFFSETS[items], bounds)
     assert found.dtype == data.dtype
     np.testing.assert_array_equal(found, plainly(data, items))
+
+
+@pytest.mark.parametrize("kernel", [row_ranges.numbered_rows, row_ranges_native.numbered_rows])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 8, 12, 16, 31, 32, 63, 64, 65, 200])
+def test_rows_are_copied_by_their_numbers(kernel: Any, width: int) -> None:
+    rng = np.random.default_rng(width)
+    count = row_copies.PIECE_BYTES // width + 9  # two pieces
+    data = rng.integers(0, 99, (1_000, width), np.uint8)
+    places = rng.integers(0, len(data), count)
+    np.testing.assert_array_equal(kernel(data, places), data[places])
+    assert kernel(data[:0], places[:0]).shape == (0, width)
 
 
 @pytest.mark.parametrize("kernel", [row_ranges.segment_rows, row_ranges_native.segment_rows])
