@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lodcli.kernels.native.declare import Pointer, T, kernel
+from lodcli.kernels.native.language_numba import function
 
 
 class Windows(NamedTuple):
@@ -31,19 +32,46 @@ def windows(
 ) -> int:  # fmt: skip
     """Write a row for each window, channel by channel; zeros where it leaves the picture."""
     row_words = of.channels * of.kernel_height * of.kernel_width
-    for row in range(first * piece_rows, min(last * piece_rows, rows)):
+    row, stop = first * piece_rows, min(last * piece_rows, rows)
+    while row < stop:
         picture, window = row // (of.down * of.right), row % (of.down * of.right)
-        top = window // of.right * of.stride_down - of.pad_top
-        left = window % of.right * of.stride_right - of.pad_left
+        below, beside = window // of.right, window % of.right
+        # Windows beside each other: divisions for each of them take longer than a small one.
+        count = min(of.right - beside, stop - row)
+        top = below * of.stride_down - of.pad_top
+        left = beside * of.stride_right - of.pad_left
         to = out + row * row_words
-        at = 0
         for channel in range(of.channels):
-            plane = images + (picture * of.channels + channel) * of.height * of.width
+            plane = (picture * of.channels + channel) * of.height
             for i in range(top, top + of.kernel_height):
-                for j in range(left, left + of.kernel_width):
-                    if 0 <= i < of.height and 0 <= j < of.width:
-                        to[at] = plane[i * of.width + j]
-                    else:
-                        to[at] = zero(0)
-                    at += 1
+                # No line above or below a picture, of which nothing is read.
+                inside = 0 <= i < of.height
+                line, width = images + (plane + i if inside else 0) * of.width, of.width * inside
+                if count >= of.kernel_width:
+                    for j in range(of.kernel_width):
+                        _copy(
+                            line, width, left + j, of.stride_right, to + j, row_words, count, zero
+                        )
+                else:
+                    for n in range(count):
+                        start = left + n * of.stride_right
+                        _copy(line, width, start, 1, to + n * row_words, 1, of.kernel_width, zero)
+                to = to + of.kernel_width
+        row += count
     return 0
+
+
+@function()
+def _copy(
+    line: Any, width: int, start: int, step: int, to: Any, to_step: int, count: int, zero: Any
+) -> None:
+    """Copy every `step`-th element of a line from `start` on; zeros where there are none."""
+    begin, end = 0, count
+    while begin < count and start + begin * step < 0:
+        to[begin * to_step] = zero(0)
+        begin += 1
+    while end > begin and start + (end - 1) * step >= width:
+        end -= 1
+        to[end * to_step] = zero(0)
+    for n in range(begin, end):
+        to[n * to_step] = line[start + n * step]

@@ -113,6 +113,17 @@ def test_windows_are_those_of_the_loops(
     near(np.sum(gradient.data * x), np.sum(upstream * out.data), 1e-12)
 
 
+def test_pieces_of_windows_begin_anywhere_in_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lodcli.kernels.ops.conv import im2sequence_native as twin
+
+    options: dict[str, Any] = {"kernels": (1, 2), "strides": (1, 2), "paddings": (1, 0, 0, 1)}
+    x = np.arange(3 * 2 * 4 * 5, dtype=np.float32).reshape(3, 2, 4, 5)
+    wanted = im2sequence_rows(x, **options)
+    for piece_rows in (1, 2, 7, 15, 16):
+        monkeypatch.setattr(twin, "rows_a_piece", lambda _, rows=piece_rows: rows)
+        np.testing.assert_array_equal(twin.im2sequence_rows(x, **options), wanted)
+
+
 def test_gradient_is_that_of_finite_differences() -> None:
     generator = np.random.default_rng(1)
     x = generator.normal(size=(2, 2, 4, 3))
