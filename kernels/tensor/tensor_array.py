@@ -90,8 +90,8 @@ class TensorArray:
         >>> [value.data.tolist() for value in array]
         [[0, 1, 2], [3, 4]]
         """
-        array = cls(steps.lod.count(0))
-        array._source = steps
+        array = cls.__new__(cls)  # its constructor takes longer
+        array._size, array._source, array._written = steps.lod.count(0), steps, {}
         return array
 
     @classmethod

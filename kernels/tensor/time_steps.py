@@ -25,7 +25,7 @@ from lodcli.kernels.index.checks import (
     same_offsets,
 )
 from lodcli.kernels.index.immutable import immutable
-from lodcli.kernels.index.items import segment_steps
+from lodcli.kernels.index.items import FoundItems, find_items, segment_steps
 from lodcli.kernels.index.lod import NO_LEVELS, LoD
 from lodcli.kernels.runtime.argument_types import construction_explained
 from lodcli.kernels.runtime.dispatch import on
@@ -190,18 +190,35 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
     Raises:
         ShapeMismatchError: another number of steps, or of items in one; names the step.
     """
-    held, outer = steps.lod.levels[steps.lod.level(0)], index_map.outer
-    # Before steps(), which takes memory for as many items as the map speaks of.
-    if held[-1] != outer.levels[-1][-1]:
-        _refuse_steps(held, index_map)
-    places, sizes = index_map.steps(back=True)
-    if not same_offsets(held, sizes):
-        _refuse_steps(held, index_map)
-    rows, below = _taken(steps, 1, places)
+    outer = index_map.outer
+    rows, below = _taken(steps, 1, _places(steps.lod, index_map))
     if not below.levels:
         return LoDTensor._made(rows, outer)
     names = (*outer.names, *below.names)
     return LoDTensor._made(rows, LoD._trusted((*outer.levels, *below.levels), names))
+
+
+def found_in_steps(steps: LoD, index_map: IndexMap) -> FoundItems:
+    """Return where the items that `from_steps` takes lie in the steps; raises as it does.
+
+    Args:
+        steps: the index of the time-major tensor.
+        index_map: the map it was made with.
+    """
+    places = _places(steps, index_map)
+    return find_items(NO_LEVELS if len(steps.levels) == 1 else steps, places, 1)
+
+
+def _places(steps: LoD, index_map: IndexMap) -> Offsets:
+    """Return the place of every item in the steps. Raises ShapeMismatchError as `from_steps`."""
+    held = steps.levels[steps.level(0)]
+    # Before steps(), which takes memory for as many items as the map speaks of.
+    if held[-1] != index_map.outer.levels[-1][-1]:
+        _refuse_steps(held, index_map)
+    places, sizes = index_map.steps(back=True)
+    if not same_offsets(held, sizes):
+        _refuse_steps(held, index_map)
+    return places
 
 
 def _refuse_steps(held: Offsets, index_map: IndexMap) -> NoReturn:

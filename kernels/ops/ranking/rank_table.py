@@ -11,17 +11,25 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets, same_offsets
-from lodcli.kernels.index.items import find_items
+from lodcli.kernels.index.items import FoundItems, find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.slice import segment_place
-from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import take_known, taken
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
-from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, longest_first, to_steps
+from lodcli.kernels.tensor.time_steps import (
+    IndexMap,
+    found_in_steps,
+    from_steps,
+    longest_first,
+    to_steps,
+)
+
+_INT64 = np.dtype(np.int64)
 
 
 @types_explained
@@ -135,12 +143,10 @@ def sequence_from_steps_grad(
         ShapeMismatchError: as `sequence_from_steps`; or `upstream` has another shape or index
             than the result.
     """
-    steps = array.steps
+    op, steps = "sequence_from_steps_grad", array.steps
     index_map = _index_map(table, outer)
-    lod = from_steps(without_values(steps), index_map).lod
-    flow = upstream_of(upstream, steps.data.shape, "sequence_from_steps_grad", lod)
-    back = to_steps(LoDTensor(flow, lod), index_map)
-    return TensorArray.from_steps(steps._with_rows(back.data))
+    found = found_in_steps(steps.lod, index_map)
+    return TensorArray.from_steps(_put_back(upstream, steps, found, op, index_map.outer.levels))
 
 
 @types_explained
@@ -236,8 +242,8 @@ def sequence_reorder_by_rank_grad(
         InvalidDataError, ShapeMismatchError: as `sequence_reorder_by_rank`; or `upstream` has
             another shape or index than the result.
     """
-    order = rank_order(len(tensor), table)
-    return _put_back(upstream, tensor, order, 0, "sequence_reorder_by_rank_grad")
+    found = find_items(tensor.lod, rank_order(len(tensor), table))
+    return _put_back(upstream, tensor, found, "sequence_reorder_by_rank_grad")
 
 
 @types_explained
@@ -267,16 +273,20 @@ def sequence_sort_by_length_grad(
 
     See `sequence_reorder_by_rank_grad`.
     """
-    order = longest_first(tensor.lod.lengths(level))
-    return _put_back(upstream, tensor, order, level, "sequence_sort_by_length_grad")
+    found = find_items(tensor.lod, longest_first(tensor.lod.lengths(level)), level)
+    return _put_back(upstream, tensor, found, "sequence_sort_by_length_grad")
 
 
 def _put_back(
-    upstream: Upstream, tensor: LoDTensor, order: Offsets, level: int | str, op: str
+    upstream: Upstream,
+    tensor: LoDTensor,
+    found: FoundItems,
+    op: str,
+    above: tuple[Offsets, ...] = (),
 ) -> LoDTensor:
-    """Return the gradient of taking all items of a level in an order."""
-    found = find_items(tensor.lod, order, level)
-    flow = upstream_of(upstream, (found.bounds.item(-1), *tensor.row_shape), op, found.levels)
+    """Return the gradient of taking all items that were found in a tensor, under levels above."""
+    shape = (found.bounds.item(-1), *tensor.row_shape)
+    flow = upstream_of(upstream, shape, op, (*above, *found.levels))
     place = on("auto", segment_place, size_bytes=flow.nbytes)
     return tensor._with_rows(place(flow, found.starts, found.bounds, tensor.rows))
 
@@ -317,7 +327,7 @@ def _table(table: npt.ArrayLike) -> Offsets:
         raise InvalidDataError(
             f"a rank table is (S, 2) whole numbers, found {array.dtype} of shape {array.shape}"
         )
-    result: Offsets = array.astype(np.int64, copy=False)
+    result: Offsets = array.astype(_INT64, copy=False)
     return result
 
 
