@@ -21,10 +21,11 @@ RANGE_BYTES = 1 << 8
 ROW_BYTES = 64
 
 _MODULE = "kernels.simd.row_copies_numba"
-_gather, _gather_first, _gather_rows, _place, _reverse, _part, _interleave = (
+_gather, _gather_first, _gather_rows, _place, _reverse, _part, _interleave, _separate = (
     load.kernel(_MODULE, name)
     for name in (
         *("gather", "gather_first", "gather_rows", "place", "reverse", "part", "interleave"),
+        "separate",
     )
 )
 
@@ -114,7 +115,7 @@ def place_ranges(data: Array, starts: Offsets, offsets: Offsets, count: int) -> 
         offsets: (K+1,) int64, where the ranges lie in `data`.
         count: of rows that are returned.
     """
-    total, shape = int(offsets[-1]), (count, *data.shape[1:])
+    total, shape = offsets.item(-1), (count, *data.shape[1:])
     # Ranges that do not overlap leave nothing out if they have as many rows as there are.
     result = empty(shape, data.dtype) if total == count else np.zeros(shape, data.dtype)
     if data.size:
@@ -131,7 +132,7 @@ def place_ranges(data: Array, starts: Offsets, offsets: Offsets, count: int) -> 
 
 def gather_first(data: Array, stride: int, offsets: Offsets, out: Array | None) -> Array:
     """Return the first rows of every `stride` rows, as many as `offsets` say."""
-    total, ranges = int(offsets[-1]), offsets.size - 1
+    total, ranges = offsets.item(-1), offsets.size - 1
     result = result_array(out, (total, *data.shape[1:]), data.dtype, data)
     if result.size:
         rows, size = np.ascontiguousarray(data), result.nbytes
@@ -168,6 +169,22 @@ def interleave_ranges(
         )  # fmt: skip
         del held
     return result
+
+
+def separate_ranges(rows: Array, offsets: Sequence[Offsets]) -> list[Array]:
+    """Return the parts again that `interleave_ranges` joined, each with as many rows as it had."""
+    parts = [empty((each.item(-1), *rows.shape[1:]), rows.dtype) for each in offsets]
+    if rows.size:
+        given, size, total = np.ascontiguousarray(rows), rows.nbytes, rows.shape[0]
+        table, held = part_table(parts, offsets)
+        width = size // total
+        piece_rows = rows_a_piece(width)
+        run(
+            _separate[""], -(-total // piece_rows), 2 * size,
+            table, len(parts), offsets[0].size - 1, given, size, width, total, piece_rows,
+        )  # fmt: skip
+        del held
+    return parts
 
 
 def part_table(parts: Sequence[Array], offsets: Sequence[Offsets]) -> tuple[Offsets, list[Array]]:

@@ -175,6 +175,19 @@ def _rows_before(table: Any, parts: int, i: int) -> int:
     return total
 
 
+@function()
+def _range_of(table: Any, parts: int, ranges: int, row: int) -> int:
+    """Return the number of the ranges that a row of the joined parts is in."""
+    low, high = 0, ranges
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if _rows_before(table, parts, middle) <= row:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 @kernel()
 def part(table: Pointer[np.int64], number: int, rows: int, size: int, offsets: int) -> int:
     """Write the address and size of a part's rows, and the address of its offsets, to a table."""
@@ -196,13 +209,7 @@ def interleave(
     """
     for piece in range(first, last):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
-        stop, i, high = to + stop_row * width, 0, ranges
-        while i < high:
-            middle = (i + high + 1) >> 1
-            if _rows_before(table, parts, middle) <= row:
-                i = middle
-            else:
-                high = middle - 1
+        stop, i = to + stop_row * width, _range_of(table, parts, ranges, row)
         here = _rows_before(table, parts, i)
         line, held, full = begin(to + row * width)
         while row < stop_row:
@@ -224,4 +231,41 @@ def interleave(
             i += 1
         if streamed:
             finish(line, held, full)
+    return 0
+
+
+@kernel()
+def separate(
+    table: Pointer[np.int64], parts: int, ranges: int, at: int, size: int, width: int, total: int,
+    piece_rows: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Copy the rows that `interleave` joined back to their parts.
+
+    Args:
+        table: as `part` writes it.
+    """
+    end = at + size
+    for piece in range(first, last):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        i = _range_of(table, parts, ranges, row)
+        # Ranges before this one are followed by others of this piece, in each part.
+        final = _range_of(table, parts, ranges, stop_row - 1)
+        here = _rows_before(table, parts, i)
+        while row < stop_row:
+            for part in range(parts):
+                part_rows, bounds = table[3 * part], table[3 * part + 2]
+                lo = number_at(bounds + 8 * i)
+                after = here + number_at(bounds + 8 * (i + 1)) - lo
+                if row < after:
+                    n = min(after, stop_row) - row
+                    to, source = part_rows + (lo + row - here) * width, at + row * width
+                    if i < final:
+                        stop = part_rows + number_at(bounds + 8 * final) * width
+                        copy(to, stop, source, end, n * width)
+                    else:
+                        stop = part_rows + table[3 * part + 1]
+                        copy_row(to, stop, source, end, n * width)
+                    row += n
+                here = after
+            i += 1
     return 0

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.ops.joining import concat as reference
-from lodcli.kernels.simd.row_copies import gather_ranges, interleave_ranges, part_table
+from lodcli.kernels.simd.row_copies import interleave_ranges, part_table, separate_ranges
 
 _INT64 = np.dtype(np.int64)
 _MODULE = "kernels.ops.joining.concat_numba"
@@ -53,9 +52,4 @@ def segment_turns(
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:
     """See concat.py."""
-    starts = sum(offsets[1:], offsets[0])[:-1]
-    result = [gather_ranges(upstream, starts, offsets[0])]
-    for before, each in itertools.pairwise(offsets):
-        starts = starts + offsets_to_lengths(before)
-        result.append(gather_ranges(upstream, starts, each))
-    return result
+    return separate_ranges(upstream, offsets)

@@ -73,3 +73,16 @@ def test_joined_sequences_are_those_of_plain_loops(data: st.DataObject) -> None:
         back = sequence_concat_grad(found, parts, backend=backend)
         for gradient, part in zip(back, parts, strict=True):
             assert gradient.identical(part)
+
+
+@both
+def test_parts_of_more_rows_than_a_thread_takes_at_once_come_apart_again(backend: Backend) -> None:
+    generator = np.random.default_rng(3)
+    parts = []
+    for _ in range(3):
+        lengths = generator.integers(0, 60, 1000)
+        rows = generator.normal(size=(int(lengths.sum()), 7)).astype(np.float32)
+        parts.append(LoDTensor(rows, LoD.from_lengths([lengths])))
+    back = sequence_concat_grad(sequence_concat(parts, backend=backend), parts, backend=backend)
+    for gradient, part in zip(back, parts, strict=True):
+        assert gradient.identical(part)
