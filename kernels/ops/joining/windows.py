@@ -11,7 +11,7 @@ from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.immutable import immutable
-from lodcli.kernels.index.items import FoundItems, find_items, found_below, picked_offsets
+from lodcli.kernels.index.items import FoundItems, find_items, found_below, segment_pick
 from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
 from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least
 from lodcli.kernels.ops.common import working_dtype
@@ -204,7 +204,7 @@ def sequence_interleave_grad(
     shape = (sum([one.rows for one in tensors]), *tensors[0].row_shape)
     levels, bounds = _in_turn(indexes, number)
     parts = rows_out_of_turn(upstream_of(upstream, shape, op, levels), bounds)
-    return tuple(one._with_rows(part) for one, part in zip(tensors, parts, strict=True))
+    return tuple([one._with_rows(part) for one, part in zip(tensors, parts, strict=True)])
 
 
 def _alike(tensors: Sequence[LoDTensor], level: int | str, op: str) -> tuple[Sequence[LoD], int]:
@@ -288,23 +288,19 @@ def _every_nth(tensor: LoDTensor, count: int, level: int | str, op: str) -> list
     require_at_least(count, 1, "count")
     lod = tensor.lod
     number = lod.level(level)
-    sequences, above = lod.count(number), lod.levels[:number]
-    held = above[-1] if above else np.array([0, sequences])
-    # All lengths are multiples where all offsets are.
-    rests = held % count
-    if np.count_nonzero(rests):
-        item = int((rests != 0).argmax()) - 1
+    offsets, above = lod.levels[number], lod.levels[:number]
+    held = above[-1] if above else np.array([0, offsets.size - 1])
+    dealt = on("auto", segment_dealt, size_bytes=offsets.nbytes)(offsets, held, count)
+    if dealt is None:
+        item = int((held % count != 0).argmax()) - 1
         raise ShapeMismatchError(
             f"{op}: {held[item + 1] - held[item]} sequences in item {item} are not a multiple of "
             f"{count}"
         )
+    fewer, picked = dealt
     if above:
-        above = (*above[:-1], immutable(held // count))
-    parts = []
-    for place in range(count):
-        picked = picked_offsets(lod.levels[number], np.arange(place, sequences, count))
-        parts.append(found_below(lod, number, *picked, above))
-    return parts
+        above = (*above[:-1], fewer)
+    return [found_below(lod, number, begins, bounds, above) for begins, bounds in picked]
 
 
 def _in_turn(indexes: Sequence[LoD], number: int) -> tuple[tuple[Offsets, ...], Sequence[Offsets]]:
@@ -350,6 +346,32 @@ def segment_windows(
     starts += stride * np.arange(starts.size)
     bounds = lengths_to_offsets(np.minimum(length, offsets[1:].repeat(whole) - starts), level=1)
     return counts, starts, bounds
+
+
+def segment_dealt(
+    offsets: Offsets, held: Offsets, parts: int
+) -> tuple[Offsets, list[tuple[Offsets, Offsets]]] | None:
+    """Return the items 0, parts, .. of a level, then 1, 1 + parts, .., and so on.
+
+    Args:
+        offsets: of the level.
+        held: of the level above.
+        parts: 1 or more.
+
+    Returns:
+        The offsets of the level above in each part, and of each part what `segment_pick` returns;
+        None if a sequence of the level above holds no multiple of `parts`.
+
+    >>> held, (one, two) = segment_dealt(np.array([0, 2, 3, 3, 7]), np.array([0, 4]), 2)
+    >>> held.tolist(), [each.tolist() for each in (*one, *two)]
+    ([0, 2], [[0, 3], [0, 2, 2], [2, 3], [0, 1, 5]])
+    """
+    # All lengths are multiples where all offsets are.
+    if np.count_nonzero(held % parts):
+        return None
+    items = offsets.size - 1
+    picked = [segment_pick(offsets, np.arange(part, items, parts)) for part in range(parts)]
+    return immutable(held // parts), picked
 
 
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:

@@ -12,7 +12,10 @@ from lodcli.kernels.ops.halves_native import narrowed, widened
 from lodcli.kernels.ops.joining import windows as reference
 
 _MODULE = "kernels.ops.joining.windows_numba"
-_counts, _windows, _add = (load.kernel(_MODULE, name) for name in ("counts", "windows", "add"))
+_INT64 = np.dtype(np.int64)
+_counts, _windows, _deal, _add = (
+    load.kernel(_MODULE, name) for name in ("counts", "windows", "deal", "add")
+)
 
 
 def segment_windows(
@@ -22,10 +25,29 @@ def segment_windows(
     index, segments = np.ascontiguousarray(offsets), offsets.size - 1
     counts = unwritten(segments + 1)
     _counts[""].call(0, 1, index, length, stride, keep, counts, segments)
-    total = int(counts[-1])
+    total = counts.item(-1)
     starts, bounds = np.empty(total, np.int64), unwritten(total + 1)
     _windows[""].call(0, 1, index, length, stride, counts, starts, bounds, segments)
     return counts, starts, bounds
+
+
+def segment_dealt(
+    offsets: Offsets, held: Offsets, parts: int
+) -> tuple[Offsets, list[tuple[Offsets, Offsets]]] | None:
+    """See windows.py."""
+    each, rest = divmod(offsets.size - 1, parts)
+    if rest:  # before memory for far too many parts is asked for
+        return None
+    fewer, begins = unwritten(held.size), np.empty((parts, each), _INT64)
+    size = each + 1
+    bounds = unwritten(parts * size)
+    wrong = _deal[""].call(
+        0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(held), fewer, begins, bounds,
+        held.size, each, parts,
+    )  # fmt: skip
+    if wrong:
+        return None
+    return fewer, [(begins[p], bounds[p * size : (p + 1) * size]) for p in range(parts)]
 
 
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:

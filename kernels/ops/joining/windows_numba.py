@@ -42,6 +42,34 @@ def windows(
     return 0
 
 
+@kernel()
+def deal(
+    offsets: Pointer[np.int64], held: Pointer[np.int64], fewer: Pointer[np.int64],
+    begins: Pointer[np.int64], bounds: Pointer[np.int64], above: int, each: int, parts: int,
+) -> int:  # fmt: skip
+    """Write the items 0, parts, .. of a level, then 1, 1 + parts, .., and so on.
+
+    Args:
+        held, fewer: (above,), offsets of the level above, in all and in each part; 1 is returned if
+            they are no multiples of `parts`.
+        begins: (parts, each), where the items begin.
+        bounds: (parts, each + 1), their offsets side by side.
+    """
+    for s in range(above):
+        if held[s] % parts:
+            return 1
+        fewer[s] = held[s] // parts
+    for part in range(parts):
+        to, ends, total = begins + part * each, bounds + part * (each + 1), 0
+        ends[0] = 0
+        for k in range(each):
+            item = k * parts + part
+            to[k] = offsets[item]
+            total += offsets[item + 1] - offsets[item]
+            ends[k + 1] = total
+    return 0
+
+
 @kernel(types=FLOATS)
 def add(
     rows: Pointer[T], starts: Pointer[np.int64], offsets: Pointer[np.int64], out: Pointer[T],

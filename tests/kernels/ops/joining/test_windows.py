@@ -158,6 +158,8 @@ def test_what_does_not_fit_is_refused() -> None:
         sequence_interleave([one, two])
     with pytest.raises(ShapeMismatchError, match="2 sequences in item 0 are not a multiple of 3"):
         sequence_deinterleave(one, 3)
+    with pytest.raises(ShapeMismatchError, match=f"not a multiple of {1 << 60}"):
+        sequence_deinterleave(one, 1 << 60)
     nested = [LoDTensor(np.arange(2), [counts, [1, 1]]) for counts in ([1, 1], [2, 0])]
     with pytest.raises(ShapeMismatchError, match="level 0, item 0 has length 1 against 2"):
         sequence_interleave(nested, level=1)
