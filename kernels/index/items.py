@@ -77,6 +77,25 @@ def segment_pick(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
     return begins, lengths_to_offsets(offsets[items + 1] - begins, level=0)
 
 
+def capped_offsets(offsets: Offsets, counts: Offsets | int) -> Offsets | None:
+    """Return what `segment_capped` does, by compiled code where that is faster."""
+    return on("auto", segment_capped, size_bytes=offsets.nbytes)(offsets, counts)
+
+
+def segment_capped(offsets: Offsets, counts: Offsets | int) -> Offsets | None:
+    """Return the offsets of the first counts[s] rows of each segment; None if one is below 0.
+
+    Args:
+        counts: (S,), or one for all.
+
+    >>> segment_capped(np.array([0, 3, 4]), np.array([2, 2])).tolist()
+    [0, 2, 3]
+    """
+    if np.count_nonzero(counts < 0):
+        return None
+    return lengths_to_offsets(np.minimum(counts, offsets_to_lengths(offsets)), level=0)
+
+
 def inner_offsets(
     offsets: Offsets, starts: Offsets, bounds: Offsets
 ) -> tuple[Offsets, Offsets, Offsets]:

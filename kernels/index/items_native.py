@@ -11,8 +11,8 @@ from lodcli.kernels.native import load
 
 _MODULE = "kernels.index.items_numba"
 _INT64 = np.dtype(np.int64)
-_pick, _inner, _longest, _steps = (
-    load.kernel(_MODULE, name) for name in ("pick", "inner", "longest", "steps")
+_pick, _capped, _inner, _longest, _steps = (
+    load.kernel(_MODULE, name) for name in ("pick", "capped", "inner", "longest", "steps")
 )
 
 
@@ -24,6 +24,14 @@ def segment_pick(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
         0, 1, np.ascontiguousarray(offsets), np.ascontiguousarray(items), begins, bounds, count
     )  # fmt: skip
     return reference.segment_pick(offsets, items) if overflows else (begins, bounds)
+
+
+def segment_capped(offsets: Offsets, counts: Offsets | int) -> Offsets | None:
+    """See items.py."""
+    bounds = unwritten(offsets.size)
+    given = (None, counts) if isinstance(counts, int) else (np.ascontiguousarray(counts), 0)
+    wrong = _capped[""].call(0, 1, np.ascontiguousarray(offsets), *given, bounds, offsets.size - 1)
+    return None if wrong else bounds
 
 
 def segment_inner(

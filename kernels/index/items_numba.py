@@ -1,10 +1,11 @@
-"""Kernels that find items of a level: picked ones with their offsets, all in time steps."""
+"""Kernels that find items of a level: picked ones, the first of each sequence, time steps."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from lodcli.kernels.native.declare import Pointer, kernel
+from lodcli.kernels.native.language_numba import address
 
 
 @kernel()
@@ -22,6 +23,27 @@ def pick(
         sign |= total
         bounds[k + 1] = total
     return 1 if sign < 0 else 0
+
+
+@kernel()
+def capped(
+    offsets: Pointer[np.int64], counts: Pointer[np.int64], of_all: int, bounds: Pointer[np.int64],
+    segments: int,
+) -> int:  # fmt: skip
+    """Write the offsets of the first counts[s] rows of each segment; 1 if one is below 0.
+
+    Args:
+        counts: None for `of_all` of each.
+    """
+    if of_all < 0:
+        return 1
+    bounds[0] = 0
+    for s in range(segments):
+        count = counts[s] if address(counts) else of_all
+        if count < 0:
+            return 1
+        bounds[s + 1] = bounds[s] + min(count, offsets[s + 1] - offsets[s])
+    return 0
 
 
 @kernel()

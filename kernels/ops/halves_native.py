@@ -19,7 +19,7 @@ _SINGLE = np.dtype(np.float32)
 
 def widened(rows: Array) -> Array:
     """Return float16 or bfloat16 as float32, of the same shape; other rows as they are."""
-    if not is_half(rows.dtype):
+    if rows.dtype.itemsize != 2 or not is_half(rows.dtype):
         return rows
     half = rows.dtype.newbyteorder("=")
     given, out = np.ascontiguousarray(rows, half), empty(rows.shape, _SINGLE)

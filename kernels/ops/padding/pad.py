@@ -9,6 +9,7 @@ from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.items import capped_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import fill_value, is_float, per_segment, result_array
@@ -180,8 +181,10 @@ def _box_offsets(shape: tuple[int, ...], lengths: npt.ArrayLike, op: str) -> Off
     if len(shape) < 2:
         raise ShapeMismatchError(f"{op}: expected (S, T, ...), found shape {shape}")
     counts = per_segment(lengths, shape[0], "lengths", op)
-    if counts.min(initial=0) < 0 or counts.max(initial=0) > shape[1]:
-        place = int(((counts < 0) | (counts > shape[1])).argmax())
+    # Those below 0 are above all others as numbers without a sign.
+    outside = counts.view(np.uint64) > shape[1]
+    if np.count_nonzero(outside):
+        place = int(outside.argmax())
         raise ShapeMismatchError(
             f"{op}: length {place} must be 0 to {shape[1]}, found {counts[place]}"
         )
@@ -273,7 +276,9 @@ def segment_pad_grad(upstream: Array, offsets: Offsets) -> Array:
 
 def shortened(offsets: Offsets, steps: int) -> Offsets:
     """Return the offsets of the first `steps` rows of each segment."""
-    return lengths_to_offsets(np.minimum(offsets_to_lengths(offsets), steps), level=0)
+    found = capped_offsets(offsets, steps)
+    assert found is not None
+    return found
 
 
 def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTensor:

@@ -121,7 +121,7 @@ def sequence_max(
     >>> sequence_max(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [7, 3]
     """
-    require_order(tensor.data, "sequence_max")
+    require_order(tensor.dtype, "sequence_max")
     return _pooled(segment_max, tensor, level, pad_value, out, backend, tensor.dtype)
 
 
@@ -139,7 +139,7 @@ def sequence_min(
     >>> sequence_min(LoDTensor(np.array([4, 1, 3]), [[2, 1]])).data.tolist()
     [1, 3]
     """
-    require_order(tensor.data, "sequence_min")
+    require_order(tensor.dtype, "sequence_min")
     return _pooled(segment_min, tensor, level, pad_value, out, backend, tensor.dtype)
 
 
@@ -243,7 +243,7 @@ def _pooled_index(
     backend: Backend,
 ) -> tuple[LoDTensor, LoDTensor]:
     name = reference.__name__.replace("segment", "sequence")
-    require_order(tensor.data, name)
+    require_order(tensor.dtype, name)
     offsets = segments(tensor, level, name)
     fill = fill_value(pad_value, (), tensor.dtype, name)
     kernel = on(backend, reference, size_bytes=tensor.nbytes)

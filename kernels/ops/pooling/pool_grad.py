@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.common import in_working_dtype, row_width, segments
-from lodcli.kernels.ops.pooling.pool import sequence_max_index, sequence_min_index
+from lodcli.kernels.ops.common import in_working_dtype, require_order, row_width, segments, zero
+from lodcli.kernels.ops.pooling.pool import segment_max_index, segment_min_index
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -109,7 +108,9 @@ def sequence_max_grad(
     >>> sequence_max_grad([5.0, 9.0], words).data.tolist()
     [0.0, 5.0, 9.0]
     """
-    return _to_taken(sequence_max_index, upstream, tensor, level, index, backend)
+    return _to_taken(
+        "sequence_max_grad", segment_max_index, upstream, tensor, level, index, backend
+    )
 
 
 @types_explained
@@ -122,7 +123,9 @@ def sequence_min_grad(
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the gradient of `sequence_min` and `sequence_min_index`. See `sequence_max_grad`."""
-    return _to_taken(sequence_min_index, upstream, tensor, level, index, backend)
+    return _to_taken(
+        "sequence_min_grad", segment_min_index, upstream, tensor, level, index, backend
+    )
 
 
 def _spread(
@@ -140,24 +143,29 @@ def _spread(
 
 
 def _to_taken(
-    forward: Callable[..., tuple[LoDTensor, LoDTensor]],
+    op: str,
+    reference: Callable[..., tuple[Array, Offsets]],
     upstream: Upstream,
     tensor: LoDTensor,
     level: int | str,
     index: LoDTensor | Array | None,
     backend: Backend,
 ) -> LoDTensor:
-    op = forward.__name__.replace("index", "grad")
     flow, offsets = _pooled(upstream, tensor, level, op)
     if index is None:
-        taken = forward(tensor, level=level, backend=backend)[1].data
-        return tensor._with_rows(on("auto", segment_taken_grad)(flow, taken, offsets))
+        data = tensor.data
+        require_order(data.dtype, op)
+        find = on(backend, reference, size_bytes=data.nbytes)
+        taken = find(data, offsets, pad_value=zero(data.dtype))[1]
+        back = on("auto", segment_taken_grad, size_bytes=flow.nbytes)
+        return tensor._with_rows(back(flow, taken, offsets))
     rows, taken = tensor.rows, rows_of(index)
     if taken.shape != flow.shape:
         raise ShapeMismatchError(f"{op}: index: expected shape {flow.shape}, found {taken.shape}")
     if taken.size and bool(((taken < -1) | (taken >= rows)).any()):
         raise ShapeMismatchError(f"{op}: index names a row outside 0 to {rows - 1}")
-    return tensor._with_rows(on("auto", segment_max_grad)(flow, taken, rows))
+    put = on("auto", segment_max_grad, size_bytes=flow.nbytes)
+    return tensor._with_rows(put(flow, taken, rows))
 
 
 def _pooled(
@@ -176,14 +184,12 @@ def segment_sum_grad(upstream: Array, offsets: Offsets) -> Array:
 
 def segment_mean_grad(upstream: Array, offsets: Offsets) -> Array:
     """Return upstream[s] / n for every row: (S, ...) to (N, ...)."""
-    return segment_sum_grad(
-        divided_rows(upstream, offsets_to_lengths(offsets).astype(np.float64)), offsets
-    )
+    return segment_sum_grad(divided_rows(upstream, offsets, root=False), offsets)
 
 
 def segment_sqrt_grad(upstream: Array, offsets: Offsets) -> Array:
     """Return upstream[s] / sqrt(n) for every row: (S, ...) to (N, ...)."""
-    return segment_sum_grad(divided_rows(upstream, np.sqrt(offsets_to_lengths(offsets))), offsets)
+    return segment_sum_grad(divided_rows(upstream, offsets, root=True), offsets)
 
 
 def segment_first_grad(upstream: Array, offsets: Offsets) -> Array:
@@ -217,9 +223,13 @@ def segment_taken_grad(upstream: Array, index: Array, offsets: Offsets) -> Array
     return segment_max_grad(upstream, index, int(offsets[-1]))
 
 
-def divided_rows(upstream: Array, by: npt.NDArray[np.float64]) -> Array:
-    """Return every row over its own number, in the dtype of `upstream` or float64."""
-    divisors = np.maximum(by, 1).reshape(-1, *[1] * (upstream.ndim - 1))
+def divided_rows(upstream: Array, offsets: Offsets, *, root: bool) -> Array:
+    """Return every row over the length of its segment, or over the square root of that.
+
+    In the dtype of `upstream`, or float64 for whole numbers.
+    """
+    lengths = np.maximum(offsets_to_lengths(offsets), 1).astype(np.float64)
+    by = np.sqrt(lengths) if root else lengths
     dtype = upstream.dtype if upstream.dtype.kind not in "iub" else np.dtype(np.float64)
-    result: Array = (in_working_dtype(upstream) / divisors).astype(dtype)
-    return result
+    rows = in_working_dtype(upstream) / by.reshape(-1, *[1] * (upstream.ndim - 1))
+    return rows.astype(dtype)

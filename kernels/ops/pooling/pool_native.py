@@ -29,6 +29,7 @@ from lodcli.kernels.ops.pooling.reduce_native import (
     reduce_rows,
 )
 
+_NOTHING = np.zeros((), np.int64)
 _averaged = load.kernel("kernels.ops.pooling.pool_numba", "averaged")
 
 
@@ -152,7 +153,7 @@ def _divided(
         return _reduced(SUM, data, offsets, pad_value, dtype, out, divided=divided)
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
     # Whole numbers are added as such: float64 would round large ones on the way.
-    totals = segment_sum(data, offsets)
+    totals = segment_sum(data, offsets, pad_value=_NOTHING)
     _averaged[""].call(
         0, 1, totals.view(np.int64), totals.dtype.kind == "u", np.ascontiguousarray(offsets),
         divided == ROOT, np.asarray(pad_value, dtype), result, offsets.size - 1,

@@ -62,10 +62,10 @@ def reduce_rows(
     rows, to = _as_compiled(kind, rows, out)
     types = rows.dtype.char + to.dtype.char
     count, width = rows.shape
-    piece_rows = max(LEAST_ROWS, PIECE // max(1, width))
-    if width * max(4, to.itemsize) > BLOCK_BYTES:
+    piece_rows = max(LEAST_ROWS, PIECE // width)
+    if width * (to.itemsize if to.itemsize > 4 else 4) > BLOCK_BYTES:
         piece_rows = min(piece_rows, RUN)
-    pieces = max(1, -(-count // piece_rows))
+    pieces = -(-count // piece_rows) or 1
     size_bytes = rows.nbytes + offsets.nbytes
     chunks = 1 if size_bytes < SHARED_BYTES else min(pieces, 4 * thread_count())
     parts = np.empty((pieces, width), to.dtype)

@@ -6,7 +6,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
-from lodcli.kernels.ops.common import row_width
+from lodcli.kernels.ops.common import WORDS, row_width, viewed
 from lodcli.kernels.ops.scatter import scatter as reference
 
 _MODULE = "kernels.ops.scatter.scatter_numba"
@@ -25,8 +25,8 @@ def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets)
         return reference.segment_scatter(data, ids, updates, offsets)
     out = np.array(data, order="C")
     _scatter[compiled].call(
-        0, 1, out.view(compiled), row_width(out.shape), np.ascontiguousarray(ids),
-        np.ascontiguousarray(updates).view(compiled), np.ascontiguousarray(offsets),
+        0, 1, viewed(out, compiled), row_width(out.shape), np.ascontiguousarray(ids),
+        viewed(np.ascontiguousarray(updates), compiled), np.ascontiguousarray(offsets),
         offsets.size - 1,
     )  # fmt: skip
     return out
@@ -35,8 +35,7 @@ def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets)
 def segment_scatter_grad(grad: Array, ids: Offsets, offsets: Offsets) -> tuple[Array, Array]:
     """See scatter.py."""
     rows, updates = np.array(grad, order="C"), np.empty(ids.size, grad.dtype)
-    # As words of their size, so that float16 and bfloat16 are moved as well.
-    word = np.dtype(f"u{grad.itemsize}") if grad.itemsize <= 8 else np.dtype("c16")
+    word = WORDS[grad.itemsize]
     _pick[word.char].call(
         0, 1, rows.view(word), row_width(rows.shape), np.ascontiguousarray(ids),
         np.ascontiguousarray(offsets), updates.view(word), offsets.size - 1,

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.items import capped_offsets
 from lodcli.kernels.ops.arguments import MOST_ITEMS, comparable, differs, recut, segment_numbers
 from lodcli.kernels.ops.common import (
     flat_rows,
@@ -24,6 +25,7 @@ from lodcli.kernels.ops.common import (
 )
 from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.joining.expand import segment_broadcast
+from lodcli.kernels.ops.pooling.pool_grad import segment_max_grad
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
@@ -125,7 +127,7 @@ def ordered_offsets(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
         SelectionError: no such level.
         InvalidDataError: complex numbers.
     """
-    require_order(tensor.data, op)
+    require_order(tensor.dtype, op)
     return segments(tensor, level, op)
 
 
@@ -149,7 +151,7 @@ def best_bounds(offsets: Offsets, k: npt.ArrayLike, op: str) -> Offsets:
     else:
         wanted, segments = on_host(k, f"{op}: k"), offsets.size - 1
         counts = per_segment(wanted if wanted.ndim else wanted.repeat(segments), segments, "k", op)
-    bounds = on("auto", segment_capped, size_bytes=offsets.nbytes)(offsets, counts)
+    bounds = capped_offsets(offsets, counts)
     if bounds is None:
         raise OptionError(f"{op}: k must be at least 0, found {np.min(counts)}")
     return bounds
@@ -366,20 +368,6 @@ def segment_order(
     return result
 
 
-def segment_capped(offsets: Offsets, counts: Offsets | int) -> Offsets | None:
-    """Return the offsets of the first counts[s] rows of each segment; None if one is below 0.
-
-    Args:
-        counts: (S,), or one for all.
-
-    >>> segment_capped(np.array([0, 3, 4]), np.array([2, 2])).tolist()
-    [0, 2, 3]
-    """
-    if np.count_nonzero(counts < 0):
-        return None
-    return lengths_to_offsets(np.minimum(counts, offsets_to_lengths(offsets)), level=0)
-
-
 def segment_picked(data: Array, rows: Offsets) -> Array:
     """Return data[rows] by column: (N, ...) and (M, ...) to (M, ...).
 
@@ -418,17 +406,7 @@ def segment_unsorted(best: Array, order: Offsets, offsets: Offsets, bounds: Offs
         best: (M, ...), the gradient of the first ones.
         order, offsets, bounds: as they went in.
     """
-    return placed(best, segment_slice(order, offsets[:-1], bounds), len(order))
-
-
-def placed(values: Array, rows: Offsets, count: int) -> Array:
-    """Return (count, ...) with every value in its column, in the row it was taken from; else 0."""
-    width = row_width(values.shape)
-    out = np.zeros((count, width), values.dtype)
-    shape = (len(values), width)
-    # No value is taken twice, so nothing is written twice.
-    out[rows.reshape(shape), np.arange(width)] = values.reshape(shape)
-    return out.reshape(count, *values.shape[1:])
+    return segment_max_grad(best, segment_slice(order, offsets[:-1], bounds), len(order))
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:

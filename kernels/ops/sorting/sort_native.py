@@ -9,22 +9,21 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, is_half, real_columns
+from lodcli.kernels.ops.common import WORDS, flat_rows, is_half, real_columns
 from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
 from lodcli.kernels.ops.halves_native import widened
 from lodcli.kernels.ops.ids.ids import segment_compress
+from lodcli.kernels.ops.pooling.pool_grad_native import segment_max_grad
 from lodcli.kernels.ops.sorting import sort as reference
 from lodcli.kernels.runtime.buffers import empty
 
 _MODULE = "kernels.ops.sorting.sort_numba"
-_order, _capped, _firsts, _best, _differs, _runs = (
-    load.kernel(_MODULE, name) for name in ("order", "capped", "firsts", "best", "differs", "runs")
+_order, _firsts, _best, _differs, _runs = (
+    load.kernel(_MODULE, name) for name in ("order", "firsts", "best", "differs", "runs")
 )
 _first_fall, _searchsorted, _histogram, _pick = (
     load.kernel(_MODULE, name) for name in ("first_fall", "searchsorted", "histogram", "pick")
 )
-# Values are copied as whole words of their bits: a kernel for each size, not for each dtype.
-_WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _TOP_BIT = np.uint64(1 << 63)
 
@@ -34,28 +33,20 @@ def segment_order(
 ) -> Offsets:
     """See sort.py."""
     rows = flat_rows(_comparable(data))
-    (count, width), out = rows.shape, empty(rows.shape, _INT64)
+    (count, width), out = rows.shape, empty(data.shape, _INT64)
     pieces = piece_count(rows)
     run(
         _order[rows.dtype.char], pieces, 3 * out.nbytes, rows, np.ascontiguousarray(offsets),
         None if bounds is None else np.ascontiguousarray(bounds),
         out, empty((4, count), _INT64), offsets.size - 1, width, descending, pieces,
     )  # fmt: skip
-    return out.reshape(data.shape)
-
-
-def segment_capped(offsets: Offsets, counts: Offsets | int) -> Offsets | None:
-    """See sort.py."""
-    bounds = unwritten(offsets.size)
-    given = (None, counts) if isinstance(counts, int) else (np.ascontiguousarray(counts), 0)
-    wrong = _capped[""].call(0, 1, np.ascontiguousarray(offsets), *given, bounds, offsets.size - 1)
-    return None if wrong else bounds
+    return out
 
 
 def segment_picked(data: Array, rows: Offsets) -> Array:
     """See sort.py."""
     values, given = flat_rows(data), flat_rows(rows)
-    out, word = np.empty(rows.shape, data.dtype), _WORDS[data.itemsize]
+    out, word = np.empty(rows.shape, data.dtype), WORDS[data.itemsize]
     pieces = piece_count(given)
     run(
         _pick[word.char], pieces, 3 * out.nbytes, values.view(word), given, out.view(word),
@@ -74,8 +65,8 @@ def segment_best(
 ) -> tuple[Array, Offsets]:
     """See sort.py."""
     given, shape = flat_rows(order), (bounds.item(-1), *order.shape[1:])
-    values, places = np.empty(shape, data.dtype), np.empty(shape, np.int64)
-    word, pieces = _WORDS[data.itemsize], piece_count(given)
+    values, places = np.empty(shape, data.dtype), np.empty(shape, _INT64)
+    word, pieces = WORDS[data.itemsize], piece_count(given)
     run(
         _best[word.char], pieces, 4 * places.nbytes, flat_rows(data).view(word), given,
         np.ascontiguousarray(offsets), np.ascontiguousarray(bounds), values.view(word), places,
@@ -88,13 +79,13 @@ def segment_unsorted(best: Array, order: Offsets, offsets: Offsets, bounds: Offs
     """See sort.py."""
     # Of as many as there are, all.
     rows = order if offsets is bounds else _first(order, offsets, bounds, places=False)
-    return reference.placed(best, rows, len(order))
+    return segment_max_grad(best, rows, len(order))
 
 
 def _first(order: Offsets, offsets: Offsets, bounds: Offsets, *, places: bool) -> Offsets:
     """Return the first of the ordered rows of each segment, or their places in it."""
     given = flat_rows(order)
-    found = np.empty((bounds.item(-1), *order.shape[1:]), np.int64)
+    found = np.empty((bounds.item(-1), *order.shape[1:]), _INT64)
     pieces = piece_count(given)
     run(
         _firsts[""], pieces, 2 * found.nbytes, given, np.ascontiguousarray(offsets),

@@ -61,27 +61,6 @@ def order(
     return 0
 
 
-@kernel()
-def capped(
-    offsets: Pointer[np.int64], counts: Pointer[np.int64], of_all: int, bounds: Pointer[np.int64],
-    segments: int,
-) -> int:  # fmt: skip
-    """Write the offsets of the first counts[s] rows of each segment; 1 if one is below 0.
-
-    Args:
-        counts: None for `of_all` of each.
-    """
-    if of_all < 0:
-        return 1
-    bounds[0] = 0
-    for s in range(segments):
-        count = counts[s] if address(counts) else of_all
-        if count < 0:
-            return 1
-        bounds[s + 1] = bounds[s] + min(count, offsets[s + 1] - offsets[s])
-    return 0
-
-
 @kernel(types=("uint8", "uint16", "uint32", "uint64"))
 def pick(
     data: Pointer[T], rows: Pointer[np.int64], out: Pointer[T], count: int, width: int,

@@ -14,7 +14,7 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatc
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_float, is_half
 from lodcli.kernels.ops.pooling import pool, pool_grad
-from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.golden_data import GoldenCase
 from tests.kernels.ops.helpers import (
@@ -351,6 +351,51 @@ def test_gradients_are_those_of_finite_differences(kind: str, backend: Backend) 
         expected = differences(pooled, x, upstream)
         found = backward(upstream, LoDTensor(x, lod), level=level, backend=backend).data
         np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+@both
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "complex64"])
+def test_shares_of_an_upstream_gradient_are_quotients_in_float64(
+    dtype: str, shape: tuple[int, ...], backend: Backend
+) -> None:
+    flow = (np.random.default_rng(4).normal(size=(4, *shape)) * 9).astype(dtype)
+    offsets = np.array([0, 3, 3, 10, 11])
+    for flows in (flow, np.repeat(flow, 2, axis=0)[::2]):
+        for gradient, by in (
+            (pool_grad.segment_mean_grad, (3.0, 7.0, 1.0)),
+            (pool_grad.segment_sqrt_grad, (math.sqrt(3), math.sqrt(7), 1.0)),
+        ):
+            found = on(backend, gradient)(flows, offsets)
+            assert found.dtype == ("float64" if dtype == "int32" else dtype)
+            wide = flow.astype("float32") if dtype == "float16" else flow
+            each = [wide[s] / np.float64(n) for s, n in zip((0, 2, 3), by, strict=True)]
+            expected = np.repeat(np.stack(each), [3, 7, 1], axis=0)
+            assert found.tobytes() == expected.astype(found.dtype).tobytes()
+
+
+@both
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
+@pytest.mark.parametrize("index_dtype", ["int64", "int16"])
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "complex64", "complex128"])
+def test_values_go_to_the_rows_named_for_them_and_nowhere_for_none(
+    dtype: str, index_dtype: str, shape: tuple[int, ...], backend: Backend
+) -> None:
+    random = np.random.default_rng(5)
+    flow = (random.normal(size=(4, *shape)) * 9).astype(dtype)
+    # Each segment names rows of its own; -1 is none.
+    index = np.stack([random.integers(3 * s, 3 * s + 3, shape) for s in range(4)])
+    index[2] = -1
+    index = index.astype(index_dtype)
+    expected = np.zeros((13, *shape), dtype)
+    for s, *column in np.ndindex(flow.shape):
+        if index[(s, *column)] >= 0:
+            expected[(index[(s, *column)], *column)] = flow[(s, *column)]
+    found = on(backend, pool_grad.segment_max_grad)(flow, index, 13)
+    assert found.dtype == dtype
+    assert found.tobytes() == expected.tobytes()
+    found = on(backend, pool_grad.segment_taken_grad)(flow, index, np.array([0, 3, 6, 9, 13]))
+    assert found.tobytes() == expected.tobytes()
 
 
 def test_a_gradient_that_does_not_fit_is_refused() -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lodcli.kernels.index.items import segment_capped
 from lodcli.kernels.ops.sorting.sort import (
     segment_best,
-    segment_capped,
     segment_picked,
     segment_unsorted,
 )
