@@ -122,6 +122,14 @@ def window_counts(
     return _window_counts(shape, tuple(kernels), tuple(strides), tuple(paddings))
 
 
+def window_sizes(
+    shape: tuple[int, ...], kernels: Pair, strides: Pair, paddings: Quad
+) -> tuple[int, ...]:
+    """Return the fields of Windows: see im2sequence_numba.py."""
+    counts = window_counts(shape, kernels, strides, paddings)
+    return (*shape[1:], *counts, *kernels, *strides, *paddings[:2])
+
+
 @lru_cache(1 << 6)
 def _window_counts(
     shape: tuple[int, ...], kernels: Pair, strides: Pair, paddings: Quad

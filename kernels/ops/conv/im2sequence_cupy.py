@@ -8,14 +8,14 @@ from lodcli.kernels.cuda.launch import THREADS, WORDS, blocks, c_type, run
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import real_columns
-from lodcli.kernels.ops.conv.im2sequence import Pair, Quad, window_counts
+from lodcli.kernels.ops.conv.im2sequence import Pair, Quad, window_sizes
 
 MOST = (1 << 32) - 1
 
 
 def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Quad) -> Array:
     """See im2sequence.py."""
-    sizes = _sizes(images.shape, kernels, strides, paddings)
+    sizes = window_sizes(images.shape, kernels, strides, paddings)
     _, _, _, below, beside, *_ = sizes
     # Places in a window, and windows of a picture, are numbers of 32 bits.
     if max(images.shape[1] * kernels[0] * kernels[1], below * beside) > MOST:
@@ -37,15 +37,9 @@ def im2sequence_back(
     """See im2sequence.py."""
     out: Array = cupy.empty(shape, rows.dtype)
     flow, values = real_columns(cupy.ascontiguousarray(rows)), real_columns(out)
-    sizes = _sizes(shape, kernels, strides, paddings)
+    sizes = window_sizes(shape, kernels, strides, paddings)
     kernel = f"windows_grad<{c_type(flow.dtype, 'im2sequence')}>"
     grid = (blocks(values.size, THREADS),)
     args = (flow, values.size, *sizes, out.itemsize // flow.itemsize, values)
     run("im2sequence", kernel, grid, (THREADS,), *args)
     return out
-
-
-def _sizes(shape: tuple[int, ...], kernels: Pair, strides: Pair, paddings: Quad) -> tuple[int, ...]:
-    """Return what both kernels take of pictures and windows."""
-    counts = window_counts(shape, kernels, strides, paddings)
-    return (*shape[1:], *counts, *kernels, *strides, *paddings[:2])

@@ -1,10 +1,10 @@
-"""Kernel that copies the windows of images into rows."""
+"""Kernels that copy the windows of images into rows, and add them up again."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from lodcli.kernels.native.declare import Pointer, T, kernel
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 from lodcli.kernels.native.language_numba import function
 
 
@@ -75,3 +75,30 @@ def _copy(
         to[end * to_step] = zero(0)
     for n in range(begin, end):
         to[n * to_step] = line[start + n * step]
+
+
+@kernel(types=FLOATS)
+def windows_back(rows: Pointer[T], out: Pointer[T], of: Windows, first: int, last: int) -> int:
+    """Add the rows of all windows to the values that they were copied from.
+
+    Args:
+        out: zeros, (N, channels, height, width).
+    """
+    plane = of.height * of.width
+    place = of.kernel_height * of.kernel_width
+    for picture in range(first, last):
+        # From the last to the first: what is added to a value then comes from rising places in the
+        # windows, as the reference adds.
+        for window in range(of.down * of.right - 1, -1, -1):
+            top = window // of.right * of.stride_down - of.pad_top
+            left = window % of.right * of.stride_right - of.pad_left
+            low, high = max(0, -left), min(of.kernel_width, of.width - left)
+            number = picture * of.down * of.right + window
+            for channel in range(of.channels):
+                row = rows + (number * of.channels + channel) * place
+                to = out + (picture * of.channels + channel) * plane
+                for i in range(max(0, -top), min(of.kernel_height, of.height - top)):
+                    line, given = to + (top + i) * of.width + left, row + i * of.kernel_width
+                    for j in range(low, high):
+                        line[j] += given[j]
+    return 0

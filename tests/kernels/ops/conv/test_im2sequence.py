@@ -39,9 +39,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run every test of this file on each backend, whatever the size of its rows."""
 
     def chosen(_: str, reference: Any, size_bytes: int = 0) -> Any:
-        # The gradient is NumPy's where there is no GPU.
-        is_gradient = reference is im2sequence_back and request.param == "numba"
-        return on("numpy" if is_gradient else request.param, reference)
+        return on(request.param, reference)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(im2sequence_module, "on", chosen)
@@ -131,6 +129,30 @@ def test_gradient_is_that_of_finite_differences() -> None:
     upstream = generator.normal(size=im2sequence_rows(x, **options).shape)
     gradient = sequence_im2sequence_grad(upstream, LoDTensor(x), **options).data
     check_gradient(lambda at: im2sequence_rows(at, **options), x, upstream, gradient)
+
+
+@pytest.mark.parametrize("twin", BACKENDS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("shape", [(2, 2, 5, 6), (1, 3, 1, 9), (0, 2, 4, 4), (2, 0, 4, 4)])
+def test_what_windows_share_is_added_in_the_order_of_the_places_in_them(
+    twin: Any, dtype: str, shape: tuple[int, int, int, int]
+) -> None:
+    options: dict[str, Any] = {"kernels": (3, 4), "strides": (1, 2), "paddings": (2, 0, 1, 3)}
+    n, c, height, width = shape
+    below, beside = height + 3 - 3 + 1, (width + 3 - 4) // 2 + 1
+    rows = np.random.default_rng(2).normal(size=(n, below, beside, c, 3, 4)) * 50
+    rows = rows.astype(dtype)
+    expected = np.zeros(shape, dtype)
+    for i, j in np.ndindex(3, 4):
+        for picture, y, x, channel in np.ndindex(n, below, beside, c):
+            row, column = y + i - 2, 2 * x + j
+            if 0 <= row < height and column < width:
+                expected[picture, channel, row, column] += rows[picture, y, x, channel, i, j]
+    flow = rows.reshape(n * below * beside, c * 12)
+    for flows in (flow, np.repeat(flow, 2, axis=0)[::2]):
+        found = on(twin, im2sequence_back)(flows, shape, **options)
+        assert found.dtype == dtype
+        assert found.tobytes() == expected.tobytes()
 
 
 def test_what_is_no_picture_is_refused() -> None:
