@@ -12,9 +12,9 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import in_working_dtype, is_half
+from lodcli.kernels.ops.common import in_working_dtype, is_half, is_working_dtype
 from lodcli.kernels.ops.halves import as_dtype
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.runtime.arrays import as_array, in_native_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # No sequence has more, and the sum of two such numbers is an int64.
@@ -28,11 +28,13 @@ def working(data: npt.ArrayLike, op: str) -> Array:
         InvalidDataError: no floating-point numbers.
     """
     array = as_array(data)
+    if is_working_dtype(array.dtype):
+        return array
     if is_half(array.dtype):
         return as_dtype(array, np.dtype(np.float32))
     if array.dtype.kind != "f":
         raise InvalidDataError(f"{op} needs floating-point numbers, found {array.dtype}")
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return in_native_order(array)
 
 
 def id_column(tensor: LoDTensor, op: str) -> Array:

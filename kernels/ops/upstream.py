@@ -12,7 +12,7 @@ from lodcli.kernels.index.checks import Array, Offsets, same_levels
 from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import common_dtype
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.runtime.arrays import as_array, in_native_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # As the result of the op: a LoDTensor under the same index, or its rows alone.
@@ -46,7 +46,7 @@ def upstream_of(
             )
         array = upstream.data
     else:
-        array = as_array(upstream)
+        array = in_native_order(as_array(upstream))
     if array.shape != shape:
         raise ShapeMismatchError(
             f"{op}: the upstream gradient must have the result's shape {shape}, found {array.shape}"

@@ -40,6 +40,11 @@ def as_array(values: npt.ArrayLike) -> Array:
         raise InvalidDataError(_why_no_array(values, str(error).partition("\n")[0])) from None
 
 
+def in_native_order(array: Array) -> Array:
+    """Return an array in the machine's order of bytes, the only one that compiled kernels know."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 RAGGED = "ragged data is given as flat rows and lengths, LoDTensor([1, 2, 3], [[2, 1]])"
 # By the kind of a dtype that no tensor holds.
 _STORED_AS = {

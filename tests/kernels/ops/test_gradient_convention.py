@@ -89,6 +89,26 @@ def test_a_gradient_is_what_its_input_is_and_shares_its_index(
         assert plain(gradient).tobytes() == plain(again).tobytes()
 
 
+@pytest.mark.parametrize(("name", "level", "backend"), ALL)
+def test_rows_of_an_upstream_gradient_may_have_their_bytes_in_another_order(
+    name: str, level: int, backend: str
+) -> None:
+    case, setting = CASES[name], Setting(LODS["some"], level, backend)
+    arguments = case.arguments(setting, arrays_of(name, setting))
+    results = case.results(arguments)
+    if any(isinstance(one, TensorArray) for one in results):
+        return  # of tensors, which have the machine's order
+    generator = np.random.default_rng(7)
+    flows = [generator.normal(size=plain(one).shape) for one in results]
+    other = [one.astype(one.dtype.newbyteorder()) for one in flows]
+    found, expected = (
+        case.gradients(each if len(each) > 1 else each[0], arguments) for each in (other, flows)
+    )
+    for one, two in zip(found, expected, strict=True):
+        assert plain(one).dtype == plain(two).dtype
+        assert plain(one).tobytes() == plain(two).tobytes()
+
+
 def elsewhere(value: Any) -> Any:
     """Return the same rows under one level more."""
     if isinstance(value, TensorArray):
