@@ -327,7 +327,7 @@ class LoD(_Fields):
     @types_explained
     def difference(self, other: LoD) -> str | None:
         """Return where two indexes first differ, in words; None if their levels agree."""
-        if self.same_levels(other):
+        if self is other or self.same_levels(other):  # most are the same object
             return None
         if self.n_levels != other.n_levels:
             return f"{self.n_levels} levels against {other.n_levels}"

@@ -39,11 +39,13 @@ def upstream_of(
         ShapeMismatchError: it has not.
     """
     if lod is not None and isinstance(upstream, LoDTensor):
-        found = _difference(lod, upstream.lod)
-        if found is not None:
-            raise ShapeMismatchError(
-                f"{op}: the upstream gradient is not segmented as the result: {found}"
-            )
+        given = upstream.lod
+        if given is not lod:  # most are the same object
+            found = _difference(lod, given)
+            if found is not None:
+                raise ShapeMismatchError(
+                    f"{op}: the upstream gradient is not segmented as the result: {found}"
+                )
         array = upstream.data
     else:
         array = in_native_order(as_array(upstream))

@@ -25,7 +25,7 @@ def broadcast_rows(
         only: "", "first" or "last".
         out: where they go; by default a new array.
     """
-    total = int(offsets[-1])
+    total = offsets.item(-1)
     result = result_array(out, (total, *rows.shape[1:]), rows.dtype, rows)
     if result.size:
         source, width = flat_rows(rows), row_bytes(result)

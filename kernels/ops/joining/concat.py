@@ -69,10 +69,10 @@ def sequence_concat_grad(
     """
     op = "sequence_concat_grad"
     offsets = _checked(tensors, op)
-    shape = (sum(tensor.rows for tensor in tensors), *tensors[0].row_shape)
+    shape = (sum([tensor.rows for tensor in tensors]), *tensors[0].row_shape)
     flow = upstream_of(upstream, shape, op, lambda: _joined(tensors, offsets))
     parts = on(backend, segment_concat_grad, size_bytes=flow.nbytes)(flow, offsets)
-    return tuple(one._with_rows(part) for one, part in zip(tensors, parts, strict=True))
+    return tuple([one._with_rows(part) for one, part in zip(tensors, parts, strict=True)])
 
 
 def _joined(tensors: Sequence[LoDTensor], offsets: Sequence[Offsets]) -> tuple[Offsets, ...]:
@@ -88,11 +88,13 @@ def _checked(tensors: Sequence[LoDTensor], op: str) -> list[Offsets]:
     for position, tensor in enumerate(tensors[1:], 1):
         if tensor is first:
             continue
-        for what in ("row_shape", "dtype"):
-            if getattr(tensor, what) != getattr(first, what):
+        for what, here, there in (
+            ("row_shape", first.row_shape, tensor.row_shape),
+            ("dtype", first.dtype, tensor.dtype),
+        ):
+            if here != there:
                 raise ShapeMismatchError(
-                    f"{op}: {what} of part 0 is {getattr(first, what)}, "
-                    f"of part {position} {getattr(tensor, what)}"
+                    f"{op}: {what} of part 0 is {here}, of part {position} {there}"
                 )
         if tensor.lod is first.lod:
             continue

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
-from lodcli.kernels.index.checks import offsets_to_lengths
-from lodcli.kernels.ops.arguments import chosen_level, recut
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LevelNames, LoD
+from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -38,23 +39,32 @@ def sequence_reshape(
     >>> sequence_reshape(words, 2).data.tolist()
     [[0, 1], [2, 3], [4, 5]]
     """
-    op = "sequence_reshape"
-    number = chosen_level(tensor.lod, level, op)
+    levels, names = _reshaped(tensor, new_dim, level)
+    rows = tensor.data.reshape(levels[-1].item(-1), new_dim)
+    return LoDTensor._made(rows, LoD._trusted(levels, names))
+
+
+def _reshaped(
+    tensor: LoDTensor, new_dim: int, level: int | str | None
+) -> tuple[tuple[Offsets, ...], LevelNames]:
+    """Return the levels of the result, and their names."""
+    op, lod = "sequence_reshape", tensor.lod
+    number = chosen_level(lod, level, op)
     offsets = segments(tensor, number, op)
     if len(tensor.row_shape) != 1:
         raise ShapeMismatchError(f"{op}: expected data (N, D), found {tensor.data.shape}")
     if new_dim < 1:
         raise OptionError(f"{op}: new_dim must be at least 1, found {new_dim}")
     values = offsets * tensor.row_shape[0]
-    left = offsets_to_lengths(values) % new_dim
-    if left.any():
-        s = int(np.flatnonzero(left)[0])
+    # All lengths are multiples where all offsets are.
+    left = values % new_dim
+    if np.count_nonzero(left):
+        s = int((left != 0).argmax()) - 1
         raise ShapeMismatchError(
             f"{op}: sequence {s} has {values[s + 1] - values[s]} values, "
             f"no whole number of rows of {new_dim}"
         )
-    lod = recut(tensor.lod, number, values // new_dim)
-    return LoDTensor._made(tensor.data.reshape(int(values[-1]) // new_dim, new_dim), lod)
+    return (*lod.levels[:number], values // new_dim), lod.names[: number + 1]
 
 
 @types_explained
@@ -83,7 +93,7 @@ def sequence_reshape_grad(
         raise ShapeMismatchError(f"{op}: {size} values, no whole number of rows of {new_dim}")
     flow = upstream_of(
         *(upstream, (size // new_dim, new_dim), op),
-        lambda: sequence_reshape(tensor, new_dim, level=level).lod.levels,
+        lambda: _reshaped(tensor, new_dim, level)[0],
     )
     # A copy: it may be changed, and the upstream gradient may be read again.
     return tensor._with_rows(flow.reshape(tensor.data.shape).copy())
