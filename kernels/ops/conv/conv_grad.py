@@ -112,10 +112,11 @@ def sequence_row_conv_grad(
     """
     op = "sequence_row_conv_grad"
     data, offsets, matrix = row_conv_arguments(tensor, weight, level, op)
-    flow = working(upstream_of(upstream, tensor.data.shape, op, tensor.lod), op)
+    shape = tensor.data.shape
+    flow = working(upstream_of(upstream, shape, op, tensor.lod), op)
     run = on(backend, segment_row_conv_grad, size_bytes=tensor.nbytes)
     rows, grad = run(data, offsets, matrix, flow.reshape(data.shape))
     return (
-        tensor._with_rows(as_dtype(rows.reshape(tensor.data.shape), tensor.dtype)),
+        tensor._with_rows(as_dtype(rows.reshape(shape), tensor.dtype)),
         as_dtype(grad, as_array(weight).dtype),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def segment_conv(
         _multiply(plan, weight, out, context_start)
         return out
     for first, last in plan.blocks():
-        block = plan.context(first, last, context_start)
+        block = plan.context(plan.words(first, last, context_start), last - first)
         np.matmul(block, weight, out=out[first:last])
     return out
 
@@ -113,11 +114,14 @@ def segment_conv_grad(
         grad_data = np.zeros(data.shape, dtype)
     grad_padding = np.zeros(plan.padding.shape, dtype)
     for first, last in plan.blocks():
-        part = grad[first:last]
-        grad_weight += plan.context(first, last, context_start).T @ part
+        part, words = grad[first:last], plan.words(first, last, context_start)
+        context = plan.context(words, last - first).T
+        if first:
+            grad_weight += context @ part
+        else:
+            np.matmul(context, part, grad_weight)
         if not plain:
             grad_context = np.ascontiguousarray(part @ weight.T)
-            words = plan.words(first, last, context_start)
             _scatter[dtype.char].call(0, 1, *words, grad_context, grad_data, grad_padding)
     return grad_data, grad_weight, None if padding is None else grad_padding
 
@@ -130,8 +134,10 @@ class _Plan:
     ) -> None:
         self.data = np.ascontiguousarray(data)
         self.padded = padding is not None
-        none = np.zeros((1, data.shape[1]), data.dtype)
-        self.padding = none if padding is None else np.ascontiguousarray(padding, data.dtype)
+        if padding is None:
+            self.padding = np.zeros((1, data.shape[1]), data.dtype)
+        else:
+            self.padding = np.ascontiguousarray(padding, data.dtype)
         self.offsets = np.ascontiguousarray(offsets)
         self.kept = np.ascontiguousarray(strided_offsets(offsets, stride))
         self.stride = stride
@@ -143,10 +149,9 @@ class _Plan:
         """Return the first and last row of every block."""
         return [(a, min(a + self.step, self.rows)) for a in range(0, self.rows, self.step)]
 
-    def context(self, first: int, last: int, context_start: int) -> Array:
-        """Return the context of some rows, (last - first, K * D)."""
-        block = np.empty((last - first, self.width), self.data.dtype)
-        words = self.words(first, last, context_start)
+    def context(self, words: tuple[Any, ...], rows: int) -> Array:
+        """Return the context of so many rows, those that `words` are of, (rows, K * D)."""
+        block = np.empty((rows, self.width), self.data.dtype)
         _gather[block.dtype.char].call(0, 1, *words, self.data, self.padding, block)
         return block
 
@@ -179,9 +184,7 @@ def _row_sums(
     out, (length, width) = empty(data.shape, dtype), weight.shape
     if out.size:
         x = np.ascontiguousarray(data, dtype)
-        repeated = np.take(
-            weight.astype(dtype, copy=False), np.arange(width + 4 * _LANES) % width, 1
-        )
+        repeated = weight.astype(dtype, copy=False).take(_repeated(width), 1)
         block = max(1, _PIECE_VALUES // width)
         run(
             _shifted_sums[dtype.char], -(-len(x) // block), 2 * x.nbytes,
@@ -198,7 +201,7 @@ def _row_products(
     dtype, width = common_dtype(flow.dtype, data.dtype), data.shape[1]
     if not data.size:
         return np.zeros((length, width), dtype)
-    x, up = (np.ascontiguousarray(one, dtype) for one in (data, flow))
+    x, up = np.ascontiguousarray(data, dtype), np.ascontiguousarray(flow, dtype)
     block = max(16 * length, _PIECE_VALUES // width)
     pieces, group = -(-len(x) // block), max(1, _LANES // width)
     sums = np.zeros((pieces, length, group * width + 2 * _LANES), dtype)
@@ -207,6 +210,12 @@ def _row_products(
         np.ascontiguousarray(offsets), offsets.size - 1, *x.shape, length, start, 1, zeros, block,
         x, up, sums, sums.shape[2],
     )  # fmt: skip
-    totals = sums[:, :, : group * width].sum(axis=0, dtype=np.float64)
-    result: Array = totals.reshape(length, group, width).sum(axis=1).astype(dtype)
+    totals = np.add.reduce(sums[:, :, : group * width], 0, np.float64)
+    result: Array = np.add.reduce(totals.reshape(length, group, width), 1).astype(dtype)
     return result
+
+
+@lru_cache(1 << 6)
+def _repeated(width: int) -> Offsets:
+    """Return the columns of a row, and again from the first on for as long as kernels read."""
+    return np.arange(width + 4 * _LANES) % width
