@@ -11,7 +11,7 @@ import numpy as np
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import working
-from lodcli.kernels.ops.common import is_half, segments
+from lodcli.kernels.ops.common import is_half, is_working_dtype, segments
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -23,8 +23,6 @@ Align = Literal["last", "first"]
 
 # Scores of this many bytes are held at a time: a block of queries against all keys.
 _SCORE_BYTES = 1 << 22
-# What `working` returns as it is.
-_WORKING = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
 @types_explained
@@ -126,10 +124,10 @@ def sequence_attention_grad(
         align=align,
         scale=scaled,
     )
-    first, second, third = (
-        one._with_rows(as_dtype(grad.reshape(one.data.shape), one.dtype))
+    first, second, third = [
+        one._with_rows(as_dtype(grad if len(one.row_shape) == 2 else grad[:, 0], one.dtype))
         for grad, one in zip(grads, (q, k, v), strict=True)
-    )
+    ]
     return first, second, third
 
 
@@ -152,7 +150,7 @@ def _checked(
         raise ShapeMismatchError(f"{op}: the tensors are segmented differently: {found}")
     rows = [q.data, k.data, v.data]
     alike = rows[0].dtype is rows[1].dtype is rows[2].dtype
-    kept = rows[0].dtype in _WORKING or (is_on_device(rows[0]) and is_half(q.dtype))
+    kept = is_working_dtype(rows[0].dtype) or (is_on_device(rows[0]) and is_half(q.dtype))
     if not (alike and kept):
         rows = [working(one, op) for one in rows]
     if not rows[0].ndim == rows[1].ndim == rows[2].ndim or rows[0].ndim not in (2, 3):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.common import require_float, working_dtype
+from lodcli.kernels.ops.common import is_working_dtype, require_float, working_dtype
 from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,
     joined,
@@ -159,6 +159,8 @@ def _gradients(
 
 
 def _wide(data: Array, op: str) -> Array:
+    if is_working_dtype(data.dtype):
+        return data
     require_float(data, op)
     return as_dtype(data, working_dtype(data.dtype))
 

@@ -34,7 +34,8 @@ def segment_binary_grad(
         np.array(grad) if op in ("add", "sub") else segment_binary(op, grad, values, offsets)
     )
     dtype = common_dtype(grad.dtype, data.dtype, values.dtype)
-    flow, x, z = (flat_rows(one.astype(dtype, copy=False)) for one in (grad, data, values))
+    flow, x = flat_rows(grad.astype(dtype, copy=False)), flat_rows(data.astype(dtype, copy=False))
+    z = flat_rows(values.astype(dtype, copy=False))
     # Sums in float64, as the reference makes them.
     grad_values = empty(z.shape, np.dtype(np.float64))
     pieces = piece_count(x)

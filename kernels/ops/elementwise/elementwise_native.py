@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import common_dtype, flat_rows, is_half, summed_dtype
+from lodcli.kernels.ops.common import common_dtype, flat_rows, is_half, summed_dtype, viewed
 from lodcli.kernels.ops.elementwise import elementwise as reference
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
 from lodcli.kernels.ops.halves_native import narrowed, widened
@@ -36,7 +38,7 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
     """See elementwise.py."""
     if offsets is None and values.size == data.size:
         return _pairwise(op, data, values.reshape(data.shape))
-    dtype = UFUNCS[op](data[:0], values[:0].reshape(0, *[1] * (data.ndim - 1))).dtype
+    dtype = _result_dtype(op, data, values)
     compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
     if is_half(dtype) and data.size:
         return narrowed(segment_binary(op, _single(data), _single(values), offsets), dtype)
@@ -44,15 +46,22 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
         return reference.segment_binary(op, data, values, offsets)
     x = flat_rows(data.astype(dtype, copy=False))
     z = flat_rows(values.astype(dtype, copy=False))
-    out = empty(x.shape, dtype)
-    rows, width = x.shape
+    out, (rows, width) = empty(data.shape, dtype), x.shape
     piece_rows = max(1, PIECE_BYTES // (width * out.itemsize))
     run(
         _binary[op][compiled], -(-rows // piece_rows), 2 * out.nbytes,
-        x.view(compiled), z.view(compiled), row_ends(x, offsets), out.view(compiled),
+        viewed(x, compiled), viewed(z, compiled), row_ends(x, offsets), viewed(out, compiled),
         len(z), width, z.shape[1], piece_rows,
     )  # fmt: skip
-    return out.reshape(data.shape)
+    return out
+
+
+def _result_dtype(op: Arithmetic, data: Array, values: Array) -> np.dtype[Any]:
+    """Return the dtype that NumPy's results have."""
+    if data.dtype is values.dtype and data.dtype.kind in "fc":  # most, in less time
+        return data.dtype
+    none: Array = UFUNCS[op](data[:0], values[:0].reshape(0, *[1] * (data.ndim - 1)))
+    return none.dtype
 
 
 def _single(rows: Array) -> Array:
@@ -66,23 +75,23 @@ def row_ends(rows: Array, offsets: Offsets | None) -> Offsets:
 
 def _pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
     """Return value with value combined."""
-    dtype = UFUNCS[op](data[:0], values[:0]).dtype
+    dtype = _result_dtype(op, data, values)
     compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
     if is_half(dtype):
         return narrowed(_pairwise(op, _single(data), _single(values)), dtype)
     # Compiled products of complex numbers are rounded otherwise than those of `x * y`.
     if compiled is None or dtype.kind == "c":
         return reference.segment_binary(op, data, values, None)
-    x, z = (np.ascontiguousarray(one, dtype).reshape(-1) for one in (data, values))
-    out = empty(x.shape, dtype)
+    x, z = np.ascontiguousarray(data, dtype), np.ascontiguousarray(values, dtype)
+    out = empty(data.shape, dtype)
     streams = out.nbytes >= STREAMED_BYTES and load.address(out) % _LINE == 0
     piece_values = PIECE_BYTES // dtype.itemsize
     run(
         _pairs[op][compiled], -(-x.size // piece_values), 3 * out.nbytes,
-        x.view(compiled), z.view(compiled), out.view(compiled), x.size,
+        viewed(x, compiled), viewed(z, compiled), viewed(out, compiled), x.size,
         _LINE // dtype.itemsize if streams else 0, piece_values,
     )  # fmt: skip
-    return out.reshape(data.shape)
+    return out
 
 
 def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:

@@ -117,13 +117,14 @@ def sequence_layer_norm_grad(
             another shape or index than the rows.
     """
     op = "sequence_layer_norm_grad"
-    _check(tensor.data, epsilon, op)
+    data = tensor.data
+    _check(data, epsilon, op)
     if bias is not None:
-        require_shape(as_array(bias).shape, tensor.row_shape, f"{op}: bias")
-    flow = _matrix(upstream_of(upstream, tensor.data.shape, op, tensor.lod))
+        require_shape(as_array(bias).shape, data.shape[1:], f"{op}: bias")
+    flow = _matrix(upstream_of(upstream, data.shape, op, tensor.lod))
     w = _feature(weight, tensor, "weight", op)
-    run = on(backend, rows_layer_norm_grad, size_bytes=tensor.nbytes)
-    rows, scale, shift = run(flow, _matrix(tensor.data), w, epsilon)
+    run = on(backend, rows_layer_norm_grad, size_bytes=data.nbytes)
+    rows, scale, shift = run(flow, _matrix(data), w, epsilon)
     return _rewrapped(rows, tensor), _like_row(scale, tensor), _like_row(shift, tensor)
 
 
@@ -141,11 +142,12 @@ def sequence_rms_norm_grad(
     See `sequence_layer_norm_grad`.
     """
     op = "sequence_rms_norm_grad"
-    _check(tensor.data, epsilon, op)
-    flow = _matrix(upstream_of(upstream, tensor.data.shape, op, tensor.lod))
+    data = tensor.data
+    _check(data, epsilon, op)
+    flow = _matrix(upstream_of(upstream, data.shape, op, tensor.lod))
     w = _feature(weight, tensor, "weight", op)
-    run = on(backend, rows_rms_norm_grad, size_bytes=tensor.nbytes)
-    rows, scale = run(flow, _matrix(tensor.data), w, epsilon)
+    run = on(backend, rows_rms_norm_grad, size_bytes=data.nbytes)
+    rows, scale = run(flow, _matrix(data), w, epsilon)
     return _rewrapped(rows, tensor), _like_row(scale, tensor)
 
 
@@ -165,23 +167,25 @@ def _feature(given: npt.ArrayLike | None, tensor: LoDTensor, what: str, op: str)
         raise InvalidDataError(f"{op}: {what} must be real numbers, found {array.dtype}")
     require_shape(array.shape, tensor.row_shape, f"{op}: {what}")
     dtype = tensor.dtype if array.dtype == tensor.dtype else working_dtype(tensor.dtype)
-    return array.astype(dtype, copy=False).reshape(-1)
+    array = as_dtype(array, dtype)
+    return array if array.ndim == 1 else array.reshape(-1)
 
 
 def _matrix(data: Array) -> Array:
+    if data.ndim == 2:  # most, in less time
+        return data
     return data.reshape(data.shape[0], row_width(data.shape))
 
 
-def _like(rows: Array, tensor: LoDTensor) -> Array:
-    return as_dtype(rows.reshape(tensor.data.shape), tensor.dtype)
-
-
 def _like_row(row: Array, tensor: LoDTensor) -> Array:
-    return as_dtype(row.reshape(tensor.row_shape), tensor.dtype)
+    shape = tensor.row_shape
+    return as_dtype(row if len(shape) == 1 else row.reshape(shape), tensor.dtype)
 
 
 def _rewrapped(rows: Array, tensor: LoDTensor) -> LoDTensor:
-    return tensor._with_rows(_like(rows, tensor))
+    shape = tensor.row_shape
+    rows = rows if len(shape) == 1 else rows.reshape(rows.shape[0], *shape)
+    return tensor._with_rows(as_dtype(rows, tensor.dtype))
 
 
 # -- NumPy -----------------------------------------------------------------------------

@@ -64,14 +64,15 @@ def _gradients(
     pieces = -(-rows // piece_rows)
     out = empty(data.shape, data.dtype)
     # Cut at fixed places and joined in order: the same sums for any number of threads.
-    scale, shift = np.zeros((2, pieces, width))
-    flow, x = (np.ascontiguousarray(widened(one), data.dtype) for one in (upstream, data))
+    sums = np.zeros((2, pieces, width))
+    flow, x = np.ascontiguousarray(widened(upstream), data.dtype), np.ascontiguousarray(data)
     w = _feature(weight, 1, data)
     run(
-        _backward[data.dtype.char], pieces, 3 * data.nbytes, flow, x, w, out, scale, shift,
+        _backward[data.dtype.char], pieces, 3 * data.nbytes, flow, x, w, out, sums[0], sums[1],
         epsilon, centred, rows, width, piece_rows,
     )  # fmt: skip
-    return out, scale.sum(axis=0).astype(data.dtype), shift.sum(axis=0).astype(data.dtype)
+    scale, shift = np.add.reduce(sums, 1).astype(data.dtype, copy=False)
+    return out, scale, shift
 
 
 def _feature(given: Array | None, default: float, data: Array) -> Array:
