@@ -116,13 +116,13 @@ def sequence_linear_scan_grad(
     """
     op = "sequence_linear_scan_grad"
     x, y, start, offsets = _checked(a, b, initial, level, op)
-    flow = as_dtype(upstream_of(upstream, b.data.shape, op, b.lod), y.dtype)
+    flow = as_dtype(upstream_of(upstream, y.shape, op, b.lod), y.dtype)
     if result is None:
         forward = on(backend, segment_linear_scan, size_bytes=y.nbytes)
         h = forward(x, y, offsets, initial=start, reverse=reverse)
     else:
         h = as_dtype(rows_of(result), y.dtype)
-        require_shape(h.shape, b.data.shape, f"{op}: result")
+        require_shape(h.shape, y.shape, f"{op}: result")
     run = on(backend, segment_linear_scan_grad, size_bytes=y.nbytes)
     of_a, of_b, of_initial = run(flow, x, h, offsets, initial=start, reverse=reverse)
     if initial is not None and of_initial is not None:
@@ -139,7 +139,7 @@ def _checked(
     start = None if initial is None else as_array(initial)
     dtypes = [x.dtype, y.dtype] if start is None else [x.dtype, y.dtype, start.dtype]
     for name, each in zip(("a", "b", "initial"), dtypes, strict=False):
-        if not is_float(each) and each.kind != "c":
+        if each.kind not in "fc" and not is_float(each):
             raise NotFloatingError(
                 f"{op}: expected floating or complex numbers for {name}, found {each}"
             )
@@ -157,6 +157,8 @@ def _checked(
 
 
 def _as(gradient: Array, dtype: np.dtype[np.generic]) -> Array:
+    if gradient.dtype is dtype:  # most, in less time
+        return gradient
     if gradient.dtype.kind == "c" and dtype.kind != "c":
         gradient = gradient.real
     return as_dtype(gradient, dtype)

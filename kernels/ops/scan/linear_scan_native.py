@@ -20,7 +20,9 @@ from lodcli.kernels.runtime.threads import thread_count
 PIECE_BYTES = (1 << 17) + 4 * 9 * 64
 _LEAST_ROWS = 64
 
+_INT64 = np.dtype(np.int64)
 _MODULE = "kernels.ops.scan.linear_scan_numba"
+_turned = load.kernel(_MODULE, "turned")
 _PARTS = ("", "_grad", "_firsts")
 _REAL, _COMPLEX = (
     [load.kernel(_MODULE, name + part) for part in _PARTS] for name in ("linear", "linear_complex")
@@ -31,9 +33,10 @@ def segment_linear_scan(
     a: Array, b: Array, offsets: Offsets, *, initial: Array | None, reverse: bool
 ) -> Array:
     """See linear_scan.py."""
-    x, y = _columns(a), _columns(b)
+    columns = _columns if b.dtype.kind == "c" else flat_rows
+    x, y = columns(a), columns(b)
     out = empty(y.shape, y.dtype)
-    start = None if initial is None else _columns(initial)
+    start = None if initial is None else columns(initial)
     if y.size:
         pieces = _Pieces(y, offsets, reverse)
         kernels = _COMPLEX if b.dtype.kind == "c" else _REAL
@@ -42,7 +45,7 @@ def segment_linear_scan(
             *pieces.scratch, offsets.size - 1, y.shape[1], _step(x, y), start is not None,
             reverse, pieces.rows,
         )  # fmt: skip
-    return out.view(b.dtype).reshape(b.shape)
+    return _like(out, b)
 
 
 def segment_linear_scan_grad(
@@ -55,10 +58,11 @@ def segment_linear_scan_grad(
     reverse: bool,
 ) -> tuple[Array, Array, Array | None]:
     """See linear_scan.py."""
-    flow, x, y = _columns(upstream), _columns(a), _columns(h)
+    columns = _columns if h.dtype.kind == "c" else flat_rows
+    flow, x, y = columns(upstream), columns(a), columns(h)
     of_a, of_b = empty(y.shape, y.dtype), empty(y.shape, y.dtype)
     (_, width), segments, kind = y.shape, offsets.size - 1, y.dtype.char
-    start = np.zeros((1, width), y.dtype) if initial is None else _columns(initial)
+    start = np.zeros((1, width), y.dtype) if initial is None else columns(initial)
     of_start = None if initial is None else np.zeros(start.shape, y.dtype)
     if y.size:
         _, backward, firsts = _COMPLEX if h.dtype.kind == "c" else _REAL
@@ -73,14 +77,20 @@ def segment_linear_scan_grad(
         )  # fmt: skip
     of_initial = None
     if of_start is not None and initial is not None:
-        of_initial = of_start.view(h.dtype).reshape(initial.shape)
-    return of_a.view(h.dtype).reshape(h.shape), of_b.view(h.dtype).reshape(h.shape), of_initial
+        of_initial = _like(of_start, initial)
+    return _like(of_a, h), _like(of_b, h), of_initial
 
 
 def _columns(array: Array) -> Array:
     """Return rows of any rank as real columns."""
-    rows = flat_rows(array)
-    return real_columns(rows) if rows.dtype.kind == "c" else rows
+    return real_columns(flat_rows(array))
+
+
+def _like(columns: Array, given: Array) -> Array:
+    """Return columns as rows of the dtype and shape that they were given in."""
+    if given.ndim == 2 and columns.dtype is given.dtype:  # most, in less time
+        return columns
+    return columns.view(given.dtype).reshape(given.shape)
 
 
 def _step(a: Array, b: Array) -> int:
@@ -94,13 +104,17 @@ class _Pieces:
         count, width = rows.shape
         self.rows = max(_LEAST_ROWS, PIECE_BYTES // (width * rows.itemsize))
         self.count = -(-count // self.rows)
-        shape = (self.count, width)
-        self.scratch = (
-            *(np.empty(shape, rows.dtype), np.empty(shape, rows.dtype)),
-            np.zeros(self.count, np.int64),
-        )
-        turned = offsets[-1] - offsets[::-1] if reverse else offsets
-        self.offsets = np.ascontiguousarray(turned)
+        self.scratch: tuple[Array | None, ...] = (None, None, None)
+        if self.count > 1:  # a single piece tells nobody anything
+            shape = (self.count, width)
+            self.scratch = (
+                *(np.empty(shape, rows.dtype), np.empty(shape, rows.dtype)),
+                np.zeros(self.count, np.int64),
+            )
+        self.offsets = np.ascontiguousarray(offsets)
+        if reverse:
+            given, self.offsets = self.offsets, np.empty(offsets.size, _INT64)
+            _turned[""].call(0, 1, given, self.offsets, offsets.size - 1)
 
     def run(self, kernel: Kernel, size_bytes: int, *arguments: Any) -> None:
         """Do all pieces, by several threads if that is faster."""

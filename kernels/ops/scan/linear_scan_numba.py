@@ -302,5 +302,13 @@ def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> 
         return 0
 
 
+@kernel()
+def turned(offsets: Pointer[np.int64], out: Pointer[np.int64], segments: int) -> int:
+    """Write the offsets of the same rows read from the last to the first."""
+    for s in range(segments + 1):
+        out[s] = offsets[segments] - offsets[segments - s]
+    return 0
+
+
 _declare("linear", REAL, REAL)
 _declare("linear_complex", COMPLEX, CONJUGATE)
