@@ -27,8 +27,7 @@ import lodcli
 from lodcli.commands.apply.arguments import described
 from lodcli.kernels.native import load
 from lodcli.kernels.ops.registry import OPS
-from tests.kernels.ops.gradient_cases import CASES
-from tests.kernels.ops.gradient_parts import Setting, plain
+from tests.kernels.ops.gradient_cases import CASES, gradient_of
 from tests.kernels.ops.op_arguments import arguments
 from tests.kernels.ops.test_call_counts import KEYS, LENGTHS, ten_rows
 
@@ -50,15 +49,9 @@ def ops() -> Calls:
 
 def gradients() -> Calls:
     """Yield the gradient of every op that has one."""
-    setting = Setting(lodcli.LoD.from_lengths([[3], *LENGTHS]), 1, "auto")
-    for name, case in CASES.items():
-        setting.level = case.levels[-1]
-        values = [np.linspace(0.1, 0.9, int(np.prod(s))).reshape(s) for s in case.inputs(setting)]
-        given = case.arguments(setting, [each.astype(np.float32) for each in values])
-        results = case.results(given)
-        rows = np.ones_like(np.concatenate([plain(one) for one in results]))
-        upstream = case.upstream(results, rows)
-        yield f"gradient.{name}", case.gradient_call(upstream, given)
+    lod = lodcli.LoD.from_lengths([[3], *LENGTHS])
+    for name in CASES:
+        yield f"gradient.{name}", gradient_of(name, lod)
 
 
 def keys() -> Calls:

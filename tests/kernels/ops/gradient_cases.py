@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.joining.windows import sequence_interleave
 from lodcli.kernels.ops.ranking.rank_table import sequence_rank_table, sequence_to_steps
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.kernels.ops import gradient_families as of
-from tests.kernels.ops.gradient_parts import Case, one_tensor, per_sequence, rows
+from tests.kernels.ops.gradient_parts import (
+    Case,
+    Setting,
+    one_tensor,
+    per_sequence,
+    plain,
+    rows,
+)
 
 ONE = ("numpy",)
 CASES: dict[str, Case] = {
@@ -257,6 +268,19 @@ CASES: dict[str, Case] = {
         backends=ONE,
     ),
 }  # fmt: skip
+
+
+def gradient_of(name: str, lod: LoD) -> Callable[[], Any]:
+    """Return the call of the gradient of a case, under an index of two levels."""
+    case = CASES[name]
+    setting = Setting(lod, case.levels[-1], "auto")
+    values = [np.linspace(0.1, 0.9, int(np.prod(s))).reshape(s) for s in case.inputs(setting)]
+    given = case.arguments(setting, [each.astype(np.float32) for each in values])
+    results = case.results(given)
+    rows = np.ones_like(np.concatenate([plain(one) for one in results]))
+    return case.gradient_call(case.upstream(results, rows), given)
+
+
 # Whole numbers or booleans come out, or where a value goes turns on which others it equals.
 WITHOUT = {
     "argsort", "ctc_align", "deduplicate", "edit_distance", "enumerate", "erase", "histogram",
