@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lodcli.kernels.ops.norms.narrow_rows_numba import load_columns, store_columns, whole_blocks
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.instructions import call, constant
-from lodcli.kernels.simd.narrow_rows import load_columns, store_columns, whole_blocks
 from lodcli.kernels.simd.vectors import Values, Vectors
 
 _I64, _DOUBLE = ir.IntType(64), ir.DoubleType()

@@ -21,13 +21,13 @@ MANY, FEW = 8, 4  # columns side by side
 
 
 class _Columns:
-    """Loads and stores some columns of rows `step` values apart, as float64."""
+    """Loads and stores `count` columns, or all, of rows `step` values apart, as float64."""
 
     def __init__(
         self, context: Any, builder: Any, kind: Any, lanes: int, step: Any, count: Any
     ) -> None:
         self.v = Vectors(context, builder, kind, types.float64, lanes)
-        self.step, self.mask = step, self.v.below(count)
+        self.step, self.mask = step, None if count is None else self.v.below(count)
 
     def load(self, at: Any, row: Any) -> Any:
         """Return values; 1 beyond the columns, where it changes no product and is no zero."""
@@ -52,8 +52,11 @@ class _Columns:
         return self.v.place(at, self.v.builder.mul(row, self.step), size)
 
 
-def _made(lanes: int) -> tuple[Any, Any]:
-    """Return functions of up to `lanes` columns: all but the numbers are addresses."""
+def _made(lanes: int, *, whole: bool = False) -> tuple[Any, Any]:
+    """Return functions of up to `lanes` columns, or of so many: all but the numbers are addresses.
+
+    Where vectors are whole, nothing is masked: stores with a mask take long with AVX2.
+    """
 
     @intrinsic
     def products(
@@ -71,7 +74,8 @@ def _made(lanes: int) -> tuple[Any, Any]:
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             to, flow, x, step, rows, count, exclusive, _ = args
-            on = _Columns(context, builder, sig.args[-1].dtype, lanes, step, count)
+            some = None if whole else count
+            on = _Columns(context, builder, sig.args[-1].dtype, lanes, step, some)
             v = on.v
             ones, none = v.constant(1.0, v.total_kind), v.constant(0.0, v.total_kind)
             ahead = builder.zext(exclusive, _I64)
@@ -104,7 +108,8 @@ def _made(lanes: int) -> tuple[Any, Any]:
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             to, at, x, step, rows, count, _ = args
-            on = _Columns(context, builder, sig.args[-1].dtype, lanes, step, count)
+            some = None if whole else count
+            on = _Columns(context, builder, sig.args[-1].dtype, lanes, step, some)
             last = builder.sub(rows, _I64(1))
 
             def one(k: Any, values: Values) -> Values:
@@ -123,6 +128,7 @@ def _made(lanes: int) -> tuple[Any, Any]:
 
 _few_products, _few_quotients = _made(FEW)
 _many_products, _many_quotients = _made(MANY)
+_whole_products, _whole_quotients = _made(MANY, whole=True)
 
 
 @kernel(types=FLOATS)
@@ -162,13 +168,17 @@ def _columns(
 ) -> None:  # fmt: skip
     up, own = address(flow + start), address(x + start)
     scratch, to = address(products + start), address(out + start)
-    if columns <= FEW:
+    if columns == MANY:
+        zero = _whole_products(scratch, up, own, step, count, columns, exclusive, x)
+    elif columns <= FEW:
         zero = _few_products(scratch, up, own, step, count, columns, exclusive, x)
     else:
         zero = _many_products(scratch, up, own, step, count, columns, exclusive, x)
     if zero:
         for column in range(start, start + columns):
             _column(flow, x, products, out, column, step, count, exclusive)
+    elif columns == MANY:
+        _whole_quotients(to, scratch, own, step, count, columns, x)
     elif columns <= FEW:
         _few_quotients(to, scratch, own, step, count, columns, x)
     else:
