@@ -13,6 +13,7 @@ from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 
 _bytes_each = vectors.bytes_each
+_short, _short_bytes = vectors.short_forward, vectors.SHORT_BYTES
 _single, _loose, _exact = vectors.single_forward, vectors.loose_forward, vectors.exact_forward
 _loose_backward, _exact_backward = vectors.loose_backward, vectors.exact_backward
 _forward, _backward = vectors.forward, vectors.backward
@@ -59,6 +60,8 @@ def rows(
                 # What is written behind a segment is overwritten by the next of this piece.
                 if lo + size + lanes > stop:
                     _exact(to, at, 0, size, many, width, step, log, x)
+                elif width == 1 and size * _bytes_each(x) <= _short_bytes:
+                    _short(to, at, 0, size, many, width, step, log, x)
                 elif width == 1:
                     _single(to, at, 0, size, many, width, step, log, x)
                 else:

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any
 
 from lodcli.kernels.native.language_numba import address, function
+from lodcli.kernels.native.target import level
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.exponential import exp_of, log_of
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, constant
@@ -19,6 +20,8 @@ from lodcli.kernels.simd.vectors import Values, Vectors
 _I64 = ir.IntType(64)
 
 BLOCKS = 4  # vectors side by side
+# So many bytes of single values are one narrower vector: the same sums, as zeros are left out.
+SHORT_BYTES = min(level().vector_bytes, VECTOR_BYTES // 2)
 
 
 class _Columns:
@@ -174,6 +177,13 @@ class _Narrow(_Columns):
 
 def _folded(v: Vectors, value: Any, width: int, merge: Callable[[Any, Any], Any]) -> Any:
     """Return in every lane what the lanes of its column come to."""
+    if width == 1:
+        # By halves, narrower vectors each time, in the order of `joined`.
+        while value.type.count > 1:
+            half = value.type.count // 2
+            low, high = (v.ordered(value, list(range(n, n + half))) for n in (0, half))
+            value = merge(low, high)
+        return v.ordered(value, [0] * v.lanes)
     if v.lanes % width == 0:
         joined = v.joined([value], lambda a, b: [merge(a[0], b[0])], _I64(width))
         return joined[0]
@@ -327,11 +337,14 @@ def _part_back(on: _Columns, to: Any, flow: Any, y: Any, total: Any, log: Any) -
     _either(on, log, lambda log: _flow_back(on, to, flow, y, totals, log))
 
 
-def _narrow(emit: Callable[..., None], *, loose: bool, single: bool = False) -> Any:
+def _narrow(
+    emit: Callable[..., None], *, loose: bool, single: bool = False, most_bytes: int = 0
+) -> Any:
     """Return a function of a segment of narrow rows, or of `single` values.
 
     Args:
         loose: whether it reads and writes up to a vector further.
+        most_bytes: of a segment, if it is known to be short.
     """
 
     @intrinsic
@@ -350,10 +363,12 @@ def _narrow(emit: Callable[..., None], *, loose: bool, single: bool = False) -> 
         """Do it to `size` values, rows of `width`: the last vector of them begins at `many`."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = _vectors(context, builder, sig)
+            v = _vectors(context, builder, sig, most_bytes)
             to, at, y, size, many, width, step, log, _ = args
             if single:
                 width, step = 1, _I64(v.lanes)
+            if most_bytes:
+                many = _I64(0)
             emit(_Narrow(v, size, many, width, step, loose), to, at, y, None, log)
             return context.get_dummy_value()
 
@@ -362,10 +377,10 @@ def _narrow(emit: Callable[..., None], *, loose: bool, single: bool = False) -> 
     return narrow
 
 
-def _vectors(context: Any, builder: Any, sig: Any) -> Vectors:
+def _vectors(context: Any, builder: Any, sig: Any, vector_bytes: int = 0) -> Vectors:
     """Return vectors of what the last argument points to."""
     kind = sig.args[-1].dtype
-    return Vectors(context, builder, kind, kind)
+    return Vectors(context, builder, kind, kind, vector_bytes * 8 // kind.bitwidth)
 
 
 @function(inline="always")
@@ -431,6 +446,7 @@ def _columns(emit: Callable[..., None]) -> Any:
 
 
 single_forward = _narrow(_forward, loose=True, single=True)
+short_forward = _narrow(_forward, loose=True, single=True, most_bytes=SHORT_BYTES)
 loose_forward, exact_forward = (_narrow(_forward, loose=loose) for loose in (True, False))
 loose_backward, exact_backward = (_narrow(_backward, loose=loose) for loose in (True, False))
 forward, backward = _columns(_forward), _columns(_backward)
