@@ -171,7 +171,10 @@ HOT: dict[str, tuple[str, ...]] = {
         "scan_through<Products, PRODUCT>",
         "linear_grad_rows<Complex<float> >",
     ),
-    "scatter": ("scatter_add<float>", "scatter_add<uint64>", "scatter_take<unsigned int>"),
+    "scatter": (
+        "scatter_outside",
+        *("scatter_add<float>", "scatter_add<uint64>", "scatter_take<unsigned int>"),
+    ),
     "sort": (
         *("sort_keys<unsigned int, uint64, FLOATING>", "sort_keys<uint64, uint64, SIGNED>"),
         *("sort_short<unsigned int, FLOATING>", "sort_short<uint64, SIGNED>"),

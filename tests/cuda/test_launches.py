@@ -31,16 +31,14 @@ MOST = 2
 # marked, then placed; the unique ones are sorted first.
 FILTERS = {"ctc_align": 2, "deduplicate": 2, "erase": 2, "unique": 3, "unique_counts": 3}
 # What is wrong with rows is an error, which nobody knows before they have been looked at.
-CHECKED = {"scatter": 3, "searchsorted": 3}
-OP_LIMITS = FILTERS | CHECKED
-OPS_THAT_WAIT = FILTERS.keys() | CHECKED.keys()
+CHECKED = {"scatter", "searchsorted"}
+OPS_THAT_WAIT = FILTERS.keys() | CHECKED
 
 GRADIENT_LIMITS = {
     # The forward pass, then queries, then keys.
     "attention": 3,
     # Contexts, the two products with them, and what rows gather.
     **{"conv": 4, "conv after, stride": 4},
-    "scatter": 3,
 }
 GRADIENTS_THAT_WAIT = {"scatter"}
 
@@ -64,7 +62,7 @@ def test_an_op_is_two_launches_and_waits_for_nothing(name: str) -> None:
     op(**given)
     counts.asked.clear()
     op(**given)
-    within(OP_LIMITS.get(name, MOST), name in OPS_THAT_WAIT)
+    within(FILTERS.get(name, MOST), name in OPS_THAT_WAIT)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -86,7 +84,7 @@ def test_a_gradient_is_a_few_launches_and_waits_for_nothing(
 
 
 def test_exceptions_are_of_ops_that_there_are() -> None:
-    assert OP_LIMITS.keys() <= OPS.keys()
+    assert FILTERS.keys() <= OPS.keys()
     assert GRADIENT_LIMITS.keys() <= CASES.keys()
 
 

@@ -1,5 +1,12 @@
 // Updates added to chosen columns of each segment's row. See scatter.py.
-#include "types.cuh"
+#include "first_row.cuh"
+
+// The first update of each tile whose id is no column; those below 0 are above all others.
+__global__ void __launch_bounds__(256)
+scatter_outside(const int64* __restrict__ ids, int64 columns, int64 count, int64 height, int64* __restrict__ firsts) {
+    __shared__ uint64 first;
+    first_of_tile(count, height, firsts, first, [=](int64 place) { return (uint64)ids[place] >= (uint64)columns; });
+}
 
 // One thread an update. Where several go to one place, the order of floating sums is open.
 template <class T>

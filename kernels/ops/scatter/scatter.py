@@ -117,12 +117,17 @@ def _checked(
 
 def _known_columns(columns: Array, width: int) -> Offsets:
     numbers: Offsets = columns.astype(np.int64, copy=False)
-    # Those below 0 are above all others as numbers without a sign.
-    outside = numbers.view(np.uint64) >= width
-    if outside.any():
-        row = int(outside.argmax())
+    row = on("auto", segment_first_outside)(numbers, width)
+    if row >= 0:
         raise SelectionError(f"ids, row {row}: no column {columns[row]}, x has {width}")
     return numbers
+
+
+def segment_first_outside(numbers: Array, width: int) -> int:
+    """Return the first of (N,) int64 that is not from 0 to width - 1; -1 if none is."""
+    # Those below 0 are above all others as numbers without a sign.
+    outside = numbers.view(np.uint64) >= width
+    return int(outside.argmax()) if outside.any() else -1
 
 
 def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets) -> Array:

@@ -5,10 +5,17 @@ from __future__ import annotations
 import cupy
 import numpy as np
 
+from lodcli.kernels.cuda.first_row import first_row
 from lodcli.kernels.cuda.launch import WORDS, blocks, c_type, on_device, run
 from lodcli.kernels.index.checks import Array, Offsets
 
 THREADS = 256
+
+
+def segment_first_outside(numbers: Array, width: int) -> int:
+    """See scatter.py. This waits for the device."""
+    whole = cupy.ascontiguousarray(numbers)
+    return first_row("scatter", "scatter_outside", whole.size, whole, width)
 
 
 def segment_scatter(data: Array, ids: Array, updates: Array, offsets: Offsets) -> Array:

@@ -1,5 +1,6 @@
 // Keys that CuPy sorts, and what is made of sorted rows: see sort_cupy.py. A thread has a row, and walks
 // along its columns.
+#include "first_row.cuh"
 #include "kept_rows.cuh"
 
 enum { UNSIGNED, SIGNED, FLOATING };
@@ -235,15 +236,16 @@ sort_runs(const W* __restrict__ values, const int64* __restrict__ order, const b
     place_rows(kept, tiles, offsets, segments, rows, height, bounds, marks, place);
 }
 
-// The first row that is smaller than the one before in its segment; `first` is any number that is greater.
+// The first row of each tile that is smaller than the one before in its segment.
 template <class W, int KIND>
 __global__ void __launch_bounds__(256)
-sort_falls(const W* __restrict__ values, const int64* __restrict__ offsets, int64 segments, int64 rows,
-           uint64 infinity, uint64* __restrict__ first) {
-    const int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (row == 0 || row >= rows) return;
-    if (rank_of<W, KIND>(values[row], (W)infinity) >= rank_of<W, KIND>(values[row - 1], (W)infinity)) return;
-    if (offsets[segment_of(offsets, segments, row)] != row) atomicMin(first, (uint64)row);
+sort_falls(const W* __restrict__ values, const int64* __restrict__ offsets, int64 segments, uint64 infinity,
+           int64 rows, int64 height, int64* __restrict__ firsts) {
+    __shared__ uint64 first;
+    first_of_tile(rows, height, firsts, first, [=](int64 row) {
+        return row && rank_of<W, KIND>(values[row], (W)infinity) < rank_of<W, KIND>(values[row - 1], (W)infinity) &&
+               offsets[segment_of(offsets, segments, row)] != row;
+    });
 }
 
 // Where values go in the sorted segment of the same number: left or right of those that are equal.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
+from lodcli.kernels.cuda.first_row import first_row
 from lodcli.kernels.cuda.launch import (
     MOST_BLOCKS,
     WORDS,
@@ -177,14 +178,9 @@ def segment_deduplicate(
 
 def segment_first_fall(data: Array, offsets: Offsets) -> int:
     """See sort.py. This waits for the device."""
-    rows = len(data)
-    first = cupy.full(1, rows, np.uint64)
-    if rows:
-        kernel, infinity = _ranked("sort_falls", data.dtype)
-        args = (cupy.ascontiguousarray(data), on_device(offsets), offsets.size - 1, rows, infinity)
-        run("sort", kernel, (blocks(rows, THREADS),), (THREADS,), *args, first)
-    found = int(first[0])
-    return found if found < rows else -1
+    kernel, infinity = _ranked("sort_falls", data.dtype)
+    given = (cupy.ascontiguousarray(data), on_device(offsets), offsets.size - 1, infinity)
+    return first_row("sort", kernel, len(data), *given)
 
 
 def segment_searchsorted(
