@@ -212,16 +212,22 @@ HOT: dict[str, tuple[str, ...]] = {
 # Bits of each request to global memory, for rows and for offsets (64): loads, then stores.
 REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
     "elementwise": {
+        "binary<float, float, float, float, ADD, 4>": ({32, 64, 128}, {128}),
+        "binary<bfloat16, bfloat16, float, bfloat16, MUL, 8>": ({16, 64, 128}, {128}),
         "binary<int64, int64, double, double, DIV, 2>": ({64, 128}, {128}),
         "dot_rows<float, float, float, 4>": ({128}, {32}),
         "binary_grad<float, MUL, 4>": ({32, 64, 128}, {128}),
         "binary_grad<float, DIV, 4>": ({32, 64, 128}, {128}),
     },
+    "ids": {"compress_rows<uint4>": ({8, 32, 64, 128}, {64, 128})},
     "norms": {
         "norm_rows<float, float, LAYER, 4>": ({128}, {128}),
         "norm_rows<float, float, RMS, 4>": ({128}, {128}),
         "norm_rows<bfloat16, bfloat16, LAYER, 8>": ({128}, {128}),
+        "norm_grad_rows<float, float, LAYER, 4>": ({128}, {32, 128}),
+        "norm_grad_rows<bfloat16, float, LAYER, 8>": ({128}, {32, 128}),
         "norm_grad_columns<float, 4>": ({32, 128}, {128}),
+        "norm_grad_columns<bfloat16, 8>": ({32, 128}, {128}),
     },
     "pool": {
         "pool_tiles<float, float, float, SUM, 4>": ({64, 128}, {64, 128}),
@@ -229,11 +235,15 @@ REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
         "pool_tiles<float, float, float, MAX_INDEX, 4>": ({64, 128}, {64, 128}),
         "pool_tiles<bfloat16, float, bfloat16, SUM, 8>": ({64, 128}, {64, 128}),
         "pool_tiles<float16, float, float16, SUM, 8>": ({64, 128}, {64, 128}),
+        "pool_tiles<float16, float, float16, MAX_INDEX, 4>": ({64}, {64, 128}),
+        "pool_tiles<double, double, double, SUM, 2>": ({64, 128}, {64, 128}),
+        "pool_pick<uint4>": ({64, 128}, {128}),
     },
     "pool_grad": {
         "pool_spread<float, float, 4>": ({64, 128}, {128}),
         "pool_spread<float16, float, 8>": ({64, 128}, {128}),
         "pool_taken<unsigned int, 4>": ({64, 128}, {128}),
+        "pool_taken<unsigned short, 4>": ({64, 128}, {64}),
     },
     "row_copies": {
         "move_runs<uint4>": ({64, 128}, {128}),
@@ -242,6 +252,8 @@ REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
         "concat_rows<uint4, 0>": ({64, 128}, {128}),
     },
     "scan": {
+        "scan_totals<float, float, SUM, 4>": ({64, 128}, {64, 128}),
+        "scan_rows<Complex<float>, Complex<float>, Complex<float>, PRODUCT, 2>": ({64, 128}, {128}),
         "scan_rows<float, float, float, SUM, 4>": ({64, 128}, {128}),
         "scan_rows<bfloat16, float, bfloat16, SUM, 8>": ({64, 128}, {128}),
     },
@@ -251,11 +263,17 @@ REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
         "softmax_tiles<float, float, SOFTMAX_GRAD, 4>": ({32, 64, 128}, {128}),
         "softmax_tiles<float, float, LOG_SOFTMAX_GRAD, 4>": ({32, 64, 128}, {128}),
         "softmax_tiles<double, double, SOFTMAX, 2>": ({32, 64, 128}, {128}),
+        "softmax_tiles<double, double, LOG_SOFTMAX, 2>": ({32, 64, 128}, {128}),
         "softmax_tiles<bfloat16, float, SOFTMAX, 4>": ({32, 64}, {64}),
         "softmax_tiles<float16, float, SOFTMAX, 4>": ({32, 64}, {64}),
     },
     "softmax_long": {
+        "softmax_long<float, float, SOFTMAX, 4>": ({64, 128}, {64, 128}),
         "softmax_rest<float, float, SOFTMAX, 4>": ({64, 128}, {128}),
         "softmax_rest<float, float, SOFTMAX_GRAD, 4>": ({32, 64, 128}, {128}),
+    },
+    "windows": {
+        "window_add<float, float, 4>": ({64, 128}, {128}),
+        "window_add<bfloat16, float, 8>": ({64, 128}, {128}),
     },
 }

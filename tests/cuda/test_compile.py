@@ -122,6 +122,19 @@ def disassembled(*architectures: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("architecture", architectures if THOROUGH else (90,))
 
 
+# Kernels whose threads have several neighbouring values, or words of 16 bytes. Attention and RNNs
+# have tests of their own.
+_SEVERAL = re.compile(r", [248]>|uint4\b")
+_OWN_TESTS = ("attention", "rnn")
+
+
+def test_every_kernel_of_several_values_a_thread_has_its_requests_listed() -> None:
+    for file, kernels in HOT.items():
+        if not file.startswith(_OWN_TESTS):
+            several = {kernel for kernel in kernels if _SEVERAL.search(kernel)}
+            assert several <= REQUESTS.get(file, {}).keys(), file
+
+
 # An instruction that reads or writes global memory; without a size, 32 bits.
 _REQUEST = re.compile(r"\b(LDG|STG)\.E(?:\.(64|128|[US]8|[US]16))?\b")
 

@@ -236,11 +236,15 @@ pool_parts(const typename Running<OP, A>::Part* __restrict__ parts, const int64*
 // The first or last row of each segment, moved as words of W; of one without rows `low` and `high`.
 template <class W>
 __global__ void __launch_bounds__(256)
-pool_pick(const W* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
-          int64 width, int64 from_end, uint64 low, uint64 high, W* __restrict__ out) {
-    const int64 place = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (place >= segments * width) return;
-    const int64 segment = place / width, word = place - segment * width;
-    const int64 start = offsets[segment], stop = offsets[segment + 1];
-    out[place] = start < stop ? data[(from_end ? stop - 1 : start) * width + word] : word_at<W>(low, high, word);
+pool_pick(const W* __restrict__ data, const int64* __restrict__ offsets, int64 segments, int64 width, int64 height,
+          int64 dealt, int64 from_end, uint64 low, uint64 high, W* __restrict__ out) {
+    const int64 word = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    if (word >= width) return;
+    const Share share = share_of(segments, height, dealt);
+    const W none = word_at<W>(low, high, word);
+#pragma unroll 4
+    for (int i = 0; i < share.count; i++) {
+        const int64 segment = share.row(i), start = offsets[segment], stop = offsets[segment + 1];
+        out[segment * width + word] = start < stop ? data[(from_end ? stop - 1 : start) * width + word] : none;
+    }
 }

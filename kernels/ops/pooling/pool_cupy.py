@@ -20,6 +20,7 @@ from lodcli.kernels.cuda.launch import (
     on_device,
     result_array,
     run,
+    shares,
     shortest_and_longest,
     tiles,
 )
@@ -28,8 +29,8 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import is_float, mean_dtype, real_columns, summed_dtype
 
 AS_IT_IS, MEAN, ROOT, NEGATIVE = range(4)
-THREADS = 256
 HEIGHT, LONG, EMPTY = 64, 64, 8  # as in parts.cuh and pool.cu
+PICKED = 4  # segments whose first or last row a thread copies a word of
 
 
 def segment_sum(
@@ -226,9 +227,10 @@ def _picked(
     segments, width = offsets.size - 1, rows.shape[1]
     word = word_bytes(width * rows.itemsize, rows, result)
     words = width * rows.itemsize // word
-    grid = (blocks(segments * words, THREADS),)
     pad = _pad_numbers(pad_value, result.dtype, offsets)
-    args = (rows, where, segments, words, int(from_end), *pad, result)
+    dealt = is_narrow(words * word)
+    args = (rows, where, segments, words, PICKED, int(dealt), int(from_end), *pad, result)
     if words:
-        run("pool", f"pool_pick<{WORDS[word]}>", grid, (THREADS,), *args)
+        shape = shares(segments, words, 1, PICKED, dealt=dealt)
+        run("pool", f"pool_pick<{WORDS[word]}>", *shape, *args)
     return result
