@@ -66,10 +66,15 @@ def test_the_reports_are_those_that_the_script_makes() -> None:
     assert {path.stem for path in FOLDER.glob("*.json")} <= {*PARTS, WHY}
 
 
+# What a case is called where products are rounded.
+_ROUNDED = (" tf32", " float16", " bfloat16")
+
+
 def test_every_target_can_be_measured() -> None:
     sliced = [f"rows={float(rows):g}" for rows in SLICE_SWEEP.partition("=")[2].split(",")]
     known = {("kernels", op, case) for op in BENCH_OPS for case in KERNEL_CASES}
-    known |= {("rnn", f"{c} {p}", case) for c in CELLS for p in PASSES for case in RNN_CASES}
+    cases = [f"{case}{kind}" for case in RNN_CASES for kind in ("", *_ROUNDED)]
+    known |= {("rnn", f"{c} {p}", case) for c in CELLS for p in PASSES for case in cases}
     known |= {("io", op, case) for op in IO_OPS for case in FILE_CASES}
     known |= {("slice", "open_and_sequence", case) for case in sliced}
     known |= {("convert", op, case) for op in CONVERSIONS for case in CONVERT_CASES}
@@ -84,12 +89,14 @@ def test_every_target_is_measured_by_a_part() -> None:
             continue
         by = "--threads 2" if one.device == "cpu" else "--device cuda"
         op = f"--cell {one.op.split()[0]}" if one.bench == "rnn" else one.op
+        case, _, kind = one.case.partition(" ")
         found = [
             line
             for line in lines
             if line.startswith(one.bench)
             and by in line
-            and (one.bench in ("convert", "io", "slice") or one.case in line)
+            and (one.bench in ("convert", "io", "slice") or case in line)
+            and (f"--precision {kind}" in line if kind else "--precision" not in line)
             and (one.bench != "kernels" or one.op in line)
         ]
         assert found, op

@@ -57,6 +57,7 @@ _HALF = ",".join(
 # With all processors: they compute what results are compared with.
 _GPU = "--device cuda"
 _LINEAR = "--op sum,softmax,reverse --against none --rounds 7 --budget 1"
+_NARROW = "h64,h128,h192"
 
 # name of the report: what follows `lod bench`.
 PARTS: dict[str, str] = {
@@ -114,9 +115,18 @@ PARTS: dict[str, str] = {
     "gpu-rnn": f"rnn --case b,c,b-equal,c-equal {_GPU}",
     "gpu-rnn-tf32": f"rnn --cell lstm,gru --case b,c --precision tf32 {_GPU}",
     "gpu-rnn-small": f"rnn --case d {_GPU}",
-    "gpu-rnn-narrow": f"rnn --case h64,h128,h192 {_GPU}",
-    "gpu-rnn-half": f"rnn --cell lstm,gru --case h128,b,c --precision float16 {_GPU}",
-    "gpu-rnn-large-tf32": f"rnn --cell lstm,gru --case e,e-equal --precision tf32 {_GPU}",
+    "gpu-rnn-narrow": f"rnn --case {_NARROW} {_GPU}",
+    "gpu-rnn-narrow-tf32": f"rnn --cell lstm,gru --case {_NARROW} --precision tf32 {_GPU}",
+    **{
+        f"gpu-rnn-{precision}": f"rnn --cell lstm,gru --case {_NARROW},b,c --precision {precision} "
+        f"{_GPU}"
+        for precision in ("float16", "bfloat16")
+    },
+    **{
+        f"gpu-rnn-large-{precision}": f"rnn --cell lstm,gru --case e,e-equal --precision "
+        f"{precision} {_GPU}"
+        for precision in ("tf32", "float16", "bfloat16")
+    },
     "gpu-rnn-large": f"rnn --case e,e-equal {_GPU}",
 }
 ON_GPU = "gpu-"

@@ -110,6 +110,8 @@ _GPU_OPS = (
 # Skewed lengths: of a box of G2 no GPU has the memory.
 _GPU_SKEWED = {"pad": "G3", "unpad": "G3"}
 
+_GPU_PRECISIONS = ("", "tf32", "float16", "bfloat16")
+
 
 def targets() -> Iterator[Target]:
     """Yield all targets, in the order of the page."""
@@ -166,3 +168,9 @@ def _gpu_targets() -> Iterator[Target]:
             yield Target("rnn", op, case, 1.5, device="cuda")
             yield Target("rnn", op, case, padded=1.0, device="cuda")
         yield Target("rnn", op, "d", 2.0, device="cuda")
+        for precision in _GPU_PRECISIONS:
+            for case in ("h64", "h128", "h192", "e-equal"):
+                # e-equal in float32 is above.
+                if precision or case != "e-equal":
+                    name = f"{case} {precision}".strip()
+                    yield Target("rnn", op, name, 1.0, peer="torch", device="cuda")

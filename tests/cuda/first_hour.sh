@@ -67,7 +67,8 @@ check)
 bench)
     measure ops 600 "gpu-softmax gpu-pool gpu-copy"
     measure rnn 600 "gpu-rnn-narrow gpu-rnn gpu-rnn-tf32"
-    measure attention "$seconds" "gpu-attention gpu-attention-half gpu-rnn-half"
+    measure attention 200 "gpu-attention gpu-attention-half"
+    measure half "$seconds" "gpu-rnn-float16 gpu-rnn-bfloat16 gpu-rnn-narrow-tf32"
     ;;
 more)
     for tool in memcheck racecheck; do
@@ -78,7 +79,8 @@ more)
     run counters 200 ncu --section SpeedOfLight --section MemoryWorkloadAnalysis --section Occupancy \
         -k "regex:pool_tiles|softmax_tiles|move_runs|persistent" --launch-count 8 \
         "$python" -m lodcli bench kernels --device cuda --op sum,softmax,reverse --rows 1e6
-    measure others "$seconds" "gpu-pad gpu-narrow gpu-wide gpu-rnn-small gpu-rnn-large gpu-rnn-large-tf32"
+    measure large 400 "gpu-rnn-small gpu-rnn-large gpu-rnn-large-tf32 gpu-rnn-large-float16 gpu-rnn-large-bfloat16"
+    measure others "$seconds" "gpu-pad gpu-narrow gpu-wide"
     ;;
 esac
 echo "logs and reports: $out"

@@ -51,7 +51,7 @@ def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 def _way(which: str, inputs: dict[str, Any], backend: str) -> tuple[Any, Any]:
     device, lengths = str(inputs.get("device", "cpu")), inputs["lengths"].tolist()
-    name = "float16" if inputs["precision"] == "float16" else "float32"
+    name = inputs["precision"]
     dtype = getattr(torch, name)
 
     def there(array: Any) -> Any:

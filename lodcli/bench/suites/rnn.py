@@ -14,6 +14,7 @@ from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import OURS, LimitKind, Task, Way, Work, in_this_process
 from lodcli.bench.suites.cases import Case
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.rnn.engine.amx.availability import require_amx
 from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.stack import seeded_weights
@@ -27,6 +28,7 @@ WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 PASSES = ("forward", "training")
 ON_PADDED = "on padded input"
 STEP_BY_STEP = "step by step"
+ON_FLOAT32 = "on float32 rows"
 # Sums of float32 in another order: outputs lie within 1, gradients add up thousands of rows.
 TOLERANCE = {"forward": 3e-5, "training": 3e-4}
 # Of operands of 11 bits, in what a hundred steps make of each other; of 8 bits in bfloat16, which
@@ -45,7 +47,7 @@ class RnnPlan:
     """Which cells, forward only or forward and backward ("lstm training"), on which cases.
 
     Attributes:
-        precision: of products: "float32"; on a GPU "tf32" or "float16"; on a CPU "bfloat16".
+        precision: of products: "float32" or "bfloat16"; on a GPU also "tf32" or "float16".
         dtype: of rows and weights: "float32" or "float64".
     """
 
@@ -57,7 +59,7 @@ class RnnPlan:
 
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if one of them would not fit, UnsupportedError without AMX."""
-        if self.precision == "bfloat16":
+        if self.precision == "bfloat16" and "cpu" in devices:
             require_amx()
         needs = _needed_bytes if "cpu" in devices else _needed_at_home_bytes
         for case in self.cases:
@@ -99,8 +101,9 @@ def rnn_task(
     rows, gates = int(lengths.sum()), CELLS[cell] * case.hidden
     # Multiplications and additions of the two products; backward does each twice.
     operations = 2.0 * rows * gates * (case.features + case.hidden) * (1 + 2 * (which != "forward"))
-    # By plain NumPy, in main memory: what a GPU's is compared with.
-    call, results = _way(which, inputs, *_rows(inputs), None, "numpy")
+    # By plain NumPy, in main memory and exactly: what a GPU's is compared with.
+    whole = inputs | {"precision": "float32"}
+    call, results = _way(which, whole, *_rows(inputs), None, "numpy")
     padding = float(lengths.max() * lengths.size / rows)
     our_ways = ours(which, there or inputs)
     return Task(
@@ -194,8 +197,25 @@ def box_places(lengths: Offsets) -> Offsets:
 def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
     """Return our engine on the rows as they are, and on the same rows padded.
 
-    On a GPU also step by step, where all steps could be one launch.
+    On a GPU also step by step, where all steps could be one launch. With a precision of two bytes
+    rows have two bytes there, as the peers' do; those of float32 are a way of their own.
     """
+    if is_on_device(inputs["data"]) and inputs["precision"] in ("float16", "bfloat16"):
+        there = _way(which, inputs, *_rows(inputs), None)
+        return _ours(which, _narrow(inputs)) | {ON_FLOAT32: there}
+    return _ours(which, inputs)
+
+
+def _narrow(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the inputs with rows and weights in the dtype that the precision names."""
+    import ml_dtypes
+
+    bfloat16 = inputs["precision"] == "bfloat16"
+    dtype = np.dtype(ml_dtypes.bfloat16 if bfloat16 else np.float16)
+    return inputs | {name: inputs[name].astype(dtype) for name in ("data", "upstream", *WEIGHTS)}
+
+
+def _ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
     lengths = inputs["lengths"]
     steps, places = int(lengths.max()), inputs["places"]
     everywhere = np.arange(lengths.size + 1) * steps
@@ -260,12 +280,17 @@ def _way(
 
     def arrays(found: Any) -> Result:
         if which == "forward":
-            return [moved(found.outputs, "cpu")[rows]]
+            return [_comparable(moved(found.outputs, "cpu"))[rows]]
         run, grads = found
         # Padding has inputs of zero but biases of its own: its states carry on, and give
         # the weights gradients only where there is an upstream gradient, which is zero.
         found = (run.outputs, grads.input, grads.weights.weight_hh)
-        outputs, flow, weight = (moved(one, "cpu") for one in found)
+        outputs, flow, weight = (_comparable(moved(one, "cpu")) for one in found)
         return [outputs[rows], flow[rows], weight]
 
     return (forward if which == "forward" else training), arrays
+
+
+def _comparable(found: Array) -> Array:
+    """Return an array; one of two bytes a value as float32."""
+    return found.astype(np.float32) if is_half(found.dtype) else found

@@ -112,8 +112,8 @@ def kernels(
     "--precision",
     type=click.Choice(PRECISIONS),
     default="float32",
-    help="Precision of products: bfloat16 on a CPU, tf32 and float16 on a GPU. With bfloat16 and "
-    "float16 torch gets such rows.",
+    help="Precision of products: bfloat16; on a GPU also tf32 and float16. With bfloat16 and "
+    "float16 torch gets such rows; so does lod on a GPU.",
 )
 @click.option(
     "--dtype",
@@ -150,15 +150,17 @@ def rnn(
       lod bench rnn --cell gru --pass forward --hidden 96 --lengths uniform:1,99
       lod bench rnn --cell lstm --case b --dtype float64
       lod bench rnn --case b --device cuda --precision tf32
+      lod bench rnn --case h128 --device cuda --precision bfloat16
       lod bench rnn --pass forward --case b,c --precision bfloat16 --against torch
     """
     from lodcli.bench.suites.cases import RNN_CASES, USUAL_RNN_CASES
     from lodcli.bench.suites.rnn import CELLS, PASSES, RnnPlan
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show, usual
 
-    device = "cpu" if precision == "bfloat16" else "cuda"
-    if precision != "float32" and tuple(settings.device) != (device,):
-        raise click.UsageError(f"--precision {precision} goes with --device {device}")
+    if precision == "bfloat16" and len(settings.device) > 1:
+        raise click.UsageError("--precision bfloat16 goes with one --device")
+    if precision in ("tf32", "float16") and tuple(settings.device) != ("cuda",):
+        raise click.UsageError(f"--precision {precision} goes with --device cuda")
     if dtype != "float32" and (precision != "float32" or "cuda" in settings.device):
         raise click.UsageError(f"--dtype {dtype} is measured on a CPU, without --precision")
     case = case or usual(USUAL_RNN_CASES, settings.device)

@@ -22,7 +22,7 @@ from lodcli.bench.report.text_table import notes, time_text
 from lodcli.bench.runner import run_task
 from lodcli.bench.suites.kernels import kernel_task
 from lodcli.bench.suites.ops import BENCH_OPS
-from lodcli.bench.suites.rnn import ON_PADDED, STEP_BY_STEP, rnn_task
+from lodcli.bench.suites.rnn import ON_FLOAT32, ON_PADDED, STEP_BY_STEP, rnn_task
 from tests.benchmarks import measure
 from tests.lodcli.bench.small import QUICK, small_case, small_layer
 from tests.lodcli.conftest import Lod
@@ -121,7 +121,7 @@ def test_every_cell_runs_on_the_device_and_agrees(cell: str, which: str) -> None
         assert not sys.modules["torch"].backends.cuda.matmul.allow_tf32
 
 
-@pytest.mark.parametrize("precision", ["tf32", "float16"])
+@pytest.mark.parametrize("precision", ["tf32", "float16", "bfloat16"])
 def test_products_may_be_rounded_by_both(precision: Any) -> None:
     case = small_layer(rows=30, sequences=4)
     with PeerSet("rnn", ["torch"], 1, {}, "cuda") as peers:
@@ -132,6 +132,10 @@ def test_products_may_be_rounded_by_both(precision: Any) -> None:
     # So that nobody takes it for the exact one.
     assert found["rows"][0]["case"] == f"custom {precision}"
     assert {row["limit"] for row in found["rows"]} == {None}
+    # Rows of two bytes, as torch's; and those of float32.
+    ways = [row["label"] for row in found["rows"] if row["ours"]]
+    assert ways[0] == ""
+    assert (ON_FLOAT32 in ways) == (precision != "tf32")
     if "torch" in peers.versions:
         assert sys.modules["torch"].backends.cudnn.allow_tf32 == (precision == "tf32")
 
