@@ -53,8 +53,9 @@ SECTOR_BYTES = 32
 NARROW_BYTES = 256
 
 
-# CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, _NOT_PERMITTED and _NOT_SUPPORTED, as under MPS.
-_REFUSED = {720, 800, 801}
+# CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, _NOT_PERMITTED and _NOT_SUPPORTED, as under MPS; and
+# _INVALID_CLUSTER_SIZE.
+_REFUSED = {720, 800, 801, 912}
 
 
 def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any, shared_bytes: int = 0) -> None:
@@ -106,13 +107,38 @@ def run_together(
     function = _with_shared(
         _function(file, kernel, cupy.cuda.runtime.getDevice(), True), shared_bytes
     )
-    driver = cupy.cuda.driver
     # Not left to CuPy, which launches a part of a grid of one axis, with a warning: for ever.
-    resident = limits().multiprocessors * driver.occupancyMaxActiveBlocksPerMultiprocessor(
-        function.kernel.ptr, math.prod(block), shared_bytes
+    resident = (
+        limits().multiprocessors
+        * cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+            function.kernel.ptr, math.prod(block), shared_bytes
+        )
     )
     if resident < math.prod(grid):
         raise LaunchRefusedError(f"{kernel}: {math.prod(grid)} blocks at once, of {resident}")
+    _launch_or_refuse(function, kernel, grid, block, shared_bytes, args)
+
+
+def run_in_clusters(
+    file: str, kernel: str, grid: Grid, block: Grid, shared_bytes: int, *args: Any
+) -> None:
+    """Launch a kernel whose blocks along the first axis are one cluster, as it is compiled to be.
+
+    Args:
+        grid: as many blocks along its first axis as a cluster has.
+        shared_bytes: of shared memory, for each block; see limits().
+
+    Raises:
+        LaunchRefusedError: the driver does not run such clusters; nothing was launched.
+    """
+    function = _with_shared(_function(file, kernel, cupy.cuda.runtime.getDevice()), shared_bytes)
+    _launch_or_refuse(function, kernel, grid, block, shared_bytes, args)
+
+
+def _launch_or_refuse(
+    function: Any, kernel: str, grid: Grid, block: Grid, shared_bytes: int, args: tuple[Any, ...]
+) -> None:
+    driver = cupy.cuda.driver
     try:
         function(grid, block, args, shared_mem=shared_bytes)
     except driver.CUDADriverError as error:

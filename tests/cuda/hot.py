@@ -114,6 +114,19 @@ HOT: dict[str, tuple[str, ...]] = {
         *("pool_taken<unsigned int, 4>", "pool_taken<unsigned short, 4>"),
         *("pool_taken<unsigned int, 1>", "pool_scatter<unsigned int>"),
     ),
+    "rnn_cluster": (
+        *(
+            f"cluster_{direction}<{size}, {types}>"
+            for direction in ("forward", "backward")
+            for size, types in (
+                (1, "LSTM<SIGMOID, TANH, TANH, false>, Exact<float, Pair>"),
+                (8, "LSTM<SIGMOID, TANH, TANH, false>, Exact<float, Pair>"),
+                (4, "GRU, Rounded<TF32, Pair>"),
+                (8, "LSTM<SIGMOID, TANH, TANH, false>, Rounded<BF16, Pair>, bfloat16"),
+                (2, "Elman<TANH>, Exact<double, Pair>"),
+            )
+        ),
+    ),
     "rnn_gru_paddle": (
         "paddle_gates<float, SIGMOID>",
         "paddle_step<float, TANH, false>",

@@ -46,6 +46,7 @@ DISTANCE = OPS + "ids/test_distance.py"
 RNN = "tests/cuda/test_rnn.py"
 PERSISTENT = "tests/cuda/test_persistent.py"
 HALVES = "tests/cuda/test_rnn_halves.py"
+CLUSTERS = "tests/cuda/test_clusters.py"
 SCATTER = OPS + "scatter/test_scatter.py"
 ORDER = OPS + "sorting/test_order.py"
 EXPAND = OPS + "joining/test_expand.py"
@@ -144,10 +145,16 @@ MUTANTS = (
     Mutant("no acquire", "arrivals(arrived)", "*(volatile unsigned*)arrived", PERSISTENT),
     Mutant("no release", "arrive(arrived);", "atomicAdd(arrived, 1u);", PERSISTENT),
     Mutant("no meeting", "if (blocks == 1)", "if (blocks < 3)", PERSISTENT),
-    Mutant("no meeting", "if (step + 1 < steps) meeting.meet();", "", PERSISTENT),
-    Mutant("no meeting", "});\n            meeting.meet();", "});", PERSISTENT),
-    Mutant("no meeting", "});\n        meeting.meet();", "});", PERSISTENT),
+    Mutant("no meeting", "if (step + 1 < steps) passing.meet();", "", PERSISTENT),
+    Mutant("no meeting", "});\n            passing.meet();", "});", PERSISTENT),
+    Mutant("no meeting", "});\n        passing.meet();", "});", PERSISTENT),
     Mutant("leaves early", "awaited) < 0)", "awaited) < -1)", PERSISTENT),
+    Mutant("no meeting", "if (SIZE > 1) cluster_meet();", "", CLUSTERS),
+    Mutant("no meeting", "; else cluster_meet();", "; else __syncthreads();", CLUSTERS),
+    Mutant("no barrier", "if (SIZE == 1) __syncthreads();", "if (SIZE == 1) {}", CLUSTERS),
+    Mutant("one buffer", "tiles + (step & 1) * tile", "tiles", CLUSTERS),
+    Mutant("wrong part", "rank < SIZE; rank++", "rank < SIZE - 1; rank++", CLUSTERS),
+    Mutant("not awaited", "depth);\n        copies_done();", "depth);", CLUSTERS),
     Mutant("one buffer", "NARROW ? (step & 1) * HIGH * columns : 0", "0", HALVES),
     Mutant("wrong row", "size % 2 == 0 && (uint64)run.projected", "(uint64)run.projected", HALVES),
     Mutant(

@@ -46,15 +46,18 @@ def test_costs_are_what_the_clock_tells(kind: str) -> None:
     guess = estimated(kind, limits())
     products = [1024 * 2048 * 1024 / guess.cublas_rate / 2, 256 * 2048 * 512 / guess.tiles_rate]
     # A launch of 20 and of 2; cuBLAS twice as quick as estimated; a step of 1 and of 2.5 with more
-    # rows, and of 2 with a meeting.
+    # rows, and of 2 with a meeting; of 0.5 where states stay in a block, and of 0.75 in a cluster.
     times = [2000, 200, products[0] + guess.cublas_start, products[1] * 2 + 2]
-    found = calibration.measured(kind, limits(), clock_of(*times, 128 * 1.0, 128 * 2.5, 128 * 2.0))
+    times += [128 * step for step in (1.0, 2.5, 2.0, 0.5, 0.75)]
+    found = calibration.measured(kind, limits(), clock_of(*times))
     assert found.python_launch == 20
     assert found.graph_launch == 2
     assert found.cublas_rate == pytest.approx(2 * guess.cublas_rate)
     assert found.tiles_rate == pytest.approx(guess.tiles_rate / 2)
     assert found.step == 1
     assert found.meeting == pytest.approx(1 - 4 * guess.arrival)
+    assert found.near_step == 0.5
+    assert found.near_meeting == 0.25
     size = 32 if kind == "float64" else 64
     rows = 16 if kind == "tf32" else 28  # of 32 and of 1, rounded up
     assert found.block_rate == pytest.approx(rows * size * size / 1.5)
@@ -64,7 +67,7 @@ def test_costs_are_what_the_clock_tells(kind: str) -> None:
 
 def test_what_cannot_be_true_is_not_believed() -> None:
     guess = estimated("float32", limits())
-    found = calibration.measured("float32", limits(), clock_of(1e9, 0, 0, 0, 0, 0, 0))
+    found = calibration.measured("float32", limits(), clock_of(1e9, *[0] * 8))
     assert found.python_launch == guess.python_launch * calibration.TRUSTED
     assert found.graph_launch == guess.graph_launch / calibration.TRUSTED
     assert found.block_rate == guess.block_rate * calibration.TRUSTED
@@ -74,6 +77,14 @@ def test_a_device_without_cooperation_is_measured_without_it() -> None:
     alone = limits()._replace(together=False)
     found = calibration.measured("float32", alone, clock_of(1300, 150, 1000, 1000))
     assert found.step == estimated("float32", alone).step
+
+
+def test_a_device_without_clusters_is_measured_without_them() -> None:
+    old = limits()._replace(capability=(8, 0))
+    guess = estimated("float32", old)
+    found = calibration.measured("float32", old, clock_of(1300, 150, *[1000] * 5, 64))
+    assert found.near_step == 0.5
+    assert found.near_meeting == pytest.approx(guess.near_step + guess.near_meeting - 0.5)
 
 
 @pytest.fixture

@@ -201,6 +201,19 @@ def test_an_rnn_of_rows_of_two_bytes_reads_and_writes_two_bytes(architecture: in
 
 
 @pytest.mark.slow
+@disassembled(90, 120)
+def test_blocks_of_a_cluster_pass_nothing_on_in_memory(architecture: int) -> None:
+    for kernel, code in _instructions("rnn_cluster", architecture).items():
+        # Inputs come value by value; there is nothing to bring by 16 bytes.
+        assert "BYPASS" not in code, kernel
+        alone = "<1, " in kernel
+        # At the start of a slice and where blocks meet; forward its first states are passed on.
+        meetings = 0 if alone else 2 + ("forward" in kernel)
+        for what in (r"\bUCGABAR_ARV\b", r"\bUCGABAR_WAIT\b", r"\bMEMBAR\."):
+            assert len(re.findall(what, code)) == meetings, kernel
+
+
+@pytest.mark.slow
 @disassembled(80, 90)
 def test_blocks_that_meet_wait_for_their_stores_once(architecture: int) -> None:
     for kernel, instructions in _instructions("rnn_persistent", architecture).items():

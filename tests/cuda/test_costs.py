@@ -112,12 +112,41 @@ def test_every_cut_is_compared_with_all_steps_in_one_launch() -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "tf32", "bfloat16"])
 @pytest.mark.parametrize("size", [32, 64])
-def test_blocks_that_hold_all_units_do_not_meet(size: int, kind: str) -> None:
+def test_a_block_that_holds_all_units_waits_for_no_other(size: int, kind: str) -> None:
     one, given, lengths = layer(size, 4, kind), estimated(kind, H200), np.full(4 * size, 100)
-    fit = costs.best_fit(one, lengths, H200, given)
+    alone = replace(given, meeting=1e6, near_meeting=1e6)
+    fit = costs.best_fit(one, lengths, H200, alone)
     assert fit is not None
-    assert fit.units == size
-    assert costs.best_fit(one, lengths, H200, replace(given, meeting=1e6)) == fit
+    assert (fit.units, fit.cluster) == (size, 1)
+    # Nor for the L2 cache.
+    assert costs.best_fit(one, lengths, H200, replace(alone, step=1e6, block_bytes=1e-6)) == fit
+
+
+@pytest.mark.parametrize(("kind", "size"), [("float32", 256), ("bfloat16", 256)])
+def test_up_to_eight_blocks_are_a_cluster(kind: str, size: int) -> None:
+    one, given = layer(size, 4, kind), estimated(kind, H200)
+    fit = costs.best_fit(one, np.full(16, 100), H200, given)
+    assert fit is not None
+    assert fit.cluster == -(-size // fit.units) == 8
+    assert "groups, clusters of 8)" in str(Way(0, fit, 100, 0.0))
+    assert fit.cluster * fit.groups <= H200.multiprocessors
+    # Its blocks keep a whole step's operand; larger layers have more blocks.
+    assert fit.deep == size
+    assert fit.shared_bytes <= H200.shared_bytes
+    many = costs.best_fit(layer(2 * size, 4, kind), np.full(16, 100), H200, given)
+    assert many is not None
+    assert many.cluster == 0
+
+
+def test_gpus_before_compute_capability_9_have_no_clusters() -> None:
+    one, given = layer(256, 4), estimated("float32", H200)
+    old = H200._replace(capability=(8, 9))
+    fit = costs.best_fit(one, np.full(4, 100), old, given)
+    assert fit is not None
+    assert fit.cluster == 0
+    small = costs.best_fit(layer(16, 4), np.full(4, 100), old, given)
+    assert small is not None
+    assert small.cluster == 1
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "tf32", "bfloat16"])

@@ -222,8 +222,9 @@ def test_one_can_ask_for_single_steps(launched: list[Any]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def anew() -> Iterator[None]:
-    """Forget what was decided before, and by this test."""
+def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget what was decided before, and by this test; for clusters see test_clusters.py."""
+    monkeypatch.setattr(costs, "CLUSTERS", (0,))
     ways._decided.cache_clear()
     yield
     ways._decided.cache_clear()

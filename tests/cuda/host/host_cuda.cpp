@@ -105,10 +105,15 @@ struct Block {
     unsigned char* shared = nullptr;
     size_t shared_bytes = 0;
     uint32_t number = 0, phase = 0;  // how often its threads met
+    unsigned meetings = 0;           // of its cluster
+    bool ended = false;
     std::vector<uint32_t> known, acquired;  // see host_races.h
 };
 
 static std::vector<Block> running;
+static bool together = false;  // all blocks are there at once
+static std::vector<Block*> of_number;
+static std::vector<unsigned> arrivals_of;  // of each cluster
 static Block* block = nullptr;
 static Context scheduler;
 static void* scheduler_fake = nullptr;
@@ -275,7 +280,8 @@ static void prepare(Block& made, size_t count, size_t number, const Shape& shape
     made.number = (uint32_t)number;
     made.index = {(unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y),
                   (unsigned)(number / grid.x / grid.y)};
-    made.phase = 0;
+    made.phase = made.meetings = 0;
+    made.ended = false;
     made.known.clear();
     made.acquired.clear();
     // Exactly as much as was asked for, so that the sanitizer sees who goes beyond; not of zeros.
@@ -337,6 +343,7 @@ static void run_blocks(size_t blocks, size_t count) {
                 if (order == RANDOM && random_below(4) == 0) break;
             }
             if (done == STUCK) fail("the threads of a block wait for ever");
+            block->ended = done == OVER;
             left = left || done != OVER;
         }
         if (!left) return;
@@ -369,6 +376,9 @@ void launch(const Shape& shape, void (*kernel)(void*), void* of) {
     argument = of;
     const size_t count = (size_t)blockDim.x * blockDim.y * blockDim.z;
     const size_t blocks = (size_t)grid.x * grid.y * grid.z, at_once = shape.together ? blocks : 1;
+    together = shape.together;
+    arrivals_of.assign(blocks / grid.x, 0);
+    of_number.assign(blocks, nullptr);
     if (count > 1024) fail("more than 1024 threads in a block");
     if (grid.x > INT32_MAX || grid.y > 65535 || grid.z > 65535) fail("more blocks than a grid has");
     if (running.size() < at_once) running.resize(at_once);
@@ -378,12 +388,35 @@ void launch(const Shape& shape, void (*kernel)(void*), void* of) {
     Turns turns(blocks);
     for (size_t k = 0; k < blocks; k++) {
         prepare(running[k % at_once], count, turns(), shape);
+        of_number[running[k % at_once].number] = &running[k % at_once];
         if ((k + 1) % at_once == 0) run_blocks(at_once, count);
     }
     current = nullptr;
 }
 
 }  // namespace host_cuda
+
+// Clusters: of the blocks of a row of the grid.
+void* host_cuda::in_block(void* mine, unsigned rank) {
+    const size_t place = (size_t)((unsigned char*)mine - block->shared);
+    if (!together || rank >= gridDim.x) fail("a cluster has no such block");
+    if (place >= block->shared_bytes) fail("what is not in shared memory is in no other block");
+    Block& other = *of_number[block->number - block->index.x + rank];
+    if (other.ended) fail("a block of the cluster has ended");
+    return other.shared + place;
+}
+void cluster_meet() {
+    using namespace host_cuda;
+    const void* where = __builtin_return_address(0);
+    wait(AT_BLOCK, 0, where);
+    if (current->number == 0) {
+        unsigned& count = arrivals_of[block->number / gridDim.x];
+        const unsigned awaited = ++block->meetings * gridDim.x;
+        arrive(&count);
+        while (arrivals(&count) < awaited) wait(ASLEEP, 0, nullptr);
+    }
+    wait(AT_BLOCK, 0, where);
+}
 
 // Products of a warp, as PTX defines mma.sync for these shapes: where each lane has its part of
 // the operands and of the sums. The values of a word are `decoded`, the first in its lower half.

@@ -4,8 +4,8 @@
 // How they run is in host_cuda.cpp, which is compiled once; kernels are many. The threads of a
 // block are fibers of one thread, switched only where they meet: at
 // __syncthreads, in warp shuffles, and where one waits for other blocks in __nanosleep. Blocks run
-// one after the other; those of a cooperative launch all at once, so that they may have no shared
-// memory but that of the launch. HOST_CUDA_ORDER=last runs them from last to first, a number in an
+// one after the other; those of a cooperative launch or of clusters all at once, so that they may have no
+// shared memory but that of the launch. HOST_CUDA_ORDER=last runs them from last to first, a number in an
 // order that it is the seed of, switched at atomics as well: a result that depends on an order that
 // nothing guarantees then differs. Compiled with -fsanitize=thread they are checked for races
 // (host_races.h).
@@ -27,6 +27,7 @@
 #define __constant__ static const
 #define __shared__ static
 #define __launch_bounds__(...)
+#define CLUSTER_OF(SIZE)
 #define __restrict__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
@@ -178,6 +179,13 @@ inline unsigned arrived(unsigned* count) {
     arrive(count);
     return arrivals(count);
 }
+
+// In rnn_cluster.cuh, of the blocks of a row of the grid.
+void cluster_meet();
+namespace host_cuda {
+void* in_block(void* mine, unsigned rank);
+}
+template <class T> T* in_block(T* mine, unsigned rank) { return (T*)host_cuda::in_block((void*)mine, rank); }
 
 inline float __uint_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
 inline unsigned __float_as_uint(float value) { unsigned bits; std::memcpy(&bits, &value, 4); return bits; }

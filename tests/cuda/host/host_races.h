@@ -4,10 +4,10 @@
 // access. They are here, not in the compiler's library, which knows threads of the system only.
 //
 // Two accesses of different threads to the same place race unless both read, or both are atomic, or
-// one comes before the other: by __syncthreads in a block, by __syncwarp in a warp; between blocks of a
-// cooperative launch by a barrier of the first block, its arrive(), arrivals() that sees it and a
-// barrier of the second. A shuffle orders nothing. Found are races of the last
-// write and of two reads since with any access, whatever order the threads ran in.
+// one comes before the other: by __syncthreads in a block, by __syncwarp in a warp; between blocks that
+// are there at once by a barrier of the first block, its arrive(), arrivals() that sees it and a
+// barrier of the second, all of which cluster_meet() has. A shuffle orders nothing. Found are races of
+// the last write and of two reads since with any access, whatever order the threads ran in.
 #pragma once
 
 #include <unordered_map>
@@ -122,7 +122,10 @@ static void access(Cell& cell, const Access& now, bool shared, bool writes, cons
 void watch(const void* place, size_t size, bool writes, bool atomic, const void* code) {
     const uintptr_t from = (uintptr_t)place;
     if (!current || from - (uintptr_t)current->stack < STACK_BYTES) return;
-    const bool shared = image.holds(from) || from - (uintptr_t)block->shared < block->shared_bytes;
+    // Where blocks are there one after the other, the next one gets the same memory. Those of a cluster
+    // write to each other's.
+    const bool own = from - (uintptr_t)block->shared < block->shared_bytes;
+    const bool shared = image.holds(from) || (own && !together);
     const Access now{launches, block->number, block->phase, current->warp_phase, current->number, atomic};
     for (size_t done = 0; done < size;) {
         const uintptr_t at = from + done;

@@ -1,6 +1,6 @@
 """Costs of this GPU, measured when it first runs a layer and kept in the folder of kernels.
 
-A measurement takes some tenths of a second, and the time to compile three kernels. It is made for
+A measurement takes some tenths of a second, and the time to compile five kernels. It is made for
 each kind of products that is asked for. LOD_GPU_COSTS=estimated leaves it out.
 """
 
@@ -28,6 +28,7 @@ from lodcli.kernels.platform import environment
 from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
 from lodcli.kernels.rnn.engine.cupy import persistent
 from lodcli.kernels.rnn.engine.cupy.costs import (
+    HAS_CLUSTERS,
     Costs,
     Fit,
     Layer,
@@ -50,7 +51,7 @@ from lodcli.kernels.runtime.precision import Precision, float32_products
 Clock = Callable[[Callable[[], object]], float]
 
 REPEATS, LAUNCHES = 5, 100
-VERSION = 2  # of what is measured here
+VERSION = 3  # of what is measured here
 STEPS, TALL, APART = 128, 32, 4  # of the layers that are measured
 SIZES = {4: 64, 8: 32}  # units, by the bytes of a value: these fit into every GPU's shared memory
 # What is measured is believed so many times above or below the estimate.
@@ -182,16 +183,23 @@ def _measured(
     if not device.together or device.multiprocessors < APART:
         return found
     size = SIZES[dtype.itemsize]
+    near, apart_near = guess.near_step, guess.near_step + guess.near_meeting
     try:
         alone = clock(_layer(kind, dtype, 1, size, device)) / STEPS
         many = clock(_layer(kind, dtype, TALL, size, device)) / STEPS
         apart = clock(_layer(kind, dtype, 1, size // APART, device)) / STEPS
+        near = clock(_layer(kind, dtype, 1, size, device, cluster=1)) / STEPS
+        if device.capability >= HAS_CLUSTERS:
+            layer = _layer(kind, dtype, 1, size // APART, device, cluster=APART)
+            apart_near = clock(layer) / STEPS
     except LaunchRefusedError:
         return found
     return dataclasses.replace(
         found,
         step=alone,
         meeting=apart - alone - APART * guess.arrival,
+        near_step=near,
+        near_meeting=apart_near - near,
         block_rate=_rate((multiplied(kind, TALL) - multiplied(kind, 1)) * size**2, many - alone),
     )
 
@@ -218,9 +226,14 @@ def _products(dtype: np.dtype[Any], rows: int, columns: int, depth: int) -> Call
 
 
 def _layer(
-    kind: str, dtype: np.dtype[Any], sequences: int, units: int, device: DeviceLimits
+    kind: str,
+    dtype: np.dtype[Any],
+    sequences: int,
+    units: int,
+    device: DeviceLimits,
+    cluster: int = 0,
 ) -> Callable[[], None]:
-    """Return the launch of an Elman layer, of `units` in each block."""
+    """Return the launch of an Elman layer, of `units` in each block; `cluster` as in Fit."""
     size = SIZES[dtype.itemsize]
     plan = plan_steps(np.arange(sequences + 1, dtype=np.int64) * STEPS)
 
@@ -231,12 +244,12 @@ def _layer(
     weights = ElmanWeights(weight_ih=None, weight_hh=zeros(size))
     layer = Layer("Elman<TANH>", size, 1, size, 1, dtype.itemsize, kind, size * size, 2)
     row_bytes = math.prod(layer.passed)
-    types = f"{layer.cell}, {product_type(kind)}"
-    deep = chunk(layer, units, device.shared_bytes)
-    shared = shared_bytes(layer, units, deep)
+    types = f"{layer.cell}, {product_type(kind, cluster)}"
+    deep = layer.passed[0] if cluster else chunk(layer, units, device.shared_bytes)
+    shared = shared_bytes(layer, units, deep, multiplied(kind, TALL) if cluster else 0)
     if shared > device.shared_bytes:
         raise LaunchRefusedError(f"{shared} bytes of shared memory, of {device.shared_bytes}")
-    fit = Fit(types, units, TALL, 1, deep, shared, row_bytes, 0.0)
+    fit = Fit(types, units, TALL, 1, deep, shared, row_bytes, 0.0, cluster=cluster)
     first = zeros(sequences)
     space = Forward(
         table=Table(),

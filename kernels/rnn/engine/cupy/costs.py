@@ -2,7 +2,8 @@
 
 There are three kinds of steps, and all give the same results, but for rounding:
 
-    together   all steps are one launch, the recurrent weights in shared memory (rnn_persistent.cu)
+    together   all steps are one launch, the recurrent weights in shared memory: blocks pass states
+               on in memory (rnn_persistent.cu), or within a cluster (rnn_cluster.cu)
     tiles      a product (rnn_product.cu) and a launch each step, captured as a graph
     cublas     a product by cuBLAS and a launch each step
 
@@ -27,13 +28,16 @@ COLUMNS = 256  # of a block's product, at most, of as many rows as its threads c
 UNITS = (4, 8, 16, 32, 64, 128)
 ROWS = (4, 8, 16, 32)
 BROUGHT = 64  # values of a row at once, at least: threads share them out
+# Blocks of a cluster: 8 is what every GPU that has any takes. 0: any number, which meet in memory.
+CLUSTERS = (0, 1, 2, 4, 8)
+HAS_CLUSTERS = (9, 0)  # the compute capability from which on there are some of more than one block
 # So many numbers of steps for cuBLAS are compared where the others are one launch.
 CUTS = 8
 
 _CLOCKS = 1750.0  # of a microsecond
 # What tensor cores take, as C++ types: tensor_cores.cuh.
 NUMBERS = {"tf32": "TF32", "bfloat16": "BF16", "float16": "FP16"}
-_PRODUCTS = {kind: f"Rounded<{number}>" for kind, number in NUMBERS.items()}
+_PRODUCTS = {kind: f"Rounded<{number}" for kind, number in NUMBERS.items()}
 Times = npt.NDArray[np.float64]
 
 
@@ -50,6 +54,8 @@ class Costs:
         memory_rate: bytes that a launch reads and writes.
         step: of steps that are one launch: the gates, and a state that comes from the L2 cache.
         meeting, arrival: of the blocks of a group after a step, and for each of them.
+        near_step: as `step`, of one block, which keeps its states.
+        near_meeting: of the blocks of a cluster, with what they write to each other.
         block_rate: multiplications of one block.
         block_bytes: bytes that it gets from the L2 cache.
         captured: whether steps of cuBLAS are captured in graphs.
@@ -65,6 +71,8 @@ class Costs:
     step: float
     meeting: float
     arrival: float
+    near_step: float
+    near_meeting: float
     block_rate: float
     block_bytes: float
     captured: bool = False
@@ -93,6 +101,8 @@ def estimated(kind: str, device: DeviceLimits) -> Costs:
         step=1100 / _CLOCKS,
         meeting=1500 / _CLOCKS,
         arrival=8 / _CLOCKS,
+        near_step=500 / _CLOCKS,
+        near_meeting=900 / _CLOCKS,
         block_rate=_BLOCK[kind] * _CLOCKS,
         block_bytes=64 * _CLOCKS,
     )
@@ -144,11 +154,12 @@ class Fit:
         units: of the hidden state that a block keeps the weights of.
         tall: how many sequences a group runs at a time.
         groups: of blocks, each with all units.
-        deep: values of a chunk of the product's left operand.
+        deep: values of a chunk of the product's left operand; of a cluster, all of them.
         shared_bytes: of a block.
         row_bytes: of what is passed on, of a sequence in a step.
         microseconds: how long it takes, estimated.
         narrow: whether rows are of two bytes.
+        cluster: how many blocks a cluster has; 0: blocks pass states on in memory.
     """
 
     types: str
@@ -160,6 +171,7 @@ class Fit:
     row_bytes: int
     microseconds: float
     narrow: bool = False
+    cluster: int = 0
 
 
 @dataclass(frozen=True)
@@ -190,9 +202,11 @@ class Way:
         if self.large:
             parts.append(f"{self.large} steps by cuBLAS")
         if rest and self.fit:
+            fit = self.fit
+            near = f", clusters of {fit.cluster}" if fit.cluster > 1 else ""
             parts.append(
-                f"{rest} steps in one launch ({self.fit.units} units a block, "
-                f"{self.fit.tall} sequences, {self.fit.groups} groups)"
+                f"{rest} steps in one launch ({fit.units} units a block, {fit.tall} sequences, "
+                f"{fit.groups} groups{near})"
             )
         elif rest:
             parts.append(f"{rest} steps by launches")
@@ -250,34 +264,64 @@ def best_fit(layer: Layer, lengths: Offsets, device: DeviceLimits, costs: Costs)
     """
     if not device.together or layer.cell is None:
         return None
-    narrow = layer.stored is not None
-    types = f"{layer.cell}, {product_type(layer.kind)}" + f", {layer.stored}" * narrow
-    sequences, found = len(lengths), []
-    row_bytes = math.prod(layer.passed)
+    found = []
     for tall in ROWS:
-        lasting = lengths[::tall]  # of each slice, its longest sequence
-        whole, longest = float(lasting.sum()), float(lasting[0])
-        rows = multiplied(layer.kind, min(tall, sequences))
+        most = min(COLUMNS, THREADS * SUMS // multiplied(layer.kind, tall))
         for units in UNITS:
-            columns, apart = units * layer.width, blocks(layer.size, units)
-            most = min(COLUMNS, THREADS * SUMS // multiplied(layer.kind, tall))
-            if columns > most or apart > device.multiprocessors:
-                continue
-            deep = chunk(layer, units, device.shared_bytes)
-            shared = shared_bytes(layer, units, deep)
-            if shared > device.shared_bytes:
-                continue
-            groups = min(len(lasting), device.multiprocessors // apart)
-            step = costs.step + rows * layer.depth * columns / costs.block_rate
-            step += rows * row_bytes / costs.block_bytes
-            if apart > 1:
-                step += costs.meeting + costs.arrival * apart
-            time = step * max(longest, whole / groups)
-            fit = Fit(types, units, tall, groups, deep, shared, row_bytes, time, narrow)
-            found.append(fit)
-        if tall >= sequences:
+            if units * layer.width <= most:
+                dealt = (
+                    _fit(layer, lengths, device, costs, units, tall, cluster)
+                    for cluster in CLUSTERS
+                )
+                found += [fit for fit in dealt if fit]
+        if tall >= len(lengths):
             break
     return min(found, key=lambda fit: fit.microseconds, default=None)
+
+
+def _fit(
+    layer: Layer,
+    lengths: Offsets,
+    device: DeviceLimits,
+    costs: Costs,
+    units: int,
+    tall: int,
+    cluster: int,
+) -> Fit | None:
+    """Return so many units a block and sequences a group, if they fit; see best_fit."""
+    apart = blocks(layer.size, units)
+    if cluster:
+        # As many blocks as have all units, some of them perhaps none.
+        if not cluster // 2 < apart <= cluster:
+            return None
+        if cluster > 1 and device.capability < HAS_CLUSTERS:
+            return None
+        apart = cluster
+    if apart > device.multiprocessors:
+        return None
+    deep = layer.passed[0] if cluster else chunk(layer, units, device.shared_bytes)
+    shared = shared_bytes(layer, units, deep, multiplied(layer.kind, tall) if cluster else 0)
+    if shared > device.shared_bytes:
+        return None
+    lasting = lengths[::tall]  # of each slice, its longest sequence
+    groups = min(len(lasting), device.multiprocessors // apart)
+    rows = multiplied(layer.kind, min(tall, len(lengths)))
+    row_bytes = math.prod(layer.passed)
+    step = rows * layer.depth * units * layer.width / costs.block_rate
+    if cluster:
+        step += costs.near_step
+        if cluster > 1:
+            # A block writes what its units pass on to all blocks.
+            written = rows * units * (layer.depth // layer.size) * layer.passed[1] * cluster
+            step += costs.near_meeting + written / costs.block_bytes
+    else:
+        step += costs.step + rows * row_bytes / costs.block_bytes
+        if apart > 1:
+            step += costs.meeting + costs.arrival * apart
+    microseconds = step * max(float(lasting[0]), float(lasting.sum()) / groups)
+    narrow = layer.stored is not None
+    types = f"{layer.cell}, {product_type(layer.kind, cluster)}" + f", {layer.stored}" * narrow
+    return Fit(types, units, tall, groups, deep, shared, row_bytes, microseconds, narrow, cluster)
 
 
 def multiplied(kind: str, rows: int) -> int:
@@ -286,10 +330,10 @@ def multiplied(kind: str, rows: int) -> int:
     return blocks(rows, least) * least
 
 
-def product_type(kind: str) -> str:
-    """Return the C++ type of what multiplies in one launch."""
-    exact = "Exact<double>" if kind == "float64" else "Exact<float>"
-    return _PRODUCTS.get(kind, exact)
+def product_type(kind: str, cluster: int = 0) -> str:
+    """Return the C++ type of what multiplies in one launch; `cluster` as in Fit."""
+    made = _PRODUCTS.get(kind, "Exact<double" if kind == "float64" else "Exact<float")
+    return made + (", Pair>" if cluster else ">")
 
 
 def _values(kind: str) -> int:
@@ -323,15 +367,22 @@ def chunk(layer: Layer, units: int, room_bytes: int) -> int:
     return max(least, min(blocks(wanted, least), blocks(depth, least), fits // least) * least)
 
 
-def shared_bytes(layer: Layer, units: int, deep: int) -> int:
-    """Return the shared memory of a block: see rnn_persistent.cu."""
+def shared_bytes(layer: Layer, units: int, deep: int, held: int = 0) -> int:
+    """Return the shared memory of a block: see rnn_one_launch.cuh.
+
+    Args:
+        units: of a block.
+        deep: as in Fit.
+        held: rows that are kept of each of two steps; 0: chunks of rows come from memory.
+    """
     depth, columns = layer.passed[0], units * layer.width
+    tiles = 2 * held if held else STAGES * HIGH
     if layer.kind in NUMBERS:
         each = _values(layer.kind)
         wide = blocks(columns, 8) * 8
-        values = wide * (depth // each + 4) + STAGES * HIGH * (deep // each + 4)
+        values = wide * (depth // each + 4) + tiles * (deep // each + 4)
     else:
-        values = depth * columns + STAGES * HIGH * (deep + 4)
+        values = depth * columns + tiles * (deep + 4)
     if layer.held:
         values += HIGH * units * layer.held + 2 * columns
     return (values + THREADS * SUMS) * layer.value_bytes + 2 * HIGH * 8

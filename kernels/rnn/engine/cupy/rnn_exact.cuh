@@ -5,23 +5,24 @@
 // Shared memory, in this order (costs.py counts it, too):
 //   weights  (4, quarter, columns): of every four of the depth the first, then the second ..; so threads
 //            that take fours in turn read neighbours
-//   lefts    STAGES x (HIGH, deep + 4)
+//   lefts    of a Ring STAGES x (HIGH, deep + 4), of a Pair 2 x (rows of a slice, deep + 4)
 //   sums     (parts, rows, columns), THREADS * SUMS at most
-template <class T_> struct Exact {
+template <class T_, template <class, int> class Lefts = Ring> struct Exact {
     typedef T_ T;
     typedef T Value;
 
     T* weights;
-    Ring<T, 4> lefts;
+    Lefts<T, 4> lefts;
     T* sums;
     int depth, columns;
 
     static __device__ __forceinline__ int padded(int depth) { return (depth + 3) / 4 * 4; }
     static __device__ __forceinline__ T value(T v) { return v; }
 
-    __device__ __forceinline__ Exact(void* shared, int depth_, int columns, int deep)
-        : weights((T*)shared), lefts(weights + padded(depth_) * columns, deep), depth(padded(depth_)), columns(columns) {
-        sums = lefts.tiles + lefts.values(deep);
+    // tall: rows of a slice, a multiple of 4.
+    __device__ __forceinline__ Exact(void* shared, int depth_, int columns, int deep, int tall)
+        : weights((T*)shared), lefts(weights + padded(depth_) * columns, deep, tall), depth(padded(depth_)), columns(columns) {
+        sums = lefts.tiles + lefts.values();
     }
     __device__ __forceinline__ void* end() const { return sums + THREADS * SUMS; }
 
@@ -33,6 +34,8 @@ template <class T_> struct Exact {
                 weights[(e * (depth / 4) + first) * columns + column] =
                     first * 4 + e < depth_ ? weight(first * 4 + e, column) : (T)0;
         }
+        // Zeros behind the left one as well, where nobody writes.
+        for (int i = threadIdx.x; i < lefts.values(); i += THREADS) lefts.tiles[i] = (T)0;
     }
 
     __device__ __forceinline__ T sum(int row, int column) const { return sums[row * columns + column]; }

@@ -27,10 +27,10 @@ template <class V, int PAD> struct Ring {
     int deep, across, shift;
 
     // As many lanes for a row as it has pieces of 16 bytes, or the next power of two.
-    __device__ __forceinline__ Ring(void* place, int deep) : tiles((V*)place), deep(deep), across(deep + PAD), shift(0) {
+    __device__ __forceinline__ Ring(void* place, int deep, int) : tiles((V*)place), deep(deep), across(deep + PAD), shift(0) {
         while (shift < 5 && (16 << shift) < deep * (int)sizeof(V)) shift++;
     }
-    static __device__ __forceinline__ int values(int deep) { return STAGES * HIGH * (deep + PAD); }
+    __device__ __forceinline__ int values() const { return STAGES * HIGH * across; }
 
     // use(tile, first, count) of each chunk of `depth` values of `rows` rows, `stride` apart. The copies
     // pass the first-level cache by, which does not see what other multiprocessors write.
@@ -59,6 +59,25 @@ template <class V, int PAD> struct Ring {
                     copy_async(tile + row * across + k, from + row * stride + first + k, 16);
         }
         copies_commit();
+    }
+};
+
+// The whole left operand of a step in shared memory, of rows PAD further apart than its values are many: a
+// tile for even steps, then one for odd ones. Who makes it writes it there.
+template <class V, int PAD> struct Pair {
+    V* tiles;
+    int deep, across, high;
+
+    __device__ __forceinline__ Pair(void* place, int deep, int high)
+        : tiles((V*)place), deep(deep), across(deep + PAD), high(high) {}
+    __device__ __forceinline__ int tile() const { return high * across; }
+    __device__ __forceinline__ int values() const { return 2 * tile(); }
+
+    // See Ring. What else this thread has asked for is there when it returns.
+    template <class Use>
+    __device__ __forceinline__ void each(const V* from, int64, int, int depth, Use use) const {
+        use(from, 0, depth);
+        copies_done();
     }
 };
 

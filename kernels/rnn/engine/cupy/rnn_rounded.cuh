@@ -5,17 +5,17 @@
 
 // Shared memory, in this order (costs.py counts it, too):
 //   weights  (wide, words + 4), words of the depth, of each column
-//   lefts    STAGES x (HIGH, words of deep + 4)
+//   lefts    of a Ring STAGES x (HIGH, words of deep + 4), of a Pair 2 x (16 or 32, words of deep + 4)
 //   sums     (parts, rows, wide), THREADS * SUMS at most
 // Rows are an odd number of 16 bytes apart, so that ldmatrix meets no bank twice.
-template <class Number> struct Rounded {
+template <class Number, template <class, int> class Lefts = Ring> struct Rounded {
     typedef float T;
     typedef typename Number::Value Value;
     enum { VALUES = Number::VALUES, STEP = 16 * VALUES };  // values that an ldmatrix of a column brings
     enum { WIDE = 4 };
 
     unsigned* weights;
-    Ring<Value, 4 * VALUES> lefts;
+    Lefts<Value, 4 * VALUES> lefts;
     float* sums;
     int depth, columns, wide, stride;
 
@@ -23,10 +23,12 @@ template <class Number> struct Rounded {
     static __device__ __forceinline__ int eights(int columns) { return (columns + 7) / 8 * 8; }
     static __device__ __forceinline__ Value value(float v) { return Number::value(v); }
 
-    __device__ __forceinline__ Rounded(void* shared, int depth_, int columns, int deep)
-        : weights((unsigned*)shared), lefts(weights + (padded(depth_) / VALUES + 4) * eights(columns), deep),
+    // tall: rows of a slice.
+    __device__ __forceinline__ Rounded(void* shared, int depth_, int columns, int deep, int tall)
+        : weights((unsigned*)shared),
+          lefts(weights + (padded(depth_) / VALUES + 4) * eights(columns), deep, (tall + 15) / 16 * 16),
           depth(padded(depth_)), columns(columns), wide(eights(columns)), stride(depth / VALUES + 4) {
-        sums = (float*)(lefts.tiles + lefts.values(deep));
+        sums = (float*)(lefts.tiles + lefts.values());
     }
     __device__ __forceinline__ void* end() const { return sums + THREADS * SUMS; }
 
@@ -39,7 +41,7 @@ template <class Number> struct Rounded {
             weights[column * stride + word] = Number::word(values);
         }
         // Rows of sequences that have ended are multiplied as well; nobody reads what comes out.
-        for (int i = threadIdx.x; i < lefts.values(lefts.deep); i += THREADS) lefts.tiles[i] = Number::value(0.0f);
+        for (int i = threadIdx.x; i < lefts.values(); i += THREADS) lefts.tiles[i] = Number::value(0.0f);
     }
 
     __device__ __forceinline__ float sum(int row, int column) const { return sums[row * wide + column]; }

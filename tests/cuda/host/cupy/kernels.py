@@ -31,6 +31,7 @@ class _Kernel:
         sizes = (ctypes.c_int * 64)()
         count = library.host_cuda_parameters(sizes)
         self._sizes, self.name, self._together = list(sizes[:count]), name, together
+        self._in_clusters = bool(library.host_cuda_in_clusters())
         self.max_dynamic_shared_size_bytes = PROPERTIES["sharedMemPerBlock"]
 
     def __call__(
@@ -54,7 +55,8 @@ class _Kernel:
         values = [_value(arg, size, self.name) for arg, size in zip(args, self._sizes, strict=True)]
         places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         shape = (ctypes.c_uint * 8)(
-            *(*grid, 1, 1)[:3], *(*block, 1, 1)[:3], shared_mem, self._together
+            *(*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3], shared_mem),
+            self._together or self._in_clusters,
         )
         counts.launches(self.name)
         if streams[-1].capturing is None:
@@ -134,7 +136,9 @@ class nvrtc:
             f'extern "C" void host_cuda_call(void** args, const unsigned* s) {{ '
             f"host_cuda::call(&{name}, args, s); }}\n"
             f'extern "C" int host_cuda_parameters(int* sizes) {{ '
-            f"return host_cuda::parameters(&{name}, sizes); }}"
+            f"return host_cuda::parameters(&{name}, sizes); }}\n"
+            'extern "C" int host_cuda_in_clusters() { return '
+            f"{int('CLUSTER_OF(' in program.source)}; }}"
         )
         try:
             program.code = compiled(
