@@ -53,6 +53,7 @@ EXPAND = OPS + "joining/test_expand.py"
 WINDOWS = OPS + "joining/test_windows.py"
 CONCAT = OPS + "joining/test_concat.py"
 SORTING = "tests/cuda/test_sorting.py"
+FIRST_ROW = "tests/cuda/test_first_row.py"
 KEPT, CONV = "tests/cuda/test_kept_rows.py", "tests/cuda/test_conv.py"
 GRADIENTS = "tests/cuda/test_gradients.py"
 
@@ -191,8 +192,8 @@ MUTANTS = (
     Mutant("wrong row", "(row - begin) * step, to", "(row - begin), to", EXPAND, "1"),
     Mutant("wrong row", "(right && there == rank)", "right", ORDER, "1"),
     Mutant("wrong row", "segments, row)] != row;", "segments, row)] != -1;", ORDER, "1"),
-    _no_barrier("first = (uint64)rows;\n    ", "", SCATTER),
-    Mutant("wrong row", "atomicMin(&first", "atomicMax(&first", SCATTER, "1"),
+    _no_barrier("first = (uint64)rows;\n    ", "", FIRST_ROW),
+    Mutant("wrong row", "atomicMin(&first", "atomicMax(&first", FIRST_ROW, "1"),
     _no_barrier("warps.kept[threadIdx.x / 32] = mine;\n    ", "", KEPT),
     _no_barrier("chunk.words[row / 32] = word;\n        }\n        ", "", KEPT),
     _no_barrier("from, last) + 1;\n            }\n        }\n        ", "", KEPT),
