@@ -17,7 +17,7 @@ from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 from lodcli.kernels.simd.vectors import Values, Vectors
 
 _I64 = ir.IntType(64)
-MANY, FEW = 8, 4  # columns side by side
+SIDE = 8  # columns side by side, at most
 
 
 class _Columns:
@@ -52,16 +52,56 @@ class _Columns:
         return self.v.place(at, self.v.builder.mul(row, self.step), size)
 
 
-def _made(lanes: int, *, whole: bool = False) -> tuple[Any, Any]:
-    """Return functions of up to `lanes` columns, or of so many: all but the numbers are addresses.
+def _products(on: _Columns, to: Any, flow: Any, x: Any, rows: Any, exclusive: Any) -> Any:
+    """Write upstream gradients times running products; return whether there is a zero."""
+    v, builder = on.v, on.v.builder
+    ones, none = v.constant(1.0, v.total_kind), v.constant(0.0, v.total_kind)
+    ahead = builder.zext(exclusive, _I64)
 
-    Where vectors are whole, nothing is masked: stores with a mask take long with AVX2.
+    def added(row: Any, values: Values, upstream: Any) -> Values:
+        product, zeros = values
+        value = on.load(x, row)
+        product = builder.fmul(product, value)
+        zeros = builder.select(builder.fcmp_ordered("==", value, none), ones, zeros)
+        on.store_wide(builder.fmul(upstream, product), to, row)
+        return [product, zeros]
+
+    def one(row: Any, values: Values) -> Values:
+        return added(row, values, on.load(flow, builder.add(row, ahead)))
+
+    last = builder.sub(rows, _I64(1))
+    found = v.loop(last, 1, [ones, none], one)
+    upstream = builder.select(exclusive, none, on.load(flow, last))
+    _, zeros = added(last, found, upstream)
+    bits = builder.bitcast(builder.fcmp_ordered("!=", zeros, none), ir.IntType(v.lanes))
+    return builder.icmp_unsigned("!=", bits, bits.type(0))
+
+
+def _quotients(on: _Columns, to: Any, at: Any, x: Any, rows: Any) -> None:
+    """Write for each row the sum of the products from there on, over the row."""
+    v, builder = on.v, on.v.builder
+    last = builder.sub(rows, _I64(1))
+
+    def one(k: Any, values: Values) -> Values:
+        row = builder.sub(last, k)
+        total = builder.fadd(values[0], on.load_wide(at, row))
+        on.store(builder.fdiv(total, on.load(x, row)), to, row)
+        return [total]
+
+    v.loop(rows, 1, [v.constant(0.0, v.total_kind)], one)
+
+
+def _carried(lanes: int, *, whole: bool = False) -> Any:
+    """Return a function of up to `lanes` columns, or of just as many.
+
+    These need no mask: stores with one take long with AVX2.
     """
 
     @intrinsic
-    def products(
+    def carried(
         typing_context: Any,
         to: Any,
+        products: Any,
         flow: Any,
         x: Any,
         step: Any,
@@ -70,65 +110,27 @@ def _made(lanes: int, *, whole: bool = False) -> tuple[Any, Any]:
         exclusive: Any,
         like: Any,
     ) -> Any:
-        """Write upstream gradients times running products; return whether there is a zero."""
+        """Write the gradient, unless there is a zero, and return whether there is one.
+
+        All but the numbers are addresses.
+        """
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            to, flow, x, step, rows, count, exclusive, _ = args
+            to, products, flow, x, step, rows, count, exclusive, _ = args
             some = None if whole else count
             on = _Columns(context, builder, sig.args[-1].dtype, lanes, step, some)
-            v = on.v
-            ones, none = v.constant(1.0, v.total_kind), v.constant(0.0, v.total_kind)
-            ahead = builder.zext(exclusive, _I64)
+            zero = _products(on, products, flow, x, rows, exclusive)
+            with builder.if_then(builder.not_(zero)):
+                _quotients(on, to, products, x, rows)
+            return zero
 
-            def added(row: Any, values: Values, upstream: Any) -> Values:
-                product, zeros = values
-                value = on.load(x, row)
-                product = builder.fmul(product, value)
-                zeros = builder.select(builder.fcmp_ordered("==", value, none), ones, zeros)
-                on.store_wide(builder.fmul(upstream, product), to, row)
-                return [product, zeros]
+        return types.boolean(*[types.int64] * 7, types.boolean, like), generate
 
-            def one(row: Any, values: Values) -> Values:
-                return added(row, values, on.load(flow, builder.add(row, ahead)))
-
-            last = builder.sub(rows, _I64(1))
-            found = v.loop(last, 1, [ones, none], one)
-            upstream = builder.select(exclusive, none, on.load(flow, last))
-            _, zeros = added(last, found, upstream)
-            any_zero = builder.bitcast(builder.fcmp_ordered("!=", zeros, none), ir.IntType(lanes))
-            return builder.icmp_unsigned("!=", any_zero, any_zero.type(0))
-
-        return types.boolean(*[types.int64] * 6, types.boolean, like), generate
-
-    @intrinsic
-    def quotients(
-        typing_context: Any, to: Any, at: Any, x: Any, step: Any, rows: Any, count: Any, like: Any
-    ) -> Any:
-        """Write for each row the sum of the products from there on, over the row."""
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            to, at, x, step, rows, count, _ = args
-            some = None if whole else count
-            on = _Columns(context, builder, sig.args[-1].dtype, lanes, step, some)
-            last = builder.sub(rows, _I64(1))
-
-            def one(k: Any, values: Values) -> Values:
-                row = builder.sub(last, k)
-                total = builder.fadd(values[0], on.load_wide(at, row))
-                on.store(builder.fdiv(total, on.load(x, row)), to, row)
-                return [total]
-
-            on.v.loop(rows, 1, [on.v.constant(0.0, on.v.total_kind)], one)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 6, like), generate
-
-    return products, quotients
+    return carried
 
 
-_few_products, _few_quotients = _made(FEW)
-_many_products, _many_quotients = _made(MANY)
-_whole_products, _whole_quotients = _made(MANY, whole=True)
+_two, _four, _eight = (_carried(lanes, whole=True) for lanes in (2, 4, 8))
+_up_to_four, _up_to_eight = _carried(4), _carried(8)
 
 
 @kernel(types=FLOATS)
@@ -151,11 +153,12 @@ def product_grad(
                 continue
             at = (offsets[s + 1] - 1 if reverse else offsets[s]) * width
             if width == 1:
+                # Short segments of single values take longer by way of the others.
                 _column(flow, x, products, out, at, step, count, exclusive)
                 continue
-            for start in range(at, at + width, MANY):
+            for start in range(at, at + width, SIDE):
                 _columns(
-                    flow, x, products, out, start, step, count, min(MANY, at + width - start),
+                    flow, x, products, out, start, step, count, min(SIDE, at + width - start),
                     exclusive,
                 )  # fmt: skip
     return 0
@@ -166,23 +169,23 @@ def _columns(
     flow: Any, x: Any, products: Any, out: Any, start: int, step: int, count: int, columns: int,
     exclusive: bool,
 ) -> None:  # fmt: skip
+    """Write the gradient of columns side by side, or of each alone."""
     up, own = address(flow + start), address(x + start)
     scratch, to = address(products + start), address(out + start)
-    if columns == MANY:
-        zero = _whole_products(scratch, up, own, step, count, columns, exclusive, x)
-    elif columns <= FEW:
-        zero = _few_products(scratch, up, own, step, count, columns, exclusive, x)
-    else:
-        zero = _many_products(scratch, up, own, step, count, columns, exclusive, x)
-    if zero:
+    alone = columns == 1
+    if columns == 8:
+        alone = _eight(to, scratch, up, own, step, count, columns, exclusive, x)
+    elif columns == 4:
+        alone = _four(to, scratch, up, own, step, count, columns, exclusive, x)
+    elif columns == 2:
+        alone = _two(to, scratch, up, own, step, count, columns, exclusive, x)
+    elif columns == 3:
+        alone = _up_to_four(to, scratch, up, own, step, count, columns, exclusive, x)
+    elif columns > 4:
+        alone = _up_to_eight(to, scratch, up, own, step, count, columns, exclusive, x)
+    if alone:
         for column in range(start, start + columns):
             _column(flow, x, products, out, column, step, count, exclusive)
-    elif columns == MANY:
-        _whole_quotients(to, scratch, own, step, count, columns, x)
-    elif columns <= FEW:
-        _few_quotients(to, scratch, own, step, count, columns, x)
-    else:
-        _many_quotients(to, scratch, own, step, count, columns, x)
 
 
 @function()
