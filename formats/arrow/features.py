@@ -31,7 +31,13 @@ class NoRecords(Records):
         self.count = 0
 
     def batches(
-        self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
+        self,
+        columns: Sequence[str],
+        limit_bytes: int,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        values: bool = True,
     ) -> Iterator[Found]:
         return iter(())
 

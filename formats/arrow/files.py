@@ -1,20 +1,24 @@
-"""The record batches of a file, memory-mapped if possible."""
+"""The record batches of a file, and checked reads of its bytes."""
 
 from __future__ import annotations
 
-import mmap
+import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import LodError, UnsupportedError
-from lodcli.kernels.platform.machine import advise
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.runtime import buffers as memory
 
 Found = tuple[int, pa.RecordBatch]
 
@@ -25,8 +29,8 @@ class Records(ABC):
     Attributes:
         schema: its columns.
         count: number of its records, or None while unknown.
-        mapped: whether its arrays lie in the file as they are, so that reading them again
-            costs nothing.
+        plain: whether its arrays lie in the file as they are, so that lists are read without
+            their numbers.
         bounds: what it may come to.
         notes: see Source; the same list for as long as the file is open.
     """
@@ -35,19 +39,26 @@ class Records(ABC):
     bounds: Bounds = Bounds()
     notes: list[str] = []  # noqa: RUF012 - replaced, never changed
     count: int | None = None
-    mapped: bool = False
+    plain: bool = False
 
     @abstractmethod
     def batches(
-        self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
+        self,
+        columns: Sequence[str],
+        limit_bytes: int,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        values: bool = True,
     ) -> Iterator[Found]:
-        """Yield record batches of about `limit_bytes`, each with the number of its first record.
+        """Yield checked record batches of about `limit_bytes`, each with its first record's number.
 
         Args:
             columns: which.
             limit_bytes: of all of them; a single record may exceed it.
-            start: a record; batches that end before it may be left out.
-            check: whether to check them in full.
+            start: a record; those before it may be left out.
+            stop: a record; those from it on may be left out. None: the end.
+            values: whether numbers are needed; else they may be 0.
         """
 
     def may_share(self, one: str, other: str) -> bool:
@@ -62,32 +73,92 @@ class Records(ABC):
         """Release the file."""
 
 
-class Map:
-    """A memory-mapped file whose pages are released after use.
+class Bytes(Protocol):
+    """What slices are read of: bytes, or a file."""
 
-    Attributes:
-        buffer: all of it, for pyarrow.
-        view: the same.
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: slice, /) -> bytes | memoryview: ...
+
+
+class File:
+    """The bytes of a file, read when they are asked for; it must not become shorter meanwhile.
+
+    Never mapped: where another process truncates a file, a map of it ends the process.
     """
 
     def __init__(self, source: Input) -> None:
-        file = source.make_seekable()
-        self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self.buffer = pa.py_buffer(self._map)
-        self.view = memoryview(self._map)
+        self._file = source.make_seekable()
+        self._size = os.fstat(self._file.fileno()).st_size
+        if not self._size:
+            raise DamagedFileError("is damaged (it is empty)")
 
-    def release(self) -> None:
-        """Let go of the pages; those still in use come back from the system's cache."""
-        advise(self._map, "MADV_DONTNEED")
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, key: slice) -> memoryview:
+        start, stop, _ = key.indices(self._size)
+        return self.read(start, max(0, stop - start)).data
+
+    def read(self, position: int, size: int) -> Array:
+        """Return `size` bytes from a position on, uint8 (size,), in memory of their own.
+
+        Raises:
+            DamagedFileError: the file was truncated since it was opened.
+        """
+        out = memory.empty((size,), np.dtype(np.uint8))
+        try:
+            read_into(self._file.fileno(), out, position)
+        except DamagedFileError:
+            found = os.fstat(self._file.fileno()).st_size
+            raise DamagedFileError(
+                f"was truncated while bytes {position} to {position + size} were read: expected "
+                f"a file of {self._size} bytes, found {found}"
+            ) from None
+        return out
+
+
+class Cursor:
+    """A place in bytes, as Python's files have one."""
+
+    closed = False
+
+    def __init__(self, data: Bytes, at: int = 0) -> None:
+        self._data = data
+        self._at = at
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """Go to a position, counted as `io.IOBase.seek` does."""
+        self._at = position + (0, self._at, len(self._data))[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._at
+
+    def read(self, size: int = -1) -> bytes | memoryview:
+        """Return the next bytes, fewer at the end."""
+        stop = len(self._data) if size < 0 else min(self._at + size, len(self._data))
+        part = self._data[self._at : max(self._at, stop)]
+        self._at += len(part)
+        return part
+
+
+def opened(data: Bytes) -> pa.NativeFile:
+    """Return bytes for pyarrow, at a position of its own."""
+    return pa.PythonFile(Cursor(data), "r")
 
 
 def pieces(batch: pa.RecordBatch, limit_bytes: int) -> Iterator[Found]:
     """Yield a record batch in parts of about `limit_bytes`, were its records of equal size."""
-    count = batch.num_rows
-    # Runs and rows without values take no room; then a record counts as one byte.
-    step = max(1, count * limit_bytes // max(1, count, batch.nbytes))
-    for start in range(0, count, step):
+    step = step_of(batch.num_rows, batch.nbytes, limit_bytes)
+    for start in range(0, batch.num_rows, step):
         yield start, batch.slice(start, step)
+
+
+def step_of(count: int, size_bytes: int, limit_bytes: int) -> int:
+    """Return how many of `count` records that take `size_bytes` take about `limit_bytes`."""
+    # Runs and rows without values take no room; then a record counts as one byte.
+    return max(1, count * limit_bytes // max(1, count, size_bytes))
 
 
 @contextmanager

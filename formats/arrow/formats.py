@@ -39,7 +39,6 @@ class Columns(Format):
     modules = tuple(
         f"lodcli.formats.arrow.{name}" for name in ("source", "sizes.ipc", "sizes.parquet")
     )
-    descriptors = 1  # a map keeps one of its own
 
     def keeps_marks(self, spec: TensorSpec) -> bool:
         # Without a row there is no dictionary.

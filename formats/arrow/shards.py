@@ -26,7 +26,7 @@ class Shards(Records):
         self._folder = folder
         self.bounds = folder.bounds
         self._counts: list[tuple[str, int]] = []
-        self.mapped = True
+        self.plain = True
         for name in names:
             with self._opened(name) as file:
                 if not self._counts:
@@ -36,7 +36,7 @@ class Shards(Records):
                         f"its columns are not those of {names[0]}: expected "
                         f"{_columns(self)}, found {_columns(file)}"
                     )
-                self.mapped &= file.mapped
+                self.plain &= file.plain
                 if file.notes:  # save_to_disk always writes one
                     raise DamagedFileError("is truncated: it has no end marker")
                 self._counts.append((name, file.count))
@@ -44,19 +44,27 @@ class Shards(Records):
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[IpcFile]:
-        # The map stays for as long as arrays lie in it, though the file is closed.
         with naming(name), self._folder.beside(name) as source:
             yield IpcFile(source, stream=True)
 
     def batches(
-        self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
+        self,
+        columns: Sequence[str],
+        limit_bytes: int,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        values: bool = True,
     ) -> Iterator[Found]:
         first = 0
         for name, count in self._counts:
-            if first + count > start:
+            end = count if stop is None else min(count, stop - first)
+            begin = max(0, start - first)
+            if begin < end:
                 with self._opened(name) as file:
-                    begin = max(0, start - first)
-                    for place, batch in file.batches(columns, limit_bytes, begin, check=check):
+                    for place, batch in file.batches(
+                        columns, limit_bytes, begin, end, values=values
+                    ):
                         yield first + place, batch
             first += count
 

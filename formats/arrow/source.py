@@ -55,8 +55,8 @@ _Same = set[tuple[str, str]]
 class RecordSource(Source):
     """The columns of a file; an outermost item is a record.
 
-    Columns whose lists are everywhere the same share their levels. Of a file that is mapped
-    everything is compared, and counted, before the first row is read; of any other, what
+    Columns whose lists are everywhere the same share their levels. Of a file that is stored as
+    it is, everything is compared, and counted, before the first row is read; of any other, what
     comes first is: lists of many lengths that are the same there share their levels, and a
     record that then differs is an error.
     """
@@ -83,7 +83,7 @@ class RecordSource(Source):
             self._describe(options)
         self._skips = bool(options.skip_unsupported)
         self._tells_records = options.nulls == "keep"
-        if records.mapped:
+        if records.plain:
             self._survey()
         else:
             self._look_ahead()
@@ -185,9 +185,9 @@ class RecordSource(Source):
     # -- what is there -------------------------------------------------------------
 
     def _survey(self) -> None:
-        """Compare and count everything. Rows are not touched, but those of columns with nulls."""
+        """Compare and count everything. Numbers are not read."""
         same, self._with_nulls = None, set()
-        for _, tensors in self._tensors(list(self._places), BATCH_BYTES, check=True):
+        for _, tensors in self._tensors(list(self._places), BATCH_BYTES, values=False):
             same = self._compared(tensors, same)
             self._count(tensors)
             self._with_nulls.update(name for name, tensor in tensors.items() if tensor.nulls)
@@ -198,7 +198,7 @@ class RecordSource(Source):
 
     def _look_ahead(self) -> None:
         """Compare the first records, which are buffered until they are requested."""
-        pieces = self._tensors(list(self._places), BATCH_BYTES, check=True)
+        pieces = self._tensors(list(self._places), BATCH_BYTES)
         ahead: list[tuple[int, Tensors]] = []
         same, records, size = None, 0, 0
         varied: set[str] = set()
@@ -244,7 +244,7 @@ class RecordSource(Source):
     def _settle_records(self) -> None:
         """Mark structs as never null where the first records say so; else nulls are null."""
         for reader in self._columns.values():
-            reader.settle(both=self._tells_records and not self._records.mapped)
+            reader.settle(both=self._tells_records and not self._records.plain)
         for name, place in list(self._places.items()):
             reader, fields = self._columns[self._owners[name]], place.leaf.marks.fields
             told = reader.records
@@ -313,11 +313,17 @@ class RecordSource(Source):
     # -- reading -------------------------------------------------------------------
 
     def _tensors(
-        self, names: list[str], limit_bytes: int, start: int = 0, *, check: bool
+        self,
+        names: list[str],
+        limit_bytes: int,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        values: bool = True,
     ) -> Pieces:
         """Yield the tensors of one piece of the file after another, with its first record."""
         columns = list(dict.fromkeys(self._owners[name] for name in names))
-        for first, batch in self._records.batches(columns, limit_bytes, start, check=check):
+        for first, batch in self._records.batches(columns, limit_bytes, start, stop, values=values):
             found: Tensors = {}
             for column in columns:
                 if column in self._columns:
@@ -343,11 +349,19 @@ class RecordSource(Source):
                 raise
             return {}
 
-    def _pieces(self, names: list[str], limit_bytes: int, start: int = 0) -> Pieces:
+    def _pieces(
+        self,
+        names: list[str],
+        limit_bytes: int,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        values: bool = True,
+    ) -> Pieces:
         """Yield pieces with one index for all tensors that share their levels."""
         begun, self._begun = self._begun, None
         if begun is None or start:
-            begun = self._tensors(names, limit_bytes, start, check=not self._records.mapped)
+            begun = self._tensors(names, limit_bytes, start, stop, values=values)
         for first, tensors in begun:
             for name in self._settled.intersection(names):
                 one = tensors[name]
@@ -385,7 +399,7 @@ class SeekableRecordSource(RecordSource):
     def read_index(self, name: str) -> LoD:
         spec = find(self.schema, name)
         parts, size = [], 0
-        for _, tensors in self._pieces([spec.name], BATCH_BYTES):
+        for _, tensors in self._pieces([spec.name], BATCH_BYTES, values=False):
             parts.append(tensors[spec.name].lod)
             size += sum(level.nbytes for level in parts[-1].levels)
             self._records.bounds.check(size, "has an index of at least")
@@ -426,7 +440,7 @@ class SeekableRecordSource(RecordSource):
         """Return the tensor of some records."""
         parts, size = [], 0
         if start < stop:
-            for first, tensors in self._pieces([spec.name], BATCH_BYTES, start):
+            for first, tensors in self._pieces([spec.name], BATCH_BYTES, start, stop):
                 tensor = tensors[spec.name]
                 low, high = max(0, start - first), min(len(tensor), stop - first)
                 if low < high:

@@ -19,8 +19,9 @@ from lodcli.formats.storage.interrupts import SIGNALS, shielded
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files, processes
 
-# Beside what the file unpacks to: libraries' buffers, batches on their way.
-WORKING_BYTES = 256 << 20
+# Beside what the file unpacks to: libraries' buffers, batches on their way, and 72 MB of addresses
+# for each of the two threads with which pyarrow reads.
+WORKING_BYTES = 400 << 20
 # The slowest reader does more than a megabyte of its file a second, and more of what comes out.
 CPU_SECONDS, CPU_RATE, OUTPUT_RATE = 2, 1 << 20, 32 << 20
 # Of a pipe nobody knows how much will come.

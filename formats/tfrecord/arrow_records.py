@@ -63,7 +63,13 @@ class ExampleRecords(Records):
             self._begun = chain([first], pieces)
 
     def batches(
-        self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
+        self,
+        columns: Sequence[str],
+        limit_bytes: int,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        values: bool = True,
     ) -> Iterator[Found]:
         if self._again:
             pieces = self._pieces(limit_bytes)

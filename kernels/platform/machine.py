@@ -22,6 +22,16 @@ def require_memory(size_bytes: int) -> None:
         raise MemoryError from error
 
 
+def unread_zeros(size_bytes: int) -> memoryview:
+    """Return so many zeros, at least one, that take no memory as long as they are not read."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        zeros = mmap.mmap(-1, size_bytes, flags=flags, prot=mmap.PROT_READ)
+    else:
+        zeros = mmap.mmap(-1, size_bytes)
+    return memoryview(zeros).toreadonly()
+
+
 def usable_cores() -> int:
     """Return how many processors this process may use; all, where the system cannot say.
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
-from lodcli.formats.arrow.files import Found, Map, Records, damage, pieces
+from lodcli.formats.arrow.files import File, Found, Records, damage, opened, pieces
+from lodcli.formats.arrow.hollow import Hollow
 from lodcli.formats.arrow.sizes.expansion import is_expanded
 from lodcli.formats.arrow.sizes.messages import (
     DICTIONARY,
     RECORDS,
+    V4,
     Message,
     decompressed_sizes,
     dictionary_size,
@@ -45,68 +49,104 @@ class IpcFile(Records):
         self.notes = []
         self._stream = stream
         self._sizes: list[list[int]] = []
+        self._headers: list[int] = []  # where they begin
+        self._ends: list[int] = []  # of each record batch, counted in records
         with damage():
-            self._map = Map(source)
-            self.schema = self._open(None).schema
-            self.count, plain = self._counted()
-            self.mapped = plain and not any(is_expanded(field.type) for field in self.schema)
+            self._file = File(source)
+            stored = self._open(ensure_native_endian=False).schema
+            # With the byte order of this machine, which pyarrow converts numbers to.
+            self.schema = pa.schema(list(stored), stored.metadata)
+            bodies: set[tuple[int, int]] = set()
+            plain, regular = self._counted(bodies)
+            self.count = self._ends[-1] if self._ends else 0
+            self.plain = plain and not any(is_expanded(field.type) for field in self.schema)
+            self._hollow: Hollow | None = None
+            if self.plain and regular and stored.equals(self.schema):
+                self._hollow = Hollow(self._file, bodies)
 
-    def _counted(self) -> tuple[int, bool]:
-        """Return the number of records, and whether all are stored without expansion.
+    def _counted(self, bodies: set[tuple[int, int]]) -> tuple[bool, bool]:
+        """Note where record batches lie, and what they decompress to.
 
-        Notes what they decompress to.
+        Returns:
+            Whether all are stored as they are; whether nothing is odd, which is for pyarrow's own
+            readers to judge, and nothing is of version 4, in which headers may hide compression.
         """
-        rows, plain, dictionaries = 0, True, 0
-        for found in (stream_messages if self._stream else file_messages)(self._map.view):
+        rows, plain, regular, dictionaries = 0, True, True, 0
+        messages = (stream_messages if self._stream else file_messages)(self._file)
+        for number, found in enumerate(messages):
             if found is None:
                 self.notes.append(NO_END)
                 break
             place, message = found
-            body = self._map.view[place : place + message.body_bytes]
             # Even booleans take a bit each; rows without values do not.
             plain = plain and not message.compressed and message.rows <= 8 * message.body_bytes
+            regular = regular and message.regular and message.version > V4
             if message.kind == DICTIONARY:
-                dictionaries += dictionary_size(message, body)
+                dictionaries += dictionary_size(message, self._file, place)
                 self.bounds.check_block(dictionaries, "its dictionaries decompress to")
-            elif message.kind == RECORDS:
+            if message.kind == RECORDS:
                 rows += message.rows
-                self._sizes.append(decompressed_sizes(message, self.schema, body))
-        return rows, plain
+                bodies.add((place, place + message.body_bytes))
+                self._headers.append(place - len(message.raw))
+                self._ends.append(rows)
+                self._sizes.append(decompressed_sizes(message, self.schema, self._file, place))
+            elif number or not self._stream:  # a stream begins with its schema
+                regular = False
+        return plain, regular
 
-    def _open(self, columns: Sequence[str] | None) -> pa.ipc.RecordBatchReader:
-        chosen = None
-        # What is not compressed is mapped whole; with a choice of columns it would be copied.
-        if columns is not None and not self.mapped:
+    def _open(self, **options: Any) -> pa.ipc.RecordBatchReader:
+        reading = pa.ipc.open_stream if self._stream else pa.ipc.open_file
+        return reading(opened(self._file), options=pa.ipc.IpcReadOptions(**options))
+
+    def _all(self, columns: Sequence[str], start: int) -> Iterator[Found]:
+        """Yield record batches; those that end before the record `start` may be left out."""
+        # In a stream, dictionaries stand before the batches that need them.
+        may_skip = self._hollow is not None or not self._stream
+        skipped = bisect_left(self._ends, start) if may_skip else 0
+        batches: Iterator[pa.RecordBatch]
+        if self._hollow is not None:
+            batches = self._hollow.batches(self._headers[skipped:], self.schema)
+        else:
             chosen = [self.schema.get_field_index(name) for name in columns]
             for number, sizes in enumerate(self._sizes):
                 size = sum(sizes[column] for column in chosen)
                 self.bounds.check_block(size, f"record batch {number} decompresses to")
-        options = pa.ipc.IpcReadOptions(included_fields=chosen)
-        reading = pa.ipc.open_stream if self._stream else pa.ipc.open_file
-        return reading(pa.BufferReader(self._map.buffer), options=options)
-
-    def _all(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        reader = self._open(columns)
-        if self._stream:
-            yield from reader
-        else:
-            for number in range(reader.num_record_batches):
-                yield reader.get_batch(number)
+            reader = self._open(included_fields=chosen)
+            if self._stream:
+                batches = iter(reader)
+            else:
+                batches = map(reader.get_batch, range(skipped, reader.num_record_batches))
+        first = self._ends[skipped - 1] if skipped else 0
+        for batch in batches:
+            yield first, batch
+            first += batch.num_rows
 
     def batches(
-        self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
+        self,
+        columns: Sequence[str],
+        limit_bytes: int,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        values: bool = True,
     ) -> Iterator[Found]:
-        first = 0
         with damage():
-            for whole in self._all(columns):
+            for first, whole in self._all(columns, start):
                 batch = whole.select(columns)
-                if first + batch.num_rows > start:
-                    if check:
-                        batch.validate(full=True)
-                    for place, part in pieces(batch, limit_bytes):
+                low, high = max(0, start - first), batch.num_rows
+                if stop is not None:
+                    high = min(high, stop - first)
+                if low < high:
+                    for place, part in self._parts(batch, low, high, limit_bytes, values):
                         yield first + place, part
-                        self._map.release()
-                first += batch.num_rows
+
+    def _parts(
+        self, batch: pa.RecordBatch, start: int, stop: int, limit_bytes: int, values: bool
+    ) -> Iterator[Found]:
+        if self._hollow is not None:
+            return self._hollow.parts(batch, start, stop, limit_bytes, values=values)
+        batch.validate(full=True)
+        return pieces(batch, limit_bytes)
 
 
 class IpcPipe(Records):
@@ -123,7 +163,13 @@ class IpcPipe(Records):
             self.schema = self._checked.schema = self._reader.schema
 
     def batches(
-        self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
+        self,
+        columns: Sequence[str],
+        limit_bytes: int,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        values: bool = True,
     ) -> Iterator[Found]:
         if self._begun:
             raise UnsupportedError(f"{self._label}: a pipe can be read only once; use a file")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as types
 
+from lodcli.formats.arrow.files import Bytes, Cursor
 from lodcli.formats.arrow.sizes.buffers import is_list_view, is_text, is_view
 from lodcli.formats.core.errors import DamagedFileError
 
@@ -22,7 +23,8 @@ _MOST_METADATA_BYTES = 1 << 30
 _FILE_TAIL_BYTES = 10  # size of the footer, then the magic
 _FOOTER_DICTIONARIES, _FOOTER_RECORDS = 2, 3
 _BLOCK = struct.Struct("<qi4xq")
-_V4 = 3
+_PAIR = struct.Struct("<qq")
+V4 = 3
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Message:
         compressed: whether each buffer is compressed behind its decompressed size.
         views: number of data buffers of each column of views.
         version: of the metadata.
+        regular: whether all nulls are counted, and the footer of a file, if there is one, says the
+            same of its place and sizes.
     """
 
     raw: bytes
@@ -48,9 +52,10 @@ class Message:
     compressed: bool = False
     views: tuple[int, ...] = ()
     version: int = 4
+    regular: bool = True
 
 
-def next_message(read: Callable[[int], bytes]) -> Message | bytes:
+def next_message(read: Callable[[int], bytes | memoryview]) -> Message | bytes:
     """Read the header of a message, up to its body.
 
     Args:
@@ -62,7 +67,7 @@ def next_message(read: Callable[[int], bytes]) -> Message | bytes:
     Raises:
         DamagedFileError: it is cut, or says what cannot be.
     """
-    prefix = read(4)
+    prefix = bytes(read(4))
     if prefix == _CONTINUATION:  # else as before Arrow 0.15
         prefix += read(4)
     if not prefix:
@@ -72,7 +77,7 @@ def next_message(read: Callable[[int], bytes]) -> Message | bytes:
         raise DamagedFileError("is damaged (where a message should begin)")
     if not size:
         return prefix
-    metadata = read(size)
+    metadata = bytes(read(size))
     if len(metadata) < size:
         raise DamagedFileError("is truncated within the header of a message")
     try:
@@ -81,10 +86,10 @@ def next_message(read: Callable[[int], bytes]) -> Message | bytes:
         raise DamagedFileError("is damaged (in the header of a message)") from None
 
 
-def stream_messages(data: memoryview) -> Iterator[tuple[int, Message] | None]:
+def stream_messages(data: Bytes) -> Iterator[tuple[int, Message] | None]:
     """Yield each message of a stream and where its body begins; None if there is no end mark."""
     at = 0
-    while isinstance(message := next_message(_Cursor(data, at).read), Message):
+    while isinstance(message := next_message(Cursor(data, at).read), Message):
         at += len(message.raw)
         if message.body_bytes > len(data) - at:
             raise DamagedFileError(f"is truncated: a message has {message.body_bytes} bytes more")
@@ -94,62 +99,64 @@ def stream_messages(data: memoryview) -> Iterator[tuple[int, Message] | None]:
         yield None
 
 
-def file_messages(data: memoryview) -> Iterator[tuple[int, Message]]:
+def file_messages(data: Bytes) -> Iterator[tuple[int, Message]]:
     """Yield each dictionary and record batch of an IPC file and where its body begins."""
     size = int.from_bytes(data[-_FILE_TAIL_BYTES:][:4], "little")
     footer = bytes(data[-_FILE_TAIL_BYTES - size :][:size])
     try:
         table = _Table(footer, _u32(footer, 0))
-        places = [*_places(table, _FOOTER_DICTIONARIES), *_places(table, _FOOTER_RECORDS)]
+        blocks = [*_blocks(table, _FOOTER_DICTIONARIES), *_blocks(table, _FOOTER_RECORDS)]
     except (struct.error, IndexError):
         raise DamagedFileError("is damaged (in its footer)") from None
-    for place in places:
-        message = next_message(_Cursor(data, place).read)
+    for place, header_bytes, body_bytes in blocks:
+        message = next_message(Cursor(data, place).read)
         if isinstance(message, bytes):
             raise DamagedFileError("is damaged (no message where its footer says)")
+        sizes = len(message.raw), message.body_bytes
+        if place % 8 or sizes != (header_bytes, body_bytes):
+            message = replace(message, regular=False)
         yield place + len(message.raw), message
 
 
-class _Cursor:
-    """A place in a file."""
-
-    def __init__(self, data: memoryview, at: int) -> None:
-        self._data = data
-        self._at = at
-
-    def read(self, size: int) -> bytes:
-        """Return the next bytes, fewer at the end."""
-        part = bytes(self._data[self._at : self._at + size])
-        self._at += len(part)
-        return part
-
-
-def _places(table: _Table, field: int) -> list[int]:
+def _blocks(table: _Table, field: int) -> list[tuple[int, int, int]]:
+    """Return the place of each message, and the sizes of its header and body."""
     start, count = table.vector(field)
-    return [block[0] for block in _BLOCK.iter_unpack(table.data[start : start + 24 * count])]
+    return list(_BLOCK.iter_unpack(table.data[start : start + 24 * count]))
 
 
-def decompressed_sizes(message: Message, schema: pa.Schema, body: memoryview) -> list[int]:
-    """Return the bytes that each column of a record batch decompresses to; 0 where none does."""
+def decompressed_sizes(
+    message: Message, schema: pa.Schema, data: Bytes, body: int = 0
+) -> list[int]:
+    """Return the bytes that each column of a record batch decompresses to; 0 where none does.
+
+    Args:
+        message: its header.
+        schema: of all its columns.
+        data: where it is.
+        body: where its body begins there.
+    """
     if not message.compressed:
         return [0] * len(schema)
     buffers, views = iter(message.buffers), iter(message.views)
     found = []
     for field in schema:
         count = _buffer_count(field.type, views, message.version)
-        found.append(sum(_size(*next(buffers, (0, 0)), body) for _ in range(count)))
+        found.append(sum(_size(*next(buffers, (0, 0)), data, body) for _ in range(count)))
     return found
 
 
-def dictionary_size(message: Message, body: memoryview) -> int:
+def dictionary_size(message: Message, data: Bytes, body: int = 0) -> int:
     """Return the bytes that a dictionary decompresses to; 0 if it is not compressed."""
-    return sum(_size(*buffer, body) for buffer in message.buffers) if message.compressed else 0
+    if not message.compressed:
+        return 0
+    return sum(_size(*buffer, data, body) for buffer in message.buffers)
 
 
-def _size(place: int, stored: int, body: memoryview) -> int:
+def _size(place: int, stored: int, data: Bytes, body: int) -> int:
     if stored < 8:
         return 0
-    size = int.from_bytes(body[place : place + 8], "little", signed=True)
+    begin = body + place
+    size = int.from_bytes(data[begin : begin + 8], "little", signed=True)
     return stored if size < 0 else size  # -1: this one is stored as it is
 
 
@@ -164,7 +171,7 @@ def _buffer_count(kind: Any, views: Iterator[int], version: int) -> int:
     if is_view(kind):
         return 2 + next(views, 0)
     if types.is_union(kind):
-        own = 1 + int(kind.mode == "dense") + int(version <= _V4)
+        own = 1 + int(kind.mode == "dense") + int(version <= V4)
     elif types.is_run_end_encoded(kind):
         own = 0
     elif types.is_struct(kind) or types.is_fixed_size_list(kind):
@@ -243,10 +250,13 @@ def _parsed(prefix: bytes, metadata: bytes) -> Message:
         return Message(prefix + metadata, kind, body_bytes)
     rows = header.number(0, "<q")
     start, count = header.vector(2)
-    pairs = struct.Struct("<qq").iter_unpack(metadata[start : start + 16 * count])
+    pairs = _PAIR.iter_unpack(metadata[start : start + 16 * count])
+    node, nodes = header.vector(1)
+    nulls = [many for _, many in _PAIR.iter_unpack(metadata[node : node + 16 * nodes])]
     compressed = header.table(3) is not None
     place, many = header.vector(4)
     views = struct.unpack_from(f"<{many}q", metadata, place) if many else ()
     return Message(
-        prefix + metadata, kind, body_bytes, rows, tuple(pairs), compressed, views, version
+        *(prefix + metadata, kind, body_bytes, rows, tuple(pairs), compressed, views, version),
+        regular=min(nulls, default=0) >= 0,
     )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
-from lodcli.formats.arrow.files import Found, Map, Records, damage, pieces
+from lodcli.formats.arrow.files import File, Found, Records, damage, opened, pieces
 from lodcli.formats.arrow.layout import plain_type
 from lodcli.formats.arrow.sizes.parquet_pages import Pages
 from lodcli.formats.arrow.sizes.thrift import BINARY, I32, Fields, Reader, ThriftError
@@ -22,6 +22,7 @@ from lodcli.kernels.errors import UnsupportedError
 
 # pyarrow takes several times as much to decode them, and one more such piece is read ahead.
 MOST_DECODED_BYTES = 2 << 20
+_READ_BYTES = 64 << 10  # of each column; else pyarrow reads a row group at once
 _TAIL = struct.Struct("<I4x")  # size of the footer, then the magic
 # FileMetaData: of its SchemaElements the type_length, the name, the logicalType.
 _FOOTER: Fields = {2: [{2: I32, 4: BINARY, 10: {}}]}
@@ -35,19 +36,22 @@ class ParquetRecords(Records):
     def __init__(self, source: Input) -> None:
         self.bounds = source.bounds
         with damage():
-            self._map = Map(source)
+            data = File(source)
             try:
                 self._file = pq.ParquetFile(
-                    pa.BufferReader(self._map.buffer), page_checksum_verification=True
+                    opened(data),
+                    buffer_size=_READ_BYTES,
+                    pre_buffer=False,
+                    page_checksum_verification=True,
                 )
             except pa.ArrowNotImplementedError as error:
-                _refuse_wide(self._map.view, error)
+                _refuse_wide(data, error)
                 raise
             self.schema = self._file.schema_arrow
             self._groups = self._file.metadata
             self._rows = self._checked_groups()
             self.count = sum(self._rows)
-            self._pages = Pages(self._map.view, self._groups.schema)
+            self._pages = Pages(data, self._groups.schema)
             self._leaves = _leaves(self.schema, self._groups.num_columns)
 
     def _checked_groups(self) -> list[int]:
@@ -74,7 +78,13 @@ class ParquetRecords(Records):
         return rows
 
     def batches(
-        self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
+        self,
+        columns: Sequence[str],
+        limit_bytes: int,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        values: bool = True,
     ) -> Iterator[Found]:
         return ahead(self._decoded(columns, limit_bytes, start))
 
@@ -85,7 +95,6 @@ class ParquetRecords(Records):
                 if first + count > start:
                     for place, part in self._group(group, columns, limit_bytes):
                         yield first + place, part
-                        self._map.release()
                 first += count
 
     def _group(self, group: int, columns: Sequence[str], limit_bytes: int) -> Iterator[Found]:
@@ -127,16 +136,16 @@ class ParquetRecords(Records):
         return found
 
 
-def _refuse_wide(view: memoryview, error: Exception) -> None:
+def _refuse_wide(data: File, error: Exception) -> None:
     """Raise UnsupportedError with the columns that may hold integers of 128 bits.
 
     Polars writes them as 16 bytes of no logical type. pyarrow then reads no column, and names none.
     """
     if "64 bits" not in str(error):
         return
-    at = len(view) - _TAIL.size - _TAIL.unpack_from(view, len(view) - _TAIL.size)[0]
+    at = len(data) - _TAIL.size - _TAIL.unpack(data[-_TAIL.size :])[0]
     with suppress(ThriftError):
-        elements = Reader(view, at).struct(_FOOTER)[2]
+        elements = Reader(data[at:], 0).struct(_FOOTER)[2]
         names = [one[4] for one in elements if 4 in one and one.get(2) == 16 and 10 not in one]
         names = [str(name, "utf-8", "replace") for name in names]
         if names:

@@ -11,6 +11,7 @@ https://github.com/apache/parquet-format
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lodcli.formats.arrow.files import Bytes
 from lodcli.formats.arrow.sizes.parquet_runs import delta_sum, dictionary_lengths, indexed_sum
 from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Reader, ThriftError
 from lodcli.formats.core.bounds import Bounds
@@ -39,6 +41,8 @@ _DICTIONARY_CODES, _PREFIXES = (2, 8), 7
 _RLE = 3
 _CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 5: "lz4_raw", 6: "zstd", 7: "lz4_raw"}
 _HADOOP_LZ4 = 5
+# Of a page: most have far less. pyarrow refuses larger ones.
+_HEADER_BYTES, _MOST_HEADER_BYTES = 1 << 10, 16 << 20
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Pages:
         ThriftError: the footer is damaged.
     """
 
-    def __init__(self, data: memoryview, schema: pq.ParquetSchema) -> None:
+    def __init__(self, data: Bytes, schema: pq.ParquetSchema) -> None:
         self._data = data
         self._schema = schema
         size = int.from_bytes(data[-8:-4], "little")
@@ -123,7 +127,7 @@ class Column:
     """
 
     def __init__(
-        self, data: memoryview, meta: dict[int, Any], schema: Any, leaf: int, bounds: Bounds
+        self, data: Bytes, meta: dict[int, Any], schema: Any, leaf: int, bounds: Bounds
     ) -> None:
         self._data = data
         self._codec = meta.get(4, 0)
@@ -221,16 +225,24 @@ def _hadoop_blocks(stored: bytes) -> list[tuple[int, bytes]]:
     return found if at == len(stored) else []
 
 
-def _pages(data: memoryview, meta: dict[int, Any]) -> Iterator[Page]:
+def _header(data: Bytes, at: int) -> tuple[dict[int, Any], int]:
+    """Return the header of a page, and where it ends."""
+    with suppress(ThriftError):
+        reader = Reader(data[at : at + _HEADER_BYTES], 0)
+        return reader.struct(_PAGE), at + reader.at
+    reader = Reader(data[at : at + _MOST_HEADER_BYTES], 0)
+    return reader.struct(_PAGE), at + reader.at
+
+
+def _pages(data: Bytes, meta: dict[int, Any]) -> Iterator[Page]:
     """Yield the pages of a column of a row group, up to as many values as it has."""
     at = meta.get(9, 0)
     if 0 < meta.get(11, 0) < at:
         at = meta[11]
     left = meta.get(5, 0)
     while left > 0 and 0 <= at < len(data):
-        reader = Reader(data, at)
-        header = reader.struct(_PAGE)
-        start, stored, size = reader.at, header.get(3, 0), header.get(2, 0)
+        header, start = _header(data, at)
+        stored, size = header.get(3, 0), header.get(2, 0)
         if stored < 0 or size < 0:
             raise ThriftError(f"a page of {min(stored, size)} bytes")
         at = start + stored

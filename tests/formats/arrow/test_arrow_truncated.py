@@ -1,0 +1,72 @@
+"""arrow, arrow-stream, parquet: files that another process truncates while they are read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from tests.formats.cases.opening import content
+from tests.hanging import HANG_SECONDS
+
+ROOT = Path(__file__).parents[3]
+FILES = pytest.mark.parametrize(
+    "name", ["t.arrow", "words.arrow", "lz4.arrow", "t.arrows", "t.parquet"]
+)
+
+
+def written(path: Path) -> Path:
+    """Write 48 MB in batches of 1 MB; "words" with a dictionary, so that batches are read whole."""
+    offsets = np.arange(0, 6_000_001, 100)
+    numbers = np.random.default_rng(0).standard_normal(6_000_000)
+    columns = {"x": pa.LargeListArray.from_arrays(offsets, numbers)}
+    if path.stem == "words":
+        columns["y"] = pa.array(["a", "b"] * 30_000).dictionary_encode()
+    table = pa.table(columns)
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=1_250)
+        return path
+    making = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if path.stem == "lz4" else None)
+    with making(str(path), table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=1_250)
+    return path
+
+
+@FILES
+def test_a_file_truncated_while_it_is_read_is_an_error(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path / name)
+    command = [sys.executable, "-m", "lodcli", "convert", str(path), "-", "--to", "lod.stream"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.read(1)  # it has begun, and cannot go far before the pipe is full
+    os.truncate(path, path.stat().st_size // 2)
+    _, stderr = process.communicate(timeout=HANG_SECONDS)
+    lines = stderr.decode().splitlines()
+    assert (process.returncode, len(lines)) == (1, 1), stderr
+    assert f"{path}: " in lines[0]
+    assert "was truncated while bytes" in lines[0]
+
+
+@FILES
+def test_a_file_truncated_after_it_was_opened_is_an_error(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path / name)
+    with io.open_source(path) as source:
+        os.truncate(path, 1000)
+        with pytest.raises(DamagedFileError, match="found 1000"):
+            source.read()
+
+
+def test_what_was_read_stays_when_the_file_is_truncated(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.arrow")
+    found = content(path)["x"]
+    os.truncate(path, 0)
+    assert found.values.sum() == np.random.default_rng(0).standard_normal(6_000_000).sum()
