@@ -9,7 +9,7 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.items import FoundItems, find_items
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.slicing.row_ranges import rows_at, rows_of_ranges
+from lodcli.kernels.ops.slicing.row_ranges import DISPATCHED_BYTES, rows_at, rows_of_ranges
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -58,6 +58,8 @@ def taken(data: Array, lod: LoD, items: Offsets, number: int) -> tuple[Array, Lo
         number: of the level; 0 where there is none.
     """
     if not lod.levels and type(data) is np.ndarray:
+        if data.nbytes < DISPATCHED_BYTES:
+            return data.take(items, axis=0), lod
         return rows_at(data, items), lod
     found = find_items(lod, items, number)
     return gather_items(data, found), found.lod

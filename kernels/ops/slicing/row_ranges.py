@@ -39,7 +39,7 @@ def rows_of_ranges(data: Array, starts: Offsets, bounds: Offsets) -> Array:
             found: Array = data[ranges(starts, bounds)]
             return found
         if size < DISPATCHED_BYTES:
-            return segment_rows(data, starts, bounds)
+            return numbered_rows(data, ranges(starts, bounds))
     # Not row by row: the index of all rows may be larger than they are, and its copy to a GPU
     # costs as much as that of rows.
     return on("auto", segment_rows, size_bytes=size)(data, starts, bounds)
@@ -48,10 +48,7 @@ def rows_of_ranges(data: Array, starts: Offsets, bounds: Offsets) -> Array:
 def rows_at(data: Array, places: Offsets) -> Array:
     """Return what `numbered_rows` does, by compiled code where that is faster."""
     size = places.size * data.strides[0]
-    if size < DISPATCHED_BYTES:
-        found: Array = data.take(places, axis=0)
-        return found
-    if not data.flags.c_contiguous:
+    if size < DISPATCHED_BYTES or not data.flags.c_contiguous:
         return numbered_rows(data, places)
     return on("auto", numbered_rows, size_bytes=size)(data, places)
 
