@@ -53,6 +53,7 @@ def segment_taken_grad(upstream: Array, index: Array, offsets: Offsets) -> Array
     """See pool_grad.py. Every row is written once, zeros among others."""
     rows = int(offsets[-1])
     result: Array = cupy.empty((rows, *upstream.shape[1:]), upstream.dtype)
+    index = index.astype(np.int64, copy=False)
     flow, taken, out = (flat_rows(one) for one in (upstream, index, result))
     width = flow.shape[1]
     dealt = is_narrow(width * flow.itemsize)
@@ -67,7 +68,7 @@ def segment_taken_grad(upstream: Array, index: Array, offsets: Offsets) -> Array
 
 def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
     """See pool_grad.py."""
-    flow, taken = flat_rows(upstream), cupy.ascontiguousarray(index)
+    flow, taken = flat_rows(upstream), cupy.ascontiguousarray(index, np.int64)
     width = flow.shape[1]
     result: Array = cupy.zeros((rows, *upstream.shape[1:]), upstream.dtype)
     kernel = f"pool_scatter<{WORDS[flow.itemsize]}>"
@@ -81,6 +82,8 @@ def _spread(upstream: Array, offsets: Offsets, how: int) -> Array:
         upstream = upstream.astype(np.float64)  # as the reference divides whole numbers
     rows, segments = int(offsets[-1]), offsets.size - 1
     result: Array = cupy.empty((rows, *upstream.shape[1:]), upstream.dtype)
+    if not result.size:
+        return result
     flow, out = real_columns(flat_rows(upstream)), real_columns(result)
     width = flow.shape[1]
     wide = "float" if is_float(flow.dtype) and flow.dtype.itemsize < 8 else "double"
