@@ -71,8 +71,8 @@ def test_an_interrupt_is_heard_in_the_middle_and_the_next_run_is_whole() -> None
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             _run_until_interrupted(given, rest)
-        # It takes a fraction of the whole to stop: pieces of work are a twentieth of a second.
-        assert time.process_time() - begun < whole / 2
+        # If it is heard at the end it takes the whole. Pieces of work are a twentieth of a second.
+        assert time.process_time() - begun < 0.8 * whole
         again = rnn_forward(given.data[:9], np.array([0, 9]), given.weights, **rest).outputs
         np.testing.assert_array_equal(again, alone)
 
