@@ -18,6 +18,8 @@ from tests.oracles_rnn import Array, close, offsets_of
 LENGTHS = [2, 0, 4, 1, 4, 0, 7, 3, 3, 3, 1, 1]  # ties, empty ones inside, more than a few rows
 # float32: sums of eight products over seven steps, in another order.
 TOLERANCES = {"float64": 1e-12, "float32": 2e-5}
+# Of a value's digits so many are left: half of the last one, and the sums of some steps.
+ROUNDED = {"tf32": 4e-3, "bfloat16": 4e-2, "float16": 4e-3}
 
 
 class Problem:

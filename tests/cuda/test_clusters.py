@@ -16,12 +16,16 @@ from lodcli.kernels.errors import LaunchRefusedError
 cupy: Any = pytest.importorskip("cupy")
 from lodcli.kernels.cuda import launch  # noqa: E402
 from lodcli.kernels.rnn.engine.cupy import costs, persistent, ways  # noqa: E402
-from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check, choose  # noqa: E402
+from tests.cuda.problem_rnn import (  # noqa: E402
+    LENGTHS,
+    ROUNDED,
+    TOLERANCES,
+    Problem,
+    check,
+    choose,
+)
 
 pytestmark = pytest.mark.gpu
-
-# As in test_persistent.py and test_rnn_halves.py.
-ROUNDED = {"tf32": 4e-3, "bfloat16": 4e-2, "float16": 4e-3}
 
 
 @pytest.fixture

@@ -16,12 +16,16 @@ cupy: Any = pytest.importorskip("cupy")
 from lodcli.kernels.cuda import launch  # noqa: E402
 from lodcli.kernels.rnn.engine.cupy import costs, graphs, persistent, ways  # noqa: E402
 from lodcli.kernels.rnn.engine.cupy.dot import dot  # noqa: E402
-from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check, choose  # noqa: E402
+from tests.cuda.problem_rnn import (  # noqa: E402
+    LENGTHS,
+    ROUNDED,
+    TOLERANCES,
+    Problem,
+    check,
+    choose,
+)
 
 pytestmark = pytest.mark.gpu
-
-# Of a value's digits so many are left: half of the last one, and the sums of some steps.
-ROUNDED = {"tf32": 4e-3, "bfloat16": 4e-2, "float16": 4e-3}
 
 
 @pytest.fixture
