@@ -18,6 +18,7 @@ from lodcli.formats.storage.zip_archive import brief
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.runtime.arrays import in_native_order
 
 MAGIC = b"\x93NUMPY"
 # NumPy has no name for bfloat16: saved by it, the rows are raw bytes ("V2").
@@ -83,7 +84,7 @@ def native(data: Array) -> Array:
     """
     if data.dtype == np.bool_ and data.size and data.view(np.uint8).max() > 1:
         raise DamagedFileError("holds booleans that are neither 0 nor 1")
-    return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
+    return in_native_order(data)
 
 
 def read_single(stream: IO[bytes], most_chars: int) -> str | int:
