@@ -131,7 +131,7 @@ def test_what_is_declared_to_be_lost_is_lost_and_no_more(name: str, data: st.Dat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=many(150))
+@settings(max_examples=many(150, share=10))
 @given(data=st.data())
 def test_losses_of_many(name: str, data: st.DataObject) -> None:
     require(name)

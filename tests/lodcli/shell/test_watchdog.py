@@ -19,6 +19,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.launchers import handling
 from tests.lodcli.conftest import environment
+from tests.sampling import by_turns
 
 if not hasattr(os, "fork"):
     pytest.skip("needs a fork", allow_module_level=True)
@@ -210,8 +211,9 @@ COMPILING = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("line", COMPILING)
+@pytest.mark.parametrize(
+    ("line", "signum"), by_turns(2, COMPILING, [signal.SIGINT, signal.SIGTERM])
+)
 def test_an_interrupt_while_kernels_are_compiled_ends_the_process_in_silence(
     line: str, signum: int, tmp_path: Path
 ) -> None:
