@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 PENDING_SECONDS = 2.0
 # How long the thread has to get the interpreter's lock.
 HELD_SECONDS = 1.0
+# The child counts time in slices. One that takes longer, because the machine was suspended or is
+# overloaded, counts as one: this process could not run either.
+_SLICE_SECONDS = 0.05
 # A thread reserves addresses for a stack and a heap, up to 200 MB. Where a process may have few,
 # libraries need them; the child alone watches then, and kills.
 _ROOM_BYTES = 1 << 30
@@ -89,12 +92,13 @@ def _is_pending(signals: int, seconds: float) -> bool:
     """Return whether the process is still there then, and has not met the interrupt."""
     from select import select  # most processes get no signal
 
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
-        if select([signals], [], [], left)[0]:
+    while seconds > 0:
+        begun = time.monotonic()
+        if select([signals], [], [], _SLICE_SECONDS)[0]:
             numbers = os.read(signals, 64)
             if not numbers or 0 in numbers:
                 return False
+        seconds -= min(time.monotonic() - begun, _SLICE_SECONDS)
     return True
 
 

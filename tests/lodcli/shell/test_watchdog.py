@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import lodcli
 from lodcli.formats.storage import interrupts
 from lodcli.kernels.native import load
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell import watchdog
 from tests.hanging import HANG_SECONDS
 from tests.launchers import handling
 from tests.lodcli.conftest import environment
@@ -130,6 +132,19 @@ time.sleep(4)  # longer than the watchdog waits
 os._exit(7)
 """
     assert interrupted(code, signal.SIGINT, tmp_path) == (7, b"")
+
+
+def test_time_in_which_nothing_could_run_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the machine were suspended for an hour between any two readings of the clock."""
+    hours = itertools.count(step=3600)
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(hours)))
+    signals, wake = os.pipe()
+    assert watchdog._is_pending(signals, 2 * watchdog._SLICE_SECONDS)
+    assert next(hours) == 2 * 2 * 3600, "not two slices"
+    os.write(wake, bytes([0]))  # the interrupt was met
+    assert not watchdog._is_pending(signals, watchdog.PENDING_SECONDS)
+    os.close(signals)
+    os.close(wake)
 
 
 def test_an_interrupt_in_a_destructor_makes_no_noise_and_is_raised_again(tmp_path: Path) -> None:
