@@ -11,8 +11,8 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,20 +25,32 @@ _MOST_WORDS = 64 - 4
 _KINDS = {"q": 0, "b": 0, "d": 1, "p": 0}
 
 
+class Bridge(NamedTuple):
+    """The addresses of what makes kernels builtin functions: see python_numba.py.
+
+    Attributes:
+        call: of `from_python`.
+        keep: of `keep`.
+    """
+
+    call: int
+    keep: int
+
+
 class Kernel:
     """A compiled kernel.
 
     Attributes:
         call: call(first, last, *arguments) does those pieces and returns its status. Arrays are
             passed as they are, C-contiguous; None is no array. The interpreter is released.
-        pack: pack(*arguments) returns them as the kernel takes them; arrays are to be kept by the
-            caller.
+        pack: pack(*arguments) returns them as the kernel takes them, words of an array; arrays
+            among them are to be kept by the caller.
         address: of its code.
     """
 
     __slots__ = ("_code", "_packed", "_words", "address", "call", "name", "pack")
 
-    def __init__(self, name: str, entry: Entry, *, checked: bool, bridge: int | None) -> None:
+    def __init__(self, name: str, entry: Entry, *, checked: bool, bridge: Bridge | None) -> None:
         self.name = name
         self.address = entry.address
         self._words = entry.arguments
@@ -46,29 +58,31 @@ class Kernel:
             "".join({"d": "d", "p": "qq" if checked else "q"}.get(w[0], "q") for w in self._words)
         ).pack
         self._code = _Call(entry.address)
-        self.pack: Callable[..., bytes] = self._pack_checked if checked else self._pack
+        self.pack: Callable[..., Array] = self._pack_checked if checked else self._pack
         self.call: Callable[..., int] = self._checked_call if checked else self._plain_call
         if bridge is not None and not checked and len(self._words) <= _MOST_WORDS:
-            self.call = _builtin(entry, bridge)
+            self.call = _builtin(entry, bridge.call)
+            keep = _builtin(Entry(bridge.keep, self._words), bridge.call)
+            self.pack = partial(_kept, keep, len(self._words))
 
-    def _pack(self, *arguments: Any) -> bytes:
-        return self._packed(*map(_word, arguments))
+    def _pack(self, *arguments: Any) -> Array:
+        return np.frombuffer(self._packed(*map(_word, arguments)), np.int64)
 
-    def _pack_checked(self, *arguments: Any) -> bytes:
+    def _pack_checked(self, *arguments: Any) -> Array:
         """Return the arguments with the size of each array, which has to be what is expected."""
         words: list[Any] = []
         for number, (kind, value) in enumerate(zip(self._words, arguments, strict=True)):
             words.append(_word(value))
             if kind[0] == "p":
                 words.append(_elements(value, kind[1:], f"{self.name}: argument {number}"))
-        return self._packed(*words)
+        return np.frombuffer(self._packed(*words), np.int64)
 
     def _plain_call(self, first: int, last: int, *arguments: Any) -> int:
         status: int = self._code(self._packed(*map(_word, arguments)), first, last)
         return status
 
     def _checked_call(self, first: int, last: int, *arguments: Any) -> int:
-        return self.settled(self._code(self._pack_checked(*arguments), first, last))
+        return self.settled(self._code(self._pack_checked(*arguments).tobytes(), first, last))
 
     def settled(self, status: int) -> int:
         """Return a status. Raises IndexError if the kernel found an index out of bounds."""
@@ -91,6 +105,13 @@ def _word(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return address(value)
     return 0 if value is None else value
+
+
+def _kept(keep: Callable[..., int], count: int, *arguments: Any) -> Array:
+    """Return `count` arguments packed by compiled code: those of an RNN in a tenth of the time."""
+    block = np.empty(count, np.int64)
+    keep(address(block), count, *arguments)
+    return block
 
 
 def _elements(value: Any, dtype: str, what: str) -> int:

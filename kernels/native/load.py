@@ -137,13 +137,13 @@ def _shipped() -> Library | None:
 
 
 @cache
-def _bridge() -> int | None:
-    """Return the address of what makes kernels builtin functions, where that is possible."""
+def _bridge() -> calls.Bridge | None:
+    """Return the addresses of what makes kernels builtin functions, where that is possible."""
     if settings.checked() or not calls.can_bridge():
         return None
-    module, name = "kernels.native.python_numba", "from_python"
-    found = _library(module, name, ()).find(module, name, ())
-    return found.address if found else None
+    module = "kernels.native.python_numba"
+    found = [_library(module, name, ()).find(module, name, ()) for name in ("from_python", "keep")]
+    return calls.Bridge(*[entry.address for entry in found if entry is not None])
 
 
 @cache

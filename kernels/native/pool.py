@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -94,12 +95,11 @@ class Team:
         if self.size == 1:
             _call_each(kernels, calls[0], stopped)
             return
-        packs = [np.frombuffer(kernels.pack(*each), np.uint8) for own in calls[1:] for each in own]
+        packs = [kernels.pack(*each) for own in calls[1:] for each in own]
         blocks = np.array([address(each) for each in packs], np.int64)
-        starts = np.cumsum([0, 0, *map(len, calls[1:])])
+        starts = np.array([0, *accumulate(map(len, calls[1:]), initial=0)], np.int64)
         ticket = np.zeros(1, np.int64)
-        packed = _own("call_each").pack(kernels.address, blocks, starts, address(stopped))
-        block = np.frombuffer(packed, np.uint8)
+        block = _own("call_each").pack(kernels.address, blocks, starts, address(stopped))
         mine = address(ticket)
         try:
             _own("begin").call(
@@ -133,7 +133,10 @@ def team(threads: int) -> Iterator[Team]:
         yield Team(1)
         return
     try:
-        yield Team(1 + pool.helpers(threads - 1))
+        helpers = pool.helpers(threads - 1)
+        # They are awake by the time the caller knows what each is to do.
+        _own("ring").call(0, 1, address(pool.words), helpers)
+        yield Team(1 + helpers)
     finally:
         pool.team.release()
 
@@ -175,7 +178,7 @@ class _Pool:
         self, kernels: Kernel, arguments: Any, pieces: int, grain: int, helpers: int, shares: int
     ) -> int:
         """Do all pieces; return the greatest status."""
-        block = np.frombuffer(kernels.pack(*arguments), np.uint8)
+        block = kernels.pack(*arguments)
         ticket = np.zeros(1, np.int64)
         mine = address(ticket)
         try:

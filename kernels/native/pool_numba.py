@@ -241,9 +241,22 @@ def _open(
         store(_next(slot, share), _end(words, share - 1) if share else first)
     store(ticket, slot)
     store(slot, (words[STATE] // _TURN * _TURN + _TURN) & _ALL | _OPEN)
+    _ring(pool, helpers)
+
+
+@function()
+def _ring(pool: int, helpers: int) -> None:
+    """Have threads look for an open slot: those that are awake, and so many that sleep."""
     add(pool + 8 * BELL, 1)
     if load(pool + 8 * ASLEEP):
         _wake(pool + 8 * BELL, helpers)
+
+
+@kernel()
+def ring(pool: int, helpers: int) -> int:
+    """Wake helpers before there is work: they look for it for as long as they stay awake."""
+    _ring(pool, helpers)
+    return 0
 
 
 @kernel()

@@ -79,3 +79,12 @@ def from_python(arguments: Arguments, first: int, last: int) -> int:
     call_1(table[ACQUIRE], state)
     result: int = call_1(table[FROM_INTEGER], status)
     return result
+
+
+@kernel()
+def keep(arguments: Arguments, first: int, last: int) -> int:
+    """Copy the arguments of a kernel, `last` words, to the address `first`."""
+    given, kept = pointer(arguments, WORDS, np.int64), pointer(first, WORDS, np.int64)
+    for k in range(last):
+        kept[k] = given[k]
+    return 0

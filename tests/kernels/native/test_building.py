@@ -90,7 +90,7 @@ for root, path in sources._modules():
         name = ".".join(path.relative_to(root).with_suffix("").parts)
         importlib.import_module("lodcli." + name)
 load._bridge()
-for name in ("serve", "run", "begin", "call_each", "take", "finish", "stop", "end"):
+for name in ("serve", "run", "begin", "call_each", "take", "finish", "stop", "end", "ring"):
     pool._kernels(name)
 asked = sorted(load.asked)
 from lodcli.kernels.native.target import compile_for
@@ -111,7 +111,8 @@ def test_every_kernel_that_is_asked_for_is_declared_and_none_in_vain() -> None:
     probes = {each for each in declared if each[0] == "kernels.native.probe_numba"}
     assert asked - declared == set()
     # The bridge is asked for by the loader itself.
-    assert declared - asked - probes == {("kernels.native.python_numba", "from_python")}
+    bridge = {("kernels.native.python_numba", name) for name in ("from_python", "keep")}
+    assert declared - asked - probes == bridge
 
 
 def test_a_build_takes_object_files_that_were_kept(tmp_path: Path) -> None:

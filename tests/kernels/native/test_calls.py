@@ -97,3 +97,18 @@ def test_references_are_neither_lost_nor_kept() -> None:
         for number in range(1000):
             way(0, 1, x, None, 1.5, number, True, out)
         assert (sys.getrefcount(out), sys.getrefcount(x)) == before
+
+
+def test_compiled_code_packs_arguments_as_python_does() -> None:
+    out, x = np.zeros(5), np.ones(3, np.float32)[1:]
+    for whole in (0, -1, 1 << 62, True, np.int32(7)):
+        given = (x, None, -0.25, whole, False, out)
+        packed = probe().pack(*given)
+        assert packed.tobytes() == probe()._pack(*given).tobytes()
+        assert packed[0] == calls.address(x)
+
+
+def test_other_arguments_are_not_packed() -> None:
+    for given in ((), (None, None, 1.0, 2, True), (None, None, "text", 2, True, None)):
+        with pytest.raises(TypeError):
+            probe().pack(*given)

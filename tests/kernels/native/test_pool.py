@@ -98,6 +98,15 @@ def test_each_member_makes_its_own_calls(counts: tuple[int, ...]) -> None:
         assert done.tolist() == [0 if stopped else count for count in counts]
 
 
+def test_the_helpers_of_a_team_are_called_before_there_is_work() -> None:
+    bell = pool._pool().words[:1]
+    rung = int(bell[0])
+    with pool.team(2):
+        assert bell[0] == rung + 1
+    with pool.team(1):
+        assert bell[0] == rung + 1
+
+
 def test_a_second_team_is_of_one() -> None:
     sizes = []
 
