@@ -21,8 +21,8 @@ _INT64 = np.dtype(np.int64)
 # Up to so many, copies are compared in less time than NumPy takes to begin.
 _FEW = 1 << 8
 _PIECE_OFFSETS = 1 << 15
-_NAMES = ("totals", "differences", "appended", "differ")
-_totals, _differences, _appended, _differ = (
+_NAMES = ("totals", "differences", "falls", "appended", "differ")
+_totals, _differences, _falls, _appended, _differ = (
     load.kernel("kernels.index.checks_numba", name) for name in _NAMES
 )
 
@@ -48,7 +48,7 @@ def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Off
             level=level,
         )
     # Not `np.ma.is_masked`: importing numpy.ma takes 17 ms.
-    if isinstance(values, np.ndarray) and np.any(getattr(values, "mask", False)):
+    if isinstance(values, np.ndarray) and hasattr(values, "mask") and np.any(values.mask):
         raise InvalidLoDError(
             f"{what} are a masked array, whose mask would be lost; give them filled", level=level
         )
@@ -116,8 +116,8 @@ def check_offsets(offsets: Offsets, *, level: int) -> None:
             expected="at least 1 offset",
             found=0,
         )
-    if offsets[0] != 0:
-        _raise_at(level, 0, 0, int(offsets[0]), "first offset")
+    if offsets.item(0) != 0:
+        _raise_at(level, 0, 0, offsets.item(0), "first offset")
     _check_order(offsets, level=level)
 
 
@@ -144,6 +144,9 @@ def check_part(part: Offsets, *, level: int, start: int, count: int, below: int)
 
 
 def _check_order(offsets: Offsets, *, level: int, start: int = 0) -> None:
+    compiled = load.is_shipped() and offsets.flags.c_contiguous
+    if compiled and not _falls[""].call(0, 1, offsets, offsets.size):
+        return
     falls = offsets[1:] < offsets[:-1]
     if np.count_nonzero(falls):
         place = int(np.argmax(falls))
@@ -174,7 +177,7 @@ def check_chain(levels: Sequence[Offsets]) -> None:
 
 def check_rows(levels: Sequence[Offsets], rows: int) -> None:
     """Raise InvalidLoDError unless the finest level counts exactly `rows` rows."""
-    if levels and levels[-1][-1] != rows:
+    if levels and levels[-1].item(-1) != rows:
         finest = levels[-1]
         raise InvalidLoDError(
             "the last offset of the finest level must be the number of rows "

@@ -29,6 +29,15 @@ def differences(offsets: Pointer[np.int64], lengths: Pointer[np.int64], count: i
 
 
 @kernel()
+def falls(offsets: Pointer[np.int64], count: int) -> int:
+    """Return 1 if one of `count` offsets is below the one before it."""
+    fallen = 0
+    for k in range(1, count):
+        fallen |= 1 if offsets[k] < offsets[k - 1] else 0
+    return fallen
+
+
+@kernel()
 def appended(
     offsets: Pointer[np.int64], count: int, joined: Pointer[np.int64], items: int
 ) -> int:  # fmt: skip

@@ -254,6 +254,22 @@ def test_offsets_that_differ_in_any_place_are_not_the_same(
         assert not same_offsets(offsets, other)
 
 
+@pytest.mark.parametrize("shipped", [False, True])
+@pytest.mark.parametrize("count", [1, 7, 300])
+def test_offsets_that_decrease_in_any_place_are_refused(
+    count: int, shipped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "is_shipped", lambda: shipped)
+    offsets = np.arange(count + 1) // 2
+    assert LoD([offsets]).levels[0].tolist() == offsets.tolist()
+    for place in {1, count // 2 + 1, count}:
+        other = offsets.copy()
+        other[place] = other[place - 1] - 1
+        with pytest.raises(InvalidLoDError, match="decrease") as caught:
+            LoD([other])
+        assert caught.value.position == place
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
