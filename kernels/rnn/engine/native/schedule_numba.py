@@ -9,19 +9,51 @@ from lodcli.kernels.native.declare import Pointer, kernel
 
 @kernel()
 def assign(
-    lengths: Pointer[np.int64], owner: Pointer[np.int64], loads: Pointer[np.int64],
-    sequences: int, threads: int,
+    order: Pointer[np.int64], lengths: Pointer[np.int64], starts: Pointer[np.int64],
+    shares: Pointer[np.int64], ends: Pointer[np.int64], sequences: int, threads: int,
+    backwards: bool, uneven: float,
 ) -> int:  # fmt: skip
-    """Write the owner of each sequence, longest first to the thread with the least; and the loads.
+    """Divide sequences among threads, longest first to the thread with the least.
 
     Args:
-        loads: (threads,), zeros.
+        order, lengths, starts: (sequences,), longest first: see StepPlan.
+        shares: (5, sequences), the row of each sequence that runs first, its length, its number
+            and its place in the order, share by share; and room for the owner of each.
+        ends: (2, threads), where the share of each thread ends; and room for its rows.
+        backwards: whether sequences run from their last row to their first.
+        uneven: there is one share for all, and 1 is returned, if the greatest is more than so many
+            times as large as it would be if all were equal.
     """
-    for n in range(sequences):
+    firsts, held, numbers = shares, shares + sequences, shares + 2 * sequences
+    ranks, owners = shares + 3 * sequences, shares + 4 * sequences
+    loads = ends + threads
+    for thread in range(threads):
+        ends[thread] = loads[thread] = 0
+    total = 0
+    for rank in range(sequences):
         least = 0
         for thread in range(1, threads):
             if loads[thread] < loads[least]:
                 least = thread
-        owner[n] = least
-        loads[least] += lengths[n]
-    return 0
+        owners[rank] = least
+        loads[least] += lengths[rank]
+        total += lengths[rank]
+    greatest = 0
+    for thread in range(threads):
+        greatest = max(greatest, loads[thread])
+    together = threads > 1 and greatest * threads > uneven * total
+    for rank in range(sequences):
+        if together:
+            owners[rank] = 0
+        ends[owners[rank]] += 1
+    place = 0
+    for thread in range(threads):
+        count = ends[thread]
+        ends[thread] = place
+        place += count
+    for rank in range(sequences):
+        place = ends[owners[rank]]
+        ends[owners[rank]] = place + 1
+        firsts[place] = starts[rank] + lengths[rank] - 1 if backwards else starts[rank]
+        held[place], numbers[place], ranks[place] = lengths[rank], order[rank], rank
+    return 1 if together else 0

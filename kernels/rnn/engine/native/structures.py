@@ -1,4 +1,4 @@
-"""Argument structures of the kernels of a layer; all arrays are flat."""
+"""Argument structures of the kernels of a layer, to which all arrays are flat."""
 
 from __future__ import annotations
 
@@ -262,12 +262,6 @@ class Gradients(NamedTuple):
     bias: Floats
 
 
-def words(structure: tuple[Any, ...]) -> list[Any]:
-    """Return the fields of a structure as kernels take them, those of inner structures inlined."""
-    found: list[Any] = []
-    for field in structure:
-        if isinstance(field, tuple):
-            found += field
-        else:
-            found.append(field)
-    return found
+def words(structure: Cell | Matrix) -> tuple[Any, ...]:
+    """Return the fields of a structure as kernels take them, those of its shape inlined."""
+    return (*structure[:-1], *structure.shape)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidLoDError
+from lodcli.kernels.native import load
 from lodcli.kernels.rnn.engine.plan import checked_offsets, plan_steps
 from tests.oracles_rnn import offsets_of
 
@@ -54,6 +55,19 @@ def test_every_row_runs_once_in_its_sequences_order(lengths: list[int], reverse:
         wanted = list(range(offsets[sequence], offsets[sequence + 1]))
         ran = [step[place] for step in steps if place < len(step)]
         assert ran == (wanted[::-1] if reverse else wanted)
+
+
+@given(st.lists(st.integers(0, 7), max_size=9))
+def test_compiled_code_plans_as_numpy_does(lengths: list[int]) -> None:
+    pytest.importorskip("numba", reason="a checkout compiles its kernels")
+    offsets = offsets_of(lengths)
+    wanted = plan_steps(offsets)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "is_shipped", lambda: True)
+        found = plan_steps(offsets)
+    for name, array in vars(wanted).items():
+        assert vars(found)[name].tolist() == array.tolist()
+        assert vars(found)[name].dtype == array.dtype
 
 
 @pytest.mark.parametrize(
