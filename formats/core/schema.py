@@ -298,16 +298,18 @@ def rekeyed(
 
     def levels(found: tuple[LevelSpec, ...], root: str) -> tuple[LevelSpec, ...]:
         new = keys.of(map(same, found), root)
+        if [level.key for level in found] == list(new):
+            return found
         return tuple(replace(level, key=key) for level, key in zip(found, new, strict=True))
 
-    return tuple(
-        replace(
-            spec,
-            levels=levels(spec.levels, _steps_root(spec.name) if spec.array else ""),
-            outer=levels(spec.outer, _outer_root(spec.name)),
-        )
-        for spec in schema
-    )
+    def rekey(spec: TensorSpec) -> TensorSpec:
+        own = levels(spec.levels, _steps_root(spec.name) if spec.array else "")
+        outer = levels(spec.outer, _outer_root(spec.name))
+        if own is spec.levels and outer is spec.outer:  # most follow the rule
+            return spec
+        return replace(spec, levels=own, outer=outer)
+
+    return tuple(map(rekey, schema))
 
 
 def _steps_root(name: str) -> str:
