@@ -56,9 +56,17 @@ class _Ahead(io.FileIO):
     """A file with lookahead at its first bytes, also for a pipe.
 
     BufferedReader.peek gives what one read gave, which of a pipe may be a single byte.
+
+    Raises:
+        DamagedFileError: at its end, a regular file is shorter than it was when it was opened, or
+            was overwritten. It may grow.
     """
 
     _ahead = b""
+
+    def __init__(self, file: str | Path | int, mode: str) -> None:
+        super().__init__(file, mode)
+        self._first = os.fstat(self.fileno())
 
     def look(self, size: int) -> bytes:
         """Return the next `size` bytes, fewer at the end; they will be read again."""
@@ -68,7 +76,10 @@ class _Ahead(io.FileIO):
 
     def readinto(self, buffer: Any) -> int | None:
         if not self._ahead:
-            return super().readinto(buffer)
+            size = super().readinto(buffer)
+            if not size and memoryview(buffer).nbytes:
+                self._require_unchanged()
+            return size
         view = memoryview(buffer).cast("B")
         part, self._ahead = self._ahead[: len(view)], self._ahead[len(view) :]
         view[: len(part)] = part
@@ -76,7 +87,23 @@ class _Ahead(io.FileIO):
 
     def readall(self) -> bytes:
         ahead, self._ahead = self._ahead, b""
-        return ahead + (super().readall() or b"")
+        rest = super().readall() or b""
+        self._require_unchanged()
+        return ahead + rest
+
+    def _require_unchanged(self) -> None:
+        first, last = self._first, os.fstat(self.fileno())
+        if not stat.S_ISREG(first.st_mode) or last.st_size > first.st_size:
+            return
+        if last.st_size < first.st_size:
+            raise DamagedFileError(
+                f"was truncated while it was read: expected {first.st_size} bytes, found "
+                f"{last.st_size}; read it again when it is complete"
+            )
+        if last.st_mtime_ns != first.st_mtime_ns:
+            raise DamagedFileError(
+                "was overwritten while it was read; read it again when it is complete"
+            )
 
 
 class _Fetched(_Ahead):
@@ -93,6 +120,9 @@ class _Fetched(_Ahead):
     def readall(self) -> bytes:
         self._fetched.fetch(self.tell(), os.fstat(self.fileno()).st_size)
         return super().readall()
+
+    def _require_unchanged(self) -> None:
+        """The temporary file changes with each fetch; its server tells of a changed object."""
 
     def close(self) -> None:
         self._fetched.close()

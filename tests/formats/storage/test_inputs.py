@@ -8,7 +8,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -171,3 +172,54 @@ def test_no_room_for_what_a_pipe_brings_is_named(monkeypatch: pytest.MonkeyPatch
         pytest.raises(OSError, match=r"No space left on device: '/dev/fd/.*, copied to "),
     ):
         source.make_seekable()
+
+
+def _rest(source: Input, change: Callable[[Path], object], path: Path) -> bytes:
+    """Read a part of a file, change it, and return the rest."""
+    part = source.file.read(1000)
+    change(path)
+    return part + source.file.read()
+
+
+@pytest.mark.parametrize("left", [0, 50_000])
+def test_a_file_that_becomes_shorter_while_it_is_read_is_refused(left: int, tmp_path: Path) -> None:
+    (path := tmp_path / "lines.jsonl").write_bytes(b"[1]\n" * 1_000_000)
+    with Input(path) as source:
+        said = f"was truncated while it was read: expected 4000000 bytes, found {left};"
+        with pytest.raises(DamagedFileError, match=said):
+            _rest(source, lambda path: os.truncate(path, left), path)
+
+
+def test_a_file_that_is_overwritten_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    (path := tmp_path / "lines.jsonl").write_bytes(b"[1]\n" * 1_000_000)
+    os.utime(path, (1, 1))  # the clock of a file system may tick slowly
+
+    def overwrite(path: Path) -> None:
+        with open(path, "r+b") as file:
+            file.seek(3_000_000)
+            file.write(b"[2]\n" * 10)
+
+    with Input(path) as source, pytest.raises(DamagedFileError, match="was overwritten while"):
+        _rest(source, overwrite, path)
+    # In portions as well, as text formats read.
+    os.utime(path, (1, 1))
+    with Input(path) as source:
+        assert source.file.read(10)
+        overwrite(path)
+        with pytest.raises(DamagedFileError, match="was overwritten while"):
+            deque(iter(lambda: source.file.read(65_536), b""), 0)
+
+
+def test_a_file_that_grows_or_is_replaced_while_it_is_read_is_read_on(tmp_path: Path) -> None:
+    (path := tmp_path / "lines.jsonl").write_bytes(b"[1]\n" * 1_000_000)
+
+    def append(path: Path) -> None:
+        with open(path, "ab") as file:
+            file.write(b"[2]\n")
+
+    with Input(path) as source:
+        assert _rest(source, append, path) == b"[1]\n" * 1_000_000 + b"[2]\n"
+    (tmp_path / "new").write_bytes(b"")
+    with Input(path) as source:
+        read = _rest(source, lambda path: os.replace(tmp_path / "new", path), path)
+        assert len(read) == 4_000_004
