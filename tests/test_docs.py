@@ -100,23 +100,31 @@ def test_python_blocks_run_and_give_what_their_comments_say(
     assert said >= 2
 
 
-def test_a_page_that_lies_is_found() -> None:
+def test_a_page_with_wrong_output_is_found() -> None:
     assert matches("a\n...\nc\n", "a\nb\nb\nc\n")
     assert not matches("a\nc\n", "a\nb\nc\n")
     assert not matches("a.c\n", "abc\n")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_names_its_reader_and_what_he_can_do_after_it(page: Path) -> None:
+def test_a_page_names_its_readers_and_what_they_can_do_afterwards(page: Path) -> None:
     head = page.read_text("utf-8")[:600]
     assert page.stem == "README" or re.search(r"\*For\* .*\*Afterwards\*\s+you", head, re.DOTALL)
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in PAGES:
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*/*.md")):
         for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_list_of_decisions_has_the_question_of_each() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    listed = (pages[0].parent / "README.md").read_text("utf-8")
+    for page in pages:
+        number, _, question = page.read_text("utf-8").partition("\n")[0][2:].partition(" ")
+        assert f"| [{number}]({page.name}) | {question}" in listed, page.name
 
 
 def test_every_format_is_described() -> None:
