@@ -142,8 +142,10 @@ def _bridge() -> calls.Bridge | None:
     if settings.checked() or not calls.can_bridge():
         return None
     module = "kernels.native.python_numba"
-    found = [_library(module, name, ()).find(module, name, ()) for name in ("from_python", "keep")]
-    return calls.Bridge(*[entry.address for entry in found if entry is not None])
+    call, keep = (
+        _library(module, name, ()).find(module, name, ()) for name in ("from_python", "keep")
+    )
+    return calls.Bridge(call.address, keep.address) if call and keep else None
 
 
 @cache
