@@ -124,11 +124,13 @@ def sequence_attention_grad(
         align=align,
         scale=scaled,
     )
-    first, second, third = [
-        one._with_rows(as_dtype(grad if len(one.row_shape) == 2 else grad[:, 0], one.dtype))
-        for grad, one in zip(grads, (q, k, v), strict=True)
-    ]
-    return first, second, third
+    if flow.ndim == 2:
+        grads = grads[0][:, 0], grads[1][:, 0], grads[2][:, 0]
+    return (
+        q._with_rows(as_dtype(grads[0], q.dtype)),
+        k._with_rows(as_dtype(grads[1], k.dtype)),
+        v._with_rows(as_dtype(grads[2], v.dtype)),
+    )
 
 
 def _checked(
@@ -166,8 +168,9 @@ def _checked(
     if not alike and not rows[0].dtype == rows[1].dtype == rows[2].dtype:
         dtype = np.result_type(*(one.dtype for one in rows))
         rows = [as_dtype(one, dtype) for one in rows]
-    queries, keys, values = map(_with_heads, rows)
-    return queries, keys, values, q_offsets, k_offsets
+    if rows[0].ndim == 2:
+        rows = list(map(_with_heads, rows))
+    return rows[0], rows[1], rows[2], q_offsets, k_offsets
 
 
 def default_scale(width: int, scale: float | None = None) -> float:

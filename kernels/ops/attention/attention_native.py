@@ -64,14 +64,14 @@ def segment_attention_grad(
     scale: float,
 ) -> tuple[Array, Array, Array]:
     """See attention.py."""
-    grads = tuple(np.zeros(one.shape, one.dtype) for one in (q, k, v))
-    if not len(q):
-        return grads[0], grads[1], grads[2]
+    grads = np.zeros(q.shape, q.dtype), np.zeros(k.shape, k.dtype), np.zeros(v.shape, v.dtype)
+    if not q.shape[0]:
+        return grads
     upstream = np.ascontiguousarray(grad, q.dtype)
     rows = q, k, v, q_offsets, k_offsets
     queries = _queries(*rows, causal=causal, align=align, scale=scale, backward=True)
     _run(_backward[q.dtype.char], *queries, upstream, *grads)
-    return grads[0], grads[1], grads[2]
+    return grads
 
 
 def _run(kernel: Kernel, words: tuple[Any, ...], workers: int, work: int, *arrays: Array) -> None:

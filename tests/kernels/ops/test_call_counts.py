@@ -40,7 +40,7 @@ MOST = 40
 # Of any gradient, and of those that take more.
 MOST_BACK = 50
 MORE_BACK = {
-    "attention": 54, "conv after, stride": 59, "div": 60, "dot": 61, "from_steps": 55,
+    "conv after, stride": 59, "div": 60, "dot": 61, "from_steps": 55,
     "linear_scan": 58, "linear_scan reverse": 58, "mul": 60,
 }  # fmt: skip
 KEYS: dict[str, tuple[Any, int]] = {
