@@ -172,7 +172,7 @@ def _collect(columns, slopes, size, matrix, run, chunk, gradients, space, member
         at = first * chunk.stride
         for k in range(0, depth, DEPTH):
             some = min(DEPTH, depth - k)
-            add_slopes(chunk, at + k * chunk.stride, some, low, high, gradients.bias)
+            add_slopes(chunk, at + k * chunk.stride, some, low, high, slopes, gradients.bias)
         data = gradients.data
         if inputs:
             _take_columns(data, data, chunk.rows, matrix.columns, first, depth, space.panel, 0)

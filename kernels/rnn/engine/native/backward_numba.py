@@ -167,7 +167,7 @@ def collect(
                 space.from_at, space.to_at,
             )  # fmt: skip
         low, high = part_of(slopes, member, members)
-        add_slopes(chunk, at, depth, low, high, gradients.bias)
+        add_slopes(chunk, at, depth, low, high, slopes, gradients.bias)
     return 0
 
 
@@ -201,14 +201,18 @@ def _take(source, at, columns, k, p, panel):  # type: ignore[no-untyped-def]
 
 
 @function()
-def add_slopes(chunk, at, depth, column_from, column_to, bias):  # type: ignore[no-untyped-def]
-    """Add up columns of slopes over `depth` slots."""
+def add_slopes(chunk, at, depth, column_from, column_to, columns, bias):  # type: ignore[no-untyped-def]
+    """Add up columns of slopes over `depth` slots, by Kahan's sum over all calls."""
     for column in range(column_from, column_to, lanes_in(chunk.slopes)):
         count = column_to - column
         total = load(chunk.slopes, at + column, count)
         for k in range(1, depth):
             total = total + load(chunk.slopes, at + k * chunk.stride + column, count)
-        store(load(bias, column, count) + total, bias, column, count)
+        before = load(bias, column, count)
+        total = total - load(bias, columns + column, count)
+        after = before + total
+        store(after, bias, column, count)
+        store((after - before) - total, bias, columns + column, count)
 
 
 def _declare(name: str, kind: type[Cell]) -> None:

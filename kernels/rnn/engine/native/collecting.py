@@ -124,7 +124,7 @@ class Collector:
             input_room,
             zeros(rows * hidden_room, self.dtype),
             hidden_room,
-            np.zeros(self.blocks.slopes * size, self.dtype),
+            np.zeros((2, self.blocks.slopes * size), self.dtype),
         )
 
     def chunks(self) -> Iterator[Chunk]:
@@ -182,8 +182,8 @@ class Collector:
             "weight_hh": self._in_order_of_weights(
                 sums.weight_hh.reshape(-1, sums.hidden_room)[:blocks, :size]
             ),
-            "bias_hh": self._in_order_of_weights(sums.bias[:blocks]),
-            "bias_ih": sums.bias[-blocks:].copy(),
+            "bias_hh": self._in_order_of_weights(sums.bias[0, :blocks]),
+            "bias_ih": sums.bias[0, -blocks:].copy(),
         }
         if weights.weight_ih is not None:
             wide = sums.weight_ih.reshape(-1, sums.input_room)

@@ -250,7 +250,7 @@ class Gradients(NamedTuple):
         weight_ih, input_room: (gates * H, input_room), rows wide enough for whole panels, and
             as many more as fill a tile of AMX.
         weight_hh, hidden_room: likewise, in the order of the slopes.
-        bias: (SLOPES * H,), the sums of all slopes.
+        bias: (2, SLOPES * H), the sums of all slopes, and by how much they are too large.
     """
 
     data: Floats
