@@ -142,7 +142,7 @@ class Index:
         return tokens
 
 
-def portions(count: int, size: int = PORTION) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of portions of so many items; at least one, if only (0, 0)."""
-    for start in range(0, max(1, count), size):
-        yield start, min(start + size, count)
+def portions(count: int) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of portions of `count` items; at least one, which may be (0, 0)."""
+    for start in range(0, max(1, count), PORTION):
+        yield start, min(start + PORTION, count)

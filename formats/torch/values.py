@@ -159,10 +159,10 @@ def _rows(array: Any) -> Array:
     return array
 
 
-def _integers(array: Any, what: str, *, level: int = 0) -> Offsets:
+def _integers(array: Any, what: str) -> Offsets:
     if not isinstance(array, np.ndarray):
         raise InvalidDataError(f"{what}: expected a tensor, found {type(array).__name__}")
-    return as_int64(array, level=level, what=what)
+    return as_int64(array, level=0, what=what)
 
 
 def _jagged(value: Jagged) -> LoDTensor:

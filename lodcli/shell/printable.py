@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 
-def printable(text: str, keep: str = "") -> str:
+def printable(text: str) -> str:
     """Return `text` with control characters, bidi marks and lone surrogates escaped.
 
     Args:
-        text: anything, such as a name out of a file.
-        keep: characters to leave as they are.
+        text: any text, such as a name in a file.
 
     >>> print(printable("a\\x1b[2J\\nb"))
     a\\x1b[2J\\nb
@@ -16,6 +15,5 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode()
-        for char in text
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )

@@ -77,11 +77,6 @@ class Summary:
     def quartiles(self) -> tuple[float, float]:
         return quartiles(self.times)
 
-    @property
-    def quartile_range(self) -> float:
-        low, high = self.quartiles
-        return high - low
-
 
 def summarised(samples: Sequence[Sample]) -> Summary:
     """Return what samples say once the disturbed ones are left out.

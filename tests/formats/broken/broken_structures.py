@@ -35,11 +35,6 @@ def _set(content: bytes, place: int, new: bytes) -> bytes:
     return content[:place] + new + content[place + len(new) :]
 
 
-def _header_of(content: bytes, kind: bytes) -> int:
-    """Return where the object header begins that has a datatype message like this."""
-    return content.rindex(PREFIX[:2], 0, content.index(kind) - 15)
-
-
 def _message(content: bytes, kind: int, number: int = 0) -> int:
     """Return where a message of the dataset of float32 begins: its content."""
     place = content.index(b"\x11\x20\x1f\0\4\0\0\0") - 8  # the datatype's header

@@ -173,21 +173,25 @@ Install = Callable[..., None]
 COUNTER = count()
 
 
-@pytest.fixture
-def install(monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Install classes as plug-ins, by name; their package is NAME-plugin 1.0."""
+def installer(monkeypatch: pytest.MonkeyPatch, group: str) -> Install:
+    """Return a function that installs plug-ins of a group, by name: package NAME-NUMBER 1.0."""
 
-    def run(*kinds: tuple[str, object]) -> None:
+    def run(*members: tuple[str, object]) -> None:
         module = ModuleType(f"plugins_of_a_test_{next(COUNTER)}")
         monkeypatch.setitem(sys.modules, module.__name__, module)
         found = []
-        for number, (name, kind) in enumerate(kinds):
-            setattr(module, f"kind{number}", kind)
-            entry = EntryPoint(name, f"{module.__name__}:kind{number}", FORMATS)
+        for number, (name, member) in enumerate(members):
+            setattr(module, f"member{number}", member)
+            entry = EntryPoint(name, f"{module.__name__}:member{number}", group)
             found.append(Plugin(name, f"{name}-{number} 1.0", entry))
-        monkeypatch.setattr(plugins, "plugins", lambda group: tuple(found))
+        monkeypatch.setattr(plugins, "plugins", lambda of: tuple(found) if of == group else ())
 
     return run
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Install:
+    return installer(monkeypatch, FORMATS)
 
 
 def test_a_plugin_is_a_format_like_ours(install: Install, tmp_path: Path) -> None:
@@ -234,7 +238,9 @@ def test_a_plugin_that_breaks_a_rule_is_not_used(
         assert len(lodcli.formats.formats()) == len(TABLE)
 
 
-def test_two_plugins_of_one_name_or_extension_are_told(install: Install, tmp_path: Path) -> None:
+def test_two_plugins_of_one_name_or_extension_are_reported(
+    install: Install, tmp_path: Path
+) -> None:
     install(("lines", Lines), ("lines", Lines))
     with pytest.raises(
         UnsupportedError, match=r"lines-0 1\.0 and lines-1 1\.0 both have a plug-in"

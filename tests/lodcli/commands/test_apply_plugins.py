@@ -9,10 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from importlib.metadata import EntryPoint
-from itertools import count
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,14 +19,13 @@ import pytest
 import lodcli
 from lodcli.commands.apply.command import op_command
 from lodcli.formats.core import io
-from lodcli.kernels import plugins
 from lodcli.kernels.errors import InvalidDataError, NotFloatingError, UnsupportedError
 from lodcli.kernels.ops.plugins import RESERVED, misfit, working
-from lodcli.kernels.plugins import OPS, Plugin
+from lodcli.kernels.plugins import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.ops import Op, find_op
 from lodcli.testing import check_op
-from tests.formats.catalogue.test_plugins import TELLING, lod_with
+from tests.formats.catalogue.test_plugins import TELLING, Install, installer, lod_with
 from tests.lodcli.conftest import Lod
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "plugin_ema"
@@ -119,25 +115,9 @@ def applied(lod: Lod, *words: str) -> str:
     return Path("out.jsonl").read_text("utf-8")
 
 
-Install = Callable[..., None]
-COUNTER = count()
-
-
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Install ops as plug-ins, by name; their package is NAME-plugin 1.0."""
-
-    def run(*ops: tuple[str, object]) -> None:
-        module = ModuleType(f"ops_of_a_test_{next(COUNTER)}")
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-        found = []
-        for number, (name, op) in enumerate(ops):
-            setattr(module, f"op{number}", op)
-            entry = EntryPoint(name, f"{module.__name__}:op{number}", OPS)
-            found.append(Plugin(name, f"{name}-{number} 1.0", entry))
-        monkeypatch.setattr(plugins, "plugins", lambda group: tuple(found) if group == OPS else ())
-
-    return run
+    return installer(monkeypatch, OPS)
 
 
 def test_an_op_of_a_plugin_is_one_of_ours(install: Install, lod: Lod, folder: Path) -> None:
@@ -241,7 +221,7 @@ def test_the_reserved_names_are_those_of_the_command() -> None:
     }
 
 
-def test_two_plugins_of_one_name_are_told(install: Install) -> None:
+def test_two_plugins_of_one_name_are_reported(install: Install) -> None:
     install(("twice", TWICE), ("twice", TWICE))
     with pytest.raises(
         UnsupportedError, match=r"twice-0 1\.0 and twice-1 1\.0 both have a plug-in"

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tests.reliability.mutators.generic import Mutator, extreme, with_integer
+from tests.reliability.mutators.generic import Mutator, extreme, rearrange, with_integer
 from tests.reliability.mutators.json_values import edited
 
 Field = tuple[int, int]  # position and width
@@ -151,14 +151,7 @@ def rearrange_tar_members(raw: bytes, rng: np.random.Generator) -> bytes:
     parts = [raw[at:stop] for at, stop in pairwise(headers)]
     end = parts[-1][-1024:]
     parts[-1] = parts[-1][:-1024]
-    at, other = (int(rng.integers(len(parts))) for _ in range(2))
-    kind = int(rng.integers(3))
-    if kind == 0:
-        del parts[at]
-    elif kind == 1:
-        parts.insert(other, parts[at])
-    else:
-        parts[at], parts[other] = parts[other], parts[at]
+    rearrange(parts, rng)
     return b"".join(parts) + end
 
 

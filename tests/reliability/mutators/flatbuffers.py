@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tests.reliability.mutators.generic import Mutator, with_integer
+from tests.reliability.mutators.generic import Mutator, rearrange, with_integer
 
 _MAGIC = b"ARROW1"
 _MOST_TABLES = 400
@@ -120,14 +120,7 @@ def rearrange_messages(raw: bytes, rng: np.random.Generator) -> bytes:
         starts[-1] += 8
     bounds = [*starts, len(raw)]
     parts = [raw[at:stop] for at, stop in pairwise(bounds)]
-    at, other = (int(rng.integers(len(parts))) for _ in range(2))
-    kind = int(rng.integers(3))
-    if kind == 0:
-        del parts[at]
-    elif kind == 1:
-        parts.insert(other, parts[at])
-    else:
-        parts[at], parts[other] = parts[other], parts[at]
+    rearrange(parts, rng)
     return raw[: starts[0]] + b"".join(parts)
 
 

@@ -7,6 +7,7 @@ argument, takes all its randomness from the generator, and may return equal byte
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -63,6 +64,20 @@ def with_integer(
     value = int.from_bytes(raw[position : position + width], order)  # type: ignore[arg-type]
     changed = extreme(value, width, rng, len(raw)).to_bytes(width, order)  # type: ignore[arg-type]
     return raw[:position] + changed + raw[position + width :]
+
+
+def rearrange(values: list[Any], rng: np.random.Generator) -> None:
+    """Lose or double one of the values, or swap two."""
+    if not values:
+        return
+    at, other = (int(rng.integers(len(values))) for _ in range(2))
+    kind = int(rng.integers(3))
+    if kind == 0:
+        del values[at]
+    elif kind == 1:
+        values.insert(other, values[at])
+    else:
+        values[at], values[other] = values[other], values[at]
 
 
 def flip_bits(raw: bytes, rng: np.random.Generator) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.reliability.mutators.generic import Mutator, extreme
+from tests.reliability.mutators.generic import Mutator, extreme, rearrange
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 _INTEGERS = (I16, I32, I64)
@@ -148,27 +148,14 @@ def _change(root: Node, rng: np.random.Generator, size: int) -> None:
         if node.kind == DOUBLE:
             node.value = node.value[:8].ljust(8, b"\0")
     elif node.value and node.kind in (LIST, SET):
-        _rearrange(node.value[1], rng)
+        rearrange(node.value[1], rng)
     elif node.value:
         at = int(rng.integers(len(node.value)))
         number, one = node.value[at]
         if rng.random() < 0.5:
-            _rearrange(node.value, rng)
+            rearrange(node.value, rng)
         else:
             node.value[at] = (number + int(rng.choice([-1, 1, 2, 13])), one)
-
-
-def _rearrange(values: list[Any], rng: np.random.Generator) -> None:
-    if not values:
-        return
-    at, other = (int(rng.integers(len(values))) for _ in range(2))
-    kind = int(rng.integers(3))
-    if kind == 0:
-        del values[at]
-    elif kind == 1:
-        values.insert(other, values[at])
-    else:
-        values[at], values[other] = values[other], values[at]
 
 
 def _footer(raw: bytes) -> tuple[int, Node]:

@@ -69,6 +69,6 @@ class Layout:
         """
         return min(4, self.tile_rows(vectors))
 
-    def panel_width(self, item_bytes: int, vectors: int = VECTORS) -> int:
+    def panel_width(self, item_bytes: int) -> int:
         """Return how many columns a panel has."""
-        return self.lanes(item_bytes) * vectors
+        return self.lanes(item_bytes) * VECTORS
