@@ -130,6 +130,14 @@ class LoD(_Fields):
     ) -> LoD:
         """Return the index of these item counts per level, outermost first.
 
+        Args:
+            lengths: for each level the numbers of items of its sequences: integers of 0 or more.
+                Those of a level sum to the number of sequences of the next one.
+            names: of the levels, outermost first; None for a level without a name.
+
+        Raises:
+            InvalidLoDError: the lengths break one of these rules.
+
         >>> LoD.from_lengths([[2, 0, 1]]).levels
         (array([0, 2, 2, 3]),)
         """
@@ -146,7 +154,7 @@ class LoD(_Fields):
 
     @property
     def n_levels(self) -> int:
-        """Number of levels; 0 for a plain tensor (the seeds' `Levels`)."""
+        """Number of levels; 0 for a plain tensor."""
         return len(self.levels)
 
     @property
@@ -179,7 +187,7 @@ class LoD(_Fields):
         return number
 
     def count(self, level: int | str = 0) -> int:
-        """Return the number of sequences of a level (the seeds' `Elements`)."""
+        """Return the number of sequences of a level ."""
         return self.levels[self.level(level)].size - 1
 
     def lengths(self, level: int | str = -1) -> Offsets:
@@ -208,7 +216,7 @@ class LoD(_Fields):
         return [offsets_to_lengths(offsets).tolist() for offsets in self.levels]
 
     def ones(self) -> tuple[int, ...]:
-        """Return the levels all of whose sequences have one item: they tell nothing.
+        """Return the levels all of whose sequences have one item, which carry no information.
 
         >>> LoD.from_lengths([[1, 1], [2, 1]]).ones()
         (0,)
@@ -222,7 +230,7 @@ class LoD(_Fields):
     # -- parts ---------------------------------------------------------------------
 
     def without_ones(self) -> LoD:
-        """Return the levels that tell something; the same object if all do.
+        """Return this index without its `ones`; the same object if there are none.
 
         >>> LoD.from_lengths([[1, 1], [2, 1]]).without_ones()
         LoD.from_lengths([[2, 1]])

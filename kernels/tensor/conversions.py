@@ -337,12 +337,20 @@ class Conversions:
     def to_padded(
         self, *, value: npt.ArrayLike = 0, length: int = -1, level: int | str | None = None
     ) -> tuple[Array, Offsets]:
-        """Return the sequences of a level side by side in a box (S, T, ...), and their lengths.
+        """Return the sequences of a level as a padded array, and their lengths.
 
         Args:
-            value: what fills a sequence's end: one value, or a row.
-            length: T; -1: the longest sequence.
-            level: whose sequences; None: the only one there is.
+            value: the padding: one value, or a row.
+            length: T, the number of steps; -1: that of the longest sequence.
+            level: the level of the sequences; None: the only one.
+
+        Returns:
+            The padded array (S, T, ...), of the dtype of the rows, and the lengths, int64 (S,).
+
+        Raises:
+            OptionError: `length` is less than -1.
+            ShapeMismatchError: a sequence is longer than `length`.
+            SelectionError: no such level; several levels, and none is named.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor([1, 2, 3], [[2, 1]]).to_padded()[0].tolist()
@@ -376,8 +384,8 @@ class Conversions:
         """Return the sequences of a tensor with one level in a form of torch.
 
         Args:
-            layout: "jagged", a nested tensor; "packed", a PackedSequence; "padded", the box and
-                the lengths; "varlen", values, cu_seqlens and max_seqlen.
+            layout: "jagged", a nested tensor; "packed", a PackedSequence; "padded", the padded
+                tensor and the lengths; "varlen", values, cu_seqlens and max_seqlen.
 
         Raises:
             OptionError: no such layout.
@@ -389,7 +397,7 @@ class Conversions:
 
     # -- Arrow's protocol ----------------------------------------------------------
 
-    # A tensor is a column where one is asked for, and a table where those are: a Series and
+    # A tensor is a column or a table, depending on what the consumer requests: a Series and
     # pyarrow.array take __arrow_c_array__, SQL and pyarrow.table the stream and its schema.
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> Any:

@@ -573,7 +573,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return found
 
     def assert_equal(self, other: LoDTensor, *, rtol: float = 0, atol: float = 0) -> None:
-        """Raise AssertionError unless `difference` finds none."""
+        """Raise AssertionError with the first `difference` from `other`, with these tolerances."""
         found = self.difference(other, rtol=rtol, atol=atol)
         if found is not None:
             raise AssertionError(f"the tensors differ: {found}")

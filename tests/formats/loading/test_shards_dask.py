@@ -11,7 +11,8 @@ import pytest
 
 import lodcli
 from lodcli import LoDTensor
-from lodcli.errors import DamagedFileError, SelectionError, UnsupportedError
+from lodcli.errors import DamagedFileError, SelectionError, TooLargeError, UnsupportedError
+from lodcli.formats import Limits
 from tests.formats.dataset.test_dataset import articles, sharded
 
 
@@ -46,6 +47,9 @@ def test_options_say_how_shards_are_read(dask: Any, folder: Path) -> None:
     shards = lodcli.dask.from_dataset(folder, "ids", dtype="float32")
     assert [spec.dtype for spec in shards.schema] == [np.float32]
     assert computed(dask, shards)[0].dtype == np.float32
+    few = lodcli.dask.from_dataset(folder, "ids", limits=Limits(max_bytes=1))
+    with pytest.raises(TooLargeError):
+        computed(dask, few)
 
 
 def test_a_function_is_called_with_each_batch(dask: Any, folder: Path) -> None:

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lodcli
-from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, OptionError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    InvalidLoDError,
+    OptionError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.oracles import tree_of
@@ -106,6 +113,17 @@ def test_a_padded_box_by_lengths_and_by_mask() -> None:
     assert same(LoDTensor.from_padded(padded, mask=mask.astype(np.int64)), FLAT)
     left = np.where(mask[:, ::-1, None], padded[:, ::-1], 0)  # padding in front
     assert same(LoDTensor.from_padded(left, mask=mask[:, ::-1]), lodcli.ops.reverse(FLAT))
+
+
+def test_a_padded_array_has_the_length_and_the_sequences_of_the_level_asked_for() -> None:
+    words = LoDTensor([1, 2, 3, 4], [[2, 1], [1, 2, 1]])
+    padded, lengths = words.to_padded(level=0, length=4)
+    assert padded.tolist() == [[1, 2, 3, 0], [4, 0, 0, 0]]
+    assert lengths.tolist() == [3, 1]
+    with pytest.raises(ShapeMismatchError, match="sequence 0 has 3 rows"):
+        words.to_padded(level=0, length=2)
+    with pytest.raises(SelectionError):
+        words.to_padded()  # two levels, and none is named
 
 
 def test_one_of_lengths_and_mask_is_needed() -> None:

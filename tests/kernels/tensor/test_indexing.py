@@ -289,6 +289,9 @@ def test_a_difference_says_where() -> None:
         WORDS.assert_equal(other)
     assert str(raised.value) == f"the tensors differ: {said}"
     assert WORDS.difference(other, atol=14) is None
+    WORDS.assert_equal(other, atol=14)
+    with pytest.raises(AssertionError, match="item <1,0,0>"):
+        WORDS.assert_equal(other, rtol=0.5)
     for changed, found in (
         (np.zeros(15, np.int32), "dtype int64 against int32"),
         (np.zeros((15, 2), np.int64), "shape (15,) against (15, 2)"),
