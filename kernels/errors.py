@@ -78,7 +78,7 @@ class ShapeMismatchError(InvalidDataError):
 
 
 class EmptySequenceError(InvalidDataError):
-    """An operation without a meaning for an empty sequence met one."""
+    """An operation that is undefined for an empty sequence got one."""
 
 
 class NotFloatingError(InvalidDataError):

@@ -1,6 +1,6 @@
 """Plug-ins: formats and ops of other packages, found by their entry points.
 
-Nothing here runs before a name or a file is met that lod itself does not know.
+Nothing here runs before a name or a file that lod itself does not know.
 """
 
 from __future__ import annotations

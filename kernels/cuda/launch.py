@@ -182,8 +182,8 @@ def c_type(dtype: np.dtype[Any], what: str) -> str:
     return C_TYPES[dtype.name]
 
 
-# What was made of an index that nobody can change: by address, for arrays have no hash, and gone
-# when the index is.
+# Results derived from an immutable index, by its address, because arrays have no hash. An entry is
+# removed with its index.
 _kept: dict[tuple[int, str], tuple[weakref.ref[Any], Any]] = {}
 
 

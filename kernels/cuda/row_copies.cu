@@ -91,7 +91,7 @@ move_pad(const W* __restrict__ data, const int64* __restrict__ offsets, int64 ro
     }
 }
 
-// The same for rows of a few bytes. The rows of a block are dealt out to its units in turn, not in
+// The same for rows of a few bytes. The rows of a block are assigned to its units in turn, not in
 // tiles of their own: neighbouring threads read and write neighbouring bytes.
 template <class W>
 __global__ void __launch_bounds__(256)

@@ -36,7 +36,7 @@ def move_runs(
         offsets: (K+1,), how long the runs are, added up.
         out: rows of the same shape.
         step: to a run's next row of `data`: 1, -1, or 0 for the same one again.
-        places: (K,), where the runs begin in `out`, if not behind each other.
+        places: (K,), where the runs begin in `out`, if not one after another.
     """
     rows = int(offsets[-1])
     width = int(np.prod(out.shape[1:], dtype=np.int64)) * out.itemsize

@@ -28,7 +28,7 @@ _totals, _differences, _falls, _appended, _differ = (
 
 
 def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Offsets:
-    """Return `values` as a 1-D int64 array that nobody can write to: a copy, unless they are one.
+    """Return `values` as an immutable 1-D int64 array: a copy, unless they are one already.
 
     Args:
         values: integers, in any sequence or array. Booleans, fractions, text and

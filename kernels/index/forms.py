@@ -56,7 +56,7 @@ def lod_from_absolute_offsets(
             the levels do not end alike.
 
     References:
-        seed "Design Doc: LoD Tensor", "Performance Improvement with Offset".
+        PaddlePaddle's "Design Doc: LoD Tensor", "Performance Improvement with Offset".
 
     >>> lod_from_absolute_offsets([[0, 9, 10], [0, 3, 5, 9, 10, 12]], rows=15)
     LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])

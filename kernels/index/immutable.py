@@ -1,8 +1,8 @@
 """Immutable arrays, which cannot be made writable again.
 
-`array.flags.writeable = False` is a request: whoever holds the array, or a view of it, may take
-it back. NumPy refuses only where the last owner of the memory is no array and offers none to
-write to.
+`array.flags.writeable = False` is only a request: any code with a reference to the array, or to a
+view of it, can undo it. NumPy refuses only where the last owner of the memory is no array and
+offers none to write to.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def immutable(array: Array) -> Array:
     """Return an array of the same values that cannot be made writable.
 
     Args:
-        array: of any shape and dtype but objects. Nobody else may hold it, nor a view of its
-            memory: that is shared if it is large and contiguous.
+        array: of any shape and dtype but objects. There may be no other reference to it, or to a
+            view of its memory, which is shared if it is large and contiguous.
 
     >>> offsets = immutable(np.array([0, 2, 5]))
     >>> offsets.flags.writeable = True
@@ -73,7 +73,7 @@ def unwritten(count: int) -> npt.NDArray[np.int64]:
 
 
 def is_immutable(array: Array) -> bool:
-    """Return whether nobody can change this array, nor the one that it is a view of."""
+    """Return whether this array, and the one that it is a view of, cannot be changed."""
     if array.flags.writeable:
         return False
     base: object = array.base

@@ -114,7 +114,7 @@ def _stamp() -> Any:
 
 @cache
 def _shipped() -> Library | None:
-    """Return the package's library for this processor; None, told once, if it is unusable."""
+    """Return the package's library for this processor; None, reported once, if it is unusable."""
     stamp = _stamp()
     if stamp is None or settings.checked():
         return None
@@ -150,5 +150,5 @@ def _bridge() -> calls.Bridge | None:
 
 @cache
 def _tell(problem: str) -> None:
-    """Say on standard error, once, why NumPy computes what compiled kernels could."""
+    """Print on standard error, once, why NumPy computes instead of compiled kernels."""
     print(f"lod: {problem}; NumPy is used", file=sys.stderr)

@@ -1,8 +1,8 @@
 """Worker pool: threads that take pieces of a kernel from a shared queue.
 
-The threads sleep in compiled code (pool_numba.py) and take pieces without the interpreter: they
-are awake in some microseconds. Several callers may use them at once. A caller that waits hears
-an interrupt. After a fork the child has a pool of its own.
+The threads sleep in compiled code (pool_numba.py) and take pieces without the interpreter: they are
+awake in some microseconds. Several callers may use them at once. A caller that waits handles
+interrupts. After a fork the child has a separate pool.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHARED_BYTES = 1 << 22
 # After so long a caller looks whether it is to be interrupted.
 _PATIENCE_NANOSECONDS = 50_000_000
 _MOST_THREADS = 1 << 10
-# Pieces are given out so many times as there are threads, where there are more of them.
+# Maximum number of assignments for each thread: more pieces are assigned several at a time.
 _TURNS = 16
 
 # The words of pool_numba.py.
@@ -42,7 +42,7 @@ Arguments = Sequence[Any]
 def run(kernels: Kernel, pieces: int, size_bytes: int, *arguments: Any) -> int:
     """Do all pieces of a kernel that reads and writes so many bytes; return the greatest status.
 
-    By several threads if that is faster: the result must not depend on who does what.
+    By several threads if that is faster: the result must not depend on the assignment of pieces.
     """
     if size_bytes < SHARED_BYTES or pieces < 2:
         return kernels.call(0, pieces, *arguments)
@@ -84,8 +84,8 @@ class Team:
     def run(self, kernels: Kernel, calls: Sequence[Sequence[Arguments]], stopped: Array) -> None:
         """Call a kernel as each member is to, all members at once; return when all are done.
 
-        The caller is member 0, and hears interrupts between two of its calls: give each some 50 ms
-        of work. Members may wait for each other.
+        The caller is member 0, and handles interrupts between two of its calls: give each some
+        50 ms of work. Members may wait for each other.
 
         Args:
             calls: of each member, the arguments of its calls, one after another.
@@ -127,7 +127,7 @@ def _call_each(kernels: Kernel, calls: Sequence[Arguments], stopped: Array) -> N
 
 @contextmanager
 def team(threads: int) -> Iterator[Team]:
-    """Give a team of so many threads, or of those there are; of one while another has a team."""
+    """Yield a team of so many threads, or of all if there are fewer; of one if it is in use."""
     pool = _pool()
     if threads == 1 or not pool.team.acquire(blocking=False):
         yield Team(1)

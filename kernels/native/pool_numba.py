@@ -10,8 +10,8 @@ it comes to the same pieces in every run, and finds in its own cache what it rea
 
 All words of a slot that threads write to at once are changed by atomic instructions. Its state
 tells everything about it: how many helpers are in it, whether it is open, whether its caller
-sleeps, and above these a number that is new each time, so that nobody joins what has been
-opened anew meanwhile.
+sleeps, and above these a number that is new each time, so that no thread joins a slot that was
+opened again meanwhile.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _helped(slot: int) -> bool:
 
 @kernel()
 def serve(pool: int) -> int:
-    """Help whoever opens a slot, until the pool ends."""
+    """Process pieces of any caller that opens a slot, until the pool ends."""
     while not load(pool + 8 * ENDED):
         rung = load(pool + 8 * BELL)
         helped = False
@@ -220,7 +220,7 @@ def begin(ticket: int, pool: int, code: int, block: int, members: int) -> int:
 
 @kernel()
 def take(ticket: int) -> int:
-    """Return a piece that the caller is to do; 0 if all are given out."""
+    """Return a piece for the caller to process; 0 if all are assigned."""
     slot = load(ticket)
     piece: int = add(_next(slot, 0), 1)
     return piece if piece < load(slot + 8 * PIECES) else 0

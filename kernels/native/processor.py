@@ -30,7 +30,7 @@ class Level:
         machine: as os.uname() says.
         cpu: LLVM's name.
         needed: what a processor has to have, by LLVM's names.
-        tuning: what else LLVM is told.
+        tuning: further features passed to LLVM.
         vector_bytes, registers: of a vector register, and how many there are.
     """
 
@@ -44,7 +44,7 @@ class Level:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What LLVM is told, with signs."""
+        """Features as passed to LLVM, with signs."""
         return (*(f"+{name}" for name in self.needed), *self.tuning)
 
     @property

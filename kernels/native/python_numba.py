@@ -63,7 +63,7 @@ def from_python(arguments: Arguments, first: int, last: int) -> int:
             owner = load(argument + TYPE_AT)
             is_array = owner == table[ARRAYS]
             if not is_array and owner != table[INTEGERS] and argument != table[NONE]:
-                # A C int: only its low half is told.
+                # A C int: only its low half is defined.
                 is_array = call_2(table[IS_A], owner, table[ARRAYS]) & 0xFFFFFFFF != 0
             if is_array:
                 words[k] = load(argument + DATA_AT)

@@ -30,7 +30,7 @@ VARIABLES = {
     ),
     "LOD_CACHE": Variable("lod/ in XDG_CACHE_HOME or ~/.cache", "Folder of compiled kernels."),
     "LOD_GPU_COSTS": Variable(
-        "measured", "estimated: how RNNs are run on a GPU is decided without measuring it."
+        "measured", "estimated: choose how RNNs run on a GPU by estimates, without measuring."
     ),
     "LOD_DEBUG": Variable("0", "1 shows the traceback of an error."),
     "LOD_BENCH_*_PYTHON": Variable(

@@ -174,7 +174,7 @@ def _pages(name: str) -> int | None:
 
 
 def advise(block: mmap.mmap, advice: str) -> bool:
-    """Tell the system how mapped memory is used; return whether it could be told."""
+    """Tell the system how mapped memory is used; return whether the system accepted it."""
     value = getattr(mmap, advice, None)
     if value is None:
         return False

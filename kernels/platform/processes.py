@@ -59,7 +59,7 @@ def usage() -> Usage:
 
 
 def end_with_parent() -> None:
-    """Have this process end when the one that started it ends, even if it stands still then.
+    """Have this process end when the one that started it ends, even if it is stopped then.
 
     Only Linux can; elsewhere it ends when it reads the end of its standard input.
     """
@@ -76,7 +76,7 @@ def suspend(process: subprocess.Popen[Any], *, resume: bool = False) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether a process stands still by SIGSTOP; False where the system cannot say."""
+    """Return whether a process is stopped by SIGSTOP; False where the system cannot say."""
     for line in lines_of(f"/proc/{pid}/stat"):
         # The name, in parentheses, may hold anything.
         return line.rpartition(")")[2].split()[:1] == ["T"]
@@ -104,7 +104,7 @@ def close_all_but(keep: set[int], *, from_zero: bool = False) -> None:
     for descriptor in sorted(descriptor for descriptor in keep if descriptor >= below):
         os.closerange(below, descriptor)
         below = descriptor + 1
-    # Where their number is not limited, the greatest one the calls take; nobody opens so many.
+    # Without a limit on their number: the greatest one that the calls take, far more than is used.
     most = os.sysconf("SC_OPEN_MAX")
     os.closerange(below, most if 0 < most < 1 << 24 else 1 << 24)
 
@@ -112,7 +112,7 @@ def close_all_but(keep: set[int], *, from_zero: bool = False) -> None:
 def limit_memory(more_bytes: int) -> None:
     """Let this process have no more than so many bytes of addresses beside those it has.
 
-    Where it cannot be told how many it has (without /proc), nothing is limited.
+    Where that number is unknown (without /proc), nothing is limited.
     """
     has = address_space_bytes()
     if has is not None:

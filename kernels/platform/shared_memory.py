@@ -128,7 +128,7 @@ def written(fd: int, start: int) -> int:
 
 
 def wait(connection: socket.socket, pipe: int) -> None:
-    """Return once something came over the connection, or nobody can read the pipe any more."""
+    """Return once something came over the connection, or no process can read the pipe any more."""
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
     waiting.register(pipe, 0)

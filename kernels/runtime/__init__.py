@@ -1,1 +1,1 @@
-"""Runtime of the kernels: dispatch, devices, threads, buffers, precision, numba's cache."""
+"""Runtime of the kernels: dispatch, devices, threads, buffers, precision, memory budget."""

@@ -1,6 +1,7 @@
 """Errors for arguments of another type than a function is annotated with.
 
-Nothing is checked before a call: a function that fails looks at its arguments then.
+Nothing is checked before a call; only if the function fails, the types of its arguments are
+checked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Buffer pool for large results, because fresh pages cost more than most ops.
 
 The first write to a page has the system find and clear it, at 0.5 to 18 GB/s where this was
-measured; the ops write at 30 to 80. What a result leaves behind when the last array that shows
-it is gone is kept for the next one. The system may take it back meanwhile, so it is in nobody's
-way: most is marked as free, which costs nothing until somebody else needs memory.
+measured; the ops write at 30 to 80. The memory of a result is kept for the
+next one when the last array over it is gone. The system may reclaim it meanwhile: most of it is
+marked as free, which costs nothing until another program needs memory.
 """
 
 from __future__ import annotations

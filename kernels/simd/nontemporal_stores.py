@@ -5,9 +5,9 @@ instead of what is read next. Whole lines have stores of their own, which do nei
 copy moves two thirds of the bytes. Ranges do not end where lines do, so a line that two of them
 share is put together in a register, from the end of one and the beginning of the other.
 
-Ranges are appended in rising order, each thread within its own stretch of the result. What
-it has come to is told by three numbers: `to`, the line in the making; `held`, where the first
-bytes of that line are found, FOREIGN if others write them; and how many bytes `full` is.
+Ranges are appended in rising order, each thread within its own part of the result. Its state is
+three numbers: `to`, the address of the current line; `held`, the address of the first bytes of that
+line, FOREIGN if others write them; and `full`, the number of these bytes.
 """
 
 from __future__ import annotations

@@ -292,7 +292,7 @@ def _called(lod: LoD, depth: int) -> str:
 def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
     """Return what a tensor of booleans or of places picks: in every sequence its own."""
     depth, values = key.lod.n_levels, key.data
-    if is_on_device(values):  # what they pick is told by an index, which is in main memory
+    if is_on_device(values):  # the index that they select is computed in main memory
         from lodcli.kernels.runtime.devices import moved
 
         values = moved(values, "cpu")

@@ -1,7 +1,7 @@
 """NumPy protocols of a LoDTensor: which functions keep its index, and which raise.
 
 With levels, the result keeps the index, or has no rows left that it could describe, or is
-refused: an index is never dropped without a word. Without levels there is nothing to drop.
+refused: an index is never dropped silently. Without levels there is nothing to drop.
 """
 
 from __future__ import annotations

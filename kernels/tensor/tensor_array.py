@@ -44,7 +44,7 @@ class TensorArray:
         OptionError: `unstack_from` and another of these.
 
     References:
-        seed "Design for TensorArray".
+        PaddlePaddle's "Design for TensorArray".
 
     >>> states = TensorArray()
     >>> states.write(0, np.array([[1.0, 2.0]]))
@@ -66,7 +66,7 @@ class TensorArray:
         self._size = operator.index(size)
         if self._size < 0:
             raise InvalidDataError(f"size: expected 0 or more, found {self._size}")
-        # Values nobody has written are views into the source, made when they are read.
+        # Values that were not written are views into the source, made when they are read.
         self._source: LoDTensor | None = None
         self._written: dict[int, LoDTensor] = {}
         if unstack_from is not None:

@@ -52,7 +52,7 @@ class IndexMap:
             has no level.
 
     References:
-        seed "Design for TensorArray", `unpack` (there int32, and without the levels).
+        PaddlePaddle's "Design for TensorArray", `unpack` (there int32, and without the levels).
 
     >>> index_map = index_map_of(LoD.from_lengths([[4, 2, 3]]))
     >>> index_map.order.tolist(), index_map.step_sizes.tolist()

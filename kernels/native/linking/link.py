@@ -2,7 +2,7 @@
 
 For what LLVM emits for kernels, and no more: functions and constants, no variables of threads, no
 constructors, no exceptions. A library needs no other: functions of the C library that kernels
-call (exp, memcpy) are words in a table that whoever loads it fills. So it fits every C library,
+call (exp, memcpy) are words in a table that the loader fills. So it fits every C library,
 and gets the same exp as code that is compiled on the spot.
 """
 

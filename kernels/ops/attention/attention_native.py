@@ -16,7 +16,7 @@ from lodcli.kernels.runtime.threads import thread_count
 
 # Multiplied in the time in which a byte is read and written.
 _PRODUCTS_A_BYTE = 2
-# Of fewer scores nobody asks how long the longest segment is.
+# With fewer scores than this, the longest segment is not computed.
 _FEW = 1 << 12
 # A block takes two vectors of a row, and vectors have up to so many bytes.
 _BLOCK_BYTES = 128

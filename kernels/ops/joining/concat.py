@@ -28,7 +28,7 @@ def sequence_concat(
             levels above the finest must be equal, and stay.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Raises:
         SelectionError: a tensor without levels.
@@ -58,7 +58,7 @@ def sequence_concat_grad(
     Args:
         upstream: the gradient of the result.
         tensors: as they went in; only their indexes and shapes are read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         One tensor for each, under its index, the dtype of `upstream`.

@@ -38,7 +38,7 @@ def sequence_expand(
         ref_level: a level of `y`: -1, the finest, 0 or more, or a name.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Of a plain `x` a plain tensor; else one level, each copy a sequence, copies of a
@@ -77,7 +77,7 @@ def sequence_expand_grad(
         upstream: the gradient of the result.
         x, y, ref_level: as they went in; their rows are not read. `y`, of which only the index
             matters, has no gradient.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `x`, the dtype of `upstream`.
@@ -142,7 +142,7 @@ def sequence_expand_as(
         level: a level of `y`. None: the only one there is.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Raises:
         SelectionError: no such level, or several and none chosen.
@@ -174,7 +174,7 @@ def sequence_expand_as_grad(
         upstream: the gradient of the result.
         x, y, level: as they went in; their rows are not read. `y`, of which only the index
             matters, has no gradient.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (S, ...) under the index of `x`, the dtype of `upstream`.

@@ -45,7 +45,7 @@ def sequence_pad(
             None: the only one there is.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (S, T, ...) of the same dtype, and (S,) int64 lengths, at most T.
@@ -95,7 +95,7 @@ def sequence_pad_grad(
     Args:
         upstream: (S, T, ...), the gradient of the padded array.
         tensor, level: as they went in; of the tensor only its index and shape are read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`.
@@ -127,7 +127,7 @@ def sequence_unpad(
         lengths: (S,) integers, 0 to T.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data (sum of lengths, ...) with one level.
@@ -153,12 +153,12 @@ def sequence_unpad_grad(
     *,
     backend: Backend = "auto",
 ) -> Array:
-    """Return the gradient of `sequence_unpad` for the box: zeros where padding was.
+    """Return the gradient of `sequence_unpad` for the padded array: zeros where padding was.
 
     Args:
         upstream: (sum of lengths, ...), the gradient of the result.
-        padded, lengths: as they went in; of the box only its shape is read.
-        backend: "numpy", "numba" or "auto".
+        padded, lengths: as they went in; of the padded array only its shape is read.
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (S, T, ...), the dtype of `upstream`.

@@ -49,7 +49,7 @@ def sequence_sum(
         pad_value: every value of the row of an empty sequence.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with the tensor.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data (S, ...) under the levels above `level`. Floats keep their dtype (float16 and

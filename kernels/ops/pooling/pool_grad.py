@@ -29,7 +29,7 @@ def sequence_sum_grad(
     Args:
         upstream: (S, ...), the gradient of the result.
         tensor, level: as they went in; of the tensor only its index and shape are read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`.
@@ -93,7 +93,7 @@ def sequence_max_grad(
         tensor, level: as they went in; with `index` only the tensor's index and shape are read.
         index: (S, ...) int64, the rows that `sequence_max_index` returned. None: they are
             found again.
-        backend: of finding them: "numpy", "numba" or "auto".
+        backend: to find them: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`: the gradient in the rows

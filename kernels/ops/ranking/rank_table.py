@@ -254,7 +254,7 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
     different parents now stand side by side.
 
     References:
-        seed "Varient Length supported RNN Design", SortBySeqLen.
+        PaddlePaddle's "Varient Length supported RNN Design", SortBySeqLen.
 
     >>> words = LoDTensor(np.arange(9), LoD.from_lengths([[4, 2, 3]]))
     >>> sequence_sort_by_length(words).data.tolist()

@@ -105,7 +105,7 @@ class _Pieces:
         self.rows = max(_LEAST_ROWS, PIECE_BYTES // (width * rows.itemsize))
         self.count = -(-count // self.rows)
         self.scratch: tuple[Array | None, ...] = (None, None, None)
-        if self.count > 1:  # a single piece tells nobody anything
+        if self.count > 1:  # a single piece passes no state on
             shape = (self.count, width)
             self.scratch = (
                 *(np.empty(shape, rows.dtype), np.empty(shape, rows.dtype)),

@@ -38,7 +38,7 @@ def sequence_cumsum(
         level: the level whose sequences are summed; by default the finest.
         exclusive: leave the row itself out; the first row of a sequence is then 0.
         reverse: sum from the end of the sequence.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data (N, ...) under the same index. Floats keep their dtype (float16 and bfloat16
@@ -90,7 +90,7 @@ def sequence_cumsum_grad(
         upstream: (N, ...), the gradient of the result.
         tensor, level, exclusive, reverse: as they went in; of the tensor only its index and
             shape are read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `tensor`, dtype as `sequence_cumsum` gives.
@@ -125,7 +125,7 @@ def sequence_cumprod_grad(
     Args:
         upstream: (N, ...), the gradient of the result.
         tensor, level, exclusive, reverse: as they went in, floating point.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `tensor`, its dtype, worked out in float64.

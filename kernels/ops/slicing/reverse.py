@@ -35,7 +35,7 @@ def sequence_reverse(
             rows run backwards and the lengths of the levels below with them.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Raises:
         SelectionError: no such level.
@@ -72,7 +72,7 @@ def sequence_reverse_grad(
     Args:
         upstream: (N, ...), the gradient of the result.
         tensor, level, items: as they went in; of the tensor only its index and shape are read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`.

@@ -38,7 +38,7 @@ def sequence_slice(
             the next level. None: the only one there is.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         The rows that are left, same dtype, under as many levels.
@@ -74,7 +74,7 @@ def sequence_slice_grad(
         upstream: the gradient of the result.
         tensor, offset, length, level: as they went in; of the tensor only its index and shape
             are read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`.

@@ -35,7 +35,7 @@ def sequence_truncate(
         length: 0 or more.
         keep: which items of a longer sequence are kept, the "first" or the "last".
         level: the level whose sequences are cut; its items are rows, or whole sequences.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         The rows that are left, same dtype, under as many levels.
@@ -68,7 +68,7 @@ def sequence_truncate_grad(
         upstream: (rows left, ...), the gradient of the result.
         tensor, length, keep, level: as they went in; of the tensor only its index and shape
             are read.
-        backend: "numpy", "numba", "cupy" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`.

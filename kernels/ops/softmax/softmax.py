@@ -27,14 +27,14 @@ def sequence_softmax(
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the softmax over the rows of every sequence, for each column of its own.
+    """Return the softmax over the rows of every sequence, separately for each column.
 
     Args:
         tensor: data (N, ...), floating numbers, at least one level.
         level: the level whose sequences each sum to 1; by default the finest.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
-        backend: "numpy", "numba" or "auto".
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data and index of the same shape and dtype; float16 and bfloat16 pass through float32.

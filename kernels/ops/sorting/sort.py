@@ -65,7 +65,7 @@ def sequence_sort(
 def sequence_argsort(
     tensor: LoDTensor, *, level: int | str = -1, descending: bool = False, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return the places, counted from the sequence's start, that `sequence_sort` takes from.
+    """Return the positions in their sequence of the values that `sequence_sort` returns.
 
     Returns:
         int64 (N, ...) under the same index.

@@ -120,7 +120,7 @@ class LayerWeights(ABC):
         if there is not None and needed > there:
             raise OptionError(
                 f"cell {cls.KIND}: random weights of {sizes.hidden} hidden values take "
-                f"{needed:,} bytes, of {there:,} that are there"
+                f"{needed:,} bytes, of {there:,} available"
             )
         arrays: dict[str, Any] = {
             field: cls.drawn(field, shape, sizes, rng).astype(wanted_dtype)

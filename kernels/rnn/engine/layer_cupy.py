@@ -78,7 +78,7 @@ def layer_forward(
     projected = _projected(data, weights)
     gates = None
     if keep and steps.KEPT:
-        # In place of the projected inputs, which nobody needs any more; but not of the caller's.
+        # In place of the projected inputs, which are not needed any more; but not of the caller's.
         gates = projected if weights.weight_ih is not None else cupy.empty_like(projected)
 
     def room(count: int, columns: int, wanted: bool = True) -> Array | None:

@@ -8,7 +8,8 @@ few: the batch only ever shrinks from its end.
     bb        ccc            c  c  c
     ccc       bb             b  b
 
-These are seed 003's SortBySeqLen and SegmentInputs, as index arithmetic: no row moves.
+These are SortBySeqLen and SegmentInputs of PaddlePaddle's design of variable-length RNNs, as index
+arithmetic: no row moves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An RNN with a custom step function, over sequences of any length, without padding.
 
-Sort by length, cut into time steps, run the step on the sequences still alive, pack the
-outputs again: the seeds' unpack, step, pack.
+Sort by length, cut into time steps, run the step on the sequences still alive, pack the outputs
+again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class DynamicRNN:
         reverse: from the last item of every sequence to the first.
 
     References:
-        seeds "Design for TensorArray" and "Varient Length supported RNN Design".
+        PaddlePaddle's "Design for TensorArray" and "Varient Length supported RNN Design".
 
     >>> from lodcli.kernels.index.lod import LoD
     >>> def add_up(x, total):

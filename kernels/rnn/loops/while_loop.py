@@ -89,7 +89,7 @@ def while_loop(loop_vars: Sequence[Var] = ()) -> WhileLoop:
             for ever; it is refused instead. Without any, nothing is watched.
 
     References:
-        seed "Design for TensorArray", `create_whileloop`.
+        PaddlePaddle's "Design for TensorArray", `create_whileloop`.
 
     >>> from lodcli.kernels.tensor.tensor_array import TensorArray
     >>> step, sums = Var(0), TensorArray(size=3)
@@ -151,7 +151,7 @@ class WhileLoop:
 
 
 class _Broken(BaseException):
-    """A frame that broke; nobody but the frame sees it, not even an `except Exception`."""
+    """A frame that broke; only the frame catches it, and no `except Exception`."""
 
     def __init__(self, loop: WhileLoop) -> None:
         super().__init__()

@@ -204,7 +204,7 @@ def _backward(
 def _again(
     data: Array, weights: W, chunk: Chunk[W], reverse: bool, kept: Chunks[W], threads: int
 ) -> RNNTape[W]:
-    # The gradient is of the states that were given out: the block that the backward pass runs in
+    # The gradient is that of the returned states: the block that the backward pass runs in
     # decides its own products only.
     with float32_products(kept.precision):
         result = rnn_forward(

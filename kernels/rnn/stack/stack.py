@@ -334,7 +334,7 @@ def stack_backward(
 
 
 def _stacked(parts: list[Array]) -> Array:
-    """Return np.stack of arrays that nobody else holds: of one without a copy."""
+    """Return np.stack of arrays without other references: of one without a copy."""
     return parts[0][np.newaxis] if len(parts) == 1 else np.stack(parts)
 
 

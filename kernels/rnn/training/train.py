@@ -54,9 +54,7 @@ class Labelled:
         check_labels(self.labels)
         empty = np.flatnonzero(self.sequences.lod.lengths(0) == 0)
         if empty.size:
-            raise EmptySequenceError(
-                f"sequence {empty[0]} has no rows, so that nothing tells its class; leave it out"
-            )
+            raise EmptySequenceError(f"sequence {empty[0]} has no rows to classify; leave it out")
 
     @property
     def classes(self) -> int:

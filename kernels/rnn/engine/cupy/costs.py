@@ -89,7 +89,7 @@ _TILES = {"float32": 45.0, "float64": 22.0, "tf32": 150.0, "bfloat16": 250.0, "f
 
 
 def estimated(kind: str, device: DeviceLimits) -> Costs:
-    """Return the costs of a device that nobody has measured; `kind` of products, see Layer."""
+    """Return the costs of a device that was not measured; `kind` of products, see Layer."""
     whole = device.multiprocessors * _CLOCKS
     return Costs(
         python_launch=13.0,
@@ -147,7 +147,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Fit:
-    """How steps that are one launch are dealt out.
+    """How the steps of one launch are divided among blocks.
 
     Attributes:
         types: of C++, of the cell, of what multiplies, and of rows of two bytes.

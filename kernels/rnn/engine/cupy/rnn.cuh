@@ -64,7 +64,7 @@ template <class V> struct Run {
     V* gates;            // (N, G*H), the activated gates, or null
     V* inner;            // (N, H): a GRU's recurrent part of n; `opened` of all rows; or null
     int64 size, width;   // H and P
-    const V* begin;      // (S, P), the hidden state before the first step, which nobody changes
+    const V* begin;      // (S, P), the hidden state before the first step, never changed
 
     // Of a Cell's state the first of a unit's values, `size` apart.
     template <class Cell> __device__ __forceinline__ V* state(int64 sequence, int64 unit) const {

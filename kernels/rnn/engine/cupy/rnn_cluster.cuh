@@ -8,7 +8,7 @@
 #else
 #define CLUSTER_OF(SIZE)
 #endif
-// What any of their threads wrote before, all may read after. Nobody leaves before all have come. One thread
+// All threads may read afterwards what any of them wrote before. No block continues before all have arrived. One thread
 // waits for what its block wrote: a release of every thread would have each wait for its own.
 __device__ __forceinline__ void cluster_meet() {
 #if __CUDA_ARCH__ >= 900

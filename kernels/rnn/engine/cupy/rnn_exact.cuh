@@ -34,7 +34,7 @@ template <class T_, template <class, int> class Lefts = Ring> struct Exact {
                 weights[(e * (depth / 4) + first) * columns + column] =
                     first * 4 + e < depth_ ? weight(first * 4 + e, column) : (T)0;
         }
-        // Zeros behind the left one as well, where nobody writes.
+        // Zeros behind the left one as well, where nothing is written.
         for (int i = threadIdx.x; i < lefts.values(); i += THREADS) lefts.tiles[i] = (T)0;
     }
 

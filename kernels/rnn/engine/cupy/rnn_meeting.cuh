@@ -19,8 +19,8 @@ struct Meeting {
     unsigned* arrived;  // begins at 0; may pass the largest number
     unsigned blocks, awaited;
 
-    // What any of them wrote before, all may read after. Nobody leaves before all have come. A block
-    // that has all units meets nobody.
+    // All blocks may read afterwards what any of them wrote before. No block continues before all have
+    // arrived. A block that has all units does not synchronize.
     __device__ __forceinline__ void meet() {
         awaited += blocks;
         __syncthreads();

@@ -20,7 +20,7 @@
 #include "rnn_rounded.cuh"
 #include "rnn_slstm.cuh"
 
-// What a group runs, slice by slice: there and back along the groups, so that nobody gets the
+// What a group runs, slice by slice: there and back along the groups, so that no group gets the
 // longest sequences of every turn.
 struct Slice {
     int64 first;  // its first sequence

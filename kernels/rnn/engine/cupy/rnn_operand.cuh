@@ -81,7 +81,7 @@ template <class V, int PAD> struct Pair {
     }
 };
 
-// Adds up the parts of a result that lie behind each other, into the first.
+// Adds up the parts of a result that lie one after another, into the first.
 template <class T> __device__ __forceinline__ void join_parts(T* sums, int size, int parts) {
     for (int place = threadIdx.x; place < size; place += THREADS) {
         T sum = sums[place];

@@ -40,7 +40,7 @@ template <class Number, template <class, int> class Lefts = Ring> struct Rounded
                 values[e] = k + e < depth_ && column < columns ? weight(k + e, column) : 0.0f;
             weights[column * stride + word] = Number::word(values);
         }
-        // Rows of sequences that have ended are multiplied as well; nobody reads what comes out.
+        // Rows of sequences that have ended are multiplied as well; their results are not read.
         for (int i = threadIdx.x; i < lefts.values(); i += THREADS) lefts.tiles[i] = Number::value(0.0f);
     }
 

@@ -84,5 +84,5 @@ def column_sums(rows: Array) -> Array:
 def linear_gradients(space: Backward, sums: Array | None) -> dict[str, Array]:
     """Return weight_hh's and bias_hh's gradients, where the whole step was one product."""
     found = {"weight_hh": dot(space.gradients.T, hidden_before(space))}
-    # Copied: nobody expects a change of one bias's gradient to change the other's.
+    # Copied: a change of one bias's gradient must not change the other's.
     return found if sums is None else found | {"bias_hh": sums.copy()}

@@ -85,7 +85,7 @@ def borrowed(key: Any, make: Callable[[], _Room]) -> _Room:
 
 
 def give_back(key: Any, room: Any, size_bytes: int) -> None:
-    """Let a room be used again by whoever borrows one of the same key."""
+    """Keep scratch memory for the next caller that borrows some with the same key."""
     if size_bytes > _MOST_SPARE_BYTES:
         return
     if key not in _spare and len(_spare) >= _MOST_SPARE:

@@ -1,6 +1,6 @@
 """Forward pass of one layer in one direction, for a share of the sequences.
 
-A thread runs its own sequences and meets nobody; or, where there are fewer sequences than
+A thread runs its own sequences without synchronization; or, if there are fewer sequences than
 threads, all threads run the same ones together and each computes its own units.
 
 The state before a row is the row before in `outputs`: nothing is sorted, packed or padded.

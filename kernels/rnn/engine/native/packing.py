@@ -47,11 +47,11 @@ _made: dict[tuple[Any, ...], tuple[weakref.ref[Array], tuple[Array, ...], Any]] 
 
 
 def once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], Any]) -> Any:
-    """Return make(), or what it gave before for the same arrays, if nobody can have changed them.
+    """Return make(), or what it gave before for the same arrays, if they cannot have changed.
 
     Args:
-        arrays: what it is made of; remembered, for as long as the first one lives, only if
-            nobody can change any of them: see RNNWeights.frozen.
+        arrays: what it is made of; remembered, for as long as the first one lives, only if none of
+            them can be changed: see RNNWeights.frozen.
         how: what else it depends on.
     """
     for array in arrays:

@@ -18,7 +18,7 @@ _LEAST_GROUP = 24
 _LEAST_WORK = 10_000_000
 # About a twentieth of a second.
 _SLICE_WORK = 1e10
-# Shares less even than this are not given out: all threads run all sequences together.
+# With shares less even than this, all threads run all sequences together instead.
 _UNEVEN = 1.25
 _INT64 = np.dtype(np.int64)
 _assign = load.kernel("kernels.rnn.engine.native.schedule_numba", "assign")

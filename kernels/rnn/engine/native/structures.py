@@ -116,7 +116,7 @@ class Sequences(NamedTuple):
 
 
 class Team(NamedTuple):
-    """Which of how many threads this is that run the same sequences, and where they meet."""
+    """A thread's number among those that run the same sequences, their count and their barrier."""
 
     member: int
     members: int
