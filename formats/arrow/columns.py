@@ -46,7 +46,7 @@ class ColumnReader:
         node: what it holds.
         names: the level names of each of its tensors.
         bounds: what its arrays may come to.
-        null_records: whether null records shall be told from others.
+        null_records: whether null records are to be distinguished from others.
 
     Attributes:
         records: by the name of its structs, whether some were null (True), or none was, and some
@@ -68,7 +68,7 @@ class ColumnReader:
         self._settled = False
 
     def settle(self, *, both: bool = False) -> None:
-        """Take structs of which nothing was told so far for such that may be null.
+        """Treat structs that were neither null nor all nulls so far as such that may be null.
 
         Args:
             both: whether there may be both kinds of all that the file lets be null.
@@ -150,8 +150,8 @@ class ColumnReader:
                 what = "null" if is_null else "nothing but nulls"
                 raise InvalidDataError(
                     f"{where}: a record of {shown(node.name)} is {what}, and none of the first is; "
-                    "--nulls keep tells null records from such of nothing but nulls, zero or drop "
-                    "replaces both"
+                    "--nulls keep distinguishes null records from records of nulls only, zero or "
+                    "drop replaces both"
                 )
 
     def _all_null(self, array: Any, node: Record) -> Mask | None:

@@ -25,7 +25,7 @@ _MADE = ("ARROW:", "PARQUET:")
 EXTENSION, EXTENSION_METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 _TYPES = {"float16": "halffloat", "float32": "float", "float64": "double", "bool_": "bool"}
 _FILES = frozenset({"Image", "Audio", "Video", "Pdf", "Nifti"})
-# Deeper lists than this no one saves.
+# Lists nested deeper than this are not expected.
 _MOST_DEPTH = 64
 
 

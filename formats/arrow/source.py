@@ -45,7 +45,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, attributes_text
 from lodcli.kernels.tensor.nulls import item_ranges
 
-# So many records with the same lists are no accident.
+# So many records with the same lists do not coincide by chance.
 TELLING_RECORDS = 1024
 
 Pieces = Iterator[tuple[int, Tensors]]

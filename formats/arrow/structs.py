@@ -75,7 +75,7 @@ def _missing(node: Node, parts: Mapping[str, Any]) -> Any:
     missing = pc.invert(parts[told].fill_null(False))
     for name in fields:
         if pc.any(pc.and_(missing, parts[name].is_valid())).as_py():
-            raise InvalidDataError(f"{told} tells that a record is null of which {name} is not")
+            raise InvalidDataError(f"{told} marks a record as null, but its {name} is not")
     return missing
 
 

@@ -19,7 +19,7 @@ MOST_IN_MEMORY_BYTES = 1 << 26
 
 @contextmanager
 def decompressed(file: BinaryIO, size_bytes: int, bounds: Bounds) -> Iterator[BinaryIO]:
-    """Give the content of a compressed file, which must have this size.
+    """Yield the content of a compressed file, which must have this size.
 
     Raises:
         DamagedFileError: it has not, or is no zstd.

@@ -1,9 +1,9 @@
 """File objects for HDF5 over a descriptor that lod opened.
 
-HDF5 cannot open a file without a name, such as a copy of what came through a pipe, and
-by a name it may get another file than the one we hold. And it can swallow a write error
-when it closes a file, and then report success. Here it reads and writes through us: it
-never sees an error, the first one is kept, and raised by whoever called HDF5.
+HDF5 cannot open a file without a name, such as a copy of what came through a pipe, and by a name it
+may get another file than the one we hold. And it can ignore a write error when it closes a file,
+and then report success. Here it reads and writes through this object: it never sees an error; the
+first one is kept, and raised by the caller of HDF5.
 """
 
 from __future__ import annotations

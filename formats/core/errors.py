@@ -79,7 +79,7 @@ def naming_os(label: str) -> Iterator[None]:
 
 
 class Incoming(Iterator[T]):
-    """Batches to write, or what is told of rows that are copied.
+    """Batches to write, or descriptions of rows that are copied.
 
     Attributes:
         error: what was raised in the place of one; it is not about the file being written.

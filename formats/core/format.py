@@ -414,7 +414,7 @@ class Format(ABC):
             if package.use in ("", use) and not package.installed:
                 raise package.missing(f"{use} {self.name}")
 
-    # What reading does not give back, told nothing: see losses.py.
+    # What reading without options does not return: see losses.py.
 
     def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
         """Return the names that the file does not hold of several tensors.

@@ -92,7 +92,7 @@ def open_file(
     one: bool = False,
     optional: frozenset[str] = frozenset(),
 ) -> Iterator[OpenFile]:
-    """Open a file of any format: all that reads a file comes by here. See `open_source`.
+    """Open a file of any format; all readers of files use this. See `open_source`.
 
     Args:
         path: what to open; or a pattern, or a folder of files of one format: see `listed`.
@@ -116,7 +116,7 @@ def open_file(
         kind.require("reading")
         told = options
         dropped: dict[str, Any] = dict.fromkeys({*optional, *GENERAL} - kind.options)
-        # Readers of text are told the dtype; where values may be rounded, one that holds them.
+        # Readers of text get the dtype; where values may be rounded, a dtype that holds them.
         casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
         if casts and "dtype" in kind.options:
             dropped["dtype"] = wide_dtype(options.dtype)
@@ -126,7 +126,7 @@ def open_file(
         if options.columns is not None and "field" in kind.options and options.field is None:
             told = dataclasses.replace(told, field=tuple(dict.fromkeys(options.columns)))
         if name is not None or options.columns is not None:
-            # What nobody asked for may be of a kind that no tensor holds.
+            # Columns that were not selected may be of a kind that no tensor holds.
             told = dataclasses.replace(told, skip_unsupported=True)
         opened = open_within(limits or Limits(), kind, source, told)
         try:
@@ -181,11 +181,11 @@ def open_source(
 
     Args:
         path: what to open.
-        name: the one tensor that is wanted: what else the file holds need not fit a tensor, and
-            `levels` are only of this one.
+        name: the only tensor to read: other content of the file need not fit a tensor, and
+            `levels` apply to this one only.
         format_name: its format, as `--from` calls it; None: its content decides, then its name.
-        options: how to read it, as one value; keywords go before it.
-        limits: what reading it may cost.
+        options: how to read it, as one value; keywords override it.
+        limits: limits on size and isolation.
         keywords: how to read it. An option that the format does not know is refused.
 
             - levels: names of the levels, outermost first, for every format: of each tensor, as
@@ -194,7 +194,7 @@ def open_source(
             - dtype: the dtype of numbers, in every format; a value that is not exact in it is an
               error.
             - dtype_unsafe: whether such values are rounded.
-            - nulls: what becomes of nulls, in every format: "keep" (the default); "empty", of lists
+            - nulls: how nulls are read, in every format: "keep" (the default); "empty", of lists
               and text; "zero", "nan" or "fill=X", of rows, and lists empty; "drop"; "error".
             - data, offsets, lengths: the arrays of a plain HDF5, npz or safetensors file that
               hold the rows, and the offsets or lengths of each level, outermost first.
@@ -262,10 +262,10 @@ def read(
         options: see open_source.
         limits: what reading it may cost.
         keywords: how to read it; see open_source. With `mmap=True`, the rows of a lod.h5 that is
-            not compressed are mapped and checked in the place of being copied: they take no
-            memory of their own, cannot be written to, and the file must be left alone while they
-            are in use. If somebody cuts it, the process dies of SIGBUS when it touches what is
-            gone; if somebody overwrites it, rows that were checked change, and are then computed
+            not compressed are mapped and checked instead of copied: they take no memory of their
+            own, cannot be written to, and the file must not be changed while they are in use. If it
+            is truncated, the process dies of SIGBUS when it accesses the missing part; if it is
+            overwritten, rows that were checked change, and are then computed
             with and written as they are. Replacing the file, as lod does, is harmless. The rows
             of a compressed file are copied.
 
@@ -308,7 +308,7 @@ def read_all(
 ) -> dict[str, Item]:
     """Return all tensors of a file by name, in memory and checked.
 
-    Args: see `open_source`; of `mmap` see `read`.
+    Args: as for `lodcli.open`; for `mmap` see `lodcli.read`.
 
     >>> list(read_all("samples/japanese_vowels.ts", levels="utterance"))
     ['data', 'label', 'label_names']

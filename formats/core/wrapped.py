@@ -84,7 +84,7 @@ class Overlapping(Wrapped):
 
     @contextmanager
     def _reading(self) -> Iterator[Source]:
-        """Give a source that nobody else reads."""
+        """Yield a source that no other reader uses."""
         if not self._taken.acquire(blocking=False):
             with self._again() as further:
                 yield further

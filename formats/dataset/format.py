@@ -27,7 +27,7 @@ class Dataset(Container):
     seekable_output = False
     layout = "folder"
     folder_files = r"data-[0-9]{5,}-of-[0-9]{5,}\.lod\.h5|manifest\.lod\.h5"
-    sniff = Format.sniff  # told by its manifest
+    sniff = Format.sniff  # detected by its manifest
     copy = Format.copy  # shards hold parts of the rows
 
     def stored_bytes(self, source: Input) -> int | None:

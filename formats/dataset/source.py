@@ -150,7 +150,7 @@ class DatasetSource(IndexedSource):
 
     @contextmanager
     def _shard(self, number: int) -> Iterator[ContainerSource]:
-        """Give a shard. The last ones stay open."""
+        """Yield a shard. The last ones stay open."""
         with self._lock:
             if number not in self._open:
                 self._open[number] = self._opened(number)
@@ -205,7 +205,7 @@ class DatasetSource(IndexedSource):
     ) -> Iterator[Batch]:
         """Yield the batches of one shard, of all tensors or some; see `batches_of`."""
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
-        # Not one of those that are kept open: it is closed under nobody's hands.
+        # Not one of those that are kept open: closing it affects no other reader.
         file, shard = self._opened(number)
         try:
             with naming(manifests.shard_name(number, self._manifest.count)):

@@ -38,7 +38,7 @@ def read_stored(
 ) -> LoDTensor | None:
     """Return a tensor with its rows on the current GPU, checked; None if kvikio cannot read them.
 
-    Why it cannot is found out, and said, by whoever reads them then.
+    The caller then reads them in another way, which reports the error.
 
     Args:
         stored: where the rows lie.
@@ -103,7 +103,7 @@ def _first(under_way: deque[tuple[Array, Any]]) -> Array:
     with _reading():
         done = future.get()
     under_way.popleft()
-    # Which of its bytes are missing nobody says: several threads have read it.
+    # Which of its bytes are missing is unknown: several threads have read it.
     if done != piece.nbytes:
         raise _UnreadError
     return piece

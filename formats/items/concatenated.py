@@ -60,7 +60,7 @@ def as_joined(batches: Iterable[Batch], own: Schema, joined: Schema) -> Iterator
         own: its schema.
         joined: what `joined_schema` gave for it and others.
     """
-    # Tensors without a name of their own are told by their place.
+    # Tensors without names are distinguished by their position.
     called = {spec.name: one for spec, one in zip(own, joined, strict=True)}
     for batch in batches:
         yield {

@@ -43,10 +43,10 @@ class Labelled:
 
 @contextmanager
 def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
-    """Give these tensors of a source so that their rows can be read in any order.
+    """Yield these tensors of a source so that their rows can be read in any order.
 
     What can only be read from front to back, such as a pipe or text, is first copied to a
-    temporary container. TMPDIR says where; it takes no room in memory.
+    temporary container. It is in the folder TMPDIR, and takes no memory.
     """
     found = in_place(source, names)
     if found is not None:
@@ -65,7 +65,7 @@ def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
 
 @contextmanager
 def copied(schema: Schema, batches: Iterable[Batch]) -> Iterator[IndexedSource]:
-    """Give batches as a temporary container. TMPDIR says where."""
+    """Yield a temporary container of batches, in the folder TMPDIR."""
     import tempfile
 
     from lodcli.formats.container.reader import ContainerSource

@@ -1,4 +1,4 @@
-"""Items of two files beside each other where their keys are equal."""
+"""Items of two files, joined where their keys are equal."""
 
 from __future__ import annotations
 

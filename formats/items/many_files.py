@@ -119,7 +119,7 @@ def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
 
 @contextmanager
 def opened(files: Listed, open_one: Open) -> Iterator[tuple[Source, Format, Input]]:
-    """Give files as one source, their format, and their folder as an input."""
+    """Yield files as one source, their format, and their folder as an input."""
     with Input(files.folder) as folder:
         folder.label = files.label
         source = ManyFiles(files, open_one)

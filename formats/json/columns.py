@@ -30,7 +30,7 @@ class Column:
         field: where in each line's object it is; None if the line is the value.
         depth: how many lists are nested; text counts as one of them.
         text: whether the innermost lists are written as text.
-        told: whether a person chose the dtype.
+        chosen: whether an option chose the dtype.
         inside: the records it is in, outermost first.
 
     Whether values may be null, its description says.
@@ -40,7 +40,7 @@ class Column:
     field: str | None
     depth: int
     text: bool
-    told: bool
+    chosen: bool
     inside: tuple[Inside, ...] = ()
 
     @property
@@ -151,7 +151,7 @@ class Column:
         if (kind == "b" or self.text) and type(value) in NUMBERS:
             return _ONE_KIND
         if type(value) is float and kind in "iu":
-            return "" if self.told else "; read the file with --dtype float64"
+            return "" if self.chosen else "; read the file with --dtype float64"
         if type(value) in NUMBERS and kind not in "b":
             assert isinstance(value, int | float)
             return "" if value in (math.inf, -math.inf) else f"; {holding(value)}"

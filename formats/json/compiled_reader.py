@@ -44,7 +44,7 @@ BLOCK_BYTES = 1 << 20
 # What the scanner may reserve (not touch) for a block.
 MOST_RESERVED_BYTES = 4 << 30
 
-# More would wait for whoever writes.
+# More would only wait for the writer.
 MOST_THREADS = 4
 
 # Up to these, every whole number has its place.
@@ -195,7 +195,7 @@ def _tensor(column: Column, found: Scanned) -> LoDTensor | None:
             return None
     if spec.row_shape:
         rows = rows.reshape(found.offsets[levels].size - 1, *spec.row_shape)
-    # Nobody else has them, so the index need not copy them.
+    # There is no other reference to them, so the index need not copy them.
     index = LoD(map(immutable, found.offsets[:levels]), spec.level_names)
     return LoDTensor(rows, index, spec.marks)
 

@@ -244,8 +244,8 @@ def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> tuple[Column
         nullable=nullable,
     )
     spec.empty()  # refuses a bad level name
-    told = options.dtype is not None
-    return Column(spec, field, depth, str in seen.leaves, told, leaf.inside), sure
+    chosen = options.dtype is not None
+    return Column(spec, field, depth, str in seen.leaves, chosen, leaf.inside), sure
 
 
 @dataclass(frozen=True)

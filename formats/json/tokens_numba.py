@@ -224,7 +224,7 @@ def word_at(at: int) -> Any:
 
 @numba.njit(cache=True)
 def left_out(at: int) -> int:
-    """Return where a value that nobody wants ends, or STOP; no objects, not deeper than 64."""
+    """Return where a value that is not read ends, or STOP; no objects, not deeper than 64."""
     depth = 0
     while True:
         at = past_blanks(at)

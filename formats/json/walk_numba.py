@@ -1,6 +1,6 @@
 """Compiled parser of whole JSON lines: values into columns, lists into offsets.
 
-All memory is named by its address: numba counts who holds an array at every call, which costs
+All memory is given by its address: numba counts references to arrays at every call, which costs
 more than a number does. A column has `room` places of eight bytes for its rows, and for the
 offsets of each level; the offsets of its levels lie one behind another, and so do its counts.
 """
@@ -27,7 +27,7 @@ from lodcli.formats.json.words_numba import byte_at, int_at, put_byte, put_int, 
 from lodcli.kernels.runtime.jit_numba import numba
 
 WHOLE, REAL, TRUTH, TEXT = range(4)
-# Fields of a line that nobody wants.
+# Fields of a line that are not read.
 MOST_UNKNOWN = 64
 # What a hard number is known by: its column, its row, where it begins and where it ends.
 HARD_INTS = 4

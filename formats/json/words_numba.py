@@ -39,7 +39,7 @@ def leading_zeros(typingctx: Any, word: Any) -> Any:
     return types.int64(types.uint64), code
 
 
-# An address and not an array: numba counts who holds an array at every call, in memory, which
+# An address and not an array: numba counts references to arrays at every call, in memory, which
 # costs more than the call does.
 
 

@@ -150,7 +150,7 @@ def store(archive: zipfile.ZipFile, arrays: SpooledArrays) -> None:
 
 @contextmanager
 def new_archive(output: Output) -> Iterator[zipfile.ZipFile]:
-    """Give an archive to write to; after an error nothing more is written."""
+    """Yield an archive to write to; after an error nothing more is written."""
     # No seek and no tell: zipfile then writes straight through, for pipes as well.
     archive = zipfile.ZipFile(cast(IO[bytes], Sink(output)), "w")
     try:
@@ -165,7 +165,7 @@ def new_archive(output: Output) -> Iterator[zipfile.ZipFile]:
 def new_member(
     archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> Iterator[IO[bytes]]:
-    """Give a member of `archive` to write rows to, its array header written."""
+    """Yield a member of `archive` to write rows to, its array header written."""
     # The earliest date there is: equal content gives equal files.
     info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
     with archive.open(info, "w", force_zip64=True) as member:

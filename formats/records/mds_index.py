@@ -48,7 +48,7 @@ class Index:
     Attributes:
         shards: in order.
         columns: by name; None is not read.
-        sizes: of their values; None is told by each sample.
+        sizes: of their values; None: each sample states its size.
         left_out: columns that no tensor can hold.
     """
 

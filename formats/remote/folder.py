@@ -1,4 +1,4 @@
-"""A folder behind a URL: files in it are opened by their names, which nobody can list."""
+"""A folder behind a URL: files in it are opened by their names, since they cannot be listed."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class RemoteObject(Protocol):
     """An object of which ranges can be read.
 
     Attributes:
-        size_bytes: of the object; None if only all of it can be read, and nobody said how much.
+        size_bytes: of the object; None if only all of it can be read, and its size is unknown.
         head: its first bytes, as far as they came while it was opened.
     """
 

@@ -24,7 +24,7 @@ from lodcli.kernels.platform import files, processes
 WORKING_BYTES = 400 << 20
 # The slowest reader does more than a megabyte of its file a second, and more of what comes out.
 CPU_SECONDS, CPU_RATE, OUTPUT_RATE = 2, 1 << 20, 32 << 20
-# Of a pipe nobody knows how much will come.
+# The size of a pipe's input is unknown.
 UNKNOWN_CPU_SECONDS = 3600
 
 

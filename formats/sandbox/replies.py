@@ -142,7 +142,7 @@ def errors_of(line: bytes) -> dict[str, LodError]:
     return {name: error for name, error in found.items() if isinstance(error, LodError)}
 
 
-def told(text: bytes) -> tuple[list[str], str | None]:
+def decode_notes(text: bytes) -> tuple[list[str], str | None]:
     """Return the notes on a file, and which checksums were checked."""
     match _value(text):
         case [list() as notes, str() | None as checksums]:

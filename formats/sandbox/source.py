@@ -28,10 +28,10 @@ from lodcli.formats.sandbox.process import Child, Room
 from lodcli.formats.sandbox.replies import (
     MOST_FACTS_BYTES,
     ReplyWriter,
+    decode_notes,
     errors_of,
     facts,
     line_of,
-    told,
 )
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.stream.header import JSON_LIMIT_BYTES, decode, encode, plan
@@ -102,7 +102,7 @@ class IsolatedSource(Source):
 
     @contextlib.contextmanager
     def _reply(self, **request: Any) -> Iterator[Input]:
-        """Give the reply of a child; one that was not read to its end ends the child."""
+        """Yield the reply of a child; if it is not read to its end, the child is ended."""
         with self._choosing:
             child = self._idle.pop() if self._idle else self._started()
             self._busy.append(child)
@@ -170,7 +170,7 @@ class IsolatedSource(Source):
         with self._reply(**request) as reply:
             yield from StreamSource(reply).batches(limit_bytes)
         with self._reply(do="tell") as reply:
-            self.notes[:], self.checksums = told(reply.file.read(JSON_LIMIT_BYTES))
+            self.notes[:], self.checksums = decode_notes(reply.file.read(JSON_LIMIT_BYTES))
 
     def _tensor(self, **request: Any) -> LoDTensor:
         with self._reply(**request) as reply:

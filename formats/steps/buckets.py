@@ -86,7 +86,7 @@ class Buckets:
 
 @contextmanager
 def buckets(spec: TensorSpec, rows: Offsets) -> Iterator[Buckets]:
-    """Give empty buckets for so many rows each. TMPDIR says where."""
+    """Yield empty buckets for so many rows each, in the folder TMPDIR."""
     with (
         naming_os(tempfile.gettempdir()),
         tempfile.TemporaryFile(prefix="lod-", buffering=0) as file,

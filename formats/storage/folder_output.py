@@ -31,7 +31,7 @@ class FolderOutput(Output):
         overwrite: whether an existing folder may be replaced; only one of such files.
         may_hold: a regular expression of all the names such a folder may hold, of files in
             folders below with slashes. One that holds anything else is not replaced: it may be
-            somebody's home.
+            a home folder.
 
     Raises:
         TargetExistsError: see Output; also for a folder that holds something else.

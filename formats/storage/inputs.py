@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # What messages call it.
 STANDARD_INPUT = "standard input"
 HEAD_BYTES = 4096
-# How often two files are opened that belong together while somebody replaces them.
+# How often a pair of files is opened again while another process replaces it.
 _TRIES = 1000
 
 
@@ -288,7 +288,7 @@ class Input:
     def inside(self, name: str) -> Input:
         """Open a file of the folder that was opened; another may have its name by now.
 
-        As `beside`, but for the caller to close, and the name is one that nobody chose.
+        As `beside`, but for the caller to close, and for a name that no user chose.
         """
         assert self.path is not None
         path = self.path / name

@@ -51,7 +51,7 @@ class _State:
         self.reset()
 
     def reset(self) -> None:
-        self.met: Callable[[], None] = _nothing
+        self.handled: Callable[[], None] = _nothing
         self.depth = 0
         self.count = 0
         self.received: int | None = None
@@ -107,15 +107,15 @@ def checked(values: Iterable[T]) -> Iterator[T]:
         yield value
 
 
-def on_met(call: Callable[[], None]) -> None:
-    """Have `call` called by `met`: the watchdog's."""
-    _state.met = call
+def on_handled(call: Callable[[], None]) -> None:
+    """Set the callback of `handled`, for the watchdog."""
+    _state.handled = call
 
 
-def met() -> None:
+def handled() -> None:
     """Notify the watchdog that the interrupt was handled and cleanup may take time."""
     if _state.received is not None:
-        _state.met()
+        _state.handled()
 
 
 def lost() -> None:

@@ -1,10 +1,10 @@
 """Journal for replacing several files, or a folder, as one; recovery after killed writers.
 
 No system renames several files at once. So before the renames of a set, a journal is written
-beside it, `.STEM.lod-commit`: which partial file is to become which file. From the moment it is
-whole the new set is what there is. Whoever opens one of its files reads the partial file where
-that has not got its name yet, and finishes the renames of a killed writer if it may. Without a
-whole journal the old set is what there is. See docs/decisions/0026-sets-of-files.md.
+beside it, `.STEM.lod-commit`: which partial file is to become which file. Once the journal is
+complete, the new set is valid. A process that opens one of its files reads the partial file if that
+has not been renamed yet, and finishes the renames of a killed writer if it has the permission.
+Without a complete journal the old set is valid. See docs/decisions/0026-sets-of-files.md.
 
 A reader looks for the journal by the stem of the file it opens. Files of a set with other stems
 have signposts there, which only name the journal: docs/decisions/0057-split-files.md.
@@ -133,7 +133,7 @@ class Journal:
     def waiting(self) -> dict[str, Path]:
         """Return the partial files that hold the content of the set, by the file's name.
 
-        None do where all have their names; nor where somebody else put files in their place.
+        None do where all have their names; nor where another program put files in their place.
         """
         held = {name: self.folder / partial for name, partial in self.names.items()}
         held = {name: partial for name, partial in held.items() if exists(partial)}
@@ -232,7 +232,7 @@ def _replace_folder(partial: Path, path: Path) -> None:
     try:
         os.rename(partial, path)
     except OSError:
-        os.rename(aside, path)  # better the old one than none, for who knows no journal
+        os.rename(aside, path)  # programs that do not know the journal find the old one, not none
         raise
     fsync_folder(path.parent)
     with contextlib.suppress(OSError):  # what stays is removed by the next writer
@@ -271,7 +271,7 @@ def finish(path: Path, *, seize: bool = False) -> bool:
         elif (journal := Journal._of(said, path)) is not None:
             with contextlib.suppress(AppearedError):
                 journal.apply()
-            # Nobody else removes them while we have their journal locked.
+            # No other process removes them while their journal is locked here.
             for signpost in journal.signposts:
                 if _aim(_content(signpost), signpost) == path:
                     os.unlink(signpost)

@@ -162,8 +162,8 @@ class Output:
             with shielded():  # made and known, or neither
                 self.fd, partial = self._make_partial(path)
                 self._partial = Path(partial)
-            # Held while we live: a partial file nobody locks was left by a killed process.
-            # Until we hold it, another writer can take this one for such, and remove it.
+            # Locked until the process ends: an unlocked partial file was left by a killed process.
+            # Before the lock, another writer may take this file for one of those and remove it.
             if self._lock() is False or not os.fstat(self.fd).st_nlink:
                 self.abort()
 
@@ -266,7 +266,7 @@ class Output:
     def _settle(self) -> None:
         """Sync the written data, under its partial name."""
         with self.naming():
-            # Only now: until here nobody else needs to read it, and we must.
+            # Only now: until here only this process must be able to read it.
             files.set_mode(self.fd, self._mode())
             files.fsync(self.fd)
 
@@ -328,7 +328,7 @@ class Output:
             self._close()
 
     def __del__(self) -> None:
-        # An interrupt between the constructor and `with` leaves nobody else to do it.
+        # After an interrupt between the constructor and `with`, nothing else would do it.
         self.abort()
 
     def _close(self) -> None:
@@ -378,7 +378,7 @@ def refuse_existing(target: str | os.PathLike[str], *, overwrite: bool) -> None:
     except (FileNotFoundError, NotADirectoryError):
         if label.endswith("/"):
             raise IsADirectoryError(errno.EISDIR, "has the name of a folder", label) from None
-        return  # a folder that is missing is told by making the file
+        return  # a missing folder is detected when the file is made
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "is a folder", label)
     if not stat.S_ISREG(mode):

@@ -39,8 +39,8 @@ def commit(
 
     Raises:
         FileExistsError: a file appeared that may not be replaced; nothing has changed.
-        UnfinishedError: a call failed after the commit. Whoever opens one of the files next
-            finds the new set, and finishes the renames.
+        UnfinishedError: a call failed after the commit. The next process that opens one of the
+            files finds the new set, and finishes the renames.
         OSError: a call failed; nothing has changed.
     """
     fsync_folder(journal.folder)
@@ -116,7 +116,7 @@ def _commit(
     """Commit with a journal and its signposts, which are locked by us and still empty."""
     try:
         for fd in fds:
-            files.set_mode(fd, 0o644)  # whoever can read the files must be able to read it
+            files.set_mode(fd, 0o644)  # every reader of the files must be able to read it
         refuse()
         for fd in fds[1:]:
             # They say nothing before the journal does, so that one is the commit.

@@ -18,7 +18,7 @@ from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.compression import Unpacked, codec_of
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.tfrecord.description import Inference, inner, kind_of, lists_of, told
+from lodcli.formats.tfrecord.description import Inference, described, inner, kind_of, lists_of
 from lodcli.formats.tfrecord.features import KINDS, LISTS, Parsed, Values, parse, values_of
 from lodcli.formats.tfrecord.frames import begins_record, records_of
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -34,7 +34,7 @@ Pieces = Iterator[tuple[int, Parsed]]
 class ExampleRecords(Records):
     """Examples and SequenceExamples; each feature is a column.
 
-    What no record describes is told by all records of a file, and by the first 8 MB of what comes
+    Without a description, all records of a file decide, or the first 8 MB of what comes
     through a pipe.
     """
 
@@ -49,7 +49,7 @@ class ExampleRecords(Records):
         first = next(pieces, None)
         description = first and first[1].schema
         if description is not None:
-            specs = told(description)
+            specs = described(description)
             self._listed = {spec.name for spec in specs if lists_of(spec) == LISTS}
         else:
             found = Inference()

@@ -46,7 +46,7 @@ def written(schema: Schema) -> bytes:
     return encode(plan(tuple(_uncounted(spec) for spec in schema)))
 
 
-def told(description: bytes) -> Schema:
+def described(description: bytes) -> Schema:
     """Return what `written` gave.
 
     Raises:

@@ -78,7 +78,7 @@ class _Members:
         self._file = file
         infos = open_archive(file).infolist()
         self.by_name = {info.filename: info for info in infos}
-        # torch can be told not to make checksums; then there is none at all.
+        # torch has an option to omit checksums; then there is none at all.
         self._checked = any(info.CRC for info in infos)
         self._read: dict[str, Array] = {}
         for info in infos:

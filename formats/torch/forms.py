@@ -72,7 +72,7 @@ def tensor_of(array: Array) -> torch.Tensor:
     """Return an array as a tensor that shares its memory."""
     array = np.ascontiguousarray(array)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what may not be written to; nobody does
+        warnings.simplefilter("ignore")  # read-only arrays, which are not written to
         if array.dtype == ml_dtypes.bfloat16:
             return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))

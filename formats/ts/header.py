@@ -64,7 +64,7 @@ def read_header(reader: LineReader) -> Header:
         if key not in DIRECTIVES:
             raise UnsupportedError(f"{where}: unknown directive {shown(words[0])}")
         key = b"dimensions" if key == b"dimension" else key
-        if key in said and key != b"problemname":  # nobody keeps that
+        if key in said and key != b"problemname":  # not kept
             raise InvalidDataError(f"{where}: {shown(words[0])} a second time")
         said[key] = words[1:]
         _check(key, words[1:], where)

@@ -20,7 +20,7 @@ from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES, remedy_of
 from lodcli.formats.values.file_attributes import fitting
-from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, told, unescaped
+from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, unescaped, with_marks
 from lodcli.formats.zarr.stores import ReadStore
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -84,7 +84,7 @@ class ZarrSource(IndexedSource):
         )
         self.schema, self.lods = schema, lods
         if kept is not None and not (options.data or options.offsets or options.lengths):
-            self._mark(told(kept, marks, schema))
+            self._mark(with_marks(kept, marks, schema))
 
     def _mark(self, schema: Schema) -> None:
         """Take the marks and the names of levels that the store keeps."""

@@ -98,7 +98,7 @@ def kept_marks(kept: Any) -> dict[str, marks.Kept]:
     }
 
 
-def told(kept: Any, found: Mapping[str, marks.Kept], schema: Schema) -> Schema:
+def with_marks(kept: Any, found: Mapping[str, marks.Kept], schema: Schema) -> Schema:
     """Return a schema with what `written` gave, in the order it gave.
 
     Args:

@@ -39,7 +39,7 @@ class _Store(Format):
     kept_marks = ALL_MARKS
     nulls = True
     structs = attributes = file_attributes = True
-    # numcodecs decodes in C what nobody checked.
+    # numcodecs decodes unchecked bytes in C.
     isolated = True
     needs = (PACKAGE,)
 

@@ -32,7 +32,7 @@ TABLE = {
     "group": ("lodcli.commands.keys.group", "Put items with equal keys together as sequences."),
     "join": (
         "lodcli.commands.keys.join",
-        "Put items of two files beside each other by their keys.",
+        "Join the items of two files that have equal keys.",
     ),
     "split": ("lodcli.commands.split.command", "Divide the items of a file among several."),
     "shard": (

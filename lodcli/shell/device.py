@@ -17,7 +17,7 @@ from lodcli.kernels.runtime.precision import Precision, float32_products
 
 @contextmanager
 def computing_on(name: str, precision: Precision = "float32") -> Iterator[str]:
-    """Make the device of this name the current one, and give its name: "cpu", "cuda" or "cuda:N".
+    """Make the device of this name the current one, and yield its name: "cpu", "cuda" or "cuda:N".
 
     Args:
         name: one of those, or "auto", which is main memory: nothing is moved to a GPU unasked.

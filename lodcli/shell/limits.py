@@ -1,4 +1,4 @@
-"""Options of all commands that read: what it may cost, what is left out, how text is written."""
+"""Options of all commands that read: limits, columns left out, nulls, separators and encodings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIZE = _Size()
 
 
 class _Nulls(click.ParamType[str]):
-    """What becomes of nulls."""
+    """How to read nulls."""
 
     name = "how"
 
@@ -100,7 +100,7 @@ def guarded(function: F) -> F:
         metavar="HOW",
         expose_value=False,
         callback=keep,
-        help="What becomes of nulls: keep (default), empty (lists and text), zero, nan, fill=X, "
+        help="How to read nulls: keep (default), empty (lists and text), zero, nan, fill=X, "
         "drop or error.",
     )
     @click.option(

@@ -1,4 +1,4 @@
-"""Options on what a command tells: -q, -v, --color and --json."""
+"""Options for the messages of a command: -q, -v, --color and --json."""
 
 from __future__ import annotations
 

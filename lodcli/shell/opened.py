@@ -65,9 +65,9 @@ class Opened:
         reference: what was typed.
         format_name: the format it has.
         source: for everything that is not here.
-        read_share: tells how much of the file, from 0 to 1, was read in its order; None where
-            nobody can tell.
-        checksums: tells what checksums were checked, once everything was read; "" for none.
+        read_share: returns the share of the file, from 0 to 1, that was read in its order; None if
+            unknown.
+        checksums: returns which checksums were checked, once everything was read; "" for none.
     """
 
     reference: Reference
@@ -239,7 +239,7 @@ def opened(
         if (context := click.get_current_context(silent=True)) is not None:
             context.meta.setdefault(_ATTRIBUTES, []).append(file.source.attributes)
         for name, error in file.source.left_out.items() if options.skip_unsupported else ():
-            # What else could be done about it is not of interest any more.
+            # Other remedies are not relevant any more.
             why = str(error).partition("; choose ")[0].partition(", or choose ")[0]
             note(f"{label}: {name} is left out: {why}")
         if is_verbose():

@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = tuple(TABLE)
 CODECS = ("deflate", "lz4", "zstd")
-# Of other codecs behind --compress it is said that there are none such.
+# A word after --compress that looks like a codec is an unknown codec, not a file.
 _OTHER_CODECS = (
     *("blosc", "brotli", "bz2", "bzip2", "gz", "gzip", "lzf", "lzma", "none", "snappy", "szip"),
     *("xz", "zlib", "zstandard"),
@@ -219,7 +219,7 @@ def from_format(function: F) -> F:
 
 
 def device(function: F) -> F:
-    """--device; see computing.py."""
+    """--device; see device.py."""
     return click.option(
         "--device",
         default="auto",

@@ -41,7 +41,7 @@ def as_json(content: Mapping[str, Any], *, err: bool = False) -> None:
 
 
 def note(message: str) -> None:
-    """Tell something on standard error, unless quiet."""
+    """Print a note on standard error, unless quiet."""
     if is_quiet():
         return
     if is_json():
@@ -52,7 +52,7 @@ def note(message: str) -> None:
 
 
 def tell_of_cost(seconds: float) -> None:
-    """Tell with -v what the command took."""
+    """Print with -v the time and memory of the command."""
     if is_verbose():
         from lodcli.kernels.platform.processes import peak_memory_bytes
 
@@ -61,7 +61,7 @@ def tell_of_cost(seconds: float) -> None:
 
 
 def tell_of_backends(context: click.Context) -> None:
-    """Tell with -v which backend each kernel ran on, once for each."""
+    """Print with -v the backend of each kernel, once for each."""
     from lodcli.kernels.runtime.dispatch import when_dispatched
 
     known = set[tuple[str, str]]()
@@ -78,7 +78,7 @@ def tell_of_backends(context: click.Context) -> None:
 
 
 def tell_of_compiling(label: str) -> None:
-    """Say it on a terminal if a kernel has to be compiled: the wait is not for the input."""
+    """Print a note on a terminal if a kernel has to be compiled, which takes seconds."""
     if not _is_terminal(sys.stderr):
         return
     from lodcli.kernels.runtime.compile_events import when_compiling
@@ -146,7 +146,7 @@ def _columns() -> int:
 
 
 def limit() -> int | None:
-    """Return the width that tables must keep to; None where it is nobody's screen."""
+    """Return the width that tables must keep to; None where the output is not a terminal."""
     return width() if os.environ.get("COLUMNS") or _is_terminal(sys.stdout) else None
 
 
@@ -273,7 +273,7 @@ def progressing(
 
 @contextmanager
 def progress_line() -> Iterator[Callable[[str], None]]:
-    """Give a function that shows a text in one line on a terminal, in place of the one before."""
+    """Yield a function that replaces the line on the terminal by a text."""
     if is_quiet() or not _is_terminal(sys.stderr):
         yield lambda text: None
         return

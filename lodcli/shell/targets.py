@@ -213,7 +213,7 @@ class Target:
         return counts.counting(batches)
 
     def tell_written(self, schema: Schema) -> None:
-        """Tell for --json and -v what others wrote to this target."""
+        """Record for --json and -v what others wrote to this target."""
         from lodcli.reports.counting import described
 
         if is_json() or is_verbose():
@@ -232,7 +232,7 @@ class Target:
                 note(_line(file))
 
     def _note(self, loss: Loss) -> None:
-        """Tell what the file does not keep; nothing keeps what is shown on a terminal."""
+        """Print what the file does not keep; not for text on a terminal."""
         if not is_terminal_output(self.path):
             note(f"note: {loss}")
 

@@ -57,7 +57,7 @@ def _start() -> None:
     os.close(tell)
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    interrupts.on_met(lambda: _tell(wake, 0))
+    interrupts.on_handled(lambda: _tell(wake, 0))
     limit = processes.address_limit_bytes()
     if limit is None or limit >= _ROOM_BYTES:
         threading.Thread(target=_end, args=(late,), name="watchdog", daemon=True).start()
@@ -65,7 +65,7 @@ def _start() -> None:
 
 def _end(late: int) -> None:
     """End the process when the child says that it is late."""
-    with contextlib.suppress(OSError):  # without the child, nobody says so
+    with contextlib.suppress(OSError):  # without the child there is no message
         if number := os.read(late, 1):
             os._exit(128 + number[0])
 
@@ -89,7 +89,7 @@ def _count(signals: int, tell: int, parent: int) -> NoReturn:
 
 
 def _is_pending(signals: int, seconds: float) -> bool:
-    """Return whether the process is still there then, and has not met the interrupt."""
+    """Return whether the process is still there then, and has not handled the interrupt."""
     from select import select  # most processes get no signal
 
     while seconds > 0:

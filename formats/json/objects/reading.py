@@ -69,8 +69,8 @@ def leaves(values: list[Any], field: str, nulls: NullObjects | None) -> Iterator
     Args:
         values: of the field, from the first line on.
         field: as the lines call it.
-        nulls: is told of null objects and of such of nothing but nulls; None for who needs no
-            difference.
+        nulls: collects which objects are null, and which hold only nulls; None: they are not
+            distinguished.
 
     Raises:
         InvalidDataError: objects without any fields; names the line.
@@ -197,7 +197,7 @@ class NullObjects:
         self._both = both
 
     def settle(self, columns: Iterable[tuple[Inside, ...]]) -> None:
-        """Take objects of which the first lines told nothing for such that may be null."""
+        """Treat objects that the first lines say nothing about as such that may be null."""
         for inside in columns:
             for step in inside:
                 self.found.setdefault(step.name, NULL)
@@ -243,7 +243,7 @@ class NullObjects:
             return
         raise InvalidDataError(
             f"line {line}: field {shown(name)}: {kind}, which the first lines have not; --nulls "
-            "keep tells null objects from such of nothing but nulls, zero or drop replaces both"
+            "keep distinguishes null objects from objects of nulls only, zero or drop replaces both"
         )
 
 

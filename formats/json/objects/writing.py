@@ -126,7 +126,7 @@ def _objects(node: Node, parts: Sequence[_Texts]) -> _Texts:
         missing = [text != "true" for text in parts[-1].values]
         if any(missing) and (nothing is None or any(map(gt, missing, nothing))):
             told = next(node.present.specs).name
-            raise InvalidDataError(f"{told} tells that a record is null of which a field is not")
+            raise InvalidDataError(f"{told} marks a record as null, but a field of it is not")
     else:
         missing = [] if node.required or nothing is None else nothing
     if any(missing):

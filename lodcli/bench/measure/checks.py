@@ -60,7 +60,7 @@ def agreed(
                 break
         else:
             groups.append(_Group(result, [name]))
-    # Of two equally large groups the one without ours is believed.
+    # Of two equally large groups, the one without lod counts as correct.
     majority = max(reversed(groups), key=_libraries, default=None)
     wrong: dict[str, str] = {}
     for group in groups:

@@ -6,7 +6,7 @@ from lodcli.kernels.errors import LodError
 
 
 class DisagreementError(LodError):
-    """Candidates that were to do the same gave different results: no time means anything."""
+    """Candidates for the same task gave different results, so that no time is comparable."""
 
 
 class RegressionError(LodError):

@@ -1,8 +1,8 @@
 """Interleaved timing of candidates in rounds, so that disturbances affect all equally.
 
-A round takes one sample of every candidate, in an order drawn anew. A sample is as many
-calls as make it long enough to time. Between samples the process comes to rest: the
-waiting threads of one library must not take the processor from the next one.
+A round takes one sample of every candidate, in an order drawn anew. A sample is as many calls as
+make it long enough to time. Between samples lod waits until the process is idle: the waiting
+threads of one library must not take the processor from the next one.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _least_met(taken: Mapping[str, list[Sample]], effort: Effort) -> bool:
 
 
 def _due(taken: Mapping[str, list[Sample]], effort: Effort) -> Iterator[str]:
-    """Yield who is to be sampled in the next round; nobody, once all have enough."""
+    """Yield the candidates to sample in the next round; none, once all have enough samples."""
     calm = {name: sum(one.calm for one in samples) for name, samples in taken.items()}
     best = {name: min((one.seconds for one in s), default=0.0) for name, s in taken.items()}
     fastest = min(best.values(), default=0.0)

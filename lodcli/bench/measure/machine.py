@@ -36,7 +36,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of lod and what it stands on."""
+    """Return the versions of lod and its dependencies."""
     kernels = "built with the package" if is_shipped() else "compiled when needed"
     found = {"lod": _version("lodcli"), "kernels": kernels, "python": platform.python_version()}
     return found | {name: _version(name) for name in OURS_STANDS_ON}

@@ -1,7 +1,7 @@
 """A peer in a separate process with a separate interpreter.
 
-For a library that cannot live beside the others, as one that needs an older NumPy. The
-process stands still except while it is sampled, so that its threads disturb nobody.
+For a library that cannot live beside the others, as one that needs an older NumPy. The process is
+stopped except while it is sampled, so that its threads do not disturb others.
 """
 
 from __future__ import annotations

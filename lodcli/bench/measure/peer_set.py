@@ -17,7 +17,7 @@ from lodcli.bench.peers import PEERS
 from lodcli.kernels.errors import SelectionError
 
 FOLDER = Path(__file__).parents[1] / "peers"
-# Benchmarks whose peers have a process each: threads that meet at every step of a sequence
+# Benchmarks whose peers have a process each: threads that synchronize at every step of a sequence
 # cannot share two processors with those of another library that wait by spinning.
 _APART = ("rnn", "linear")
 
@@ -76,7 +76,7 @@ class PeerSet:
     def candidates(
         self, suite: str, op: str, inputs: dict[str, Any]
     ) -> tuple[list[Candidate], dict[str, str]]:
-        """Return who can do an op, and who cannot and why.
+        """Return the candidates of an op, and the reasons why other peers are not.
 
         Args:
             inputs: on a GPU rows lie there, and what describes an index in main memory.
@@ -98,7 +98,7 @@ class PeerSet:
 
     @property
     def timed(self) -> Timer:
-        """What times the calls of this process: a GPU tells itself when it has done them."""
+        """The timer of the calls of this process: on a GPU its own events."""
         if self.device == "cpu":
             return by_the_clock
         from lodcli.bench.measure import gpu_cupy

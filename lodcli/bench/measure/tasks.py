@@ -10,9 +10,9 @@ from lodcli.bench.measure.checks import Result
 from lodcli.bench.measure.harness import Sampler, Timer, by_the_clock, sampler
 
 LimitKind = Literal["read", "write", "copy", "fma", "gemm", "cp"]
-# Who is no peer: we, the machine's limit, and the plain copy of a file.
+# Candidates that are not peers: lod, the machine's limit, and the plain copy of a file.
 OURS, LIMIT, COPY = "lod", "limit", "cp"
-# What the label of a candidate ends with that writes to an array made before.
+# The label of a candidate ends with this if it writes to a preallocated array.
 OUT = "out="
 
 
@@ -37,7 +37,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Who does the work, and how.
+    """A library, or a limit, that does the work of a task, and how.
 
     Attributes:
         library: "lod", the name of a peer, or "limit".
@@ -57,7 +57,7 @@ class Candidate:
 
     @property
     def into_out(self) -> bool:
-        """Whether it writes to an array made before."""
+        """Whether it writes to a preallocated array."""
         return self.label.endswith(OUT)
 
 

@@ -1,6 +1,6 @@
 """Worker side of paired.py: loads a peer's file and executes commands, line by line.
 
-Run by the peer's own interpreter, which has NumPy and the peer but nothing of ours.
+Run by the peer's own interpreter, which has NumPy and the peer but not lod.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ can run it too (see worker.py). It offers
                       function to time, and one that turns its value into NumPy arrays
 
 A label says which function of the library it is, and ends with "out=" where the result goes
-to an array made before. What a library can prepare once, such as an index of rows, it
+to a preallocated array. What a library can prepare once, such as an index of rows, it
 prepares outside the call: peers are given every advantage. `inputs["device"]` is where to compute,
 "cpu" or "cuda"; there, arrays of rows lie on the GPU already, as cupy's.
 """

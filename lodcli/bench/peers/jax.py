@@ -16,7 +16,7 @@ def version() -> str:
 
 
 def threads(count: int) -> None:
-    """Make XLA use one thread; more are all processors. It reads this when it is first used."""
+    """Make XLA use one thread, or all processors. It reads this when it is first used."""
     if count == 1:
         one = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {one}".strip()

@@ -1,4 +1,4 @@
-"""Plain loops over rows and values, compiled by numba, sequences shared out to threads."""
+"""Plain loops over rows and values, compiled by numba, the sequences divided among threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def threads(count: int) -> None:
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the way numba does an op: fresh, and to an array made before."""
+    """Return numba's implementations of an op: allocating, and to a preallocated array."""
     if op in _POOLED:
         return _pooled(op, inputs)
     if op in ("softmax", "log_softmax"):

@@ -25,7 +25,7 @@ def version() -> str:
 
 
 def threads(count: int) -> None:
-    """A session is told its threads when it is made; this remembers the number."""
+    """A session gets its number of threads when it is made; this stores the number."""
     os.environ["_LOD_ORT_THREADS"] = str(count)
 
 

@@ -29,7 +29,7 @@ def report_text(report: Mapping[str, Any], *, colour: bool, width: int) -> str:
 
 
 def notes(report: Mapping[str, Any]) -> list[str]:
-    """Return what is to be known beside the figures: the machine, who is missing and why."""
+    """Return notes on the figures: the machine, and which peers are missing and why."""
     machine, versions = report["machine"], report["versions"]
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     lines = [f"{machine['cpu']}, {machine['usable_cores']} cores; {named}"]

@@ -12,7 +12,7 @@ from lodcli.bench.suites.lengths import Lengths, parse_lengths
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Offsets
 
-# What drawing one length takes: its weight, its share, and the order in which rest is given out.
+# What drawing one length takes: its weight, its share, and the order in which the rest is assigned.
 DRAWING_BYTES = 80
 
 
@@ -25,7 +25,7 @@ class Case:
         rows: N, all rows together.
         features: D, float32 values a row.
         sequences: S.
-        lengths: how the rows are shared out.
+        lengths: the distribution of the lengths.
         hidden: H, for RNNs.
         seed: of the generator that draws lengths and values.
     """

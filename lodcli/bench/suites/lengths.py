@@ -91,7 +91,7 @@ def shares(
 
 
 def _at_most(most: int, lengths: Offsets, rng: np.random.Generator) -> Offsets:
-    """Return the lengths with what is above `most` shared out among the others."""
+    """Return the lengths with what is above `most` divided among the others."""
     full = int((lengths > 0).sum())
     if int(lengths.sum()) > most * full:
         raise LengthsError(

@@ -390,7 +390,7 @@ def _box(inputs: Inputs, rng: np.random.Generator) -> Array:
 
 
 def ours(op: str, inputs: Inputs, there: Inputs | None = None) -> dict[str, Way]:
-    """Return our own ways to do an op: allocating, and writing to an array made before.
+    """Return lod's implementations of an op: allocating, and writing to a preallocated array.
 
     Args:
         there: the inputs with their rows on a GPU, to compute there.

@@ -240,8 +240,9 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
     previous op. Arrays, such as filters, are given as --weight FILE::NAME, or as numbers: 1,2,3.
 
     An expression is made of tensors by name, numbers, + - * / // % **, comparisons, functions such
-    as exp, log and abs, and ops, as in softmax(data * 2 + 1). What has one row for each sequence,
-    as mean(data), goes to all its rows. --into NAME keeps all tensors beside the result.
+    as exp, log and abs, and ops, as in softmax(data * 2 + 1). A value with one row for each
+    sequence, such as mean(data), is broadcast to its rows. --into NAME keeps all tensors beside
+    the result.
 
     With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows are
     copied to the GPU after reading, and back before writing.

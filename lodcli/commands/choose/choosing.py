@@ -26,7 +26,7 @@ B = TypeVar("B", bound=Mapping[str, object])
 def items_of(
     reference: Reference, level: int | str | None, used: Sequence[str] = ()
 ) -> Iterator[Items]:
-    """Open a file and give the items of a level, to be read in any order."""
+    """Open a file and yield the items of a level, to be read in any order."""
     with opened(reference) as file, _items(file, level, used) as (_, items):
         yield items
 
@@ -35,7 +35,7 @@ def items_of(
 def items_or_stream(
     reference: Reference, level: int | str | None, used: Sequence[str] = ()
 ) -> Iterator[tuple[Shared, Items | None, Batches]]:
-    """Open a file and give the items of a level, or only their batches if it is read in order.
+    """Open a file and yield the items of a level, or only their batches if it is read in order.
 
     Yields:
         The level, its items or None, and all batches.

@@ -74,7 +74,7 @@ def command(
         with items_or_stream(source, level, used) as (shared, items, batches):
             chosen = Filter(shared, parsed, numbers, invert=invert, lead=source.name)
             if items is not None and not used:
-                # The index tells all, and only what is kept is read.
+                # The index decides, and only the kept items are read.
                 kept = chosen.of_index(items)
                 target.write(items.counted(kept), named(source, items.picked(kept)))
             else:

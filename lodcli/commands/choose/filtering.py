@@ -50,7 +50,7 @@ class Filter:
             expression.check(self._schema, lead)
 
     def of_index(self, items: Items) -> Offsets:
-        """Return the items that are kept, where the expression asks for no values of tensors."""
+        """Return the items that are kept, if the expression uses no values of tensors."""
         empty = {spec.name: spec.empty().data for spec in items.schema}
         tensors = {name: (lod, empty[name]) for name, lod in items.lods.items()}
         mask = np.ones(items.count, np.bool_)

@@ -28,7 +28,7 @@ def command(
     """Sort the items of SOURCE, in all tensors that share them.
 
     Items of equal keys stay in their order, those whose key is nan come last. More than 64 MB may
-    go through a temporary file (TMPDIR says where).
+    go through a temporary file, in the folder TMPDIR.
 
     \b
     Examples:

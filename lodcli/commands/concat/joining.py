@@ -16,7 +16,7 @@ from lodcli.shell.references import Reference
 def joined(
     sources: Sequence[Reference], new_level: str | None = None
 ) -> Iterator[tuple[Schema, Iterator[Batch]]]:
-    """Give what all sources together hold, and their batches one after another.
+    """Yield the common schema of all sources, and their batches one after another.
 
     Args:
         sources: the files, in this order.

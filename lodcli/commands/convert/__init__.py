@@ -1,1 +1,1 @@
-"""`lod convert`, and what it tells of formats."""
+"""`lod convert`, and its lists of formats and losses."""

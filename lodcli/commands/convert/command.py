@@ -259,7 +259,7 @@ def _converted(
     name: str | None,
     changed: Mapping[str, str],
 ) -> Iterator[tuple[Target, Schema, Iterator[Batch], ReadShare, Opened | None]]:
-    """Open what is converted, and tell the target which attributes it has.
+    """Open what is converted, and set the attributes of the target.
 
     The last value is the open file, where nothing of it is changed but its attributes.
     """

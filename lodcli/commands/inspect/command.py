@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--by",
     type=click.Choice(("length", "-length")),
-    help="What --top ranks by [default: length].",
+    help="Rank of --top [default: length].",
 )
 @click.option("--duplicates", is_flag=True, help="Count sequences that equal an earlier one.")
 @click.option(
@@ -83,7 +83,7 @@ def command(
     called data is shown in full; FILE::NAME shows another. For a lod.h5 file only header and
     index are read, except for --stats and --duplicates, which read everything once.
 
-    --values, --top and --duplicates are about the outermost sequences, or those of --level.
+    --values, --top and --duplicates apply to the outermost sequences, or to those of --level.
 
     \b
     Examples:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for.
+    """The options of `lod inspect` that read rows.
 
     Attributes:
         stats: the statistics of values.
@@ -117,7 +117,7 @@ class Examined:
 def examined(
     source: IndexedSource, schema: tuple[TensorSpec, ...], chosen: TensorSpec | None, wanted: Wanted
 ) -> Examined:
-    """Return what was asked for.
+    """Return the results of these options.
 
     Args:
         source: the open file.

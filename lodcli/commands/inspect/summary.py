@@ -71,7 +71,7 @@ class TensorSummary:
 
 
 class _Collected:
-    """What is known of the index of a tensor, of which each part is seen once."""
+    """Statistics of the index of a tensor, collected part by part."""
 
     def __init__(self, spec: TensorSpec, *, whole: bool = False) -> None:
         self._spec = spec
@@ -113,7 +113,7 @@ def summaries(
 
 
 def _summaries(opened: Opened, whole: bool) -> list[TensorSummary]:
-    # Who can slice without reading everything can read the index alone, and again.
+    # A source that can slice without reading everything can read the index alone, and again.
     if opened.source.partial:
         return [_from_index(opened.source, spec, whole) for spec in opened.schema]
     return list(_from_batches(opened, whole))
@@ -209,7 +209,7 @@ def as_text(
     main = found if len(found) == 1 else [one for one in found if one.spec.name == DEFAULT_NAME]
     if level is not None and not main:
         for summary in found:
-            summary.head.level(level)  # none shows its levels: check all the same
+            summary.head.level(level)  # checked, although no levels are shown
     parts = [opened.format_name, output.plural(len(found), "tensor")]
     if size is not None:
         parts.append(output.size_text(size))

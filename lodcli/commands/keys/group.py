@@ -32,11 +32,11 @@ def command(
     """Put items of SOURCE with equal keys together, as one sequence for each key.
 
     Items need not be sorted, and stay in their order inside a group. All tensors that share them
-    get a level above, called as the key; the keys stay as tensors, one for each group. Texts are in
-    order of their bytes; nan is one key, the last.
+    get an outer level named after the key; the keys stay as tensors, one for each group. Texts are
+    in order of their bytes; nan is one key, the last.
 
-    Files larger than memory are fine: they are sorted in temporary files (TMPDIR says where). Each
-    group must fit into memory.
+    Files larger than memory are fine: they are sorted in temporary files, in the folder TMPDIR.
+    Each group must fit into memory.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`lod join`: items of two files beside each other by their keys."""
+"""`lod join`: items of two files with equal keys."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def command(
     level: int | str | None,
     target: Target,
 ) -> None:
-    """Put items of two SOURCES, A and B, beside each other where their keys are equal.
+    """Join the items of two SOURCES, A and B, that have equal keys.
 
     The result has the tensors of A, and those of B but its keys, in order of the keys (texts by
     their bytes; nan is one key, the last). Items with equal keys come in all pairs.
 
-    Files larger than memory are fine: both are sorted in temporary files (TMPDIR says where).
+    Files larger than memory are fine: both are sorted in temporary files, in the folder TMPDIR.
 
     \b
     Examples:

@@ -16,7 +16,7 @@ from lodcli.commands.plot.padding import batch_sizes, padding_shares
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 
-# Of more columns lines could not be told from each other.
+# With more columns, lines could not be distinguished.
 MOST_LINES = 12
 _PAGE = """\
 <!DOCTYPE html>

@@ -63,7 +63,7 @@ class Feed:
         return whole[:count]
 
     def finish(self) -> None:
-        """Refuse rows that nobody asked for.
+        """Refuse rows that were left over.
 
         Raises:
             ShapeMismatchError: there are some.

@@ -18,7 +18,7 @@ def command(source: Reference, dtypes: tuple[str, ...], unsafe: bool, target: Ta
     """Write SOURCE with its values as DTYPE, such as float32; TENSOR=DTYPE for one tensor.
 
     A value that DTYPE does not hold exactly is an error that names its place. With --unsafe it is
-    rounded; one beyond the range of DTYPE is an error all the same.
+    rounded; one beyond the range of DTYPE remains an error.
 
     \b
     Examples:

@@ -213,7 +213,7 @@ class Keeper:
             return
         model = self.best.model
         about = {"classes": list(self._names), "pool": model.pool}
-        interrupts.met()  # a large model is worth waiting for
+        interrupts.handled()  # a large model is worth waiting for
         with interrupts.shielded():
             write_model(self._path, model.arrays(), about, overwrite=self._overwrite)
             self._saved, self._at, self._overwrite = self.best, time.monotonic(), True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Files of other formats than lod.h5 are opened if they are no larger: some must be read to know
 # what they hold.
 MOST_BYTES = 16 << 20
-# A shell acts on other characters, and the file may be a stranger's.
+# A shell interprets other characters, and the file may be untrusted.
 _SAFE = re.compile(r"[\w./+@%:-]+")
 # What commands call the arguments that name files.
 _ARGUMENTS = ("source", "sources", "inputs", "file")

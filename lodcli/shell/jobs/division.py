@@ -1,4 +1,4 @@
-"""Into which parts a source is divided, of which each is computed by itself."""
+"""Divides a source into parts, each of which is computed by itself."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _MOST_GROUPS = 100_000
 # So many groups are submitted before any is finished: a cluster that grows by need sees the need.
 _FEWEST_WAITING = 100
 _TICK_SECONDS = 1.0
-# For `local`: when a worker is taken for dead; and no pages of state for others.
+# For `local`: when a worker is considered dead; and no status pages.
 _OF_LOCAL = {
     "distributed.scheduler.worker-ttl": f"{STOPPED_SECONDS} s",
     "distributed.scheduler.http.routes": [],
@@ -141,7 +141,7 @@ def _death() -> OSError:
 
 @contextmanager
 def _connected(address: str, jobs: int | None) -> Iterator[Any]:
-    """Give a client of a scheduler. What Dask logs is not printed: errors say what matters."""
+    """Yield a client of a scheduler. Dask's log is not printed: errors have the relevant part."""
     import dask
     from distributed import Client, LocalCluster, Security
 

@@ -225,7 +225,7 @@ def test_a_null_record_with_a_field_that_is_not_null_is_refused(kind: str, tmp_p
     told = found["s.present"]
     assert isinstance(told, LoDTensor)
     found["s.present"] = LoDTensor(np.zeros(4, np.bool_), marks=told.marks)
-    with pytest.raises(InvalidDataError, match=r"s.present tells that a record is null of which"):
+    with pytest.raises(InvalidDataError, match=r"s.present marks a record as null, but"):
         io.write(tmp_path / "x", found, format_name=kind)
 
 

@@ -120,14 +120,14 @@ def test_a_library_that_keeps_the_interpreters_lock_is_killed(tmp_path: Path) ->
     assert os.listdir(tmp_path) == ["t.npz"], "the next writer has not cleaned up"
 
 
-def test_a_signal_that_was_met_lets_what_is_left_take_its_time(tmp_path: Path) -> None:
+def test_a_signal_that_was_handled_leaves_time_for_the_cleanup(tmp_path: Path) -> None:
     code = """
 
 try:
     ready()
     time.sleep(600)
 except Interrupted:
-    interrupts.met()
+    interrupts.handled()
 time.sleep(4)  # longer than the watchdog waits
 os._exit(7)
 """
