@@ -16,7 +16,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.dist import Distribution
 
-# No C library is linked to, so that the oldest name there is for each machine would do.
+# The kernels link no C library, so the oldest platform tag of each machine is correct.
 _TAGS = {"x86_64": "manylinux_2_17_x86_64", "aarch64": "manylinux_2_17_aarch64"}
 
 
@@ -86,7 +86,7 @@ class WheelWithKernels(bdist_wheel):
 
 
 class WithBinaries(Distribution):
-    """Says that the package is not of Python alone."""
+    """A distribution with files that depend on the platform."""
 
     def has_ext_modules(self) -> bool:
         return True

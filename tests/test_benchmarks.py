@@ -283,7 +283,7 @@ def test_a_sweep_is_judged_by_its_time_a_byte() -> None:
     assert verdict(target, cases[:1]).word == UNMEASURED
 
 
-def test_a_command_is_held_against_its_peer() -> None:
+def test_a_command_is_compared_with_its_peer() -> None:
     target = Target("startup", "lod --help / import click", "", most=2.0)
     startup = [{"name": "lod --help / import click", "ratio": 1.25}]
     got = verdict(target, [], startup)

@@ -277,7 +277,7 @@ def test_every_kind_of_import_is_read(source: str, found: list[str]) -> None:
     "source",
     ["def f():\n    import a", "if TYPE_CHECKING:\n    import a", "import b\nf = lambda: a"],
 )
-def test_an_import_put_off_is_told_from_one_that_runs_at_once(source: str) -> None:
+def test_an_import_put_off_is_distinguished_from_one_that_runs_at_once(source: str) -> None:
     found = imports(ast.parse(source), on_import_only=True)
     assert "a" not in [one.name for one in found]
 

@@ -11,7 +11,12 @@ ROOT = Path(__file__).parent.parent
 
 # phrase: what to say instead. Phrases are regular expressions; case and line breaks do not matter.
 PLAIN = {
-    r"nobody (waits|has seen|could|uses)": "name the thread, program or measurement",
+    r"(no|some)body|whoever": "name the thread, process, program or measurement",
+    r"told (apart|from)": "distinguished",
+    r"(given|dealt|shared) out": "assigned, divided",
+    r"without a word": "silently",
+    r"behind each other": "one after another",
+    r"TMPDIR says": "in the folder TMPDIR",
     r"at (its|the) door": "argument checks",
     r"heeds? no|do(es)? not heed": "does not handle",
     r"is deceived": "name the wrong result",

@@ -1,6 +1,6 @@
 """The pictures of docs/benchmarks.md, drawn by matplotlib from its reports.
 
-Each holds the figures that it shows as its description, so that a test can tell an old one.
+Each holds the figures that it shows as its description, so that a test detects an outdated one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lod's speed is held to: one line a target, judged by verdicts.py.
+"""Targets for the speed of lod, one a line; verdicts.py compares measurements with them.
 
 A ratio is the best peer's time over ours, a fraction ours of what the machine could do.
 """

@@ -1,4 +1,4 @@
-"""Costs of a GPU as they are measured, with a clock that tells what the test wants, and kept."""
+"""Costs of a GPU: measured with a clock that the test controls, and stored."""
 
 from __future__ import annotations
 

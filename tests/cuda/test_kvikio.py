@@ -1,4 +1,4 @@
-"""Rows that kvikio reads: the same as ever, and what is wrong with them said in the same words.
+"""Rows that kvikio reads: the same rows and errors as without it.
 
 Runs where cupy, kvikio and a GPU are, or with the stand-ins that tests/cuda/run.sh puts in place.
 """
@@ -137,7 +137,7 @@ def test_rows_are_those_of_the_file(
     assert all(file.closed for file in watch.files)
 
 
-def test_rows_that_lie_askew_in_the_file_are_aligned_on_the_device(
+def test_rows_at_an_odd_position_in_the_file_are_aligned_on_the_device(
     watch: Watch, tmp_path: Path
 ) -> None:
     from lodcli.formats.gpu.kvikio import read_stored

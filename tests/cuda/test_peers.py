@@ -1,4 +1,4 @@
-"""What becomes of peers beside ours on the device: the page's targets, and peers that differ.
+"""Peers on the GPU: the targets of the page, and peers with different results.
 
 Without a GPU torch has the CPU in its place: see tests/cuda/host/torch_on_gpu.py.
 """
@@ -47,7 +47,7 @@ def measured(op: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_every_target_is_told_of_by_the_page() -> None:
+def test_every_target_is_on_the_page() -> None:
     on_gpu = [one for one in targets() if one.device == "cuda"]
     # Of all ops that the page may tell of.
     measured_rows = {"kernels": measured("reverse"), "rnn": measured("elman forward")}

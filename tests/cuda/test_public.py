@@ -1,4 +1,4 @@
-"""Every public op and gradient on rows that lie on a GPU: nothing leaves it unasked.
+"""Every public op and gradient on rows on a GPU: rows are never copied to main memory implicitly.
 
 Runs where cupy and a GPU are, or with the stand-in that tests/cuda/run.sh puts in its place.
 """
@@ -165,7 +165,7 @@ def test_rows_move_when_asked_and_the_index_object_stays() -> None:
     assert home.identical(tensor)
 
 
-def test_a_gpu_that_is_not_there_is_told() -> None:
+def test_a_gpu_that_is_not_there_is_reported() -> None:
     with pytest.raises(UnsupportedError, match="no GPU cuda:999; there is cuda:0"):
         LoDTensor(np.zeros(1)).to_device("cuda:999")
 

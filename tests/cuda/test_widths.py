@@ -1,4 +1,4 @@
-"""Rows of every width, dtype and alignment: whoever reads them, the results are the same."""
+"""Rows of every width, dtype and alignment have the same results in every kernel."""
 
 from __future__ import annotations
 

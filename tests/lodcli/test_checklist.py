@@ -81,7 +81,7 @@ CHECKLIST = {
         "tests/lodcli/test_main.py",
         "test_help_lists_every_command_and_loads_none",
         "test_the_help_of_commands_loads_no_numpy",
-        "test_versions_are_told",
+        "test_versions_are_reported",
     ),
     "an interrupt ends it at once and leaves nothing": (
         "tests/lodcli/shell/test_signals.py",

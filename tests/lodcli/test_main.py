@@ -198,7 +198,7 @@ def test_the_examples_of_the_help_run(
     assert (done.returncode, without_notes(done.stderr.decode())) == (0, "")
 
 
-def test_versions_are_told(lod: Lod) -> None:
+def test_versions_are_reported(lod: Lod) -> None:
     done = lod("--version")
     assert (done.code, done.stderr) == (0, "")
     assert done.stdout.startswith(f"lod {lodcli.__version__}\n")

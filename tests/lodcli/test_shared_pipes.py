@@ -98,7 +98,7 @@ def test_rows_leave_the_pipe_only_if_lod_is_at_both_ends() -> None:
     assert through.stdout.endswith(f"{said}\n")
 
 
-def test_a_reader_that_wants_no_more_ends_the_writer() -> None:
+def test_a_reader_that_closes_the_pipe_ends_the_writer() -> None:
     done = run("{ lod apply softmax a.lod.h5 -o -; echo $? > code; } | lod head - -n 1 -o out.npz")
     assert (done.stderr, Path("code").read_text()) == ("", "141\n")
     assert Path("out.npz").exists()

@@ -210,7 +210,7 @@ def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert outcome in {fault.answer.outcome for fault in tally.faults}
 
 
-def test_content_that_differs_is_told() -> None:
+def test_content_that_differs_is_reported() -> None:
     one = known.known(np.arange(6.0), [[1, 2], [3, 0, 3]], ["a", "b"])
     others = [
         replace(one, dtype="int64"),
@@ -227,7 +227,7 @@ def test_content_that_differs_is_told() -> None:
         assert known.difference({"x": other}, {"x": one})
 
 
-def test_an_index_that_breaks_a_rule_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_breaks_a_rule_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = LoDTensor(np.arange(3.0), LoD.from_lengths([[2], [1, 2]]))
     assert known.seen({"x": tensor})["x"].lengths == ((2,), (1, 2))
     for broken in (

@@ -1,4 +1,4 @@
-"""torch with a GPU that is the CPU: it computes there what it is told to compute on "cuda".
+"""torch with an emulated GPU: the CPU computes what is on "cuda".
 
 As strict as with a real one about where tensors lie: those of two memories do not mix, and one on
 the GPU becomes no NumPy array. Arrays of the cupy beside this file lie on the same GPU.

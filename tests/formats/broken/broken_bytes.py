@@ -1,4 +1,4 @@
-"""Files whose bytes lead HDF5 astray: ends that are none, and ways back to the start."""
+"""Files with invalid HDF5 structures: wrong ends of the file, and cycles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives of .npy files that say whatever they are told to say."""
+"""Archives of .npy files with arbitrary headers."""
 
 from __future__ import annotations
 

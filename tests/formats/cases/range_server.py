@@ -1,4 +1,4 @@
-"""An HTTP server for tests: it counts, and misbehaves as told."""
+"""An HTTP server for tests: it counts requests, and fails on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of formats is what their classes declare, what the docs say, and what installs."""
+"""Descriptions of formats agree with their classes, the docs and the optional packages."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_missing_package_is_named_with_what_brings_it(
     assert not target.exists()
 
 
-def test_dtypes_are_told_in_few_words() -> None:
+def test_dtypes_are_described_in_few_words() -> None:
     shown = {info.name: info.cells()["dtypes"] for info in formats()}
     assert shown["lod.h5"] == "all"
     assert shown["jsonl"] == "all but complex"

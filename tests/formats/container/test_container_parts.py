@@ -357,7 +357,7 @@ def test_a_large_tensor_of_unknown_size_is_the_same(tmp_path: Path) -> None:
 PAIR = LoDTensor(np.arange(4.0), LoD.from_lengths([[1, 3]]))
 
 
-def test_an_error_of_whoever_makes_the_batches_leaves_nothing(tmp_path: Path) -> None:
+def test_an_error_of_the_source_of_batches_leaves_nothing(tmp_path: Path) -> None:
     def failing() -> Iterator[Batch]:
         yield {"data": PAIR}
         raise LodError("the source failed")

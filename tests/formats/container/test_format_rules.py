@@ -134,7 +134,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
         io.read_all(path, format_name="lod.h5")
 
 
-def test_plain_hdf5_is_told_from_a_container(tmp_path: Path) -> None:
+def test_plain_hdf5_is_distinguished_from_a_container(tmp_path: Path) -> None:
     path = tmp_path / "theirs.h5"
     with h5py.File(path, "w") as file:
         file["x"] = np.arange(3)

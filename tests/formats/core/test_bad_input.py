@@ -1,4 +1,4 @@
-"""What is no good is told by place and remedy, in one line; nothing is written or left behind."""
+"""Bad input is an error with its place and a remedy, in one line; no partial file is left."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _refused(lod: Lod, path: str, out: list[str], *options: str) -> tuple[int, s
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_fault_is_told_with_its_place(lod: Lod, folder: Path, fault: Fault) -> None:  # noqa: F811
+def test_a_fault_is_reported_with_its_place(lod: Lod, folder: Path, fault: Fault) -> None:  # noqa: F811
     path = f"in{fault.suffix}"
     Path(path).write_bytes(fault.data)
     code, message = _refused(lod, path, [OUT], *fault.options)

@@ -163,7 +163,7 @@ def test_an_impossible_option_is_an_error(
                 call(SAMPLES / "events.jsonl", **told)
 
 
-def test_what_nobody_asked_for_need_not_fit_a_tensor(tmp_path: Path) -> None:
+def test_columns_that_are_not_selected_need_not_fit_a_tensor(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("name,age\n?,36\n")
     with pytest.raises(lodcli.LodError), lodcli.open(tmp_path / "t.csv"):
         pass

@@ -165,7 +165,9 @@ def held(name: str) -> tuple[Schema, list[Batch]]:
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if name not in ONLY_READ])
-def test_a_full_disk_is_told_by_every_format_and_nothing_stays(name: str, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_by_every_format_and_nothing_stays(
+    name: str, tmp_path: Path
+) -> None:
     for module in KINDS[name].needs:
         pytest.importorskip(module)
     path = tmp_path / f"t{ENDINGS.get(name, '.x')}"

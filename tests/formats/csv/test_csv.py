@@ -132,7 +132,7 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
         (b"a|b\n", "line 1: has no comma but bars"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(data: bytes, message: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_with_its_line(data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(LodError, match=message):
         given_lines(tmp_path, data, levels=("k",) if data[:1] == b"k" else None)
 

@@ -244,7 +244,7 @@ def test_what_was_never_written_is_the_fill_value(tmp_path: Path) -> None:
     assert _read(path, data="/word").to_list() == ["?"] * 3
 
 
-def test_attributes_of_netcdf_that_would_change_values_are_told(tmp_path: Path) -> None:
+def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "t.nc"
     with h5py.File(path, "w") as file:
         file["packed"] = np.array([1, 2, -9], "i2")
@@ -335,7 +335,7 @@ def test_filters_of_hdf5plugin_are_read(name: str, tmp_path: Path) -> None:
         assert not wanted or done.stderr.count("\n") == 1
 
 
-def test_a_filter_that_nobody_has_is_named(tmp_path: Path) -> None:
+def test_an_unknown_filter_is_named(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=ROWS, chunks=(100, 2), compression="lzf")

@@ -279,7 +279,7 @@ def test_a_file_without_x_names_the_matrices_it_has(tmp_path: Path) -> None:
     assert content(path, data="/layers/counts")["data"].identical(content(THEIRS)["data"])
 
 
-def test_more_columns_than_rows_are_told_before_a_line_is_printed() -> None:
+def test_more_columns_than_rows_are_reported_before_a_line_is_printed() -> None:
     result = CliRunner().invoke(group, ["convert", str(THEIRS), "-", "--to", "jsonl"])
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -295,7 +295,7 @@ def test_what_is_missing_is_damage_unless_a_person_named_it(part: str, tmp_path:
         content(path, data="/layers/nothing")
 
 
-def test_another_matrix_and_its_columns_are_told_apart() -> None:
+def test_another_matrix_and_its_columns_are_distinguished() -> None:
     with pytest.raises(UnsupportedError, match=r"stored as csc_matrix.*convert it with .tocsr"):
         content(THEIRS, data="/layers/columns")
     with pytest.raises(UnsupportedError, match="/obsm/dense: is a dense matrix"):

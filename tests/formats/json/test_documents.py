@@ -105,14 +105,14 @@ def test_what_is_written_is_a_document(tmp_path: Path, items: int) -> None:
         ('{"a": {"b": 1}} {"a": 2}', "value 2: field 'a': expected an object, found 2"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, document: str, said: str) -> None:
+def test_what_is_wrong_is_reported_with_its_place(tmp_path: Path, document: str, said: str) -> None:
     path = tmp_path / "bad.json"
     path.write_text(document)
     with pytest.raises(LodError, match=said):
         lodcli.read_all(path)
 
 
-def test_a_late_fault_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_late_fault_is_reported_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_text("[" + "[1, 2],\n" * 400_000 + "[1, true]]")
     with pytest.raises(InvalidDataError, match="value 400001: "):

@@ -12,7 +12,7 @@ from tests.formats.cases.opening import content_of
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\n[3]\n"])
-def test_a_line_cut_anywhere_is_told_with_its_line_and_where_it_ends(
+def test_a_line_cut_anywhere_is_reported_with_its_line_and_where_it_ends(
     tmp_path: Path, end: bytes
 ) -> None:
     whole = '{"a": [[1.5, 2], []], "b": [true], "ö": ["x"]}'.encode()

@@ -150,7 +150,7 @@ def test_an_epoch_goes_on_with_other_ranks_and_workers(file: Path, stopped: int)
     assert len(seen) <= len(whole) + 1
 
 
-def test_without_workers_a_state_knows_what_was_given(file: Path) -> None:
+def test_without_workers_a_state_counts_the_batches_that_were_given(file: Path) -> None:
     one, other = batches(file), batches(file)
     taken = iter(one)
     before = keys(next(taken) for _ in range(4))

@@ -145,7 +145,7 @@ def test_an_item_has_a_whole_number(words: Path, place: Any) -> None:
     assert ours.Dataset(words)[np.int8(4)]["label"].item() == 40
 
 
-def test_collate_that_nobody_called_says_so(words: Path) -> None:
+def test_collate_without_its_call_is_an_error(words: Path) -> None:
     uncalled: Any = ours.collate
     loader = torch.utils.data.DataLoader(ours.Dataset(words), batch_size=2, collate_fn=uncalled)
     with pytest.raises(OptionError, match=r"lod, found Batch; call it .* collate_fn=collate\(\)$"):

@@ -93,7 +93,7 @@ def test_files_of_paddle_are_written_again_byte_for_byte(
     assert (tmp_path / "again.lodt").read_bytes() == path.read_bytes()
 
 
-def test_names_are_given_by_whoever_reads(tmp_path: Path) -> None:
+def test_names_are_given_when_reading(tmp_path: Path) -> None:
     names = tuple("abc")
     path = STREAMS / "three.combined"
     assert list(content(path)) == ["0", "1", "2"]

@@ -214,7 +214,7 @@ def _later(change: Any) -> Any:
         (lambda number, reply: replace(reply, cut=0), OSError, "cannot be read: "),
     ],
 )
-def test_a_failure_is_told_with_the_url(
+def test_a_failure_is_reported_with_the_url(
     server: Server, change: Any, error: type[OSError], message: str
 ) -> None:
     server.change = change
@@ -225,7 +225,7 @@ def test_a_failure_is_told_with_the_url(
     assert "secret" not in str(caught.value)
 
 
-def test_a_full_disk_is_told(server: Server) -> None:
+def test_a_full_disk_is_reported(server: Server) -> None:
     with lodcli.open(f"{server.url}/large") as source:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (GRAIN_BYTES, limits[1]))
@@ -238,7 +238,7 @@ def test_a_full_disk_is_told(server: Server) -> None:
         assert source.slice("data", (2000,)).identical(LARGE.select(2000))
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
+def test_a_server_that_is_not_there_is_reported() -> None:
     with serving() as server:
         gone = server.url
     with pytest.raises(OSError, match="Connection refused") as caught:
@@ -302,7 +302,9 @@ def test_other_schemes_are_read_by_fsspec(large: bytes) -> None:
 
 
 @pytest.mark.parametrize(("package", "url"), [("urllib3", "https://h/x"), ("fsspec", "s3://b/x")])
-def test_a_missing_package_is_told(package: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported(
+    package: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UnsupportedError, match=rf"{package}; pip install 'lodcli\[remote\]'"):
         lodcli.read(url)

@@ -250,7 +250,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
             read(tmp_path, whole[:size])
 
 
-def test_flipped_bytes_of_the_header_are_refused_or_told_apart(tmp_path: Path) -> None:
+def test_flipped_bytes_of_the_header_are_refused_or_distinguished(tmp_path: Path) -> None:
     io.write(tmp_path / "x.safetensors", WORDS)
     whole = (tmp_path / "x.safetensors").read_bytes()
     header = int.from_bytes(whole[:8], "little") + 8

@@ -1,4 +1,4 @@
-"""Reading in a child process: what it finds is the same, what it suffers is an error."""
+"""Reading in a child process: results are the same, and its failures are errors."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_nothing_of_the_child_is_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("piped", [False, True])
-def test_damage_that_is_met_between_batches_keeps_its_words(piped: bool, tmp_path: Path) -> None:
+def test_damage_between_batches_keeps_its_message(piped: bool, tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=np.arange(100_000), chunks=(1000,), compression="gzip")

@@ -366,7 +366,7 @@ def test_memory_of_large_pages_set_aside_is_refused() -> None:
         received(REFERENCE.pack(TOKEN, 1, ROW_BYTES), OFFER.pack(TOKEN, 2, size // 2), found)
 
 
-def test_nobody_can_take_out_or_write_pages_of_the_memory_by_its_descriptor() -> None:
+def test_pages_of_the_memory_cannot_be_removed_or_written_by_its_descriptor() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         sent = shared_memory.send_memory(ours, b"message", 1 << 16)

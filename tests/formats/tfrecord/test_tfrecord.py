@@ -150,7 +150,7 @@ def test_lists_labels_and_missing_features(packed: bool, tmp_path: Path) -> None
     }
 
 
-def test_text_and_bytes_are_told_apart_by_all_records(tmp_path: Path) -> None:
+def test_text_and_bytes_are_distinguished_by_all_records(tmp_path: Path) -> None:
     records = [example({"t": ["größe".encode()], "b": [b"\xff\xd8"], "l": [b"a", b"", b"b"]})]
     records += [example({"t": [b""], "b": [b"plain"], "l": [b"x"]})] * 3
     path = put(tmp_path, *records)
@@ -174,7 +174,7 @@ def test_feature_lists_are_a_level(tmp_path: Path) -> None:
     }
 
 
-def test_fields_that_nobody_knows_are_skipped(tmp_path: Path) -> None:
+def test_unknown_fields_are_skipped(tmp_path: Path) -> None:
     more = b"\x98\x06\x05" + b"\xa1\x06" + bytes(8) + b"\xad\x06" + bytes(4) + field(50, b"x")
     inside = field(1, field(1, b"a") + more + field(2, more + feature([7]) + more) + more)
     path = put(tmp_path, more + field(1, inside + more) + more)

@@ -304,7 +304,7 @@ def test_pipes_batches_and_a_full_disk(tmp_path: Path, sequences: LoDTensor) -> 
         assert "No space left on device: 'standard output'" in done.stderr
 
 
-def test_without_torch_the_remedy_is_told(tmp_path: Path) -> None:
+def test_without_torch_the_remedy_is_reported(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from lodcli.main import main\n"

@@ -256,7 +256,7 @@ def test_an_unharmed_one_is_read(tmp_path: Path) -> None:
     assert not isinstance(found, list)
 
 
-def test_an_archive_without_a_pickle_is_told(tmp_path: Path) -> None:
+def test_an_archive_without_a_pickle_is_reported(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.pt", "w") as file:
         file.writestr("a/other", b"x")
     with pytest.raises(NotThisFormatError, match=r"it has no data\.pkl"):

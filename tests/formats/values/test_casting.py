@@ -68,7 +68,7 @@ def test_what_is_not_exact_is_refused_or_rounded(name: str, tmp_path: Path) -> N
     ]
 
 
-def test_the_place_of_a_value_is_told_behind_other_batches(tmp_path: Path) -> None:
+def test_the_place_of_a_value_is_reported_behind_other_batches(tmp_path: Path) -> None:
     rows = np.zeros(3_000_000, np.int64)
     rows[2_500_001] = 70_000
     tensor = LoDTensor(rows, LoD.from_lengths([[2] * 1_500_000])).as_numbers()

@@ -212,7 +212,7 @@ def test_unknown_options_are_named(tmp_path: Path) -> None:
         (b"\x02\0\0\0\0\0\0\0{}", InvalidDataError, "no RNN weights"),
     ],
 )
-def test_files_that_are_no_weights_are_told(
+def test_files_that_are_no_weights_are_reported(
     tmp_path: Path, content: bytes, error: type[LodError], message: str
 ) -> None:
     path = tmp_path / "w"
@@ -295,7 +295,7 @@ def test_weights_saved_by_paddle_give_what_paddle_computes(case: str) -> None:
     np.testing.assert_allclose(found.outputs, golden.outputs["Hidden"].data, rtol=0, atol=2e-6)
 
 
-def test_paddle_weights_of_another_order_or_shape_are_told(tmp_path: Path) -> None:
+def test_paddle_weights_of_another_order_or_shape_are_reported(tmp_path: Path) -> None:
     from lodcli.formats.core import io
     from lodcli.kernels.tensor.lod_tensor import LoDTensor
 

@@ -191,7 +191,7 @@ def test_the_unbroken_ones_are_read(tmp_path: Path) -> None:
         assert weights_from_state_dict(read_weights(tmp_path / "w")).hidden_size == 2
 
 
-def test_a_zip_of_something_else_is_told(tmp_path: Path) -> None:
+def test_a_zip_of_something_else_is_reported(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "w", "w") as file:
         file.writestr("x.txt", "hello")
     with pytest.raises(NotThisFormatError, match=r"is no \.keras file"):

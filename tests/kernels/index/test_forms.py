@@ -210,7 +210,7 @@ def test_the_wrong_order_is_noticed() -> None:
         ([[0, 3], []], None, 1, None, "no offsets"),
     ],
 )
-def test_what_is_ambiguous_or_wrong_is_said_not_guessed(
+def test_ambiguous_or_wrong_input_is_an_error_and_not_a_guess(
     levels: list[list[int]], rows: int | None, level: int, position: int | None, message: str
 ) -> None:
     with pytest.raises(InvalidLoDError, match=message) as caught:

@@ -102,7 +102,7 @@ def require_unchangeable(array: Array) -> None:
 
 @pytest.mark.parametrize("sequences", [SMALL, LARGE])
 @pytest.mark.parametrize("way", INDEXES)
-def test_nobody_can_change_the_levels_of_an_index(way: str, sequences: int, tmp_path: Path) -> None:
+def test_the_levels_of_an_index_are_immutable(way: str, sequences: int, tmp_path: Path) -> None:
     lod = INDEXES[way](sequences, tmp_path)
     assert lod.n_levels
     for level, offsets in enumerate(lod.levels):
@@ -110,7 +110,7 @@ def test_nobody_can_change_the_levels_of_an_index(way: str, sequences: int, tmp_
         require_unchangeable(lod.absolute(level))
 
 
-def test_nobody_can_change_the_order_of_an_index_map() -> None:
+def test_the_order_of_an_index_map_is_immutable() -> None:
     order = np.arange(LARGE)[::-1].copy()
     index_map = TensorArray.unpack(tensor(LARGE), 1)[1]
     require_unchangeable(index_map.order)

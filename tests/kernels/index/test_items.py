@@ -76,7 +76,7 @@ def shipped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("shipped")
 @pytest.mark.parametrize("step", [1, 2])
-def test_offsets_are_running_totals_that_nobody_can_change(step: int) -> None:
+def test_offsets_are_immutable_prefix_sums(step: int) -> None:
     offsets = lengths_to_offsets(np.array([2, 9, 0, 9, 3, 9])[::step], level=0)
     assert offsets.tolist() == [0, *itertools.accumulate([2, 9, 0, 9, 3, 9][::step])]
     assert is_immutable(offsets)

@@ -204,7 +204,7 @@ def test_offsets_somebody_may_still_write_to_are_copied() -> None:
         assert not np.shares_memory(LoD([array]).levels[0], array)
 
 
-def test_offsets_nobody_can_write_to_are_shared() -> None:
+def test_immutable_offsets_are_shared() -> None:
     again = LoD(ARTICLES.levels)
     assert again.levels[0] is ARTICLES.levels[0]
 
@@ -278,7 +278,7 @@ def test_offsets_that_decrease_in_any_place_are_refused(
         ([[3, 1, 2, 0], [3, 2, 4, 1, 2, 3]], "level 0 has 3 items against 4"),
     ],
 )
-def test_a_difference_is_told_in_words(other: list[list[int]], message: str) -> None:
+def test_a_difference_is_described_in_words(other: list[list[int]], message: str) -> None:
     assert ARTICLES.difference(LoD.from_lengths(other)) == message
 
 

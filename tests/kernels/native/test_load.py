@@ -245,7 +245,7 @@ def test_every_unit_s_imports_are_all_in_its_digest() -> None:
 
 
 @pytest.mark.usefixtures("compiling")
-def test_modules_are_told_apart_by_environment(tmp_path: Path) -> None:
+def test_modules_are_distinguished_by_environment(tmp_path: Path) -> None:
     """Code that checks indices is other code."""
     assert run(LOD_CACHE=str(tmp_path)) == (COMPILED, "")
     assert run(LOD_CACHE=str(tmp_path), NUMBA_BOUNDSCHECK="1") == (COMPILED, "")

@@ -47,7 +47,7 @@ def test_no_pieces_are_no_work() -> None:
     assert pool.run_shared(probe("count"), 0, 3, np.zeros(1, np.int64)) == 0
 
 
-def test_the_greatest_status_is_returned_whoever_found_it() -> None:
+def test_the_greatest_status_of_all_threads_is_returned() -> None:
     statuses = np.array([0, 3, 0, 9, 4, 0, 1], np.int64)
     for threads in (1, 2, 4):
         assert pool.run_shared(probe("status"), len(statuses), threads, statuses, grain=1) == 9
@@ -171,7 +171,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
-def test_an_interrupt_is_heard_between_pieces(threads: str) -> None:
+def test_an_interrupt_is_handled_between_pieces(threads: str) -> None:
     done = python(INTERRUPTED, threads)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 

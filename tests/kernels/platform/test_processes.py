@@ -50,7 +50,7 @@ def test_the_control_group_limits_the_processors(
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs SIGSTOP and /proc")
-def test_a_stopped_process_is_told() -> None:
+def test_a_stopped_process_is_reported() -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as child:
         try:
             assert not processes.is_stopped(child.pid)

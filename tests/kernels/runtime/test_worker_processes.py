@@ -74,7 +74,7 @@ def test_an_exception_of_a_task_is_raised() -> None:
         list(in_processes(failing, range(5), 2, lost=raising))
 
 
-def test_a_task_whose_processes_die_is_told_and_the_others_are_done() -> None:
+def test_a_task_whose_processes_die_is_reported_and_the_others_are_done() -> None:
     found = dict(in_processes(killed, range(5), 2, lost=lambda _, error: str(error.strerror)))
     said = "its process was killed, or died, 3 times; fewer --jobs take less memory"
     assert found == {0: 0, 1: 1, 2: 2, 3: said, 4: 4}

@@ -115,7 +115,7 @@ def test_a_huge_padded_box_is_cut_at_the_length_that_most_have() -> None:
     assert sizes.kept_rows < sizes.rows
 
 
-def test_too_little_memory_is_told_with_the_remedy() -> None:
+def test_too_little_memory_is_reported_with_the_remedy() -> None:
     there = available_bytes()
     assert there is not None
     require_memory(1, "kernels sum")

@@ -140,7 +140,7 @@ def test_products_may_be_rounded_by_both(precision: Any) -> None:
         assert sys.modules["torch"].backends.cudnn.allow_tf32 == (precision == "tf32")
 
 
-def test_the_way_a_layer_is_run_is_told_with_its_times() -> None:
+def test_the_way_a_layer_is_run_is_reported_with_its_times() -> None:
     alone = PeerSet("rnn", [], 1, {}, "cuda")
     row = run_task(rnn_task("lstm", "training", small_layer(), alone), QUICK, threads=1)["rows"][0]
     way = row["parameters"]["way"]

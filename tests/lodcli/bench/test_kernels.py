@@ -98,7 +98,7 @@ def test_unknown_peers_are_refused() -> None:
         chosen_peers("kernels", "numpy,nonsense")
 
 
-def test_a_candidate_that_lies_stops_the_run() -> None:
+def test_a_candidate_with_wrong_results_stops_the_run() -> None:
     ways = {"": (lambda: None, lambda _: [np.zeros(2)])}
     lying = {"": (lambda: None, lambda _: [np.ones(2)])}
     task = Task(
@@ -208,7 +208,7 @@ def test_a_missing_peer_is_named(shell: Lod) -> None:
         ("--op sum -o words.lod.h5", 3, "exists already"),
     ],
 )
-def test_bad_parameters_are_told_before_anything_is_measured(
+def test_bad_parameters_are_reported_before_anything_is_measured(
     shell: Lod, options: str, code: int, message: str
 ) -> None:
     done = shell(f"lod bench kernels {options}")

@@ -157,7 +157,7 @@ def test_an_interrupt_keeps_what_was_measured(
     assert len(found["results"]) == 2
 
 
-def test_a_witness_is_believed_and_ours_is_not() -> None:
+def test_a_witness_outweighs_lod() -> None:
     right, wrong = (lambda: [np.ones(2)]), (lambda: [np.zeros(2)])
     found = run_task(odd_task("differs", witness=right), QUICK, threads=1)
     assert [row["library"] for row in found["rows"]] == ["lod"]

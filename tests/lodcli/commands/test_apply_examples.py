@@ -26,7 +26,7 @@ def ragged(rows: Any, *lengths: list[int]) -> LoDTensor:
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_every_op_is_told_and_its_example_is_understood(lod: Lod, name: str) -> None:
+def test_every_op_is_described_and_its_example_is_understood(lod: Lod, name: str) -> None:
     own = described(OPS[name])
     assert own.inputs
     unknown = [one.name for one in (*own.inputs, *own.options) if one.kind == "unknown"]

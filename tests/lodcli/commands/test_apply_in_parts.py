@@ -36,7 +36,7 @@ LINES = [
     "sort_by_length empty",
     "add empty empty",
 ]
-# Whole tensors are needed, or wrong: what is said is the same as ever.
+# Ops that need whole tensors, or wrong input: the messages are the same as without parts.
 OTHERS = [
     "add nulls nulls",
     "sort_by_length nulls",

@@ -1,4 +1,4 @@
-"""Drawings and previews. The seeds are the design documents of LoD tensors."""
+"""Drawings and previews, some from PaddlePaddle's design documents of LoD tensors."""
 
 from __future__ import annotations
 

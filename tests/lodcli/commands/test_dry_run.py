@@ -51,7 +51,7 @@ def test_it_tells_what_writing_does_and_writes_nothing(lod: Lod, there: Path, li
         assert done.stdout.splitlines()[0].removeprefix("refused: ") in written.stderr
 
 
-def test_all_tensors_that_are_refused_are_told(lod: Lod, there: Path) -> None:
+def test_all_tensors_that_are_refused_are_reported(lod: Lod, there: Path) -> None:
     io.write("c.lod.h5", {"a": LoDTensor([1j]), "b": LoDTensor([1]), "c": LoDTensor([2j])})
     done = lod("convert", "c.lod.h5", "t.jsonl", "--dry-run", "--json")
     assert json.loads(done.stdout)["refused"] == [

@@ -218,7 +218,7 @@ def test_numbers_stand_to_the_right_and_names_to_the_left() -> None:
         (5_200_000_000, "5.2 GB"),
     ],
 )
-def test_sizes_are_told_in_decimal_units(size_bytes: int, shown: str) -> None:
+def test_sizes_are_printed_in_decimal_units(size_bytes: int, shown: str) -> None:
     assert size_text(size_bytes) == shown
 
 
@@ -232,7 +232,7 @@ def test_rows_that_only_reading_counts_are_shown(lod: Lod, tmp_path: Path) -> No
 
 # -- the forms of an index -------------------------------------------------------------
 
-# The seeds' example, as docs/format.md has it: three articles of six sentences.
+# The example of docs/format.md: three articles of six sentences.
 FORMS = {
     "lengths": "3,1,2/3,2,4,1,2,3",
     "offsets": "0,3,4,6/0,3,5,9,10,12,15",
@@ -273,7 +273,7 @@ def test_an_index_is_printed_in_every_form_and_taken_back(
         assert again.lod == index
 
 
-def test_forms_of_several_tensors_are_told_apart(lod: Lod, tmp_path: Path) -> None:
+def test_forms_of_several_tensors_are_distinguished(lod: Lod, tmp_path: Path) -> None:
     path = tmp_path / "two.lod.h5"
     io.write(path, {"a": LoDTensor([1, 2], [[1, 1]]), "b": LoDTensor([1, 2], [[2]])})
     assert lod("inspect", path, "--form", "lengths").stdout == "a: 1,1\nb: 2\n"

@@ -87,7 +87,7 @@ def test_packed_batches_hold_every_sequence_once(
         assert tensor("plain.lod.h5", "items").to_list() != items
 
 
-def test_sequences_over_the_limit_are_told_and_dropped_when_asked(
+def test_sequences_over_the_limit_are_reported_and_dropped_on_request(
     lod: Lod, lengths: list[int]
 ) -> None:
     longer = sum(one > 40 for one in lengths)

@@ -78,7 +78,7 @@ def test_a_gpu_gives_the_same_files(lod: Lod, folder: Path, options: str) -> Non
         )
 
 
-def test_a_gpu_that_is_not_there_is_told(lod: Lod, folder: Path) -> None:
+def test_a_gpu_that_is_not_there_is_reported(lod: Lod, folder: Path) -> None:
     args = ["words.lod.h5", "--cell", "gru", "--hidden", "3", "--seed", "1", "-o", "o.npz"]
     done = lod("run-rnn", *args, "--device", "cuda:99")
     assert done.code == 4

@@ -138,7 +138,7 @@ def test_nested_rnns_do_not_depend_on_the_batches(lod: Lod, folder: Path) -> Non
         ("article:gru:5:bidirectional/sentence:gru:3:boot", 1, "which is bidirectional"),
     ],
 )
-def test_a_wrong_spec_is_told(lod: Lod, folder: Path, spec: str, code: int, said: str) -> None:
+def test_a_wrong_spec_is_reported(lod: Lod, folder: Path, spec: str, code: int, said: str) -> None:
     done = lod("run-rnn", "words.lod.h5", "-o", "o.npz", "--nested", spec, "--seed", "1")
     assert (done.code, done.stdout) == (code, "")
     assert said in done.stderr
@@ -235,7 +235,7 @@ def test_a_step_over_an_upper_level_gets_whole_items(shell: Lod, model: Path) ->
         ("model:step --nested a:gru:3", 2, "either --nested or --step"),
     ],
 )
-def test_a_step_that_fails_is_told_in_one_line(
+def test_a_step_that_fails_is_reported_in_one_line(
     shell: Lod, model: Path, step: str, code: int, said: str
 ) -> None:
     (model.parent / "bad.py").write_text("def step(:\n")
@@ -296,7 +296,7 @@ def test_stats_tell_the_work_and_what_padding_adds(shell: Lod, folder: Path, arg
     assert lines[1].endswith("GFLOP/s")
 
 
-def test_a_missing_device_is_told(lod: Lod, folder: Path) -> None:
+def test_a_missing_device_is_reported(lod: Lod, folder: Path) -> None:
     args = ["words.lod.h5", "--cell", "gru", "--hidden", "3", "--seed", "1", "-o", "o.npz"]
     assert lod("run-rnn", *args, "--device", "cpu", "--threads", "1").code == 0
     done = lod("run-rnn", *args, "-f", "--device", "cuda:99")

@@ -84,7 +84,7 @@ def torch_right(module: Any, path: Path, torch: Any) -> int:
 
 
 @pytest.mark.slow
-def test_real_speech_is_told_apart_and_torch_scores_the_same(
+def test_real_speech_is_classified_and_torch_has_the_same_accuracy(
     lod: Lod, shell: Lod, torch: Any
 ) -> None:
     line = f"lod train {TRAIN} -o m.safetensors --test {TEST} --json"

@@ -156,7 +156,7 @@ def test_a_damaged_file_gets_no_sums(lod: Lod, files: Path) -> None:
     assert not sidecar("x.npz").exists()
 
 
-def test_what_is_no_list_of_sums_is_told(lod: Lod, files: Path) -> None:
+def test_what_is_no_list_of_sums_is_reported(lod: Lod, files: Path) -> None:
     done = lod("verify", "--sums", "x.jsonl")
     assert (done.code, done.stderr) == (
         3,

@@ -121,7 +121,7 @@ def test_what_a_file_does_not_tell_can_be_said(lod: Lod, folder: Path) -> None:
         (["w.safetensors", "-o", "no/w.keras"], 3, "no/w.keras: cannot be written"),
     ],
 )
-def test_what_goes_wrong_is_told(
+def test_what_goes_wrong_is_reported(
     lod: Lod, folder: Path, args: list[str], code: int, said: str
 ) -> None:
     write_weights("w.safetensors", lstm())
@@ -130,7 +130,7 @@ def test_what_goes_wrong_is_told(
     assert said in done.stderr
 
 
-def test_without_onnx_the_remedy_is_told(folder: Path) -> None:
+def test_without_onnx_the_remedy_is_reported(folder: Path) -> None:
     made = ROOT / "tests" / "formats" / "made" / "torch_lstm.onnx"
     code = (
         "import sys; sys.modules['onnx'] = None\n"

@@ -42,12 +42,12 @@ def test_verbose_tells_files_backends_and_costs(lod: Lod, folder: Path, before: 
     assert re.fullmatch(r"lod: \d+\.\d\d s, \d+\.\d [MG]B of memory at most", cost)
 
 
-def test_details_are_only_told_when_asked_for(lod: Lod, folder: Path) -> None:
+def test_details_are_only_printed_on_request(lod: Lod, folder: Path) -> None:
     lod("apply", "sum", "words.lod.h5", "-o", "out.lod.h5", "-v")
     assert lod("apply", "sum", "words.lod.h5", "-o", "out.lod.h5", "-f").stderr == ""
 
 
-def test_the_backend_of_a_call_is_told(folder: Path) -> None:
+def test_the_backend_of_a_call_is_reported(folder: Path) -> None:
     from lodcli.kernels.runtime.dispatch import when_dispatched
     from lodcli.ops import softmax
 

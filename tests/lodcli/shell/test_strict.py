@@ -21,7 +21,7 @@ LEVEL_NAMES = "note: {} does not keep these level names: article, sentence"
 
 
 @pytest.mark.parametrize("name", ["npz", "awkward", "safetensors", "paddle", "jsonl"])
-def test_level_names_that_are_not_kept_are_told_once(lod: Lod, folder: Path, name: str) -> None:
+def test_level_names_that_are_not_kept_are_reported_once(lod: Lod, folder: Path, name: str) -> None:
     done = lod("convert", "words.lod.h5", "out", "--to", name)
     assert (done.code, done.stdout) == (0, "")
     notes = done.stderr.splitlines()
@@ -89,7 +89,7 @@ def test_a_terminal_keeps_nothing_so_nothing_is_lost(folder: Path) -> None:
     assert b"level names: sentence" in done.stderr
 
 
-def test_python_is_told_nothing_and_may_ask_for_strictness(tmp_path: Path) -> None:
+def test_python_gets_no_note_and_may_require_strictness(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     with pytest.raises(lodcli.UnsupportedError, match="level names: article, sentence"):
         lodcli.write(path, articles(), strict=True)

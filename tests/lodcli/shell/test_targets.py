@@ -75,7 +75,7 @@ def test_a_target_that_is_no_file_is_named_and_stays(
     assert (os.stat(target).st_mode if os.path.exists(target) else None) == before
 
 
-def test_no_ending_is_asked_of_a_device(lod: Lod, folder: Path) -> None:
+def test_a_device_needs_no_extension(lod: Lod, folder: Path) -> None:
     done = lod("convert", "words.lod.h5", "-o", "/dev/full")
     assert (done.code, "is a device" in done.stderr) == (3, True)
 

@@ -88,7 +88,7 @@ def test_refusals_say_what_is_wrong() -> None:
     assert sequence_lod_append(rows, lengths=[[1] * 6]).lod.names == ("sentence", None)
 
 
-# -- the seeds' forms ------------------------------------------------------------------
+# -- the forms of PaddlePaddle's design documents --------------------------------------
 
 SIX = LoDTensor(np.arange(6.0), LoD.from_lengths([[2, 1], [3, 1, 2]]))
 

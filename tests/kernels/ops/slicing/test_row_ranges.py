@@ -97,7 +97,7 @@ def test_setting_picked_sequences_sets_their_rows() -> None:
     assert tensor.data.sum() == LENGTHS[1] + LENGTHS[3]
 
 
-def test_a_key_is_not_changed_and_one_beyond_the_end_is_told() -> None:
+def test_a_key_is_not_changed_and_one_beyond_the_end_is_reported() -> None:
     tensor = LoDTensor(np.zeros(ROWS), LoD.from_lengths([LENGTHS]))
     key = np.array([-1, 2])
     assert len(tensor[key]) == 2

@@ -195,7 +195,7 @@ def test_without_rows_the_last_states_gradient_passes_through(sequences: int) ->
     assert not found.weights.arrays()["weight_hh"].any()
 
 
-def test_wrong_arguments_are_told_as_without_chunks() -> None:
+def test_wrong_arguments_are_reported_as_without_chunks() -> None:
     weights = seeded_weights("gru", 4, 3, rng=np.random.default_rng(0)).layers[0][0]
     data = np.zeros((5, 4))
     run = chunked_forward(data, np.array([0, 5]), weights, chunking=Chunking(2))

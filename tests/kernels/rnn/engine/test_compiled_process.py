@@ -56,7 +56,7 @@ def test_callers_at_the_same_time_get_what_they_would_get_alone(lengths: list[in
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lengths", [[20_000], [10_000, 10_000]], ids=["together", "each its own"])
-def test_an_interrupt_is_heard_in_the_middle_and_the_next_run_is_whole(
+def test_an_interrupt_is_handled_in_the_middle_and_the_next_run_is_whole(
     lengths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = problem("lstm", lengths, hidden=256, inputs=256, dtype="float32")

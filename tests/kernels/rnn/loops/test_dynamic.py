@@ -136,12 +136,12 @@ def test_the_order_of_the_batch_does_not_matter() -> None:
         (lambda x, m: (x, x if m is None else None), InvalidDataError, "expected an array as bef"),
     ],
 )
-def test_a_wrong_step_is_told_what_is_wrong(wrong: Any, kind: type, said: str) -> None:
+def test_the_error_of_a_wrong_step_says_what_is_wrong(wrong: Any, kind: type, said: str) -> None:
     with pytest.raises(kind, match=said):
         DynamicRNN(wrong)(LoDTensor(ROWS, [LENGTHS]))
 
 
-def test_wrong_tensors_and_memories_are_told() -> None:
+def test_wrong_tensors_and_memories_are_reported() -> None:
     with pytest.raises(InvalidDataError, match="at least one level"):
         DynamicRNN(step)(LoDTensor(ROWS))
     with pytest.raises(SelectionError):

@@ -1,4 +1,4 @@
-"""while_loop: the seeds' example, and what a wrong frame is told."""
+"""while_loop: the example of PaddlePaddle's design, and the errors of wrong frames."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_an_error_of_the_frame_comes_through() -> None:
         _ = 1 // 0
 
 
-def test_break_if_outside_of_a_frame_is_told() -> None:
+def test_break_if_outside_of_a_frame_is_reported() -> None:
     with pytest.raises(InvalidDataError, match=r"inside of `with loop.frame\(\):`"):
         while_loop().break_if(True)
 
