@@ -202,11 +202,16 @@ def held(
             found[name] = parts
     if not tensors:
         raise InvalidDataError("holds no array")
-    if not found:
+    offer_others(left_out, found)
+    return found
+
+
+def offer_others(left_out: LeftOut, found: Mapping[str, object]) -> None:
+    """Add to each error how to read the other tensors; raise the first if there are none."""
+    if left_out and not found:
         raise next(iter(left_out.values()))
     for name, error in left_out.items():
         left_out[name] = type(error)(f"{error}; {_OTHERS}")
-    return found
 
 
 _OTHERS = "choose another tensor with FILE::NAME, or the rest with --skip-unsupported"

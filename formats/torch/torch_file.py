@@ -10,7 +10,7 @@ from typing import Any
 
 from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core.flat_arrays import FLAT_OPTIONS, FLAT_WRITE_OPTIONS
-from lodcli.formats.core.format import Format, Source, joined
+from lodcli.formats.core.format import Format, LeftOut, Source, joined
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.file_objects import Sink
@@ -59,10 +59,13 @@ class Torch(Format):
         file = source.make_seekable()
         loaded = load(file)
         most_bytes = source.bounds.growth(file.seek(0, 2))
+        left_out = LeftOut()
         items = items_of(
-            loaded.value, options, most_bytes=most_bytes, pickle_bytes=loaded.pickle_bytes
+            *(loaded.value, options, left_out),
+            most_bytes=most_bytes,
+            pickle_bytes=loaded.pickle_bytes,
         )
-        return MemorySource(items)
+        return MemorySource(items, left_out)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions

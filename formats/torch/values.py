@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.errors import TooLargeError, naming
-from lodcli.formats.core.flat_arrays import described, tensors_in
+from lodcli.formats.core.flat_arrays import described, offer_others, tensors_in
+from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Item, StoredArray
@@ -35,13 +36,14 @@ MOST_LEVELS = 32
 
 
 def items_of(
-    value: Any, options: ReadOptions, *, most_bytes: int, pickle_bytes: int
+    value: Any, options: ReadOptions, left_out: LeftOut, *, most_bytes: int, pickle_bytes: int
 ) -> dict[str, Item]:
     """Return the tensors of a loaded value by name.
 
     Args:
         value: what `torch_archive.load` gave.
         options: which arrays are rows and which offsets, of a dict of plain tensors.
+        left_out: is given what is wrong with values of a dict that no tensor can hold.
         most_bytes: what may come of it.
         pickle_bytes: of its pickle: no more items of lists than these.
     """
@@ -53,14 +55,16 @@ def items_of(
     flat: dict[str, _Plain] = {}
     items: dict[str, Item] = {}
     for name, part in named(value, room):
-        if name in flat or name in items:
+        key = name_of(name)
+        if name in flat or key in items or key in left_out:
             raise InvalidDataError(f"two tensors are called {ascii(name)[1:-1][:100]}")
         if isinstance(part, np.ndarray):
             flat[name] = _Plain(name, part)
         elif not (options.data or options.offsets or options.lengths):
-            with naming(ascii(name)[1:-1]):
-                items[name_of(name)] = _item(part, room)
-    items |= _flat_items(flat, options)
+            with leaving_out(left_out, key), naming(ascii(name)[1:-1]):
+                items[key] = _item(part, room)
+    items |= _flat_items(flat, options, left_out)
+    offer_others(left_out, items)
     if not items:
         raise InvalidDataError("an empty dict holds no tensor")
     return _sharing(items)
@@ -112,10 +116,16 @@ class _Plain:
         return self.array.shape
 
 
-def _flat_items(flat: Mapping[str, _Plain], options: ReadOptions) -> dict[str, Item]:
+def _flat_items(
+    flat: Mapping[str, _Plain], options: ReadOptions, left_out: LeftOut
+) -> dict[str, Item]:
     if not flat and not options.data:
         return {}
-    tensors = tensors_in(flat, options, {})
+    tensors = {}
+    for name, parts in tensors_in(flat, options, {}).items():
+        with leaving_out(left_out, name), naming(f"tensor {name}"):
+            _rows(flat[parts.data].array)
+            tensors[name] = parts
     _, lods = described(tensors, flat, lambda name: flat[name].array, options)
     return {name: LoDTensor(flat[part.data].array, lods[name]) for name, part in tensors.items()}
 
@@ -147,7 +157,7 @@ def _item(value: Any, room: Room) -> Item:
     if isinstance(value, list | tuple):
         return _list(value, room)
     raise UnsupportedError(
-        f"holds a {type(value).__name__}; expected tensors, or lists, tuples and dicts of them"
+        f"expected tensors, or lists, tuples and dicts of them, found {type(value).__name__}"
     )
 
 

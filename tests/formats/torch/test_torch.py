@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limits
-from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Item, StoredArray
-from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -342,3 +342,23 @@ def test_a_big_file_is_in_memory_once(tmp_path: Path) -> None:
 def test_values_that_are_no_tensors_are_named(tmp_path: Path, value: Any) -> None:
     with pytest.raises(LodError, match=r"expected|has no dtype|holds no tensor"):
         content(saved(tmp_path, value))
+
+
+def test_values_of_a_dict_that_no_tensor_holds_can_be_left_out(tmp_path: Path) -> None:
+    adam = torch.optim.Adam([torch.zeros(2)]).state_dict()
+    model = {"weight": torch.arange(3.0), "num_batches_tracked": torch.tensor(7)}
+    path = saved(tmp_path, {"epoch": 5, "model": model, "list": [torch.arange(2)], "adam": adam})
+    others = "choose another tensor with FILE::NAME, or the rest with --skip-unsupported"
+    with pytest.raises(UnsupportedError, match=f"epoch: expected tensors, .*, found int; {others}"):
+        io.read_all(path)
+    skipping = ReadOptions(skip_unsupported=True)
+    with io.open_source(path, options=skipping) as file:
+        assert list(file.left_out) == ["epoch", "adam.param_groups", "model.num_batches_tracked"]
+        assert [spec.name for spec in file.schema] == ["list", "model.weight"]
+    weight = io.read(path, "model.weight")
+    assert isinstance(weight, LoDTensor)
+    assert weight.data.tolist() == [0, 1, 2]
+    with pytest.raises(InvalidDataError, match="num_batches_tracked: is a single value"):
+        io.read(path, "model.num_batches_tracked")
+    with pytest.raises(UnsupportedError, match=r"epoch: expected tensors, .*, found int$"):
+        io.read_all(saved(tmp_path, {"epoch": 5}), options=skipping)
