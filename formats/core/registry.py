@@ -140,7 +140,8 @@ def _advice(head: bytes) -> str:
         return f"it is packed with {codec}; its name must end with {ending}, as in .tar{ending}"
     what = next((what for mark, what in _OTHERS.items() if head.startswith(mark)), None)
     if what is not None:
-        return f"it begins like {what}, which lod does not read"
+        unpack = "; unpack it first" if "packed" in what else ""
+        return f"it begins like {what}, which lod does not read{unpack}"
     if head.startswith(_MATLAB):
         return "it begins like a file of MATLAB 7.3, which is HDF5: --from hdf5 --data NAME"
     text = head[: _TEXT_BYTES * 16]

@@ -13,6 +13,12 @@ from lodcli.kernels.errors import UnsupportedError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# First bytes that no text in UTF-8 has.
+_PACKED = {
+    b"\x1f\x8b\x08": "gzip; its name must end with .gz",
+    b"\x28\xb5\x2f": "zstd; its name must end with .zst",
+    b"\xfd7z": "xz, which lod does not read; unpack it first, as with xz -d",
+}
 # What to do with lines that are something else than they must be.
 TO_UTF_8 = "give its --encoding, such as latin1 or cp1252"
 WITHOUT_MARK = "a byte order mark stands at its beginning, as after joining files; remove it there"
@@ -29,7 +35,7 @@ class LineReader:
         derived: makes lines of something else.
 
     Raises:
-        NotThisFormatError: it begins like UTF-16.
+        NotThisFormatError: it begins like UTF-16, or like a packed file.
 
     Attributes:
         line: how many lines have been handed out: the number of the last one, from 1.
@@ -57,6 +63,9 @@ class LineReader:
         start = self._file.read(len(BYTE_ORDER_MARK))
         if utf_8 and start.startswith(_UTF_16_MARKS):
             raise NotThisFormatError("begins like UTF-16; give --encoding utf-16")
+        packed = next((what for mark, what in _PACKED.items() if start.startswith(mark)), None)
+        if utf_8 and packed is not None and encoding is None:
+            raise NotThisFormatError(f"begins like a file packed with {packed}")
         self.mark_bytes = len(start) if start == BYTE_ORDER_MARK else 0
         if source.seekable:
             self._file.seek(self.mark_bytes)

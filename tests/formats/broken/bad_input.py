@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import lzma
 import tarfile
 import warnings
 import zipfile
@@ -351,6 +353,9 @@ FAULTS = [
     Fault("UTF-8", ".tsv", b"a\tb\n1\t2\n\xe9\t3\n", ("line 3: is not UTF-8", "--encoding")),
     Fault("UTF-8", ".ts", TS + b"1,2\n1,\xff\n", ("line 9, channel 0, step 1: expected a number",)),
     Fault("UTF-8", ".tar", tar(("0.x.json", b"\xff")), ("0.x.json: is no JSON", _FIELD)),
+    Fault("packed", ".jsonl", gzip.compress(b"[1]\n"), ("packed with gzip", "end with .gz")),
+    Fault("packed", ".csv", lzma.compress(b"a\n1\n"), ("packed with xz", "unpack it first")),
+    Fault("packed", ".tsv", b"\x28\xb5\x2f\xfd", ("packed with zstd", "end with .zst")),
     Fault(
         "UTF-16", ".jsonl", "[1]\n".encode("utf-16"), ("begins like UTF-16", "--encoding utf-16")
     ),
