@@ -152,7 +152,10 @@ def remedy_of(descr: object) -> str:
         return "save array.astype('i8') instead, and its unit beside it"
     if descr[1:2] in ("U", "S"):
         return "save codes, as numpy.unique(array, return_inverse=True) returns them"
-    return "save array.astype('f8') instead, or another of " + ", ".join(sorted(NPY_DTYPES))
+    if descr[1:2] in ("O", "V"):
+        return "save an array of numbers"
+    near = "c16" if descr[1:2] == "c" else "f8"
+    return f"save array.astype({near!r}) instead, or another of {', '.join(sorted(NPY_DTYPES))}"
 
 
 def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], bool]]:
