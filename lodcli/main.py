@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import itertools
 import os
 import sys
-from collections.abc import Sequence
 
 from lodcli.formats.storage import interrupts
 from lodcli.kernels.runtime.threads import let_blas_sleep
 from lodcli.shell import watchdog
-from lodcli.shell.standard_streams import finish, prepare_streams
+from lodcli.shell.standard_streams import asks_for_help, finish, prepare_streams
 
 # What imports make stays, some 50,000 objects. To look for garbage in it once takes a tenth of a
 # small command, and Python does so at every 700 new objects.
@@ -38,7 +36,8 @@ def _run() -> int:
         interrupts.install()
         prepare_streams()
         let_blas_sleep()
-        if not _asks_for_help(sys.argv[1:]):
+        # Help opens no file and calls no library; the watchdog would cost a third of its time.
+        if not asks_for_help(sys.argv[1:]):
             watchdog.start()
         from lodcli.shell.failures import run
         from lodcli.shell.group import group
@@ -46,12 +45,6 @@ def _run() -> int:
         return run(group, sys.argv[1:])
     except interrupts.Interrupted as interrupt:
         return 128 + interrupt.signum
-
-
-def _asks_for_help(args: Sequence[str]) -> bool:
-    # Help opens no file and calls no library; the watchdog would cost a third of its time.
-    options = itertools.takewhile(lambda arg: arg != "--", args)
-    return any(arg in ("-h", "--help", "--version") for arg in options)
 
 
 def _report(error: OSError) -> int:

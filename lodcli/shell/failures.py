@@ -19,8 +19,8 @@ from lodcli.kernels.runtime.memory_budget import memory_setting
 from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.shell import output
 from lodcli.shell.printable import printable
-from lodcli.shell.remedies import owner, remedy
-from lodcli.shell.standard_streams import CLOSED_PIPE
+from lodcli.shell.remedies import owner, remedy, shortage
+from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help
 from lodcli.shell.targets import STREAM_TO_COME
 
 INVALID, USAGE, IO, UNSUPPORTED = 1, 2, 3, 4
@@ -59,6 +59,8 @@ def run(group: click.Group, args: Sequence[str]) -> int:
             group.invoke(context)
             output.tell_of_cost(time.monotonic() - started)
     except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None and asks_for_help(args):
+            error.filename = "standard output"
         if context is not None and context.invoked_subcommand:
             label = f"lod {context.invoked_subcommand}"
         told = owner(str(error), group, args) if isinstance(error, LodError) else ""
@@ -207,7 +209,9 @@ def _os_message(error: OSError) -> str:
     if not isinstance(name, str | bytes | os.PathLike):
         return f"{name}: {what}"
     shown = os.fsdecode(name)
-    more = "" if error.filename2 is not None else remedy(error.errno, shown)
+    more = shortage(error.errno, shown)
+    if error.filename2 is None:
+        more = more or remedy(error.errno, shown)
     return f"{shown}: {what}{more}"
 
 

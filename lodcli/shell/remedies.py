@@ -1,10 +1,11 @@
-"""Hints: for a file that does not exist or is a folder, and for options of another command."""
+"""Hints: for missing files, folders and resources, and for options of another command."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import tempfile
 from collections.abc import Sequence
 from itertools import islice
 
@@ -42,6 +43,22 @@ def remedy(code: int | None, name: str) -> str:
     if near:
         return f"; did you mean {near}?"
     return "; check the path" + ("" if os.path.isabs(name) else f", relative to {os.getcwd()}")
+
+
+def shortage(code: int | None, name: str) -> str:
+    """Return what follows the message of an OSError where a resource has run out; "" for others.
+
+    >>> shortage(errno.EMFILE, "articles")
+    '; allow more with ulimit -n'
+    >>> shortage(errno.ENOSPC, tempfile.gettempdir())
+    '; it holds temporary data: set TMPDIR to a folder with more room'
+    """
+    if code == errno.EMFILE:
+        return "; allow more with ulimit -n"
+    folder = tempfile.gettempdir() if code in (errno.ENOSPC, errno.EDQUOT) else None
+    if folder and (name.endswith(folder) or name.startswith(os.path.join(folder, "lod-"))):
+        return "; it holds temporary data: set TMPDIR to a folder with more room"
+    return ""
 
 
 def owner(message: str, group: click.Command, args: Sequence[str]) -> str:

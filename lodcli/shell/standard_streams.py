@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lodcli.formats.storage import interrupts
 
 CLOSED_PIPE = 141  # what a shell shows for a process that SIGPIPE ended
+
+
+def asks_for_help(args: Sequence[str]) -> bool:
+    """Return whether a command line only prints help or versions to standard output."""
+    options = itertools.takewhile(lambda arg: arg != "--", args)
+    return any(arg in ("-h", "--help", "--version") for arg in options)
 
 
 def prepare_streams() -> None:

@@ -179,6 +179,15 @@ def test_results_that_cannot_be_printed_are_an_io_failure(
     assert done.stderr == f"lod {command}: standard output: is closed\n"
 
 
+@pytest.mark.parametrize("line", ["lod --help", "lod --version", "lod slice -h"])
+def test_help_that_cannot_be_printed_is_an_io_failure(shell: Lod, line: str) -> None:
+    label = " ".join(word for word in line.split() if not word.startswith("-"))
+    done = shell(f"{line} > /dev/full")
+    said = "standard output: no space left on the device"
+    assert (done.code, done.stderr) == (3, f"{label}: {said}\n")
+    assert shell(f"{line} >&-").stderr == f"{label}: standard output: is closed\n"
+
+
 @pytest.mark.parametrize("command", WRITING)
 def test_a_closed_pipe_ends_in_silence(shell: Lod, steps: Path, command: str) -> None:
     line = " ".join(arguments(command, "-"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import tempfile
 from pathlib import Path
 
 import h5py
@@ -13,6 +15,7 @@ from lodcli.formats.core import io
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.failures import explained
 from tests.lodcli.conftest import Lod
 
 FILES = {
@@ -120,3 +123,27 @@ def test_read_takes_a_reference_as_the_shell_does(files: Path) -> None:
     assert lodcli.read("two::c", "c").marks == lodcli.read("two::c", "a b").marks  # type: ignore[union-attr]
     with pytest.raises(OSError, match="x::c"):
         lodcli.read("x::c", "c")
+
+
+def test_too_few_files_that_may_be_open_are_told_with_the_remedy(shell: Lod, folder: Path) -> None:
+    inputs = " ".join(["words.lod.h5"] * 40)
+    done = shell(f"ulimit -n 20; lod merge {inputs} -o x.lod.h5")
+    assert (done.code, done.stdout) == (3, "")
+    assert done.stderr == (
+        "lod merge: words.lod.h5: too many files are open; allow more with ulimit -n\n"
+    )
+    outputs = shell("ulimit -n 12; lod split words.lod.h5 --level -1 --by count 1 -o 'x-{}.npz'")
+    assert outputs.stderr.endswith(": too many files are open; allow more with ulimit -n\n")
+
+
+@pytest.mark.parametrize("name", ["", "lod-abc/copy.lod.h5"])
+def test_a_full_folder_of_temporary_files_is_told_with_the_remedy(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    error = OSError(errno.ENOSPC, "No space left", str(tmp_path / name))
+    said = "no space left on the device"
+    remedy = "; it holds temporary data: set TMPDIR to a folder with more room"
+    assert explained(error) == (f"{tmp_path / name}: {said}{remedy}", 3)
+    elsewhere = OSError(errno.ENOSPC, "No space left", str(tmp_path / "out.lod.h5"))
+    assert explained(elsewhere) == (f"{tmp_path / 'out.lod.h5'}: {said}", 3)
