@@ -44,11 +44,12 @@ def note(message: str) -> None:
     """Print a note on standard error, unless quiet."""
     if is_quiet():
         return
-    if is_json():
-        as_json({"note": message.removeprefix("note: ")}, err=True)
-    else:
-        label = click.get_current_context().command_path
-        click.echo(printable(f"{label}: {message}"), err=True)
+    with suppress(OSError):  # a full disk or a closed pipe there does not end a command
+        if is_json():
+            as_json({"note": message.removeprefix("note: ")}, err=True)
+        else:
+            label = click.get_current_context().command_path
+            click.echo(printable(f"{label}: {message}"), err=True)
 
 
 def tell_of_cost(seconds: float) -> None:

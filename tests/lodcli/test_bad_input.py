@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hanging import HANG_SECONDS
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Done, Lod
 
 RNN = ["--cell", "gru", "--hidden", "2", "--seed", "1"]
 # {} is where the source goes. Those that write get "-o out.lod.h5" as well.
@@ -186,6 +186,16 @@ def test_help_that_cannot_be_printed_is_an_io_failure(shell: Lod, line: str) -> 
     said = "standard output: no space left on the device"
     assert (done.code, done.stderr) == (3, f"{label}: {said}\n")
     assert shell(f"{line} >&-").stderr == f"{label}: standard output: is closed\n"
+
+
+@pytest.mark.parametrize("option", ["", "-v"])
+def test_notes_that_cannot_be_printed_do_not_end_a_command(
+    shell: Lod, folder: Path, option: str
+) -> None:
+    line = f"lod convert many.lod.h5::tags {option} --to jsonl"
+    expected = shell(f"{line} -q").stdout
+    assert "level" in shell(line).stderr  # a note: jsonl has no names of levels
+    assert shell(f"{line} 2> /dev/full") == Done(0, expected, "")
 
 
 @pytest.mark.parametrize("command", WRITING)
