@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any, NamedTuple
@@ -32,7 +35,7 @@ from lodcli.formats.core.schema import (
 from lodcli.formats.items.indexed_copy import Labelled, in_place, indexed
 from lodcli.formats.structs.names import named
 from lodcli.formats.values.file_attributes import alike
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import OptionError, SelectionError
 from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, reading
@@ -221,7 +224,11 @@ def opened(
         reference: which file, and which tensor of it.
         options: how to read it, besides what `guarded` options of the command say.
         optional: options that are left out, not refused, where the format does not know them.
+
+    Raises:
+        OptionError: standard output goes to this file.
     """
+    _refuse_own_output(reference)
     options = replace(reading(options or ReadOptions()), part=reference.part)
     with (
         within_budget(memory_budget() or default_budget()),
@@ -257,6 +264,24 @@ def opened(
             )
         for text in file.source.notes:
             note(f"{label}: {text}")
+
+
+def _refuse_own_output(reference: Reference) -> None:
+    """Raise OptionError if a file is the one that standard output goes to.
+
+    With `>>` it would grow as fast as it is read; with `>` the shell has emptied it.
+    """
+    path, same = reference.path, False
+    # A file that is not there is told by opening it; a test has no real standard output.
+    with suppress(OSError, ValueError):
+        out = os.fstat(sys.stdout.fileno())
+        source = os.fstat(sys.stdin.fileno()) if path == "-" else os.stat(path)
+        same = stat.S_ISREG(out.st_mode) and os.path.samestat(out, source)
+    if same:
+        raise OptionError(
+            f"{reference.label}: is also the file that standard output goes to; redirect that to "
+            "another file"
+        )
 
 
 def attributes_of_opened() -> dict[str, Any]:

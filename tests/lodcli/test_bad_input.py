@@ -198,6 +198,22 @@ def test_notes_that_cannot_be_printed_do_not_end_a_command(
     assert shell(f"{line} 2> /dev/full") == Done(0, expected, "")
 
 
+@pytest.mark.parametrize("source", ["lines.jsonl", "- --from jsonl < lines.jsonl"])
+def test_a_file_is_not_read_while_the_output_is_appended_to_it(
+    shell: Lod, folder: Path, source: str
+) -> None:
+    (folder / "lines.jsonl").write_text("[1]\n" * 300_000)
+    # Without the limit a failing test would fill the disk.
+    done = shell(f"ulimit -f 4000; lod convert --to jsonl {source} >> lines.jsonl")
+    label = "lines.jsonl" if source == "lines.jsonl" else "standard input"
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"lod convert: {label}: is also the file that standard output goes to; redirect that to "
+        "another file\n"
+    )
+    assert (folder / "lines.jsonl").read_text() == "[1]\n" * 300_000
+
+
 @pytest.mark.parametrize("command", WRITING)
 def test_a_closed_pipe_ends_in_silence(shell: Lod, steps: Path, command: str) -> None:
     line = " ".join(arguments(command, "-"))
