@@ -1,7 +1,7 @@
-"""Errors for arguments of another type than a function is annotated with.
+"""Arguments of another type than a function is annotated with.
 
-Nothing is checked before a call; only if the function fails, the types of its arguments are
-checked.
+NumPy's numbers become Python's. Nothing else is checked before a call; only if the function fails,
+the types of its arguments are checked.
 """
 
 from __future__ import annotations
@@ -50,16 +50,22 @@ _REMEDIES = {
 }
 _WORDS = {"ndarray": "array", "SupportsIndex": "int", "Callable": "function", "Mapping": "dict"}
 _BODY = """
-    try:
-        return _function({passed})
+    try:{plain}
+        return _function({{passed}})
     except Exception as error:
-        _explain(error, {values})
+        _explain(error, {{values}})
         raise
 """
+_PLAIN = """
+        if type({name}) is not {kind} and {name} is not None and type({name}) is not int:
+            {name} = _plain_{kind}({name})"""
 
 
 def types_explained(function: F) -> F:
     """Return a function that says which argument has a wrong type, if it fails because of one.
+
+    Where it takes an int, a bool or a float, numbers of NumPy, also as arrays without a dimension,
+    become those of Python: an int8 would overflow, and kernels take an array for its address.
 
     Raises:
         InvalidDataError: an argument is not of the type that its annotation names. An error of lod
@@ -73,9 +79,43 @@ def types_explained(function: F) -> F:
     lodcli.kernels.errors.InvalidDataError: halved: number: expected a float, found '4'
     """
     assert isinstance(function, FunctionType)
-    call: F = forwarding(function, _BODY, _function=function, _explain=_explainer(function))
+    plain = "".join(
+        _PLAIN.format(name=name, kind=kind)
+        for name, hint in function.__annotations__.items()
+        if name != "return" and (kind := str(hint).removesuffix(" | None")) in _PLAIN_KINDS
+    )
+    call: F = forwarding(
+        function,
+        _BODY.format(plain=plain),
+        _function=function,
+        _explain=_explainer(function),
+        **{f"_plain_{kind}": convert for kind, convert in _PLAIN_KINDS.items()},
+    )
     update_wrapper(call, function)
     return call
+
+
+def _plain_int(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise TypeError("an array of several numbers")
+    try:
+        return operator.index(value)
+    except TypeError:
+        return value
+
+
+def _plain_bool(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and (value.ndim or value.dtype.kind != "b"):
+        raise TypeError("no boolean")
+    return bool(value) if isinstance(value, np.bool_ | np.ndarray) else value
+
+
+def _plain_float(value: Any) -> Any:
+    number = isinstance(value, np.generic | np.ndarray) and not value.ndim
+    return value.item() if number and value.dtype.kind in "iuf" else value
+
+
+_PLAIN_KINDS = {"int": _plain_int, "bool": _plain_bool, "float": _plain_float}
 
 
 def construction_explained(kind: type[T]) -> type[T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -53,6 +54,7 @@ def sequence_im2sequence(
     >>> sequence_im2sequence(pictures, kernels=(2, 2)).data.tolist()
     [[0, 1, 3, 4], [1, 2, 4, 5]]
     """
+    kernels, strides, paddings = map(_plain, (kernels, strides, paddings))
     down, right = _checked(images, kernels, strides, paddings)
     # Every value goes into as many windows as cover it.
     size = images.nbytes * kernels[0] * kernels[1] // (strides[0] * strides[1])
@@ -88,6 +90,7 @@ def sequence_im2sequence_grad(
     >>> sequence_im2sequence_grad([[1.0, 2.0], [3.0, 4.0]], pictures, kernels=(1, 2)).data.ravel()
     array([1., 5., 4.])
     """
+    kernels, strides, paddings = map(_plain, (kernels, strides, paddings))
     below, beside = _checked(images, kernels, strides, paddings)
     n, c = images.data.shape[:2]
     rows = upstream_of(
@@ -98,6 +101,11 @@ def sequence_im2sequence_grad(
     run = on("auto", im2sequence_back, size_bytes=rows.nbytes)
     shape = images.data.shape
     return images._with_rows(run(rows, shape, kernels=kernels, strides=strides, paddings=paddings))
+
+
+def _plain(numbers: Sequence[int]) -> tuple[int, ...]:
+    """Return whole numbers, perhaps NumPy's, as Python's."""
+    return tuple(map(operator.index, numbers))
 
 
 def _checked(images: LoDTensor, kernels: Pair, strides: Pair, paddings: Quad) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -118,10 +119,10 @@ def _checked(
     if tensor.row_shape not in ((), (1,)):
         raise InvalidDataError(f"{op} needs one value a row, found rows of {tensor.row_shape}")
     require_at_least(channel_num, 1, "channel_num")
-    if not topks:
+    numbers = list(map(operator.index, topks))
+    if not numbers:
         raise OptionError(f"{op} needs at least one number in topks")
-    for k in topks:
-        require_at_least(k, 1, "topks")
+    require_at_least(min(numbers), 1, "topks")
     rows, columns = row.levels[row.level(-1)], column.levels[column.level(-1)]
     for name, found in (("row", rows), ("column", columns)):
         if found.size != offsets.size:
@@ -135,7 +136,14 @@ def _checked(
             f"{op}: sequence {i} has {offsets[i + 1] - offsets[i]} values, expected "
             f"{channel_num} x {rows[i + 1] - rows[i]} x {columns[i + 1] - columns[i]}"
         )
-    return data.reshape(tensor.rows), offsets, rows, columns, np.array(topks, np.int64), channel_num
+    return (
+        data.reshape(tensor.rows),
+        offsets,
+        rows,
+        columns,
+        np.array(numbers, np.int64),
+        channel_num,
+    )
 
 
 # -- arrays ----------------------------------------------------------------------------
