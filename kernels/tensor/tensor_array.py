@@ -309,6 +309,10 @@ class TensorArray:
             for a, b in ((self._peek(i), other._peek(i)) for i in range(self._size))
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # The places in a dict of its own: copy.copy() calls this, and either array may grow.
+        return _restored, (self._size, self._source, dict(self._written))
+
     def __repr__(self) -> str:
         gaps = sum(self._peek(index) is None for index in range(self._size))
         return f"TensorArray({self._size} steps, {gaps} not written)"
@@ -345,6 +349,13 @@ class TensorArray:
                         f"step {step} cannot be {done} with step 0: {what} {here} against {there}"
                     )
         return values
+
+
+def _restored(size: int, source: LoDTensor | None, written: dict[int, LoDTensor]) -> TensorArray:
+    """Return a TensorArray of these fields, as it was pickled or copied."""
+    array = TensorArray.__new__(TensorArray)
+    array._size, array._source, array._written = size, source, written
+    return array
 
 
 def _as_tensor(value: LoDTensor | npt.ArrayLike) -> LoDTensor:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -290,3 +293,36 @@ def test_the_rnn_over_sequences_of_unequal_length_of_seed_004(sort_by_length: bo
         # float64 sums of a few products, in another order.
         np.testing.assert_allclose(rnn_output.data[start : start + length], expected, rtol=1e-12)
         start += length
+
+
+def gaps() -> TensorArray:
+    """Return three places, of which the second is written."""
+    array = TensorArray(3)
+    array.write(1, np.ones((2, 2)))
+    return array
+
+
+def rewritten() -> TensorArray:
+    """Return two steps of a tensor, of which the second is another now."""
+    array = TensorArray.from_steps(LoDTensor(np.arange(5.0), [[3, 2]]))
+    array.write(1, np.zeros(2))
+    return array
+
+
+@pytest.mark.parametrize("made", [TensorArray, gaps, rewritten])
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_every_protocol_of_pickle_keeps_all_places(
+    protocol: int, made: Callable[[], TensorArray]
+) -> None:
+    array = made()
+    assert pickle.loads(pickle.dumps(array, protocol)).identical(array)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_grows_by_itself(copied: Callable[[TensorArray], TensorArray]) -> None:
+    array = gaps()
+    other = copied(array)
+    assert other.identical(array)
+    other.write(0, np.zeros((1, 2)))
+    assert repr(array) == "TensorArray(3 steps, 2 not written)"
+    assert repr(other) == "TensorArray(3 steps, 1 not written)"
