@@ -157,7 +157,7 @@ def fill_value(
     """Return a padding value as one of `dtype`: of shape () or of a row's shape.
 
     Raises:
-        InvalidDataError: integers cannot hold it.
+        InvalidDataError: no number, or one that integers or real numbers cannot hold.
         ShapeMismatchError: neither one value nor a row.
     """
     if type(value) is int and value == 0:
@@ -170,11 +170,14 @@ def fill_value(
             f"{op}: pad_value must be one value or a row of shape {shape}, "
             f"found shape {array.shape}"
         )
+    kind = array.dtype.kind
+    if kind not in "biufO" and not (kind == "c" == dtype.kind) and not is_float(array.dtype):
+        raise InvalidDataError(f"{op}: {dtype} cannot hold the pad_value {array}")
     try:
         with np.errstate(invalid="ignore", over="ignore"):
             result: Array = array.astype(dtype)
         fits = dtype.kind not in "iub" or np.array_equal(result, array)
-    except OverflowError:  # a number of Python that no dtype holds
+    except (OverflowError, TypeError, ValueError):  # an object: no number, or one too large
         fits = False
     if not fits:
         raise InvalidDataError(f"{op}: {dtype} cannot hold the pad_value {array}")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, same_levels
 from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import common_dtype
+from lodcli.kernels.ops.common import common_dtype, is_float
 from lodcli.kernels.runtime.arrays import as_array, in_native_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -25,6 +25,8 @@ def upstream_of(
     shape: tuple[int, ...],
     op: str,
     lod: _Index | None = None,
+    *,
+    real: bool = False,
 ) -> Array:
     """Return the rows of the upstream gradient, checked to have the result's shape and index.
 
@@ -34,9 +36,11 @@ def upstream_of(
         op: the gradient function, for messages.
         lod: the index of the result, its levels, or what returns them, called for a LoDTensor
             only. None: the result is an array.
+        real: whether the gradients are real, so that imaginary parts would be lost.
 
     Raises:
         ShapeMismatchError: it has not.
+        InvalidDataError: it holds no numbers, or complex ones where those are real.
     """
     if lod is not None and isinstance(upstream, LoDTensor):
         given = upstream.lod
@@ -52,6 +56,14 @@ def upstream_of(
     if array.shape != shape:
         raise ShapeMismatchError(
             f"{op}: the upstream gradient must have the result's shape {shape}, found {array.shape}"
+        )
+    kind = array.dtype.kind
+    if kind != "f" and (
+        (kind not in "biuc" and not is_float(array.dtype)) or (real and kind == "c")
+    ):
+        expected = "real numbers" if real else "numbers"
+        raise InvalidDataError(
+            f"{op}: the upstream gradient must hold {expected}, found {array.dtype}"
         )
     return array
 
@@ -92,8 +104,8 @@ def upstreams_of(
 
 
 def rows_of(values: LoDTensor | npt.ArrayLike) -> Array:
-    """Return the rows of a tensor, or an array as it is."""
-    return values.data if isinstance(values, LoDTensor) else as_array(values)
+    """Return the rows of a tensor, or an array in the machine's order of bytes."""
+    return values.data if isinstance(values, LoDTensor) else in_native_order(as_array(values))
 
 
 def without_values(tensor: LoDTensor) -> LoDTensor:

@@ -26,8 +26,7 @@ def as_array(values: npt.ArrayLike) -> Array:
     """
     if type(values) is np.ndarray or is_on_device(values):
         return values
-    # Not `np.ma.is_masked`: importing numpy.ma takes 17 ms.
-    if isinstance(values, np.ndarray) and np.any(getattr(values, "mask", False)):
+    if _is_masked(values):
         raise InvalidDataError(
             "data is a masked array, whose mask would be lost; give values and mask apart, "
             "LoDTensor(data.filled(0), lengths, nulls=Nulls.of([None, ~data.mask]))"
@@ -78,17 +77,29 @@ def _why_no_array(values: object, said: str) -> str:
 def on_host(values: npt.ArrayLike, what: str) -> Array:
     """Return what describes an index, or is a number, in main memory wherever the rows are.
 
+    The bytes of an array are in the machine's order.
+
     Raises:
         UnsupportedError: it lies on a GPU.
+        InvalidDataError: no array can be made of it, or one whose mask would be lost.
     """
+    if type(values) is np.ndarray:
+        return in_native_order(values)
     if is_on_device(values):
         raise UnsupportedError(
             f"{what} is read in main memory and lies on a GPU; move it with cupy.asnumpy"
         )
+    if _is_masked(values):
+        raise InvalidDataError(f"{what}: a masked array, whose mask would be lost; give it filled")
     try:
-        return np.asarray(values)
+        return in_native_order(np.asarray(values))
     except ValueError as error:  # ragged
         raise InvalidDataError(f"{what}: no array can be made of it: {error}") from None
+
+
+def _is_masked(values: object) -> bool:
+    # Not `np.ma.is_masked`: importing numpy.ma takes 17 ms.
+    return isinstance(values, np.ndarray) and bool(np.any(getattr(values, "mask", False)))
 
 
 def beside(values: Array, rows: Array) -> Array:

@@ -19,7 +19,7 @@ from lodcli.kernels.index.items import inner_offsets, picked_offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.index.selection import item_number, select
 from lodcli.kernels.ops.slicing.row_ranges import RowRanges, rows_of_ranges
-from lodcli.kernels.runtime.arrays import beside, is_on_device
+from lodcli.kernels.runtime.arrays import beside, is_on_device, on_host
 from lodcli.kernels.runtime.dispatch import on
 
 _ALL = slice(None)
@@ -134,7 +134,7 @@ def _checked(part: Any) -> int | slice | Array:
     if isinstance(part, int | np.integer) and not isinstance(part, bool):
         return int(part)
     if isinstance(part, list | np.ndarray) or hasattr(part, "__array__"):
-        array = np.asarray(part)
+        array = np.asarray(part) if type(part) in (list, np.ndarray) else on_host(part, "key")
         if array.ndim == 1 and (array.dtype.kind in "iub" or not array.size):
             return array if array.dtype.kind == "b" else _signed(array)
         what = f"{array.ndim} dimensions of {array.dtype}"
@@ -146,7 +146,7 @@ def _checked(part: Any) -> int | slice | Array:
 
 def _signed(numbers: Array) -> Offsets:
     """Return whole numbers as int64. Raises SelectionError: one that an int64 cannot hold."""
-    if numbers.dtype == _UINT64:
+    if numbers.dtype.kind == "u" and numbers.itemsize == 8:  # in any order of bytes
         far = numbers > np.iinfo(np.int64).max
         if far.any():
             place = int(np.argmax(far))

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.ops.arguments import (
+    MOST_ITEMS,
     chosen_level,
     recut,
     require_at_least,
@@ -113,6 +114,11 @@ def conv_arguments(
     number = chosen_level(tensor.lod, level, op)
     require_at_least(context_length, 1, "context_length")
     require_at_least(stride, 1, "stride")
+    if max(context_length, abs(context_start), stride) >= MOST_ITEMS:
+        raise OptionError(
+            f"{op}: context_length, context_start and stride must be below 2**61, found "
+            f"{context_length}, {context_start} and {stride}"
+        )
     data, matrix = working(tensor.data, op), working(weight, f"the weight of {op}")
     if data.ndim != 2 or matrix.ndim != 2:
         raise ShapeMismatchError(

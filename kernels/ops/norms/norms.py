@@ -121,7 +121,7 @@ def sequence_layer_norm_grad(
     _check(data, epsilon, op)
     if bias is not None:
         require_shape(as_array(bias).shape, data.shape[1:], f"{op}: bias")
-    flow = _matrix(upstream_of(upstream, data.shape, op, tensor.lod))
+    flow = _matrix(upstream_of(upstream, data.shape, op, tensor.lod, real=True))
     w = _feature(weight, tensor, "weight", op)
     run = on(backend, rows_layer_norm_grad, size_bytes=data.nbytes)
     rows, scale, shift = run(flow, _matrix(data), w, epsilon)
@@ -144,7 +144,7 @@ def sequence_rms_norm_grad(
     op = "sequence_rms_norm_grad"
     data = tensor.data
     _check(data, epsilon, op)
-    flow = _matrix(upstream_of(upstream, data.shape, op, tensor.lod))
+    flow = _matrix(upstream_of(upstream, data.shape, op, tensor.lod, real=True))
     w = _feature(weight, tensor, "weight", op)
     run = on(backend, rows_rms_norm_grad, size_bytes=data.nbytes)
     rows, scale = run(flow, _matrix(data), w, epsilon)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import (
     fill_value,
@@ -246,6 +247,8 @@ def _pooled_index(
     require_order(tensor.dtype, name)
     offsets = segments(tensor, level, name)
     fill = fill_value(pad_value, (), tensor.dtype, name)
+    if out is not None and (len(out) != 2 or np.may_share_memory(*out)):
+        raise InvalidDataError(f"{name}: out must be two arrays that share no memory")
     kernel = on(backend, reference, size_bytes=tensor.nbytes)
     values, index = kernel(tensor.data, offsets, pad_value=fill, out=out)
     above = tensor.lod.above(level)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.common import in_working_dtype, require_order, row_width, segments, zero
 from lodcli.kernels.ops.pooling.pool import segment_max_index, segment_min_index
@@ -162,6 +162,8 @@ def _to_taken(
     rows, taken = tensor.rows, rows_of(index)
     if taken.shape != flow.shape:
         raise ShapeMismatchError(f"{op}: index: expected shape {flow.shape}, found {taken.shape}")
+    if taken.dtype.kind not in "iu":
+        raise InvalidDataError(f"{op}: index must hold whole numbers, found {taken.dtype}")
     if taken.size and bool(((taken < -1) | (taken >= rows)).any()):
         raise ShapeMismatchError(f"{op}: index names a row outside 0 to {rows - 1}")
     put = on("auto", segment_max_grad, size_bytes=flow.nbytes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.errors import NotFloatingError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, NotFloatingError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import require_shape
 from lodcli.kernels.ops.common import common_dtype, is_float, segments, working_dtype
@@ -38,7 +38,8 @@ def sequence_linear_scan(
         a: data (N, ...), floating point or complex: what the state is multiplied by.
         b: the same shape and index: what is added to it.
         initial: (S, ...), the state before the first row of each of the S sequences (behind the
-            last with `reverse`). None: it is 0, and the first row of `a` is not used.
+            last with `reverse`), real where both are. None: it is 0, and the first row of `a` is
+            not used.
         reverse: run from the end of the sequence: h[t] = a[t] * h[t+1] + b[t].
         level: the level whose sequences are run through; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
@@ -56,6 +57,7 @@ def sequence_linear_scan(
     Raises:
         SelectionError: no such level.
         NotFloatingError: whole numbers or booleans.
+        InvalidDataError: a complex `initial` of a real recurrence.
         ShapeMismatchError: shapes or indexes that do not fit.
 
     References:
@@ -116,12 +118,16 @@ def sequence_linear_scan_grad(
     """
     op = "sequence_linear_scan_grad"
     x, y, start, offsets = _checked(a, b, initial, level, op)
-    flow = as_dtype(upstream_of(upstream, y.shape, op, b.lod), y.dtype)
+    real = y.dtype.kind != "c"
+    flow = as_dtype(upstream_of(upstream, y.shape, op, b.lod, real=real), y.dtype)
     if result is None:
         forward = on(backend, segment_linear_scan, size_bytes=y.nbytes)
         h = forward(x, y, offsets, initial=start, reverse=reverse)
     else:
-        h = as_dtype(rows_of(result), y.dtype)
+        h = rows_of(result)
+        if h.dtype.kind == "c" and real:
+            raise InvalidDataError(f"{op}: result: expected real numbers, found {h.dtype}")
+        h = as_dtype(h, y.dtype)
         require_shape(h.shape, y.shape, f"{op}: result")
     run = on(backend, segment_linear_scan_grad, size_bytes=y.nbytes)
     of_a, of_b, of_initial = run(flow, x, h, offsets, initial=start, reverse=reverse)
@@ -149,6 +155,8 @@ def _checked(
     if found is not None:
         raise ShapeMismatchError(f"{op}: a and b differ: {found}")
     dtype = common_dtype(*dtypes)
+    if dtype.kind == "c" and "c" not in x.dtype.kind + y.dtype.kind:
+        raise InvalidDataError(f"{op}: a and b are real, initial is {dtypes[-1]}")
     wide = working_dtype(dtype)
     if start is not None:
         require_shape(start.shape, (offsets.size - 1, *b.row_shape), f"{op}: initial")

@@ -141,7 +141,7 @@ def sequence_cumprod_grad(
     op, data = "sequence_cumprod_grad", tensor.data
     offsets = segments(tensor, level, op)
     require_float(data, op)
-    flow = upstream_of(upstream, data.shape, op, tensor.lod)
+    flow = upstream_of(upstream, data.shape, op, tensor.lod, real=True)
     run = on(backend, segment_cumprod_grad, size_bytes=data.nbytes)
     return tensor._with_rows(run(flow, data, offsets, exclusive=exclusive, reverse=reverse))
 

@@ -141,10 +141,11 @@ def _gradient(
     op = reference.__name__.replace("segment", "sequence")
     offsets = segments(tensor, level, op)
     shape = tensor.data.shape
-    flow = upstream_of(upstream, shape, op, tensor.lod)
+    flow = upstream_of(upstream, shape, op, tensor.lod, real=True)
     y = rows_of(forward(tensor, level=level, backend=backend) if result is None else result)
     if y.shape != shape:
         raise ShapeMismatchError(f"{op}: result: expected shape {shape}, found {y.shape}")
+    require_float(y, f"{op}: result")
     return tensor._with_rows(on(backend, reference, size_bytes=y.nbytes)(flow, y, offsets))
 
 

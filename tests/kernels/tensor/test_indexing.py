@@ -356,3 +356,16 @@ def test_html_lists_the_outermost_items_and_escapes_names() -> None:
     assert "[[10, 11], [12, 13, 14]]" in shown
     many = LoDTensor(np.arange(1000), [[1] * 1000])._repr_html_()
     assert many.count("<tr>") == 14
+
+
+def test_a_key_may_have_its_bytes_in_another_order() -> None:
+    for kind in (">i8", ">u8", ">i2"):
+        assert WORDS[np.array([2, 0], kind)].identical(WORDS[[2, 0]])
+    with pytest.raises(SelectionError, match=r"key, position 1: no item 18446744073709551615"):
+        WORDS[np.array([0, 2**64 - 1], ">u8")]
+
+
+def test_a_masked_array_is_no_key() -> None:
+    masked = np.ma.array([0, 1], mask=[False, True])
+    with pytest.raises(InvalidDataError, match="key: a masked array, whose mask would be lost"):
+        WORDS[masked]
