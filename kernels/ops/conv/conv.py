@@ -243,6 +243,7 @@ def _centres(offsets: Offsets, stride: int) -> tuple[Offsets, Offsets, Offsets]:
     return first + stride * within, first, offsets[1:][of] - 1
 
 
+@np.errstate(all="ignore")
 def segment_conv(
     data: Array,
     offsets: Offsets,
@@ -264,6 +265,7 @@ def segment_conv(
     return context.reshape(len(context), weight.shape[0]) @ weight
 
 
+@np.errstate(all="ignore")
 def segment_conv_grad(
     data: Array,
     offsets: Offsets,
@@ -310,6 +312,7 @@ def segment_conv_grad(
     return grad_data, grad_weight, grad_padding
 
 
+@np.errstate(all="ignore")
 def segment_row_conv(data: Array, offsets: Offsets, weight: Array) -> Array:
     """Return the row convolution of each segment: (N, D) and (K, D) to (N, D)."""
     left = offsets[1:][segment_numbers(offsets)] - np.arange(len(data))
@@ -320,6 +323,7 @@ def segment_row_conv(data: Array, offsets: Offsets, weight: Array) -> Array:
     return out
 
 
+@np.errstate(all="ignore")
 def segment_row_conv_grad(
     data: Array, offsets: Offsets, weight: Array, grad: Array
 ) -> tuple[Array, Array]:

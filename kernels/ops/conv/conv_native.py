@@ -63,7 +63,8 @@ def segment_conv(
         return out
     for first, last in plan.blocks():
         block = plan.context(plan.words(first, last, context_start), last - first)
-        np.matmul(block, weight, out=out[first:last])
+        with np.errstate(all="ignore"):
+            np.matmul(block, weight, out=out[first:last])
     return out
 
 
@@ -113,16 +114,17 @@ def segment_conv_grad(
     else:
         grad_data = np.zeros(data.shape, dtype)
     grad_padding = np.zeros(plan.padding.shape, dtype)
-    for first, last in plan.blocks():
-        part, words = grad[first:last], plan.words(first, last, context_start)
-        context = plan.context(words, last - first).T
-        if first:
-            grad_weight += context @ part
-        else:
-            np.matmul(context, part, grad_weight)
-        if not plain:
-            grad_context = np.ascontiguousarray(part @ weight.T)
-            _scatter[dtype.char].call(0, 1, *words, grad_context, grad_data, grad_padding)
+    with np.errstate(all="ignore"):
+        for first, last in plan.blocks():
+            part, words = grad[first:last], plan.words(first, last, context_start)
+            context = plan.context(words, last - first).T
+            if first:
+                grad_weight += context @ part
+            else:
+                np.matmul(context, part, grad_weight)
+            if not plain:
+                grad_context = np.ascontiguousarray(part @ weight.T)
+                _scatter[dtype.char].call(0, 1, *words, grad_context, grad_data, grad_padding)
     return grad_data, grad_weight, None if padding is None else grad_padding
 
 
@@ -210,8 +212,9 @@ def _row_products(
         np.ascontiguousarray(offsets), offsets.size - 1, *x.shape, length, start, 1, zeros, block,
         x, up, sums, sums.shape[2],
     )  # fmt: skip
-    totals = np.add.reduce(sums[:, :, : group * width], 0, np.float64)
-    result: Array = np.add.reduce(totals.reshape(length, group, width), 1).astype(dtype)
+    with np.errstate(all="ignore"):
+        totals = np.add.reduce(sums[:, :, : group * width], 0, np.float64)
+        result: Array = np.add.reduce(totals.reshape(length, group, width), 1).astype(dtype)
     return result
 
 

@@ -172,6 +172,7 @@ def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Q
     return chosen.reshape(count, images.shape[1] * kernels[0] * kernels[1])
 
 
+@np.errstate(all="ignore")
 def im2sequence_back(
     rows: Array, shape: tuple[int, ...], *, kernels: Pair, strides: Pair, paddings: Quad
 ) -> Array:

@@ -374,6 +374,7 @@ def segment_dealt(
     return immutable(held // parts), picked
 
 
+@np.errstate(all="ignore")
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
     """Return `count` rows, each the sum of those that are put there; float16 in float32.
 

@@ -225,6 +225,7 @@ def segment_taken_grad(upstream: Array, index: Array, offsets: Offsets) -> Array
     return segment_max_grad(upstream, index, int(offsets[-1]))
 
 
+@np.errstate(all="ignore")
 def divided_rows(upstream: Array, offsets: Offsets, *, root: bool) -> Array:
     """Return every row over the length of its segment, or over the square root of that.
 

@@ -158,6 +158,7 @@ def segment_misfit(
     return int(wrong.argmax()) if np.count_nonzero(wrong) else -1
 
 
+@np.errstate(all="ignore")
 def segment_topk_avg_pooling(
     data: Array,
     offsets: Offsets,
@@ -204,6 +205,7 @@ def _matrices(
             yield part.reshape(channel_num, rows.stop - rows.start, columns), rows
 
 
+@np.errstate(all="ignore")
 def segment_topk_avg_pooling_grad(
     data: Array,
     offsets: Offsets,

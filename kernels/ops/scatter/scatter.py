@@ -130,6 +130,7 @@ def segment_first_outside(numbers: Array, width: int) -> int:
     return int(outside.argmax()) if outside.any() else -1
 
 
+@np.errstate(all="ignore")
 def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets) -> Array:
     """Return data (S, M) with updates (N,) added to row s, column ids (N,), of segment s."""
     out = np.array(data, order="C")

@@ -149,6 +149,7 @@ def _gradient(
     return tensor._with_rows(on(backend, reference, size_bytes=y.nbytes)(flow, y, offsets))
 
 
+@np.errstate(all="ignore")
 def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """Return the softmax of every segment and column: (N, ...) to (N, ...)."""
     result = result_array(out, data.shape, data.dtype, data)
@@ -157,6 +158,7 @@ def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) 
     return result
 
 
+@np.errstate(all="ignore")
 def segment_log_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """Return the logarithm of the softmax of every segment: (N, ...) to (N, ...)."""
     result = result_array(out, data.shape, data.dtype, data)
@@ -166,6 +168,7 @@ def segment_log_softmax(data: Array, offsets: Offsets, *, out: Array | None = No
     return result
 
 
+@np.errstate(all="ignore")
 def segment_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
     """Return y * (dy - sum of dy * y over the segment): (N, ...) to (N, ...)."""
     y, flow = in_working_dtype(result), in_working_dtype(upstream)
@@ -173,6 +176,7 @@ def segment_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Ar
     return found.astype(result.dtype)
 
 
+@np.errstate(all="ignore")
 def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
     """Return dy - exp(y) * (sum of dy over the segment): (N, ...) to (N, ...)."""
     flow = in_working_dtype(upstream)

@@ -158,3 +158,25 @@ def test_values_and_rows_go_to_arrays_that_share_no_memory(op: Any, backend: Any
 def test_a_context_that_no_index_reaches_is_refused(number: int, backend: Any) -> None:
     with pytest.raises(InvalidDataError, match=r"conv: .* must be below 2\*\*61, found"):
         ops.conv(TABLE, np.ones((2, 1)), context_length=2, context_start=number, backend=backend)
+
+
+INFINITE = LoDTensor(np.array([[np.inf], [-np.inf], [np.inf]]), [[2, 1]])
+
+
+@on_every_backend
+@pytest.mark.filterwarnings("error")
+def test_infinite_values_give_nan_without_a_warning(backend: Any) -> None:
+    weight = np.ones((2, 200))
+    found = ops.conv(INFINITE, weight, context_length=2, context_start=0, backend=backend)
+    assert np.isnan(found.data[0]).all()
+    ops.conv_grad(
+        found, INFINITE, weight, context_length=2, context_start=0, stride=1, backend=backend
+    )
+    narrow = np.ones((2, 1))
+    ops.row_conv(INFINITE, narrow, backend=backend)
+    ops.row_conv_grad(INFINITE, INFINITE, narrow, backend=backend)
+    ops.softmax_grad(INFINITE, TABLE, backend=backend)
+    ops.log_softmax_grad(INFINITE, TABLE, backend=backend)
+    ops.mean_grad(np.array([[np.inf + 1j], [1]]), INFINITE, backend=backend)
+    ops.windows_grad(INFINITE.data[[0, 1]], INFINITE, 2, stride=1, backend=backend)
+    ops.expand_grad(INFINITE.data, LoDTensor([[1.0]], [[1]]), LoDTensor([1.0] * 3, [[3]]))
