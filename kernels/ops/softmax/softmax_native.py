@@ -100,8 +100,10 @@ def _pieces(rows: Array) -> int:
 
 def longest(rows: Array) -> int:
     """Return how many rows a segment may have that is not long."""
-    width = max(1, int(rows.shape[1]))
-    return max(LONG_VALUES // width, int(rows.shape[0]) // LONG_SHARE)
+    width = int(rows.shape[1])
+    if not width:
+        return len(rows)
+    return max(LONG_VALUES // width, len(rows) // LONG_SHARE)
 
 
 def long_segments(offsets: Offsets, most: int) -> Iterator[slice]:

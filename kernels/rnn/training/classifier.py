@@ -22,6 +22,7 @@ from lodcli.kernels.ops.pooling.pool import segment_mean
 from lodcli.kernels.ops.pooling.pool_grad import segment_mean_grad
 from lodcli.kernels.rnn.cells.cell import column_sums
 from lodcli.kernels.rnn.cells.weights import LayerWeights
+from lodcli.kernels.rnn.engine.plan import checked_offsets
 from lodcli.kernels.rnn.stack.stack import (
     RNNWeights,
     StackResult,
@@ -190,6 +191,7 @@ def classify(
         rng: where the zeros come from; needed for dropout.
         backend, threads: see rnn_forward.
     """
+    offsets = checked_offsets(offsets, len(data))
     run = stack_forward(data, offsets, model.rnn, keep=keep, backend=backend, threads=threads)
     if model.pool == "mean":
         pooled = on("auto", segment_mean)(run.outputs, offsets)

@@ -241,3 +241,11 @@ def test_small_powers_are_as_good_as_large_ones(dtype: Any, backend: Backend) ->
     expected = np.exp(exact) / np.exp(exact).sum()
     # Two units in the last place of the power, and as many of the sum and the quotient.
     np.testing.assert_allclose(found, expected, rtol=8 * float(np.finfo(dtype).eps))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_long_sequence_of_rows_without_values_gives_such_rows(backend: Backend) -> None:
+    tensor = LoDTensor(np.zeros((300_000, 0), np.float32), [[299_999, 1]])
+    found = sequence_softmax(tensor, backend=backend)
+    assert found.data.shape == tensor.data.shape
+    assert sequence_softmax_grad(found, tensor, backend=backend).data.shape == tensor.data.shape

@@ -292,3 +292,20 @@ def test_what_does_not_fit_is_refused() -> None:
     for wrong in ({"epochs": -1}, {"batch": 0}, {"rate": 0.0}, {"dropout": 1.0}, {"clip": -1.0}):
         with pytest.raises(InvalidDataError, match=next(iter(wrong))):
             Recipe(**wrong)
+
+
+@pytest.mark.parametrize("pool", ["last", "mean"])
+@pytest.mark.parametrize("kind", [np.int32, ">i8", np.uint64, list])
+def test_offsets_of_a_classifier_are_any_integers(kind: Any, pool: str) -> None:
+    rng = np.random.default_rng(0)
+    model = seeded_classifier("gru", 3, 4, 5, pool=pool, rng=rng)
+    data = rng.normal(size=(10, 3)).astype(np.float32)
+    offsets = np.array([0, 3, 5, 10])
+    given = offsets.tolist() if kind is list else offsets.astype(kind)
+    expected, found = (classify(model, data, each, keep=True) for each in (offsets, given))
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    grads = [
+        classifier_gradients(model, one, np.ones_like(one.scores)) for one in (expected, found)
+    ]
+    for name, grad in grads[0].items():
+        np.testing.assert_array_equal(grads[1][name], grad)
