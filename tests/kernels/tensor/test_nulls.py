@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import lodcli
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
@@ -30,7 +31,7 @@ CASES: dict[str, list[Any]] = {
     "bytes": [b"\xff", None, b"", b"x"],
     "the last": [[1, 2], [3, None]],
 }
-KERNELS = Path(__file__).parents[3] / "kernels"
+KERNELS = Path(lodcli.__file__).parent / "kernels"
 every_case = pytest.mark.parametrize("values", CASES.values(), ids=CASES)
 
 
