@@ -287,7 +287,7 @@ def result_array(
     if not out.flags.c_contiguous:
         raise InvalidDataError("out must be C-contiguous, found a strided array")
     if any(cupy.may_share_memory(out, each) for each in inputs):
-        raise InvalidDataError("out must not share memory with the rows that are read")
+        raise InvalidDataError("out must not share memory with rows that are read or another out")
     given: Array = out
     return given
 

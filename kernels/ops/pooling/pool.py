@@ -247,8 +247,10 @@ def _pooled_index(
     require_order(tensor.dtype, name)
     offsets = segments(tensor, level, name)
     fill = fill_value(pad_value, (), tensor.dtype, name)
-    if out is not None and (len(out) != 2 or np.may_share_memory(*out)):
-        raise InvalidDataError(f"{name}: out must be two arrays that share no memory")
+    if out is not None:
+        on_host = all(isinstance(each, np.ndarray) for each in out)
+        if len(out) != 2 or (on_host and np.may_share_memory(*out)):
+            raise InvalidDataError(f"{name}: out must be two arrays that share no memory")
     kernel = on(backend, reference, size_bytes=tensor.nbytes)
     values, index = kernel(tensor.data, offsets, pad_value=fill, out=out)
     above = tensor.lod.above(level)

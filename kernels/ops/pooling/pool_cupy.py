@@ -134,7 +134,7 @@ def _pooled_index(
     to, places = (None, None) if out is None else out
     shape = (offsets.size - 1, *data.shape[1:])
     result = result_array(to, shape, data.dtype, data)
-    index = result_array(places, shape, np.dtype(np.int64), data)
+    index = result_array(places, shape, np.dtype(np.int64), data, result)
     pad = _pad_numbers(pad_value, result.dtype, offsets)
     _reduce(op, flat_rows(data), offsets, result, index, AS_IT_IS, pad)
     return result, index
