@@ -7,7 +7,9 @@ import errno
 import itertools
 import os
 import re
+import sys
 import time
+import warnings
 from collections.abc import Sequence
 
 import click
@@ -67,8 +69,23 @@ def run(group: click.Group, args: Sequence[str]) -> int:
         code = report(error, label, as_json=_asks_for_json(args), more=told)
         if context is not None and context.meta.get(STREAM_TO_COME):
             _fail_stream()
+        if isinstance(error, MemoryError):
+            _release(error)
         return code
     return 0
+
+
+def _release(error: MemoryError) -> None:
+    """Release what was half made, without the complaints of its destructors.
+
+    An event loop of asyncio without all its fields prints a traceback, a coroutine that never ran
+    a warning.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        error.__traceback__ = error.__context__ = error.__cause__ = None
+        sys.unraisablehook = before
 
 
 def _fail_stream() -> None:

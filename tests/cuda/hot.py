@@ -14,7 +14,7 @@ HEADERS = sorted(KERNELS.rglob("*.cuh"))
 _NOT_ON_A_GPU = {
     *("test_argument_types", "test_awkward", "test_call_counts", "test_gradient_convention"),
     *("test_gradients", "test_index_checks", "test_lod_reset", "test_matrix"),
-    *("test_nontemporal_stores", "test_out", "test_row_ranges"),
+    *("test_nontemporal_stores", "test_numpy_numbers", "test_out", "test_row_ranges"),
 }
 # The tests of the ops that tests/cuda/moving.py can run on a GPU's kernels.
 TESTED = [

@@ -528,3 +528,30 @@ def test_too_little_memory_to_start_is_one_line(
     monkeypatch.setattr("lodcli.main.interrupts.install", lambda: None)
     assert main() == 3
     assert capfd.readouterr().err == "lod: not enough memory\n"
+
+
+def test_what_a_lack_of_memory_left_half_made_is_released_in_silence() -> None:
+    code = """
+import sys, warnings
+import click
+from lodcli.shell.failures import run
+
+class Broken:
+    def __del__(self):
+        warnings.warn("never awaited", RuntimeWarning)
+        raise AttributeError("a field is not there yet")
+
+@click.group()
+def group(): pass
+
+@group.command()
+def fail():
+    broken = Broken()
+    raise MemoryError
+
+sys.exit(run(group, ["fail"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True)
+    assert done.returncode == 3
+    assert done.stderr.startswith(b"lod fail: not enough memory;")
+    assert done.stderr.count(b"\n") == 1
