@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from lodcli.formats.core.errors import NotThisFormatError
+from lodcli.formats.storage.compression import MAGICS, codec_suffix
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.derived import Derived
 from lodcli.formats.text.encodings import Recoded
@@ -13,12 +14,7 @@ from lodcli.kernels.errors import UnsupportedError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-# First bytes that no text in UTF-8 has.
-_PACKED = {
-    b"\x1f\x8b\x08": "gzip; its name must end with .gz",
-    b"\x28\xb5\x2f": "zstd; its name must end with .zst",
-    b"\xfd7z": "xz, which lod does not read; unpack it first, as with xz -d",
-}
+_XZ_MAGIC = b"\xfd7z"
 # What to do with lines that are something else than they must be.
 TO_UTF_8 = "give its --encoding, such as latin1 or cp1252"
 WITHOUT_MARK = "a byte order mark stands at its beginning, as after joining files; remove it there"
@@ -63,7 +59,7 @@ class LineReader:
         start = self._file.read(len(BYTE_ORDER_MARK))
         if utf_8 and start.startswith(_UTF_16_MARKS):
             raise NotThisFormatError("begins like UTF-16; give --encoding utf-16")
-        packed = next((what for mark, what in _PACKED.items() if start.startswith(mark)), None)
+        packed = _packed(start)
         if utf_8 and packed is not None and encoding is None:
             raise NotThisFormatError(f"begins like a file packed with {packed}")
         self.mark_bytes = len(start) if start == BYTE_ORDER_MARK else 0
@@ -169,3 +165,13 @@ def split(data: bytes) -> list[bytes]:
     lines = [line + b"\n" for line in data.split(b"\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
+
+
+def _packed(start: bytes) -> str | None:
+    """Return how a file with these first three bytes is packed, and what to do; None for text."""
+    if start == _XZ_MAGIC:
+        return "xz, which lod does not read; unpack it first, as with xz -d"
+    codec = next(
+        (codec for magic, codec in MAGICS.items() if magic[: len(_XZ_MAGIC)] == start), None
+    )
+    return None if codec is None else f"{codec}; its name must end with {codec_suffix(codec)}"

@@ -27,6 +27,12 @@ _totals, _differences, _falls, _appended, _differ = (
 )
 
 
+def is_masked(values: object) -> bool:
+    """Return whether an array is masked somewhere, so that as a plain one it would lose values."""
+    # Not `np.ma.is_masked`: importing numpy.ma takes 17 ms.
+    return isinstance(values, np.ndarray) and hasattr(values, "mask") and bool(np.any(values.mask))
+
+
 def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Offsets:
     """Return `values` as an immutable 1-D int64 array: a copy, unless they are one already.
 
@@ -47,8 +53,7 @@ def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Off
             f"{what} lie on a GPU, but an index lives in main memory; move them with cupy.asnumpy",
             level=level,
         )
-    # Not `np.ma.is_masked`: importing numpy.ma takes 17 ms.
-    if isinstance(values, np.ndarray) and hasattr(values, "mask") and np.any(values.mask):
+    if is_masked(values):
         raise InvalidLoDError(
             f"{what} are a masked array, whose mask would be lost; give them filled", level=level
         )

@@ -187,7 +187,7 @@ class LoD(_Fields):
         return number
 
     def count(self, level: int | str = 0) -> int:
-        """Return the number of sequences of a level ."""
+        """Return the number of sequences of a level."""
         return self.levels[self.level(level)].size - 1
 
     def lengths(self, level: int | str = -1) -> Offsets:

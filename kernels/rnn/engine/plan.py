@@ -28,9 +28,8 @@ from lodcli.kernels.index.checks import (
 from lodcli.kernels.native import load
 
 _INT64 = np.dtype(np.int64)
-_longest, _order = (
-    load.kernel("kernels.rnn.engine.plan_numba", name) for name in ("longest", "order")
-)
+_longest = load.kernel("kernels.index.items_numba", "longest")
+_order = load.kernel("kernels.rnn.engine.plan_numba", "order")
 
 
 @dataclass(frozen=True, eq=False)

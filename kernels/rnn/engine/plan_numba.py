@@ -8,15 +8,6 @@ from lodcli.kernels.native.declare import Pointer, kernel
 
 
 @kernel()
-def longest(offsets: Pointer[np.int64], sequences: int) -> int:
-    """Return the number of rows of the longest sequence; 0 if there is none."""
-    most = 0
-    for n in range(sequences):
-        most = max(most, offsets[n + 1] - offsets[n])
-    return most
-
-
-@kernel()
 def order(
     offsets: Pointer[np.int64], order: Pointer[np.int64], lengths: Pointer[np.int64],
     starts: Pointer[np.int64], alive: Pointer[np.int64], sequences: int, most: int,
