@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import re
 import sys
@@ -22,7 +21,7 @@ from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.shell import output
 from lodcli.shell.printable import printable
 from lodcli.shell.remedies import owner, remedy, shortage
-from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help
+from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes
 from lodcli.shell.targets import STREAM_TO_COME
 
 INVALID, USAGE, IO, UNSUPPORTED = 1, 2, 3, 4
@@ -99,7 +98,7 @@ def _fail_stream() -> None:
 
 def _asks_for_json(args: Sequence[str]) -> bool:
     # Not from what click parsed: the error may be of that.
-    return "--json" in itertools.takewhile(lambda arg: arg != "--", args)
+    return "--json" in before_dashes(args)
 
 
 def _complete(group: click.Group) -> None:

@@ -272,7 +272,7 @@ def _refuse_own_output(reference: Reference) -> None:
     With `>>` it would grow as fast as it is read; with `>` the shell has emptied it.
     """
     path, same = reference.path, False
-    # A file that is not there is told by opening it; a test has no real standard output.
+    # Opening reports a file that does not exist; a test has no real standard output.
     with suppress(OSError, ValueError):
         out = os.fstat(sys.stdout.fileno())
         source = os.fstat(sys.stdin.fileno()) if path == "-" else os.stat(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from itertools import islice
 
@@ -50,13 +49,18 @@ def shortage(code: int | None, name: str) -> str:
 
     >>> shortage(errno.EMFILE, "articles")
     '; allow more with ulimit -n'
+    >>> import tempfile
     >>> shortage(errno.ENOSPC, tempfile.gettempdir())
     '; it holds temporary data: set TMPDIR to a folder with more room'
     """
     if code == errno.EMFILE:
         return "; allow more with ulimit -n"
-    folder = tempfile.gettempdir() if code in (errno.ENOSPC, errno.EDQUOT) else None
-    if folder and (name.endswith(folder) or name.startswith(os.path.join(folder, "lod-"))):
+    if code not in (errno.ENOSPC, errno.EDQUOT):
+        return ""
+    import tempfile  # takes 4 ms, which help need not wait for
+
+    folder = tempfile.gettempdir()
+    if name.endswith(folder) or name.startswith(os.path.join(folder, "lod-")):
         return "; it holds temporary data: set TMPDIR to a folder with more room"
     return ""
 

@@ -7,7 +7,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from lodcli.formats.storage import interrupts
 
@@ -16,8 +16,12 @@ CLOSED_PIPE = 141  # what a shell shows for a process that SIGPIPE ended
 
 def asks_for_help(args: Sequence[str]) -> bool:
     """Return whether a command line only prints help or versions to standard output."""
-    options = itertools.takewhile(lambda arg: arg != "--", args)
-    return any(arg in ("-h", "--help", "--version") for arg in options)
+    return any(arg in ("-h", "--help", "--version") for arg in before_dashes(args))
+
+
+def before_dashes(args: Sequence[str]) -> Iterator[str]:
+    """Return the arguments of a command line that may be options: those before `--`."""
+    return itertools.takewhile(lambda arg: arg != "--", args)
 
 
 def prepare_streams() -> None:
