@@ -59,7 +59,7 @@ class FolderOutput(Output):
                     folder.mkdir()
                 self._below[folder] = None
         part = _Inside(self._partial / name, f"{self.label}/{name}")
-        self._parts.append(part)
+        self._parts = (*self._parts, part)
         return part
 
     def rename(self, part: str, name: str) -> None:

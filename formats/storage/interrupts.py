@@ -33,11 +33,12 @@ class Interrupted(BaseException):
 
     Attributes:
         signum: the signal that told it.
+        error: what ended a thread for which the main thread may wait; None if nothing did.
     """
 
-    def __init__(self, signum: int) -> None:
+    def __init__(self, signum: int, error: BaseException | None = None) -> None:
         super().__init__(signal.Signals(signum).name)
-        self.signum = signum
+        self.signum, self.error = signum, error
 
 
 def _nothing() -> None:
@@ -55,12 +56,13 @@ class _State:
         self.depth = 0
         self.count = 0
         self.received: int | None = None
+        self.error: BaseException | None = None
         self.raised_at: float | None = None
 
     def raise_now(self) -> None:
         assert self.received is not None
         self.raised_at = time.monotonic()
-        raise Interrupted(self.received)
+        raise Interrupted(self.received, self.error)
 
 
 _state = _State()
@@ -123,9 +125,27 @@ def lost() -> None:
     _state.raised_at = None
 
 
+def are_installed() -> bool:
+    """Return whether this is a process of the command line."""
+    return threading.excepthook is _thread_ended
+
+
+def thread_failed(error: BaseException | None) -> bool:
+    """Interrupt the main thread if another one lacked memory; return whether it did.
+
+    A library waits for ever for what its thread will never answer.
+    """
+    if not isinstance(error, MemoryError):
+        return False
+    _state.error = error
+    os.kill(os.getpid(), signal.SIGTERM)  # the main thread is asked first
+    return True
+
+
 def install() -> None:
-    """Make SIGNALS raise Interrupted, in the main thread."""
+    """Make SIGNALS raise Interrupted in the main thread, and a lack of memory in another thread."""
     _state.reset()
+    threading.excepthook = _thread_ended
     for signum in SIGNALS:
         # nohup and shells' background jobs ignore some on purpose.
         if signal.getsignal(signum) is not signal.SIG_IGN:
@@ -143,6 +163,11 @@ def _handle(signum: int, frame: FrameType | None) -> None:
         return
     if _state.raised_at is None or time.monotonic() - _state.raised_at > CLEANING_SECONDS:
         _state.raise_now()
+
+
+def _thread_ended(lost: threading.ExceptHookArgs) -> None:
+    if not thread_failed(lost.exc_value):
+        threading.__excepthook__(lost)
 
 
 def _in_main_thread() -> bool:

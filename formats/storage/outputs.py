@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -89,6 +89,10 @@ class Output:
     """
 
     path: Path | None
+    # Of an output whose constructor failed at once, too.
+    fd = -1
+    _partial: Path | None = None
+    _parts: Sequence[Output] = ()
 
     def __init__(
         self, target: str | os.PathLike[str], *, overwrite: bool = False, seekable: bool = False
@@ -123,10 +127,7 @@ class Output:
         self.size_bytes = 0
         self._unsynced_bytes = 0
         self._packer: Packer | None = None
-        self.fd = -1
-        self._partial: Path | None = None
         self._spooled = False
-        self._parts: list[Output] = []
 
     def part(self, name: str) -> Output:
         """Return another file of the same target to be written: one beside this file.
@@ -144,7 +145,7 @@ class Output:
         assert stem(name) == stem(Path(self.label).name), name
         # Beside the name that was typed: that of a link, not of what it leads to.
         part = Beside(Path(self.label).with_name(name), overwrite=self.overwrite)
-        self._parts.append(part)
+        self._parts = (*self._parts, part)
         assert part.path is not None
         if part.path.parent != self.path.parent or stem(part.path.name) != stem(self.path.name):
             raise UnsupportedError(

@@ -17,6 +17,7 @@ from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.zip_archive import open_archive
+from lodcli.formats.zarr.lost_errors import interrupt_for_lost_errors
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files
 
@@ -40,6 +41,7 @@ class ReadStore(Store):
 
     def __init__(self, bounds: Bounds) -> None:
         super().__init__(read_only=True)
+        interrupt_for_lost_errors()
         self._is_open = True
         self._bounds = bounds
         self.whole = False

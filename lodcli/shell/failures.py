@@ -59,7 +59,8 @@ def run(group: click.Group, args: Sequence[str]) -> int:
             _check_environment()
             group.invoke(context)
             output.tell_of_cost(time.monotonic() - started)
-    except BaseException as error:
+    except BaseException as raised:
+        error = (raised.error if isinstance(raised, Interrupted) else None) or raised
         if isinstance(error, OSError) and error.filename is None and asks_for_help(args):
             error.filename = "standard output"
         if context is not None and context.invoked_subcommand:

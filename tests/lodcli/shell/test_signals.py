@@ -25,8 +25,10 @@ from tests.lodcli.conftest import environment
 def handled() -> Iterator[None]:
     """Our handlers, in this process."""
     before = {signum: signal.signal(signum, signal.SIG_DFL) for signum in interrupts.SIGNALS}
+    hook = threading.excepthook
     interrupts.install()
     yield
+    threading.excepthook = hook
     for signum, handler in before.items():
         signal.signal(signum, handler)
     interrupts._state.reset()

@@ -98,6 +98,43 @@ def interrupted(code: str, signum: int, folder: Path) -> tuple[int, bytes]:
     return (ended if ended >= 0 else 128 - ended), stderr
 
 
+LACKING_THREAD = """
+import asyncio, concurrent.futures, sys, threading, click
+from lodcli.formats.zarr.lost_errors import interrupt_for_lost_errors
+from lodcli.shell import failures, standard_streams
+
+def lack():
+    raise MemoryError
+
+def in_loop():
+    loop = asyncio.new_event_loop()
+    loop.call_soon(lack)
+    loop.run_forever()
+
+def in_pool():
+    concurrent.futures.Future.set_result = lambda *_: lack()
+    concurrent.futures.ThreadPoolExecutor().submit(int).result()
+
+def wait(group):  # as a library does for the result of its own thread
+    interrupt_for_lost_errors()
+    threading.Thread(target={target}, daemon=True).start()
+    threading.Event().wait()
+
+standard_streams.prepare_streams()
+failures._complete = wait
+sys.exit(failures.run(click.Group(), []))
+"""
+
+
+@pytest.mark.parametrize("target", ["lack", "in_loop", "in_pool"])
+def test_memory_that_a_librarys_thread_lacks_ends_the_wait_for_it(target: str) -> None:
+    command = [sys.executable, "-c", START + LACKING_THREAD.replace("{target}", target)]
+    done = subprocess.run(command, capture_output=True, env=environment(), timeout=HANG_SECONDS)
+    assert done.returncode == 3
+    assert done.stderr.startswith(b"lod: not enough memory"), done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", interrupts.SIGNALS)
 @pytest.mark.parametrize("code", CASES.values(), ids=CASES)

@@ -1,0 +1,26 @@
+"""What fails in zarr's event loop and threads, and which it would wait for."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import warnings
+
+from lodcli.formats.storage import interrupts
+
+
+@functools.cache
+def interrupt_for_lost_errors() -> None:
+    """On the command line, have a lack of memory there end the command, without noise."""
+    if interrupts.are_installed():
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited")
+        for name in ("asyncio", "concurrent.futures"):
+            logging.getLogger(name).addHandler(_Handler(logging.ERROR))
+
+
+class _Handler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take what the standard library only logs."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error and not interrupts.thread_failed(error) and logging.lastResort:
+            logging.lastResort.handle(record)
