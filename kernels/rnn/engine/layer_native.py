@@ -19,7 +19,13 @@ from lodcli.kernels.rnn.engine.native.barrier import new_barrier
 from lodcli.kernels.rnn.engine.native.collecting import Collector
 from lodcli.kernels.rnn.engine.native.layout import SHAPES
 from lodcli.kernels.rnn.engine.native.packing import layout, packed
-from lodcli.kernels.rnn.engine.native.schedule import Schedule, schedule, slices, threads_worth
+from lodcli.kernels.rnn.engine.native.schedule import (
+    Schedule,
+    group_size,
+    schedule,
+    slices,
+    threads_worth,
+)
 from lodcli.kernels.rnn.engine.native.structures import (
     Cell,
     ForwardRun,
@@ -29,11 +35,12 @@ from lodcli.kernels.rnn.engine.native.structures import (
     Team,
     words,
 )
+from lodcli.kernels.rnn.engine.native.tuning import takes_few_rows
 from lodcli.kernels.rnn.engine.plan import StepPlan
 from lodcli.kernels.rnn.engine.products import Products, products_for
 
-# Rows whose projected inputs lie in a buffer at a time.
-_SLOTS = 512
+# Rows whose projected inputs lie in a buffer at a time; and fewer: see tuning.takes_few_rows.
+_SLOTS, _FEW_SLOTS = 512, 64
 _last_rows = load.kernel("kernels.rnn.engine.native.forward_numba", "last")
 _ALONE = Team(0, 1, np.zeros(0, np.int64))
 
@@ -105,7 +112,7 @@ def layer_backward(
     collector = Collector(products_for(data.dtype), data, plan, weights, kept, by_row, by_sequence)
     with team(threads_worth(threads, work)) as helpers:
         members = range(helpers.size)
-        plans = schedule(plan, reverse, helpers.size, collector.row_bytes)
+        plans = schedule(plan, reverse, helpers.size, group_size(collector.row_bytes))
         barrier = new_barrier(helpers.size if plans.together else 1)
         rooms = [collector.room() for _ in members]
         spaces = [space for _, space in rooms]
@@ -152,11 +159,14 @@ def _run(
     first_words = (*words(cell), *words(matrix))
     row_bytes = cell.hidden * run.outputs.itemsize
     row_work = 2.0 * SHAPES[type(cell)].gates * cell.hidden * (matrix.depth + cell.hidden)
+    few = takes_few_rows(cell.panels.nbytes + matrix.panels.nbytes)
+    slots = _FEW_SLOTS if few else _SLOTS
     with team(threads) as helpers:
-        plans = schedule(plan, reverse, helpers.size, row_bytes)
+        plans = schedule(plan, reverse, helpers.size, group_size(row_bytes, few=few))
         barrier = new_barrier(helpers.size if plans.together else 1)
         rooms = [
-            _room(products, cell, matrix, plans.groups_of(n), run) for n in range(helpers.size)
+            _room(products, cell, matrix, plans.groups_of(n), run, slots)
+            for n in range(helpers.size)
         ]
         spaces = [space for _, space in rooms]
         if plans.together:
@@ -193,14 +203,19 @@ def _places(plans: Schedule, barrier: Array) -> list[Team]:
 
 
 def _room(
-    products: Products, cell: Cell, matrix: Matrix, groups: list[Sequences], run: ForwardRun
+    products: Products,
+    cell: Cell,
+    matrix: Matrix,
+    groups: list[Sequences],
+    run: ForwardRun,
+    slots: int,
 ) -> tuple[tuple[Any, ...], ForwardSpace]:
     """Return room for one thread to work in, and the key to give it back by."""
     widest = max((group.total for group in groups), default=0)
     count = 1 << (widest - 1).bit_length() if widest else 0
     panel = layout().panel_width(run.data.itemsize)
     width = -(-matrix.columns // panel) * panel if matrix.depth else 1
-    slots = max(_SLOTS, count) if matrix.depth and groups else 0
+    slots = max(slots, count) if matrix.depth and groups else 0
     tile = products.tile_sums(cell)
     rounded = products.rounded(cell, matrix, max(slots, count))
     key = ("forward", type(cell), run.data.dtype, count, slots, width, tile, rounded)

@@ -14,6 +14,7 @@ from lodcli.kernels.rnn.engine.plan import StepPlan
 
 _GROUP_BYTES = 1 << 18  # of states: what a group reads in a step stays in the cache
 _LEAST_GROUP = 24
+_FEW_BYTES, _FEW = 1 << 15, 32  # groups of few rows: tiles of AMX take 32 at a time
 # Below this many operations a thread is not worth waking.
 _LEAST_WORK = 10_000_000
 # About a twentieth of a second.
@@ -48,15 +49,26 @@ def threads_worth(threads: int, work: float) -> int:
     return max(1, min(threads, int(work // _LEAST_WORK)))
 
 
-def schedule(plan: StepPlan, reverse: bool, threads: int, row_bytes: int) -> Schedule:
+def group_size(row_bytes: int, *, few: bool = False) -> int:
+    """Return how many sequences run together at most.
+
+    Args:
+        row_bytes: of the hidden state of one sequence.
+        few: whether they share the second cache with the weights; see tuning.takes_few_rows.
+    """
+    if few:
+        return max(_FEW, _FEW_BYTES // row_bytes // _FEW * _FEW)
+    return max(_LEAST_GROUP, _GROUP_BYTES // row_bytes)
+
+
+def schedule(plan: StepPlan, reverse: bool, threads: int, most: int) -> Schedule:
     """Return who runs what.
 
     Args:
         threads: how many there are.
-        row_bytes: of the hidden state of one sequence.
+        most: see group_size.
     """
     alive = int(plan.step_sizes[0]) if len(plan.step_sizes) else 0
-    most = max(_LEAST_GROUP, _GROUP_BYTES // row_bytes)
     shares, ends = np.empty((5, alive), _INT64), np.empty((2, threads), _INT64)
     together = _assign[""].call(
         0, 1, plan.order, plan.lengths, plan.starts, shares, ends, alive, threads, reverse, _UNEVEN

@@ -1,4 +1,4 @@
-"""Which weights are multiplied in blocks: it depends on the processor; results never do.
+"""What depends on a processor's caches: blocks of weights, and rows at a time; results never do.
 
 In blocks, a tile takes DEPTH rows of a panel, and all tiles take them before the next ones; the
 panel after it is prefetched meanwhile.
@@ -7,22 +7,40 @@ panel after it is prefetched meanwhile.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
 
 from lodcli.kernels.platform.machine import cpu_vendor, second_cache_bytes
 
-#: By the maker of a processor, the share of its second cache that weights may take before they
-#: are multiplied in blocks, where its third cache is slow: docs/decisions/0008-compiled-rnn.md.
-_UNBLOCKED_SHARE = {"GenuineIntel": 0.5}
+#: Shares of the second cache, by the maker of a processor whose third cache is slow:
+#: docs/decisions/0008-compiled-rnn.md. What a weight may take before it is multiplied in blocks:
+_UNBLOCKED = {"GenuineIntel": 0.5}
+#: And what both weights may take to stay there beside few rows of a step.
+_BESIDE_ROWS = {"GenuineIntel": 0.6}
 
 
 @cache
 def most_unblocked_bytes() -> float:
-    """Return how large weights may be before they are multiplied in blocks."""
-    share, size_bytes = _UNBLOCKED_SHARE.get(cpu_vendor()), second_cache_bytes()
-    return math.inf if share is None or size_bytes is None else share * size_bytes
+    """Return how large a weight may be before it is multiplied in blocks."""
+    return _of_second_cache(_UNBLOCKED, math.inf)
 
 
 def is_blocked(weight_bytes: int) -> bool:
-    """Return whether weights of so many bytes are multiplied in blocks."""
+    """Return whether a weight of so many bytes is multiplied in blocks."""
     return weight_bytes > most_unblocked_bytes()
+
+
+@cache
+def most_beside_rows_bytes() -> float:
+    """Return how large both weights may be for a step to take few rows at a time."""
+    return _of_second_cache(_BESIDE_ROWS, 0.0)
+
+
+def takes_few_rows(weight_bytes: int) -> bool:
+    """Return whether a step takes few rows at a time, for two weights of so many bytes."""
+    return weight_bytes <= most_beside_rows_bytes()
+
+
+def _of_second_cache(shares: Mapping[str, float], otherwise: float) -> float:
+    share, size_bytes = shares.get(cpu_vendor()), second_cache_bytes()
+    return otherwise if share is None or size_bytes is None else share * size_bytes

@@ -224,24 +224,34 @@ def multiply_in_blocks(monkeypatch: pytest.MonkeyPatch, blocked: bool) -> None:
     monkeypatch.setattr(tuning, "most_unblocked_bytes", lambda: -1 if blocked else math.inf)
 
 
+def take_few_rows(monkeypatch: pytest.MonkeyPatch, few: bool) -> None:
+    """Have a step take few rows at a time, whatever the weights take of the cache, or many."""
+    from lodcli.kernels.rnn.engine.native import tuning
+
+    monkeypatch.setattr(tuning, "most_beside_rows_bytes", lambda: math.inf if few else -1)
+
+
 @pytest.mark.usefixtures("few_operations_are_shared")
 @pytest.mark.parametrize(
     ("cell", "dtype"), slow_except(COMPILED, product(["lstm", "gru", "tanh", "slstm"], TOLERANCE))
 )
 # More than the tiles of a block take; and one, which takes panels there and back.
 @pytest.mark.parametrize("lengths", [[9, 3, 0, 7] * 40, [30]], ids=["many", "one"])
-def test_no_result_depends_on_whether_weights_are_multiplied_in_blocks(
+def test_no_result_depends_on_how_the_cache_is_shared(
     monkeypatch: pytest.MonkeyPatch, cell: str, dtype: str, lengths: list[int]
 ) -> None:
     # Two blocks of k in each product, the second one odd; whole panels and a part of one.
     given = problem(cell, lengths, hidden=151, inputs=135, dtype=dtype)
     multiply_in_blocks(monkeypatch, False)
+    take_few_rows(monkeypatch, False)
     whole = given.solve("numba")
-    multiply_in_blocks(monkeypatch, True)
-    for threads in (1, 2):
-        for name, found in given.solve("numba", threads).items():
-            np.testing.assert_array_equal(found, whole[name], err_msg=f"{name}, {threads}")
-    check(given)
+    for blocked, few in ((True, False), (False, True)):
+        multiply_in_blocks(monkeypatch, blocked)
+        take_few_rows(monkeypatch, few)
+        for threads in (1, 2):
+            for name, found in given.solve("numba", threads).items():
+                np.testing.assert_array_equal(found, whole[name], err_msg=f"{name}, {threads}")
+        check(given)
 
 
 @pytest.mark.usefixtures("few_operations_are_shared")
