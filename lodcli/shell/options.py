@@ -91,6 +91,18 @@ class _Level(click.ParamType[int | str]):
         return levels(ctx, incomplete)
 
 
+class WholeNumber(click.ParamType[int]):
+    """A whole number of a range that is too wide to be of help, so that help does not show it."""
+
+    name = "integer"
+
+    def __init__(self, least: int, most: int) -> None:
+        self._range = click.IntRange(least, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return self._range.convert(value, param, ctx)
+
+
 class _Source(click.Path):
     """FILE or FILE::NAME. The file's existence is checked when it is opened."""
 
@@ -159,7 +171,7 @@ def items(function: F) -> F:
         "-n",
         "--items",
         "count",
-        type=click.IntRange(-(10**18), 10**18),
+        type=WholeNumber(-(10**18), 10**18),
         default=10,
         show_default=True,
         metavar="N",
@@ -171,7 +183,7 @@ def seed(text: str = "Random seed.", default: int | None = 0) -> Callable[[F], F
     """--seed, with a help text; without a default nothing is random unless it is given."""
     return click.option(
         "--seed",
-        type=click.IntRange(0, 2**64 - 1),
+        type=WholeNumber(0, 2**64 - 1),
         default=default,
         show_default=True,
         metavar="SEED",

@@ -15,7 +15,7 @@ STRATEGIES = ("padded", "bucket", "pack")
 @options.source
 @click.option(
     "--tokens",
-    type=click.IntRange(1, 2**31 - 1),
+    type=options.WholeNumber(1, 2**31 - 1),
     required=True,
     metavar="T",
     help="The maximum size of a batch in rows, padding counted.",

@@ -35,7 +35,7 @@ ENDINGS = ("svg", "png", "html")
 )
 @click.option(
     "--item",
-    type=click.IntRange(0, 10**18),
+    type=options.WholeNumber(0, 10**18),
     metavar="N",
     help="The sequence of --kind values and states [default: 0].",
 )

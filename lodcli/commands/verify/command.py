@@ -89,7 +89,7 @@ def command(
         codes += [code for _, code in told]
         if faults:
             messages = [message for message, _ in told]
-            result = {"file": source.file, "ok": False, "error": messages[0], "errors": messages}
+            result |= {"error": messages[0], "errors": messages}
             result["exit_code"] = _worst([code for _, code in told])
         results.append(result)
         if not as_json and not (result["ok"] and output.is_quiet()):
@@ -103,7 +103,7 @@ def command(
 def _tried(
     source: Reference, *, write: bool, compare: bool, force: bool, quick: bool, jobs: int
 ) -> tuple[dict[str, Any], list[Exception]]:
-    """Return the result for a file, and all errors found in it."""
+    """Return the result for a file, and all errors found in it, or in writing its sums."""
     path, faults = Path(source.path), list[Exception]()
     result: dict[str, Any] = {"file": source.file, "ok": True}
     with _collecting(faults):
@@ -114,9 +114,12 @@ def _tried(
             faults += sums.differences(path)
     with _collecting(faults):
         result |= _verified(source, faults, quick=quick, jobs=jobs)
-        if write:
-            from lodcli.formats.storage import sums
+    if faults:
+        result = {"file": source.file, "ok": False}
+    elif write:
+        from lodcli.formats.storage import sums
 
+        with _collecting(faults):
             result["sums"] = os.fspath(sums.write_sums(path, overwrite=force))
     return result, faults
 
@@ -188,4 +191,6 @@ def _line(result: dict[str, Any]) -> str:
         checked = f"checked {checked}"
     if "sums" in result:
         checked += f"; SHA-256 in {printable(result['sums'])}"
+    if "error" in result:
+        checked += "; no SHA-256 was written"
     return f"{name}: ok ({held}); {checked}"

@@ -147,6 +147,12 @@ def test_sums_are_not_replaced_unasked(lod: Lod, files: Path) -> None:
         3,
         "lod verify: x.jsonl.sha256: exists already; use --force to replace it\n",
     )
+    assert done.stdout.startswith("x.jsonl: ok (")
+    assert done.stdout.endswith("; no SHA-256 was written\n")
+    reported = json.loads(lod("verify", "--write-sums", "x.jsonl", "--json").stdout)
+    (result,) = reported["files"]
+    assert (reported["failed"], result["ok"], result["exit_code"]) == (0, True, 3)
+    assert result["error"] == "x.jsonl.sha256: exists already; use --force to replace it"
     assert lod("verify", "--write-sums", "-f", "x.jsonl").code == 0
 
 
