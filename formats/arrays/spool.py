@@ -37,7 +37,7 @@ class Spool:
         """Write bytes at the end, and return where they begin."""
         start, fd = self._end, self.fd
         self._end += len(view)
-        with self._output.naming():
+        with self._output.naming(spooling=True):
             files.write_all(fd, view)
         return start
 

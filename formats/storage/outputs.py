@@ -193,8 +193,12 @@ class Output:
         refuse_existing(self.label, overwrite=self.overwrite)
 
     @contextlib.contextmanager
-    def naming(self) -> Iterator[None]:
-        """Name the target in any error of the system from inside the block."""
+    def naming(self, *, spooling: bool = False) -> Iterator[None]:
+        """Name the target in any error of the system from inside the block.
+
+        Args:
+            spooling: whether the block works on a file of `spool`.
+        """
         try:
             yield
         except LodError:
@@ -204,7 +208,9 @@ class Output:
                 refuse_missing_folder(self.path, self.label)
             if error.filename is None:
                 error.filename = os.fspath(self._partial or self.label)
-            if error.filename2 is None and error.filename != self.label:
+                if self.path is None and (spooling or self._spooled):
+                    error.filename += f", collected in {tempfile.gettempdir()}"
+            if error.filename2 is None and self.path is not None and error.filename != self.label:
                 error.filename2 = self.label
             raise
 
@@ -257,6 +263,7 @@ class Output:
             if self._packer is not None:
                 self._packer.finish()
             if self._spooled:
+                self._spooled = False
                 self._send()
             elif self.path is not None and self._partial is not None:
                 for one in (*self._parts, self):

@@ -147,3 +147,15 @@ def test_a_full_folder_of_temporary_files_is_told_with_the_remedy(
     assert explained(error) == (f"{tmp_path / name}: {said}{remedy}", 3)
     elsewhere = OSError(errno.ENOSPC, "No space left", str(tmp_path / "out.lod.h5"))
     assert explained(elsewhere) == (f"{tmp_path / 'out.lod.h5'}: {said}", 3)
+
+
+@pytest.mark.parametrize("name", ["npz", "lod.h5"])
+def test_the_folder_in_which_an_output_is_collected_is_named(
+    name: str, shell: Lod, folder: Path
+) -> None:
+    """Files may hold nothing; the pipe may."""
+    done = shell(f"ulimit -f 0; lod convert -q words.lod.h5 --to {name} -o - | cat")
+    where = f"standard output, collected in {tempfile.gettempdir()}"
+    assert done.stderr == f"lod convert: {where}: exceeds the file size limit\n"
+    full = shell(f"lod convert -q words.lod.h5 --to {name} -o - > /dev/full")
+    assert full.stderr == "lod convert: standard output: no space left on the device\n"
