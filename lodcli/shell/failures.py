@@ -218,6 +218,9 @@ def _code(error: LodError) -> int:
 
 def _os_message(error: OSError) -> str:
     what = _WORDS.get(error.errno or 0) or error.strerror or str(error).partition("\n")[0]
+    if str(error.strerror).startswith("No usable temporary directory"):  # of tempfile
+        what = "needs a folder for temporary files, and none can be written to; set TMPDIR to one"
+        return f"{error.filename}: {what}" if error.filename else what
     name = error.filename if error.filename2 is None else error.filename2
     if name is None:
         return what or type(error).__name__

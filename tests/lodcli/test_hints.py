@@ -36,6 +36,8 @@ FILES = {
     "words.npz": b"",
 }
 
+SAMPLES = Path(__file__).parent.parent.parent / "samples"
+
 
 @pytest.fixture
 def files(folder: Path) -> Path:
@@ -153,9 +155,18 @@ def test_a_full_folder_of_temporary_files_is_told_with_the_remedy(
 def test_the_folder_in_which_an_output_is_collected_is_named(
     name: str, shell: Lod, folder: Path
 ) -> None:
-    """Files may hold nothing; the pipe may."""
-    done = shell(f"ulimit -f 0; lod convert -q words.lod.h5 --to {name} -o - | cat")
+    """Files may hold 100 KiB; the pipe more."""
+    convert = f"lod convert -q {SAMPLES / 'japanese_vowels.ts'} --to {name} -o -"
+    done = shell(f"ulimit -f 100; {convert} | wc -c")
     where = f"standard output, collected in {tempfile.gettempdir()}"
     assert done.stderr == f"lod convert: {where}: exceeds the file size limit\n"
-    full = shell(f"lod convert -q words.lod.h5 --to {name} -o - > /dev/full")
+    full = shell(f"{convert} > /dev/full")
     assert full.stderr == "lod convert: standard output: no space left on the device\n"
+
+
+def test_without_a_folder_for_temporary_files_the_remedy_is_told(shell: Lod, folder: Path) -> None:
+    done = shell("ulimit -f 0; lod convert -q words.lod.h5 --to npz -o - | wc -c")
+    assert done.stderr == (
+        "lod convert: standard output: needs a folder for temporary files, and none can be written "
+        "to; set TMPDIR to one\n"
+    )
