@@ -14,6 +14,7 @@ from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import team
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun
+from lodcli.kernels.rnn.engine.native import tuning
 from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, give_back
 from lodcli.kernels.rnn.engine.native.barrier import new_barrier
 from lodcli.kernels.rnn.engine.native.collecting import Collector
@@ -35,11 +36,10 @@ from lodcli.kernels.rnn.engine.native.structures import (
     Team,
     words,
 )
-from lodcli.kernels.rnn.engine.native.tuning import takes_few_rows
 from lodcli.kernels.rnn.engine.plan import StepPlan
 from lodcli.kernels.rnn.engine.products import Products, products_for
 
-# Rows whose projected inputs lie in a buffer at a time; and fewer: see tuning.takes_few_rows.
+# Rows whose projected inputs lie in a buffer at a time; and few: see tuning.py.
 _SLOTS, _FEW_SLOTS = 512, 64
 _last_rows = load.kernel("kernels.rnn.engine.native.forward_numba", "last")
 _ALONE = Team(0, 1, np.zeros(0, np.int64))
@@ -159,7 +159,7 @@ def _run(
     first_words = (*words(cell), *words(matrix))
     row_bytes = cell.hidden * run.outputs.itemsize
     row_work = 2.0 * SHAPES[type(cell)].gates * cell.hidden * (matrix.depth + cell.hidden)
-    few = takes_few_rows(cell.panels.nbytes + matrix.panels.nbytes)
+    few = cell.panels.nbytes + matrix.panels.nbytes <= tuning.most_beside_rows_bytes()
     slots = _FEW_SLOTS if few else _SLOTS
     with team(threads) as helpers:
         plans = schedule(plan, reverse, helpers.size, group_size(row_bytes, few=few))

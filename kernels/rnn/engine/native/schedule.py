@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -49,12 +50,13 @@ def threads_worth(threads: int, work: float) -> int:
     return max(1, min(threads, int(work // _LEAST_WORK)))
 
 
+@cache
 def group_size(row_bytes: int, *, few: bool = False) -> int:
     """Return how many sequences run together at most.
 
     Args:
         row_bytes: of the hidden state of one sequence.
-        few: whether they share the second cache with the weights; see tuning.takes_few_rows.
+        few: whether they share the second cache with the weights; see tuning.py.
     """
     if few:
         return max(_FEW, _FEW_BYTES // row_bytes // _FEW * _FEW)

@@ -32,13 +32,8 @@ def is_blocked(weight_bytes: int) -> bool:
 
 @cache
 def most_beside_rows_bytes() -> float:
-    """Return how large both weights may be for a step to take few rows at a time."""
+    """Return how large both weights may be for a step to take few rows: see schedule.py."""
     return _of_second_cache(_BESIDE_ROWS, 0.0)
-
-
-def takes_few_rows(weight_bytes: int) -> bool:
-    """Return whether a step takes few rows at a time, for two weights of so many bytes."""
-    return weight_bytes <= most_beside_rows_bytes()
 
 
 def _of_second_cache(shares: Mapping[str, float], otherwise: float) -> float:
