@@ -30,7 +30,18 @@ from tests.benchmarks import growth
 from tests.benchmarks.answers import Cell, answers, cells_of, in_words
 from tests.benchmarks.history import Commit, changes
 from tests.benchmarks.measure import PARTS, SCRIPTS, STARTUP, chosen, command_of, measure
-from tests.benchmarks.page import FOLDER, PAGE, WHY, page, read_reports, reason, rows_of
+from tests.benchmarks.page import (
+    FOLDER,
+    INTEL_FOLDER,
+    INTEL_PAGE,
+    PAGE,
+    WHY,
+    intel_page,
+    page,
+    read_reports,
+    reason,
+    rows_of,
+)
 from tests.benchmarks.pictures import PICTURES, described
 from tests.benchmarks.small_calls import small_calls
 from tests.benchmarks.targets import Target, targets
@@ -51,6 +62,15 @@ def test_the_page_is_written_from_its_reports() -> None:
     assert PAGE.read_text() == expected, "run python -m tests.benchmarks.page"
 
 
+def test_the_page_of_an_intel_processor_is_written_from_its_reports() -> None:
+    why, reports = json.loads((INTEL_FOLDER / "why.json").read_bytes()), read_reports(INTEL_FOLDER)
+    expected = intel_page(reports, why)
+    assert INTEL_PAGE.read_text() == expected, "run python -m tests.benchmarks.page --intel"
+    assert "the reason is not known" not in expected
+    machines = {report["machine"]["cpu"] for report in reports.values() if "results" in report}
+    assert all(name.startswith("Intel") for name in machines)
+
+
 def test_the_pictures_show_the_reports() -> None:
     reports = read_reports(FOLDER)
     found = described(reports, rows_of(reports))
@@ -63,7 +83,7 @@ def test_the_pictures_show_the_reports() -> None:
 
 
 def test_the_reports_are_those_that_the_script_makes() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} <= {*PARTS, WHY}
+    assert {path.stem for path in FOLDER.rglob("*.json")} <= {*PARTS, WHY}
 
 
 # What a case is called where products are rounded.

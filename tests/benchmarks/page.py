@@ -1,9 +1,11 @@
 """Write docs/benchmarks.md from the reports in docs/benchmarks/, which measure.py makes.
 
     python -m tests.benchmarks.page            # writes the page, draws its plots
+    python -m tests.benchmarks.page --intel    # writes docs/benchmarks-intel.md, a shorter page
     python -m tests.benchmarks.page --check    # exits with 1 if the page is out of date
 
 docs/benchmarks/why.json holds the reasons for missed targets, by patterns of "bench op case".
+The reports and reasons of an Intel processor are in docs/benchmarks/intel/.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import fnmatch
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +40,13 @@ from tests.benchmarks.verdicts import verdict as verdict_of
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "docs" / "benchmarks"
 PAGE = ROOT / "docs" / "benchmarks.md"
+INTEL_FOLDER = FOLDER / "intel"
+INTEL_PAGE = ROOT / "docs" / "benchmarks-intel.md"
 WHY = "why"
 
 Reports = Mapping[str, Mapping[str, Any]]
 
-INTRODUCTION = f"""# Benchmarks
+INTRODUCTION = """# Benchmarks
 
 *For* people who ask how fast `lod` is. *Afterwards* you know where it is faster than which
 peer, where it is slower, and how to repeat it.
@@ -51,8 +55,21 @@ The speed of lod compared with other software and with the limits of the machine
 is a ratio between candidates that ran interleaved on the same machine, so slow drift of the machine
 affects all equally; absolute times depend on the machine. [benchmarking.md](benchmarking.md) says
 how `lod bench` measures. This page is generated from the reports in [benchmarks/](benchmarks).
+[benchmarks-intel.md](benchmarks-intel.md) holds the targets as measured on an Intel processor.
 
-## Summary
+"""
+INTEL_INTRODUCTION = """# Benchmarks on Intel
+
+*For* people who run `lod` on an Intel processor. *Afterwards* you know which targets it reaches
+there.
+
+The targets of [benchmarks.md](benchmarks.md), measured by the same commands on an Intel processor
+with AVX-512 and AMX. Its third cache and its memory are slower than those of the AMD processor of
+that page, which limits RNNs with large weights and ops that copy rows. This page is generated from
+the reports in [benchmarks/intel/](benchmarks/intel).
+
+"""
+SUMMARY = f"""## Summary
 
 Each target compares a time of lod with that of the best peer or with the machine's limit, with
 {THREADS} threads and, where possible, preallocated results. A target that is not reached is *at the
@@ -79,7 +96,7 @@ def page(reports: Reports, why: Mapping[str, str]) -> str:
     rows = rows_of(reports)
     startup = reports.get(STARTUP, {}).get("rows", [])
     verdicts = [verdict_of(target, rows, startup) for target in targets()]
-    lines = [INTRODUCTION, *_summary(verdicts), *pictures.shown(FOLDER)]
+    lines = [INTRODUCTION + SUMMARY, *_summary(verdicts), *pictures.shown(FOLDER)]
     lines += [*_misses(verdicts, why), *answers(rows)]
     lines += ["## The targets", "", *_targets(verdicts), *questions(rows), *costs(rows)]
     lines += details(rows)
@@ -87,7 +104,20 @@ def page(reports: Reports, why: Mapping[str, str]) -> str:
         lines += startup_table(reports[STARTUP])
     if GROWTH in reports:
         lines += growth_table(reports[GROWTH])
-    return "\n".join([*lines, *_machine(measured), *_commands(measured)]).rstrip() + "\n"
+    return _joined([*lines, *_machine(measured.values()), *_commands(measured)])
+
+
+def intel_page(reports: Reports, why: Mapping[str, str]) -> str:
+    """Return the page of an Intel processor: the targets on it, and the machine."""
+    rows, startup = rows_of(reports), reports.get(STARTUP, {}).get("rows", [])
+    verdicts = [verdict_of(one, rows, startup) for one in targets() if one.device == "cpu"]
+    lines = [INTEL_INTRODUCTION + SUMMARY, *_summary(verdicts), *_misses(verdicts, why)]
+    measured = [report for report in reports.values() if "results" in report]
+    return _joined([*lines, "## The targets", "", *_targets(verdicts), *_machine(measured)])
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def key_of(target: Target) -> str:
@@ -210,13 +240,13 @@ def asked(target: Target) -> str:
     return ", ".join(parts)
 
 
-def _machine(reports: Reports) -> Iterator[str]:
-    machines = {json.dumps(report["machine"], sort_keys=True) for report in reports.values()}
+def _machine(reports: Collection[Mapping[str, Any]]) -> Iterator[str]:
+    machines = {json.dumps(report["machine"], sort_keys=True) for report in reports}
     yield f"## The machine{'s' * (len(machines) > 1)}"
     yield ""
     for text in sorted(machines):
         one = json.loads(text)
-        yield from _one_machine(one, [r for r in reports.values() if r["machine"] == one])
+        yield from _one_machine(one, [r for r in reports if r["machine"] == one])
 
 
 def _one_machine(one: Mapping[str, Any], reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -246,16 +276,15 @@ def _one_machine(one: Mapping[str, Any], reports: Sequence[Mapping[str, Any]]) -
     for name, why in missing.items():
         if name not in versions:
             yield f"Not installed: {name} ({why})."
-    left_out = {
-        f"{task}: {name}": why
-        for report in reports
-        for task, skipped in report["skipped"].items()
-        for name, why in skipped.items()
-    }
+    left_out: dict[str, list[str]] = {}
+    for report in reports:
+        for task, skipped in report["skipped"].items():
+            for name, why in skipped.items():
+                left_out.setdefault(f"{name}: {why}", []).append(task)
     if left_out:
         yield "Left out, because they failed or took too long:"
         yield ""
-        yield from (f"- {name}: {why}" for name, why in left_out.items())
+        yield from (f"- {what} ({', '.join(tasks)})" for what, tasks in left_out.items())
         yield ""
     failed = {name: why for report in reports for name, why in report.get("failed", {}).items()}
     if failed:
@@ -281,20 +310,23 @@ def _commands(reports: Reports) -> Iterator[str]:
 
 
 def main() -> int:
-    """Write the page, or check it; say which misses are without a reason."""
+    """Write a page, or check it; say which misses are without a reason."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="of the reports")
-    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--intel", action="store_true", help="the page of an Intel processor")
+    parser.add_argument("--folder", type=Path, help="of the reports")
+    parser.add_argument("--page", type=Path)
     options = parser.parse_args()
-    why = json.loads((FOLDER / f"{WHY}.json").read_bytes())
-    reports = read_reports(options.folder)
-    if not options.check:
+    kept, target = (INTEL_FOLDER, INTEL_PAGE) if options.intel else (FOLDER, PAGE)
+    target = options.page or target
+    why = json.loads((kept / f"{WHY}.json").read_bytes())
+    reports = read_reports(options.folder or kept)
+    if not (options.check or options.intel):
         pictures.draw(reports, rows_of(reports), FOLDER)
-    text = page(reports, why)
+    text = (intel_page if options.intel else page)(reports, why)
     if options.check:
-        return int(options.page.read_text() != text)
-    options.page.write_text(text)
+        return int(target.read_text() != text)
+    target.write_text(text)
     if "the reason is not known" in text:
         print(f"some targets are missed without a reason in {WHY}.json", file=sys.stderr)
     return 0
