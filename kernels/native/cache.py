@@ -43,8 +43,8 @@ def part(level: Level, module: str, name: str, types: tuple[str, ...]) -> Librar
         return found
     if not sources.has_tools():
         raise NotBuiltError(
-            f"kernel {name} of {module} for {', '.join(types) or 'its arguments'} is not part of "
-            "this installation; pip install 'lodcli[jit]' to have it compiled when it is needed"
+            "no compiled kernels are installed for some of this; pip install 'lodcli[jit]' has "
+            "them compiled when they are needed"
         )
     import tempfile
 

@@ -151,4 +151,4 @@ def _bridge() -> calls.Bridge | None:
 @cache
 def _tell(problem: str) -> None:
     """Print on standard error, once, why NumPy computes instead of compiled kernels."""
-    print(f"lod: {problem}; NumPy is used", file=sys.stderr)
+    print(f"lod: {problem}; NumPy is used, which is slower", file=sys.stderr)
