@@ -18,7 +18,7 @@ from lodcli.formats.arrow.sizes.buffers import (
     large_binary,
     values_of,
 )
-from lodcli.formats.arrow.sizes.expansion import check_views, plain, without_views
+from lodcli.formats.arrow.sizes.expansion import check_views, has_runs, plain, without_views
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -116,16 +116,27 @@ class ColumnReader:
             # Of a null record, every field is null.
             if self._null_records:
                 self._tell_nulls(array, node, levels, above)
-            parts = array.flatten() if array.null_count else None
+            parts = self._fields(array)
             valid = _mask(array)
             for number, below in node.fields:
-                part = array.field(number) if parts is None else parts[number]
-                self._read(part, below, levels, masks, found, valid)
+                self._read(parts[number], below, levels, masks, found, valid)
             told = node.present
             if told is not None and (not self._settled or node.name in self.both):
                 rows = np.ones(len(array), _BOOL) if valid is None else valid
                 lod = LoD(levels, self._names[told.name])
                 found[told.name] = LoDTensor(rows, lod, told.marks, Nulls.of((*masks, None)))
+
+    def _fields(self, array: Any) -> list[Any]:
+        """Return the fields of structs, each null where the struct is."""
+        fields = [array.field(number) for number in range(array.type.num_fields)]
+        if not array.null_count:
+            return fields
+        missing = pc.invert(array.is_valid())
+        # flatten() leaves run ends as they are: a run has no bits of its own.
+        fields = [plain(one, self._bounds) if has_runs(one.type) else one for one in fields]
+        names = [str(number) for number in range(len(fields))]
+        found: list[Any] = pa.StructArray.from_arrays(fields, names, mask=missing).flatten()
+        return found
 
     def _tell_nulls(
         self, array: Any, node: Record, levels: tuple[Offsets, ...], above: Mask | None
@@ -157,7 +168,7 @@ class ColumnReader:
     def _all_null(self, array: Any, node: Record) -> Mask | None:
         """Return which records are null, or have only nulls; None for none."""
         found: Mask | None = None
-        parts = array.flatten()
+        parts = self._fields(array)
         for number, below in node.fields:
             part = plain(parts[number], self._bounds)
             if isinstance(below, Record):
@@ -171,10 +182,14 @@ class ColumnReader:
 
     def _without_nulls(self, array: Any, mask: Mask) -> tuple[Offsets, Any]:
         """Return the offsets with a null as an empty list, and the items."""
-        offsets, items = opened(without_views(array, self._bounds).filter(array.is_valid()))
-        lengths = np.zeros(len(array), np.int64)
-        lengths[mask] = np.diff(offsets)
-        return np.concatenate([[0], np.cumsum(lengths)]), items
+        if is_bytes(array.type) or types.is_map(array.type):
+            offsets, items = opened(without_views(array, self._bounds).filter(array.is_valid()))
+            lengths = np.zeros(len(array), np.int64)
+            lengths[mask] = np.diff(offsets)
+        else:
+            # Without filter, which pyarrow has not for lists of views or runs.
+            lengths, items = integers(pc.list_value_length(array).fill_null(0)), array.flatten()
+        return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), items
 
     def _rows(
         self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...]

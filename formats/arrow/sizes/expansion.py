@@ -39,6 +39,13 @@ def is_expanded(kind: Any) -> bool:
     return is_view(kind) or any(map(is_expanded, inner))
 
 
+def has_runs(kind: Any) -> bool:
+    """Return whether values of a type are stored as runs."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return has_runs(kind.storage_type)
+    return bool(types.is_run_end_encoded(kind))
+
+
 def plain(array: Any, bounds: Bounds) -> Any:
     """Return the array with extensions, dictionaries and run ends undone.
 

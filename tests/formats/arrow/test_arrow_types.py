@@ -208,3 +208,39 @@ def test_what_lies_under_a_null_does_not_show(tmp_path: Path) -> None:
     )
     path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"x": array}), 3)
     assert column(path).to_list() == [[1, 2], None, [5]]
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_runs_in_null_structs_are_null(compression: str | None, tmp_path: Path) -> None:
+    runs = pa.RunEndEncodedArray.from_arrays([2, 5, 6], pa.array([7, None, 9]))
+    inner = pa.StructArray.from_arrays([runs], ["r"], mask=pa.array([False, True, *[False] * 4]))
+    fields = [runs, pa.array(range(6)), inner]
+    missing = pa.array([False, True, False, False, False, True])
+    table = pa.table({"s": pa.StructArray.from_arrays(fields, ["r", "n", "in"], mask=missing)})
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_file(tmp_path / "t.arrow", table.schema, options=options) as writer:
+        writer.write_table(table)
+    found = content(tmp_path / "t.arrow")
+    assert found["s.r"].to_list() == [7, None, None, None, None, None]
+    assert found["s.in.r"].to_list() == [7, None, None, None, None, None]
+    assert found["s.n"].to_list() == [0, None, 2, 3, 4, None]
+    io.write(tmp_path / "ours.arrow", found)
+    ours = pa.ipc.open_file(tmp_path / "ours.arrow").read_all()
+    decoded = [None if one is None else one["r"] for one in ours["s"].to_pylist()]
+    assert decoded == [7, None, None, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([["a"], None, ["b" * 20, None], []], pa.list_view(pa.string_view())),
+        ([[b"a"], None, []], pa.large_list_view(pa.binary_view())),
+        ([[["a"], None], None, [[]]], pa.list_(pa.list_view(pa.string_view()))),
+        ([[["a"]], None], pa.list_view(pa.list_(pa.string_view(), 1))),
+    ],
+    ids=str,
+)
+def test_null_lists_beside_views_are_kept(values: Any, kind: Any, tmp_path: Path) -> None:
+    table = pa.table({"x": pa.array(values, kind)})
+    path = written_by_pyarrow(tmp_path / "t.arrow", table, records=3)
+    assert column(path).to_list() == values
