@@ -30,8 +30,9 @@ def codes_of(array: Any, categories: Categories, dtype: np.dtype[Any]) -> Any:
 def words_of(records: Records, nodes: Mapping[str, Node]) -> dict[str, Categories | None]:
     """Return the words of each tensor of dictionary-encoded text; None if it is no dictionary.
 
-    It is none if a word is null or comes twice in it, or if there are too many. All of the file is
-    read, but no more than these columns.
+    It is none if a word is null or comes twice in it, or if there are too many, for a tensor or for
+    the codes: dictionaries of later batches may add words. All of the file is read, but no more
+    than these columns.
 
     Args:
         records: that can be read again.
@@ -43,21 +44,21 @@ def words_of(records: Records, nodes: Mapping[str, Node]) -> dict[str, Categorie
         for column, node in nodes.items()
         if any(place.leaf.marks.categories is not None for place in places(node))
     }
-    ordered: dict[str, bool] = {}
     last: dict[str, Any] = {}
     for name, array in _leaves(records, chosen):
         if not isinstance(array, pa.DictionaryArray) or found.get(name, _ANY) is None:
             continue
-        ordered[name] = array.type.ordered
         if name in last and last[name].equals(array.dictionary):
             continue
         last[name] = array.dictionary
         words = categories_of(array)
         try:
             known = found.get(name)
-            found[name] = words if known is None or words is None else known.with_words(words)
+            words = words if known is None or words is None else known.with_words(words)
         except InvalidDataError:  # ordered otherwise, or too many
-            found[name] = None
+            words = None
+        most = np.iinfo(array.type.index_type.to_pandas_dtype()).max
+        found[name] = None if words is None or len(words.words) - 1 > most else words
     return found
 
 

@@ -142,6 +142,19 @@ def test_dictionaries_that_change_within_a_file_are_put_together(tmp_path: Path)
             assert source.slice("c", (slice(1, 3),)).to_list() == ["b", "c"]
 
 
+def test_dictionaries_of_more_words_than_their_codes_hold_are_read_as_text(tmp_path: Path) -> None:
+    parts = [
+        dictionary([0, 99, None], pa.int8(), words=[f"{letter}{n}" for n in range(100)])
+        for letter in "ab"
+    ]
+    with pa.ipc.new_stream(tmp_path / "x.arrows", pa.schema({"c": parts[0].type})) as writer:
+        for part in parts:
+            writer.write_batch(pa.record_batch({"c": part}))
+    tensor = read(tmp_path / "x.arrows")
+    assert tensor.marks.is_text
+    assert tensor.to_list() == ["a0", "a99", None, "b0", "b99", None]
+
+
 @pytest.mark.parametrize("words", [["a", "a"], ["a", None]], ids=["a word twice", "a null word"])
 def test_other_dictionaries_are_read_as_text(words: Any, tmp_path: Path) -> None:
     column = dictionary([0, 1, 0], pa.int8(), words=words)
