@@ -420,7 +420,7 @@ def _is_number(field: str) -> bool:
         float(field)
     except ValueError:
         return False
-    return True
+    return "_" not in field  # float() takes 2024_01 for 202401
 
 
 def _text(fields: list[str], lod: LoD) -> LoDTensor:

@@ -194,6 +194,7 @@ def test_tensors_that_share_no_levels_are_refused(tmp_path: Path) -> None:
         (["1", "-2"], [1, -2]),
         (["", "ann", "5"], ["", "ann", "5"]),
         (["NA", "bob"], ["NA", "bob"]),
+        (["2024_01", "2024_02"], ["2024_01", "2024_02"]),
     ],
 )
 def test_the_first_records_decide_the_dtype(
