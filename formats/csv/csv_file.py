@@ -44,6 +44,8 @@ from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 MOST_BLOCK_BYTES = 2 << 20
 # A whole number of more is beyond every dtype, and takes long to read.
 MOST_DIGITS = 1000
+# Of the only column: other programs pass over blank lines.
+_EMPTY = '""'
 
 
 class Csv(Format):
@@ -128,7 +130,7 @@ class Csv(Format):
         levels = _groups(schema[0])
         names = _header(schema)
         output.write((mark.join(quoted(name, mark) for name in names) + "\n").encode())
-        done = 0
+        done, alone = 0, len(names) == 1
         # Tensors without levels may come one after another; those that share levels do not.
         waiting: list[list[str]] = [[] for _ in names]
         for batch in batches:
@@ -139,10 +141,11 @@ class Csv(Format):
                     continue
                 lod = tensor.lod
                 if spec.marks.is_text:
-                    waiting[column] += self._fields(tensor, spec.name, mark)
+                    fields = self._fields(tensor, spec.name, mark)
+                    waiting[column] += [one or _EMPTY for one in fields] if alone else fields
                     lod = lod.above(-1) if lod.n_levels > 1 else LoD()
                 else:
-                    waiting[column] += _numerals(tensor, alone=len(names) == 1)
+                    waiting[column] += _numerals(tensor, _EMPTY if alone else "")
             for column, found in enumerate(_numbers(lod, done, self.name)):
                 waiting[column] += found
             done += lod.count(0) if lod.n_levels else 0
@@ -171,10 +174,10 @@ class Tsv(Csv):
     separator = "\t"
 
 
-def _numerals(tensor: LoDTensor, *, alone: bool) -> list[str]:
-    """Return each number as it is written, a null as an empty field; no line may be blank."""
+def _numerals(tensor: LoDTensor, null: str) -> list[str]:
+    """Return each number as it is written, a null as `null`."""
     found = texts(np.ascontiguousarray(tensor.values))
-    return put_nulls(found, tensor.nulls.rows, '""' if alone else "")
+    return put_nulls(found, tensor.nulls.rows, null)
 
 
 def _groups(spec: TensorSpec) -> tuple[LevelSpec, ...]:

@@ -249,3 +249,16 @@ def test_other_nulls_are_refused(tmp_path: Path, items: list[Any]) -> None:
     ):
         io.write(tmp_path / "t.csv", LoDTensor.from_lists(items))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("texts", [["", "a", ""], ["a", "", "b"]])
+def test_pandas_finds_every_text_of_the_only_column(texts: list[str], tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    pd.DataFrame({"data": texts}).to_csv(tmp_path / "theirs.csv", index=False)
+    found = io.read(tmp_path / "theirs.csv")
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == texts
+    io.write(tmp_path / "ours.csv", found)
+    again = pd.read_csv(tmp_path / "ours.csv", keep_default_na=False)
+    assert again["data"].to_list() == texts
+    assert (tmp_path / "ours.csv").read_bytes() == (tmp_path / "theirs.csv").read_bytes()
