@@ -179,11 +179,15 @@ def _fields(stream: IO[bytes]) -> tuple[int, bytes]:
     return 8 + width + length, fields
 
 
+# Python 2 wrote a long whole number so.
+_LONG = re.compile(rb"(?<=[0-9])L(?=[,)])")
+
+
 def _header_fields(text: bytes) -> tuple[object, tuple[int, ...], bool]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fields = ast.literal_eval(text.decode("utf-8"))
+            fields = ast.literal_eval(_LONG.sub(b"", text).decode("utf-8"))
         descr, shape, fortran = fields["descr"], fields["shape"], fields["fortran_order"]
         sound = len(fields) == 3 and isinstance(shape, tuple) and isinstance(fortran, bool)
         if not sound or not all(type(extent) is int and extent >= 0 for extent in shape):

@@ -60,6 +60,17 @@ def test_numpy_reads_what_is_written(shape: tuple[int, ...], tmp_path: Path) -> 
     assert (tmp_path / "x.npy").read_bytes() == made.getvalue()
 
 
+def test_a_header_of_python_2_is_read(tmp_path: Path) -> None:
+    # As NumPy wrote long whole numbers under Python 2; numpy.load still reads them, and warns.
+    header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (3L, 2L), }"
+    header = header.ljust(117) + b"\n"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    (tmp_path / "x.npy").write_bytes(data + np.arange(6, dtype="<i8").tobytes())
+    with pytest.warns(UserWarning, match="Python 2"):
+        expected = np.load(tmp_path / "x.npy")
+    np.testing.assert_array_equal(content(tmp_path / "x.npy")["data"].data, expected)
+
+
 def test_rows_go_through_pipes(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
     lod = [sys.executable, "-m", "lodcli"]
