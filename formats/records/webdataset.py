@@ -197,8 +197,8 @@ class _TarSource(Source):
         for member, content in members(self._file):
             folder, slash, base = member.rpartition("/")
             key, dot, endings = base.partition(".")
-            if not dot or not endings:
-                continue  # as webdataset: what has no ending belongs to no sample
+            if not key or not dot or not endings:
+                continue  # as webdataset: what has no ending or no key belongs to no sample
             if (folder + slash + key) != current:
                 if sample or self._known:
                     yield sample

@@ -139,6 +139,15 @@ def test_bits_come_back(tmp_path: Path, items: dict[str, LoDTensor], limit_bytes
         ([("a.json", b"[1.5, 2]"), ("b.json", b"[3.5]")], {"json": [[1.5, 2], [3.5]]}),
         ([("a.bin", b"\1\2")], {"bin": [[1, 2]]}),
         ([("README", b"not of a sample"), ("a.id", b"1")], {"id": [1]}),
+        # tar on macOS adds files whose names begin with a dot.
+        (
+            [
+                *(("d/.DS_Store", b""), ("d/._a.id", b"\0"), ("d/a.id", b"1")),
+                *(("d/._a.txt", b"\0"), ("d/a.txt", b"x"), ("d/._b.id", b"\0")),
+                *(("d/b.id", b"2"), ("d/b.txt", b"y")),
+            ],
+            {"id": [1, 2], "txt": [[120], [121]]},
+        ),
         ([(f"{'long/' * 40}a.id", b"1"), ("b.id", b"2")], {"id": [1, 2]}),
     ],
 )
