@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -33,11 +34,13 @@ class Records(ABC):
             their numbers.
         bounds: what it may come to.
         notes: see Source; the same list for as long as the file is open.
+        refused: the error about each column that cannot be read.
     """
 
     schema: pa.Schema
     bounds: Bounds = Bounds()
     notes: list[str] = []  # noqa: RUF012 - replaced, never changed
+    refused: Mapping[str, LodError] = MappingProxyType({})
     count: int | None = None
     plain: bool = False
 

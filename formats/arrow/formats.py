@@ -21,6 +21,8 @@ FILE_MAGIC = b"ARROW1\0\0"
 FEATHER_1_MAGIC = b"FEA1"
 STREAM_MAGIC = b"\xff\xff\xff\xff"
 PARQUET_MAGIC = b"PAR1"
+# Of a file whose footer is encrypted.
+ENCRYPTED_MAGIC = b"PARE"
 MOST_SCHEMA_BYTES = 64 << 20
 
 
@@ -132,10 +134,13 @@ class Parquet(Columns):
     write_options = frozenset({"compression"})
 
     def sniff(self, head: bytes) -> bool:
-        return head.startswith(PARQUET_MAGIC)
+        return head.startswith((PARQUET_MAGIC, ENCRYPTED_MAGIC))
 
     def _records(self, source: Input) -> tuple[Records, bool]:
-        from lodcli.formats.arrow.sizes.parquet import ParquetRecords
+        from lodcli.formats.arrow.sizes.parquet import ENCRYPTED, ParquetRecords
+
+        if source.head().startswith(ENCRYPTED_MAGIC):
+            raise UnsupportedError(ENCRYPTED)
 
         return ParquetRecords(source), True
 

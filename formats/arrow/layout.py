@@ -26,7 +26,7 @@ MOST_LEVELS = 64
 _BYTES, _BOOL = np.dtype(np.uint8), np.dtype(np.bool_)
 # By the name of a tensor of dictionary-encoded text, its words; None where it is read as text.
 Words = Callable[[str], Categories | None]
-_OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
+OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class _Reading:
             marks = replace(TEXT if is_unicode(plain_type(kind)) else BYTES, fields=own)
             return Level(f"{name}/{depth}", Leaf(name, _BYTES, marks=marks, nullable=nullable))
         raise UnsupportedError(
-            f"column {shown(name)}: no tensor holds the Arrow type {kind}; {_OTHERS}"
+            f"column {shown(name)}: no tensor holds the Arrow type {kind}; {OTHERS}"
         )
 
     def _record(
@@ -387,7 +387,7 @@ def level_names(field: pa.Field, path: Sequence[Field], depth: int) -> tuple[str
 def doubled(schema: pa.Schema) -> LeftOut:
     """Return the error message for columns with a duplicate name."""
     return {
-        name: InvalidDataError(f"two columns are named {shown(name)}; {_OTHERS}")
+        name: InvalidDataError(f"two columns are named {shown(name)}; {OTHERS}")
         for name in repeated(map(name_of, schema.names))
     }
 

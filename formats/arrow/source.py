@@ -97,6 +97,7 @@ class RecordSource(Source):
         check_chosen(schema, chosen)
         features = features_of(schema)
         left_out, inside = doubled(schema), names_in_structs(schema)
+        left_out |= {name_of(column): error for column, error in self._records.refused.items()}
         nodes: dict[str, Node] = {}
         worded: dict[str, Callable[[Words], Node | None]] = {}
         for field in schema:

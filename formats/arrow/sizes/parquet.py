@@ -12,18 +12,21 @@ import pyarrow.parquet as pq
 import pyarrow.types as types
 
 from lodcli.formats.arrow.files import File, Found, Records, damage, opened, pieces
-from lodcli.formats.arrow.layout import plain_type
+from lodcli.formats.arrow.layout import OTHERS, plain_type
 from lodcli.formats.arrow.sizes.parquet_pages import Pages
 from lodcli.formats.arrow.sizes.thrift import BINARY, I32, Fields, Reader, ThriftError
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.prefetch import ahead
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.formats.text.lines import shown
+from lodcli.kernels.errors import LodError, UnsupportedError
 
 # pyarrow takes several times as much to decode them, and one more such piece is read ahead.
 MOST_DECODED_BYTES = 2 << 20
 _READ_BYTES = 64 << 10  # of each column; else pyarrow reads a row group at once
 _TAIL = struct.Struct("<I4x")  # size of the footer, then the magic
+_NO_KEYS = "and lod cannot decrypt it"
+ENCRYPTED = f"is encrypted, {_NO_KEYS}; write it again without encryption"
 # FileMetaData: of its SchemaElements the type_length, the name, the logicalType.
 _FOOTER: Fields = {2: [{2: I32, 4: BINARY, 10: {}}]}
 
@@ -53,6 +56,15 @@ class ParquetRecords(Records):
             self.count = sum(self._rows)
             self._pages = Pages(data, self._groups.schema)
             self._leaves = _leaves(self.schema, self._groups.num_columns)
+            self.refused = self._encrypted()
+
+    def _encrypted(self) -> dict[str, LodError]:
+        """Return the error about each column that is encrypted."""
+        return {
+            name: UnsupportedError(f"column {shown(name)}: is encrypted, {_NO_KEYS}; {OTHERS}")
+            for name, leaves in self._leaves.items()
+            if self._pages.encrypted.intersection(leaves)
+        }
 
     def _checked_groups(self) -> list[int]:
         """Return the number of records of each row group.

@@ -25,7 +25,8 @@ from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Reader, Th
 from lodcli.formats.core.bounds import Bounds
 
 _META = {1: I32, 4: I32, 5: I64, 7: I64, 9: I64, 11: I64}
-_FOOTER = {4: [{1: [{1: BINARY, 3: _META}], 3: I64}]}
+# Of a column chunk that is encrypted, with a key of its own or that of the footer: field 8.
+_FOOTER = {4: [{1: [{1: BINARY, 3: _META, 8: {}}], 3: I64}]}
 _PAGE = {
     1: I32,
     2: I32,
@@ -79,6 +80,9 @@ class Pages:
         data: the file.
         schema: as pyarrow found it.
 
+    Attributes:
+        encrypted: the numbers of the columns whose pages are encrypted.
+
     Raises:
         ThriftError: the footer is damaged.
     """
@@ -90,6 +94,9 @@ class Pages:
         footer = bytes(data[max(0, len(data) - 8 - size) : len(data) - 8])
         groups = Reader(footer, 0).struct(_FOOTER).get(4, [])
         self._groups = [[chunk.get(3, {}) for chunk in group.get(1, [])] for group in groups]
+        self.encrypted = {
+            leaf for group in groups for leaf, chunk in enumerate(group.get(1, [])) if 8 in chunk
+        }
 
     def values(self, group: int, leaf: int) -> int:
         """Return how many values a column has, as the footer says."""
