@@ -6,8 +6,10 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
@@ -16,6 +18,7 @@ from lodcli.formats.arrow.layout import OTHERS, plain_type
 from lodcli.formats.arrow.sizes.parquet_pages import Pages
 from lodcli.formats.arrow.sizes.thrift import BINARY, I32, Fields, Reader, ThriftError
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.formats.text.lines import shown
@@ -25,6 +28,12 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 MOST_DECODED_BYTES = 2 << 20
 _READ_BYTES = 64 << 10  # of each column; else pyarrow reads a row group at once
 _TAIL = struct.Struct("<I4x")  # size of the footer, then the magic
+# Of 2**63 nanoseconds.
+_MOST_MS = 2**63 // 10**6
+_FAR = (
+    "timestamps of 96 bits are read in microseconds, because some lie outside of the years 1677 to "
+    "2262 that nanoseconds hold"
+)
 _NO_KEYS = "and lod cannot decrypt it"
 ENCRYPTED = f"is encrypted, {_NO_KEYS}; write it again without encryption"
 # FileMetaData: of its SchemaElements the type_length, the name, the logicalType.
@@ -40,16 +49,7 @@ class ParquetRecords(Records):
         self.bounds = source.bounds
         with damage():
             data = File(source)
-            try:
-                self._file = pq.ParquetFile(
-                    opened(data),
-                    buffer_size=_READ_BYTES,
-                    pre_buffer=False,
-                    page_checksum_verification=True,
-                )
-            except pa.ArrowNotImplementedError as error:
-                _refuse_wide(data, error)
-                raise
+            self._file = _file(data)
             self.schema = self._file.schema_arrow
             self._groups = self._file.metadata
             self._rows = self._checked_groups()
@@ -57,6 +57,10 @@ class ParquetRecords(Records):
             self._pages = Pages(data, self._groups.schema)
             self._leaves = _leaves(self.schema, self._groups.num_columns)
             self.refused = self._encrypted()
+            if self._has_far_times(data):
+                self._file = _file(data, "us")
+                self.schema = self._file.schema_arrow
+                self.notes = [_FAR]
 
     def _encrypted(self) -> dict[str, LodError]:
         """Return the error about each column that is encrypted."""
@@ -65,6 +69,29 @@ class ParquetRecords(Records):
             for name, leaves in self._leaves.items()
             if self._pages.encrypted.intersection(leaves)
         }
+
+    def _has_far_times(self, data: File) -> bool:
+        """Return whether a timestamp of 96 bits does not fit 64 bits of nanoseconds.
+
+        pyarrow would wrap it around. All such columns are read for this.
+        """
+        kinds = [
+            self._groups.schema.column(n).physical_type for n in range(len(self._groups.schema))
+        ]
+        columns = [
+            name
+            for name, leaves in self._leaves.items()
+            if name not in self.refused and any(kinds[leaf] == "INT96" for leaf in leaves)
+        ]
+        if not columns:
+            return False
+        nanoseconds, self._file = self._file, _file(data, "ms")
+        for group in range(len(self._rows)):
+            for _, part in self._group(group, columns, BATCH_BYTES):
+                if any(_are_far(column) for column in part.columns):
+                    return True
+        self._file = nanoseconds
+        return False
 
     def _checked_groups(self) -> list[int]:
         """Return the number of records of each row group.
@@ -146,6 +173,34 @@ class ParquetRecords(Records):
             values = [self._pages.values(group, leaf) for group in range(len(self._rows))]
             found.add(tuple(value // (math.gcd(*values) or 1) for value in values))
         return found
+
+
+def _file(data: File, unit: str | None = None) -> pq.ParquetFile:
+    """Return a file, with times of 96 bits in this unit; None: nanoseconds."""
+    try:
+        return pq.ParquetFile(
+            opened(data),
+            buffer_size=_READ_BYTES,
+            pre_buffer=False,
+            page_checksum_verification=True,
+            coerce_int96_timestamp_unit=unit,
+        )
+    except pa.ArrowNotImplementedError as error:
+        _refuse_wide(data, error)
+        raise
+
+
+def _are_far(array: Any) -> bool:
+    """Return whether a time in milliseconds, in any field or list, is beyond nanoseconds."""
+    kind = array.type
+    if types.is_timestamp(kind):
+        low, high = pc.min_max(array.cast(pa.int64())).as_py().values()
+        return low is not None and (low < -_MOST_MS or high >= _MOST_MS)
+    if types.is_map(kind):
+        return _are_far(array.keys) or _are_far(array.items)
+    if types.is_struct(kind):
+        return any(map(_are_far, array.flatten()))
+    return types.is_nested(kind) and _are_far(array.flatten())
 
 
 def _refuse_wide(data: File, error: Exception) -> None:

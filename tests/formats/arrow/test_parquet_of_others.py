@@ -1,8 +1,9 @@
-"""parquet: encrypted files, as pyarrow writes them."""
+"""parquet: encrypted files, and times of 96 bits, as pyarrow writes them."""
 
 from __future__ import annotations
 
 import base64
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,15 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Times
 from tests.formats.cases.opening import content
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
+
+FAR = [datetime(9999, 12, 31), None, datetime(1, 1, 1, 0, 0, 0, 5)]
+NEAR = [datetime(2262, 4, 11), None, datetime(1677, 9, 22)]
 
 
 def written_encrypted(path: Path, table: Any, *, plaintext_footer: bool) -> Path:
@@ -60,3 +66,30 @@ def test_an_encrypted_footer_is_no_damage(tmp_path: Path) -> None:
     path.rename(tmp_path / "without_extension")
     with pytest.raises(UnsupportedError, match="is encrypted"):
         content(tmp_path / "without_extension")
+
+
+@pytest.mark.parametrize(("times", "unit"), [(FAR, "us"), (NEAR, "ns")], ids=["far", "near"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_times_of_96_bits_are_those_that_were_written(
+    times: list[datetime | None], unit: str, nested: bool, tmp_path: Path
+) -> None:
+    kind: Any = pa.timestamp("us")
+    values: Any = times
+    if nested:
+        kind = pa.map_(pa.int8(), pa.list_(pa.struct({"t": kind})))
+        values = [[(1, [{"t": one}, None])] for one in times]
+    table = pa.table({"x": pa.array(values, kind), "n": [0, 1, 2]})
+    path = tmp_path / "x.parquet"
+    pq.write_table(table, path, row_group_size=2, use_deprecated_int96_timestamps=True)
+    with io.open_source(path) as source:
+        assert bool(source.notes) == (unit == "us")
+        found = source.read()
+    tensor = found["x.value.t" if nested else "x"]
+    assert isinstance(tensor, LoDTensor)
+    assert tensor.marks.unit == Times("timestamp", unit)
+    io.write(tmp_path / "ours.parquet", found)
+    ours = pq.read_table(tmp_path / "ours.parquet")["x"]
+    if nested:
+        assert [row[0]["value"][0]["t"] for row in ours.to_pylist()] == times
+    else:
+        assert ours.to_pylist() == times
