@@ -53,9 +53,10 @@ peer, where it is slower, and how to repeat it.
 
 The speed of lod compared with other software and with the limits of the machine. A figure
 is a ratio between candidates that ran interleaved on the same machine, so slow drift of the machine
-affects all equally; absolute times depend on the machine. [benchmarking.md](benchmarking.md) says
-how `lod bench` measures. This page is generated from the reports in [benchmarks/](benchmarks).
-[benchmarks-intel.md](benchmarks-intel.md) holds the targets as measured on an Intel processor.
+affects all equally; absolute times depend on the machine. [benchmarking.md](benchmarking.md)
+describes how `lod bench` measures. This page is generated from the reports in
+[benchmarks/](benchmarks). [benchmarks-intel.md](benchmarks-intel.md) has the results for the same
+targets on an Intel processor.
 
 """
 INTEL_INTRODUCTION = """# Benchmarks on Intel
@@ -64,7 +65,7 @@ INTEL_INTRODUCTION = """# Benchmarks on Intel
 there.
 
 The targets of [benchmarks.md](benchmarks.md), measured by the same commands on an Intel processor
-with AVX-512 and AMX. Its third cache and its memory are slower than those of the AMD processor of
+with AVX-512 and AMX. Its L3 cache and its memory are slower than those of the AMD processor of
 that page, which limits RNNs with large weights and ops that copy rows. This page is generated from
 the reports in [benchmarks/intel/](benchmarks/intel).
 
@@ -188,7 +189,7 @@ def _misses(verdicts: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[str
     if on_gpu and set(on_gpu) == {UNMEASURED}:
         yield (
             "Nothing was measured on a GPU, because none was available; its targets are listed "
-            "below, and [gpu.md](gpu.md) says how to measure them."
+            "below, and [gpu.md](gpu.md) describes how to measure them."
         )
         unmeasured = [target for target in unmeasured if target.device == "cpu"]
     names = [name_of(target) for target in unmeasured]
