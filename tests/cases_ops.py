@@ -1,4 +1,4 @@
-"""What the tests of the ops share: backends, golden cases, refused input, finite differences."""
+"""Shared cases for tests of ops: backends, golden cases, invalid input, finite differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write what type checkers read of the public modules again: python -m tests.make_stubs
+"""Write the type stubs of the public modules: python -m tests.make_stubs
 
 Each name is imported by name from the module that it lives in: type checkers do not follow
 `__getattr__`. tests/lodcli/test_public.py compares the files with this.

@@ -1,4 +1,4 @@
-"""What the kernels should do, in plain loops over lists. Shares no code with them.
+"""Reference results of the kernels, in plain loops over lists. Shares no code with them.
 
 A tensor is written as a tree: nested lists with the row numbers as leaves. Three
 articles of 3, 1, 2 sentences are `[[[0, 1, 2], [3, 4], [5, 6, 7, 8]], [[9]], ...]`.

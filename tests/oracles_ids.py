@@ -1,4 +1,4 @@
-"""What the ops on ids, windows and contexts should do, in plain loops. Shares no code with them.
+"""Reference results of ops on ids, windows and contexts, in plain loops. Shares no code with them.
 
 A batch is a list of sequences, a sequence a list of rows.
 """

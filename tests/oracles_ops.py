@@ -1,4 +1,4 @@
-"""What the sequence ops should do, in plain loops over rows. Shares no code with them."""
+"""Reference results of the sequence ops, in plain loops over rows. Shares no code with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ops of scan, order and norms should do, in plain loops. Shares no code with them."""
+"""Reference results of scans, sorting and norms, in plain loops. Shares no code with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a test tries of what it could try exhaustively.
+"""The share of exhaustive cases that a test runs.
 
 A share as a rule, the same in every run; everything where LOD_TEST_THOROUGH=1, as before a release.
 """

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md is what its reports say, and its verdicts are right."""
+"""docs/benchmarks.md matches its reports, and its verdicts are correct."""
 
 from __future__ import annotations
 

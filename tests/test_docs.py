@@ -1,4 +1,4 @@
-"""Every console block of the documentation runs, and prints what it says."""
+"""Every console block of the documentation runs, and prints the shown output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of STYLE and layout that can be read from the source: who may import what."""
+"""Rules of STYLE and layout that can be checked from the source: which imports are allowed."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""The package as a user gets it: what is in it, and that it runs where only it is installed."""
+"""The installed package: its content, and that it runs where nothing else is installed."""
 
 import os
 import shutil

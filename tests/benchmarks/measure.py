@@ -1,4 +1,4 @@
-"""Make every report of docs/benchmarks/, or some: what page.py writes the page from.
+"""Write all or some reports of docs/benchmarks/, the input of page.py.
 
     python -m tests.benchmarks.measure                    # all but those on a GPU
     python -m tests.benchmarks.measure rnn-b 'kernels-*'  # these parts only

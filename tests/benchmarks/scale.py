@@ -1,4 +1,4 @@
-"""Print what datasets of many shards take: the manifest measured, the rest counted from that.
+"""Print the size and speed of datasets with many shards: the manifest measured, the rest computed.
 
     python -m tests.benchmarks.scale
 

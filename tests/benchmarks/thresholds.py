@@ -1,4 +1,4 @@
-"""From which size on an op is compiled, on all threads, past the caches: what each way takes.
+"""Measure the sizes from which on compiled kernels, threads and non-temporal stores are faster.
 
     python -m tests.benchmarks.thresholds
 

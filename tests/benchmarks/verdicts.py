@@ -1,4 +1,4 @@
-"""Whether a target of targets.py is reached, by what the reports say.
+"""Verdicts: whether the reports reach a target of targets.py.
 
 Where most samples of ours or the peer's were disturbed, a median is no fact: then the verdict is
 by the quartiles of all samples, and is "unclear" unless both agree.

@@ -1,4 +1,4 @@
-"""What other libraries read from a file, as Python values, and whether `lod` reads the same."""
+"""Read a file with other libraries, as Python values, and compare the result with `lod`."""
 
 from __future__ import annotations
 

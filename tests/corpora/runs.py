@@ -1,4 +1,4 @@
-"""One command line of `lod` in a process of its own, with limits on time and memory."""
+"""Run one command line of `lod` in a separate process, with limits on time and memory."""
 
 from __future__ import annotations
 

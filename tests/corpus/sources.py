@@ -1,4 +1,4 @@
-"""What the corpus is made of: the crafted files of each format, one function a format."""
+"""The crafted files of the corpus, one function per format."""
 
 from __future__ import annotations
 

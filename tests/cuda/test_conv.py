@@ -1,4 +1,4 @@
-"""Convolutions whose sums many blocks add up, and what is too large for windows of pictures."""
+"""Convolutions whose sums several blocks add up, and too large windows of pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CRC32C on a GPU against published values and against what checks files in main memory.
+"""CRC32C on a GPU compared with published values and with the CPU's.
 
 Runs where cupy and a GPU are, or with the stand-in that tests/cuda/run.sh puts in its place.
 """

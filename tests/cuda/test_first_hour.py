@@ -1,4 +1,4 @@
-"""What first_hour.sh runs on a machine with a GPU is there to be run."""
+"""The modules and tests that first_hour.sh runs on a machine with a GPU exist."""
 
 from __future__ import annotations
 

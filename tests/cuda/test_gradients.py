@@ -1,4 +1,4 @@
-"""Gradients that write zeros where nothing comes from, into memory that held other values."""
+"""Gradients that write zeros for rows without a gradient, into memory with other values."""
 
 from __future__ import annotations
 

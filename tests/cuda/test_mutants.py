@@ -1,4 +1,4 @@
-"""The faults that tests/cuda/mutate.py plants are such of the kernels as they are now."""
+"""The faults of tests/cuda/mutate.py apply to the current kernels."""
 
 from __future__ import annotations
 

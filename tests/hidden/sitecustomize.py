@@ -1,4 +1,4 @@
-"""Hides from lod what other systems lack: for processes with this folder in PYTHONPATH.
+"""Hide calls that other systems lack from lod: for processes with this folder in PYTHONPATH.
 
 With LOD_HIDDEN=linux, what Linux alone has: macOS lacks that. With LOD_HIDDEN=posix, locks and
 limits as well. Modules and files are hidden from lod only; the tests and libraries still see them.

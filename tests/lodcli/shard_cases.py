@@ -1,4 +1,4 @@
-"""What tests of commands over shards need: a dataset, a step that can be held, processes."""
+"""Helpers for tests over shards: a dataset, a step function that can be paused, processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said beside --weights may agree with the file; only what differs is refused."""
+"""Options that agree with the file of --weights are accepted; different ones are an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of every command and its options."""
+"""Rules for all commands and their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a well-behaved command line does, and the test that holds each point."""
+"""A checklist for command lines, with the test for each point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors say about what was probably meant, and references from Python."""
+"""Suggestions in error messages, and references from Python."""
 
 from __future__ import annotations
 

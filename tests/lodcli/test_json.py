@@ -1,4 +1,4 @@
-"""Every command with --json prints what its JSON Schema says, and errors are JSON too."""
+"""The --json output of every command matches its JSON Schema; errors are JSON too."""
 
 from __future__ import annotations
 

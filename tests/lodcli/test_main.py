@@ -1,4 +1,4 @@
-"""`lod` itself: help, versions, exit codes, what is loaded, and the public Python names."""
+"""`lod` itself: help, versions, exit codes, loaded modules, and the public Python names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands in a pipe: the same results whatever is between them, and the same ends."""
+"""Commands in a pipe: the same results and exit codes, with any program between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures by name, and what each is drawn from."""
+"""The pictures by name, and the source of each."""
 
 from __future__ import annotations
 

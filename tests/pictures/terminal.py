@@ -1,4 +1,4 @@
-"""A terminal session as SVG: commands that are run, with what they print in its colours."""
+"""A terminal session as SVG: commands and their output in colour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table at the end of what was skipped, and why."""
+"""A table of skipped tests, with the reasons, at the end of the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugins for all tests: which tests run, what is said of the skipped, how much memory."""
+"""The plugins for all tests: selection of tests, the table of skipped tests, memory limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets that are not an index: the first fault is named, whatever it is."""
+"""Offsets that are not a valid index: the error names the first fault."""
 
 from __future__ import annotations
 

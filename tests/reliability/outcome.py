@@ -1,4 +1,4 @@
-"""What a check found, and the files and command lines that the checks share."""
+"""The outcome of a check, and the files and command lines that checks share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipes that break: a stream cut at each byte, a consumer that goes, one that dawdles."""
+"""Broken pipes: a stream cut at each byte, a consumer that exits or is slow."""
 
 from __future__ import annotations
 

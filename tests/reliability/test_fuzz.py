@@ -1,4 +1,4 @@
-"""Damaged files of every base, in short, and that the fuzzer finds what is planted.
+"""Damaged files of every base, in short, and that the fuzzer finds planted faults.
 
 `python -m tests.reliability --fuzz` tries all of it at length.
 """

@@ -1,4 +1,4 @@
-"""torch with an emulated GPU: the CPU computes what is on "cuda".
+"""torch with an emulated GPU: the CPU computes tensors on "cuda".
 
 As strict as with a real one about where tensors lie: those of two memories do not mix, and one on
 the GPU becomes no NumPy array. Arrays of the cupy beside this file lie on the same GPU.

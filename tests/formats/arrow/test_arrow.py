@@ -1,4 +1,4 @@
-"""arrow, arrow-stream, parquet: what we write and read against pyarrow and its friends."""
+"""arrow, arrow-stream, parquet: exchange of files with pyarrow and related libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""arrow, arrow-stream, parquet: what each type of Arrow is here, and nulls."""
+"""arrow, arrow-stream, parquet: how each Arrow type is read, and nulls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON lines and CSV against Polars: what it writes we read, what we write it reads."""
+"""JSON lines and CSV: exchange of files with Polars, in both directions."""
 
 from __future__ import annotations
 

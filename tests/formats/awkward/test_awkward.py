@@ -1,4 +1,4 @@
-"""awkward: what ak.to_buffers gives we read, what we write ak.from_buffers takes."""
+"""awkward: reads the output of ak.to_buffers, and writes input for ak.from_buffers."""
 
 from __future__ import annotations
 

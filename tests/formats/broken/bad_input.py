@@ -1,4 +1,4 @@
-"""Files with one fault each, and what is to be said of it: format by format, fault by fault."""
+"""Files with one fault each, and the expected error, by format."""
 
 from __future__ import annotations
 

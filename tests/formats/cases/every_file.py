@@ -1,4 +1,4 @@
-"""A file of every format, and what must be said to read it."""
+"""A file of every format, and the options to read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A format whose reader does what a test says, and what tests of isolation share."""
+"""A format with a reader that tests control, and helpers for tests of isolation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets to write: a pair of files, and folders; what other programs find, and what we find."""
+"""Sets of files to write: a pair and folders; what other programs and lod read from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The container: what is written is what is read, and any HDF5 tool reads it."""
+"""The container: round trips, and reading with any HDF5 tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that comes to more than is allowed is refused early, and in little memory."""
+"""A file that decompresses to more than the limit is refused early, with little memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a target cannot hold is refused before a row is read."""
+"""Content that a target cannot hold is an error before a row is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lodcli.read`, `read_all`, `open` and `write` given what they do not take."""
+"""`lodcli.read`, `read_all`, `open` and `write` with invalid arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file may come to: checked from what it declares, else counted as it comes."""
+"""Limits on the decompressed size: checked from declared sizes, or counted while reading."""
 
 from __future__ import annotations
 

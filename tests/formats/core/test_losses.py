@@ -1,4 +1,4 @@
-"""What a format says it does not keep is exactly what does not come back."""
+"""The declared losses of a format are exactly the content that a round trip loses."""
 
 from __future__ import annotations
 

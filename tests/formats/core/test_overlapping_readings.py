@@ -1,4 +1,4 @@
-"""Several readings of one open file at a time give what each alone would."""
+"""Concurrent reads of one open file return the same as separate reads."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Every format of the table: what it takes comes back bit for bit, the rest is refused by name."""
+"""Round trips of every format, bit for bit; unsupported content is an error that says so."""
 
 from __future__ import annotations
 

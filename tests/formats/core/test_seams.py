@@ -1,4 +1,4 @@
-"""Every pair of formats on every shape: what is converted is what was there, or it is refused."""
+"""Conversion between every pair of formats for every shape: equal content, or an error."""
 
 from __future__ import annotations
 

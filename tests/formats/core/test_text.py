@@ -1,4 +1,4 @@
-"""Text comes back as text from every format that keeps its mark, and is refused if it is none."""
+"""Text survives every format that keeps its mark; invalid text is an error."""
 
 from __future__ import annotations
 

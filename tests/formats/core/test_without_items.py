@@ -1,4 +1,4 @@
-"""A tensor without items comes back from every format, or is refused with a reason."""
+"""A tensor without items survives every format, or is an error with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets: what is read of shards is what is read of one file."""
+"""Datasets: reading shards returns the same as reading one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in lines of JSON are told with the place where they are."""
+"""Errors in JSON lines name the position of the fault."""
 
 from __future__ import annotations
 

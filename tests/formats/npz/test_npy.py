@@ -1,4 +1,4 @@
-"""npy: what we write NumPy reads, and what NumPy writes we read."""
+"""npy: exchange of files with NumPy, in both directions."""
 
 from __future__ import annotations
 

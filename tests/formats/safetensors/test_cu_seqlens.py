@@ -1,4 +1,4 @@
-"""Packed batches as attention kernels take them: rows, and int32 offsets beside them."""
+"""Packed batches for attention kernels: rows with int32 offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The row_splits of a tf.RaggedTensor, saved beside its values: npz, both directions."""
+"""The row_splits of a tf.RaggedTensor, saved with its values as npz: both directions."""
 
 from __future__ import annotations
 

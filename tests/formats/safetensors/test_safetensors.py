@@ -1,4 +1,4 @@
-"""safetensors: what we write the package of that name reads, and the other way round."""
+"""safetensors: exchange of files with the package of that name, in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a child process answers: requests for parts, one after another or side by side."""
+"""Requests to the sandboxed child process, sequential and concurrent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unpacking and packing in parts give what they give in memory."""
+"""Unpacking and packing in parts gives the same result as in memory."""
 
 from __future__ import annotations
 

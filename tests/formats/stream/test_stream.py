@@ -1,4 +1,4 @@
-"""The lod stream: what goes in comes out, or an error."""
+"""The lod stream: round trips, or an error."""
 
 from __future__ import annotations
 

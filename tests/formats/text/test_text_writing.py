@@ -1,4 +1,4 @@
-"""text: what is written is read back exactly, or refused."""
+"""text: written files are read back exactly, or writing fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFRecord: bytes of TensorFlow, files of the tfrecord package, and what is refused."""
+"""TFRecord: bytes of TensorFlow, files of the tfrecord package, and unsupported content."""
 
 from __future__ import annotations
 

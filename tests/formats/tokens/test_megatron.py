@@ -1,4 +1,4 @@
-"""megatron: what megatron-core writes we read, what we write it reads."""
+"""megatron: exchange of files with megatron-core, in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tokens and llmc: what nanoGPT and llm.c train on."""
+"""tokens and llmc: the training data of nanoGPT and llm.c."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dtype` of every format: numbers are cast, what is not exact is refused with its place."""
+"""`dtype` for every format: numbers are cast, inexact numbers are an error with the position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zarr: what the zarr package reads and writes, folders and zip files, and damage."""
+"""Zarr: exchange of stores with the zarr package, as folders and zip files, and damage."""
 
 from __future__ import annotations
 

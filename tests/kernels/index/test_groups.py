@@ -1,4 +1,4 @@
-"""What a number, a range and places pick of every group: as Python's own indexing."""
+"""Picking with numbers, ranges and positions in every group, compared with Python's indexing."""
 
 from __future__ import annotations
 

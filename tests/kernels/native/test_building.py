@@ -1,4 +1,4 @@
-"""What kernels must not do, that wrappers ask for what is declared, and libraries for others."""
+"""Building kernels: forbidden operations, declared kernels, and libraries for other levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels as Python calls them: what is passed, what is refused, with and without the bridge."""
+"""Calls of kernels from Python: arguments and errors, with and without the bridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations of kernels: what is recorded, and what is refused."""
+"""Declarations of kernels: the recorded fields, and invalid declarations."""
 
 from __future__ import annotations
 

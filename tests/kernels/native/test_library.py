@@ -1,4 +1,4 @@
-"""Files of compiled kernels: what is refused, and that nothing is opened before it is checked."""
+"""Libraries of compiled kernels: invalid files are refused before they are opened."""
 
 from __future__ import annotations
 

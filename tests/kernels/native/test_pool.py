@@ -1,4 +1,4 @@
-"""Threads that share the pieces of a kernel: who does what, errors, interrupts and forks."""
+"""The worker pool: distribution of pieces, errors, interrupts and forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every differentiable op: what it is given, and the same in torch."""
+"""Every differentiable op: its arguments, and the same computation in torch."""
 
 from __future__ import annotations
 

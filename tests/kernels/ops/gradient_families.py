@@ -1,4 +1,4 @@
-"""Cases of ops that come in families, and what the others need."""
+"""Cases of families of ops, and helpers for other cases."""
 
 from __future__ import annotations
 

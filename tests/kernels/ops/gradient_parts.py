@@ -1,4 +1,4 @@
-"""What a case of a differentiable op is, and the indexes it runs under."""
+"""The type of a case of a differentiable op, and the indexes for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of all sequence ops share."""
+"""Shared helpers for tests of sequence ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments for every op of the table, made from one tensor: what a new op is tested with."""
+"""Arguments for every op of the registry, made from one tensor; also for new ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every public op, and its gradient, given what is no tensor or index where one belongs."""
+"""Every public op and gradient with arguments of wrong types."""
 
 from __future__ import annotations
 

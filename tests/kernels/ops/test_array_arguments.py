@@ -1,4 +1,4 @@
-"""Arrays beside the tensors of an op: any order of bytes; no value is lost to a dtype."""
+"""Array arguments of ops: any byte order; no value is lost in a cast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many functions of lod a call on ten rows goes through: what small calls spend their time in.
+"""The number of functions of lod in a call on ten rows, which limits the time of small calls.
 
 No times, which depend on the machine. The counts are those of Python 3.11, whose comprehensions
 are functions; of later ones they are lower.

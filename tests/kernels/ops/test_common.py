@@ -1,4 +1,4 @@
-"""What ops share: the dtype of several arrays."""
+"""Shared helpers of ops: the common dtype of several arrays."""
 
 from __future__ import annotations
 

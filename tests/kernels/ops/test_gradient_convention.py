@@ -1,4 +1,4 @@
-"""All gradients are called alike, and give what went in: docs/decisions/0017-ops-and-levels.md."""
+"""The convention of gradients for all ops: docs/decisions/0017-ops-and-levels.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results written past the caches: the same bytes, whatever lines the ranges end in."""
+"""Non-temporal stores: the same bytes, at any alignment of the ranges."""
 
 from __future__ import annotations
 

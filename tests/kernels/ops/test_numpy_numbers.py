@@ -1,4 +1,4 @@
-"""Numbers of NumPy as options of ops: as Python's, whatever their width."""
+"""NumPy numbers of any width as options of ops."""
 
 from __future__ import annotations
 

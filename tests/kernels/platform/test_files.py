@@ -1,4 +1,4 @@
-"""Calls on open files and names, and what is done where the system lacks them."""
+"""Calls on files and names, and their fallbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine and its processes, and what is done where the system lacks a call."""
+"""The machine and its processes, and fallbacks for missing calls."""
 
 from __future__ import annotations
 

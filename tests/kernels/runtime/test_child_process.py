@@ -1,4 +1,4 @@
-"""A process of its own for the tasks of a thread."""
+"""A separate process for the tasks of a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory budget: what it is without an option, and what is refused."""
+"""The memory budget: its default, and invalid values."""
 
 from __future__ import annotations
 

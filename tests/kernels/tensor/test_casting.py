@@ -1,4 +1,4 @@
-"""Casting values: what fits is the same number, and only that."""
+"""Casting values: exact values are cast, others are an error."""
 
 from __future__ import annotations
 

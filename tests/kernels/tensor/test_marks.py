@@ -1,4 +1,4 @@
-"""Tensors of text and of bytes: what keeps the mark, and what gives numbers."""
+"""Tensors of text and bytes: operations that keep the mark, and operations that drop it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors with null items and rows: kept by what chooses and converts, refused by all else."""
+"""Tensors with nulls: operations that keep them, and operations that fail."""
 
 from __future__ import annotations
 

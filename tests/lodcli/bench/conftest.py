@@ -1,4 +1,4 @@
-"""What tests of `lod bench` share."""
+"""Shared fixtures for tests of `lod bench`."""
 
 from __future__ import annotations
 

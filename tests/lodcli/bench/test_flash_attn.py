@@ -1,4 +1,4 @@
-"""flash-attn as a peer: a stand-in says whether rows and offsets are given rightly."""
+"""flash-attn as a peer: a stand-in checks the rows and offsets that it gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FlashRNN as a peer: its reference on the CPU says whether gates and biases are given rightly."""
+"""FlashRNN as a peer: its reference on the CPU checks the gates and biases that it gets."""
 
 from __future__ import annotations
 

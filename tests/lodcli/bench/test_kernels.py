@@ -1,4 +1,4 @@
-"""`lod bench kernels`, small: that it runs, agrees and says what it must."""
+"""`lod bench kernels` with small cases: it runs, results agree, and reports are complete."""
 
 from __future__ import annotations
 

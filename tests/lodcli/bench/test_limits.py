@@ -1,4 +1,4 @@
-"""What the machine can do at best: that the calls do what they are said to, without numba."""
+"""The limits of the machine: the calls do the declared work, without numba."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be measured is refused in a line, before anything is allocated or run."""
+"""Cases that cannot be measured are an error of one line, before allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lod convert` to and from what frameworks write."""
+"""`lod convert` to and from the files of frameworks."""
 
 from __future__ import annotations
 

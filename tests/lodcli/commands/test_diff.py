@@ -1,4 +1,4 @@
-"""`lod diff`: what differs, and the exit code."""
+"""`lod diff`: the reported differences, and the exit code."""
 
 from __future__ import annotations
 

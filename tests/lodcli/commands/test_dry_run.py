@@ -1,4 +1,4 @@
-"""`lod convert --dry-run` tells what writing would refuse or lose, and writes nothing."""
+"""`lod convert --dry-run` prints losses and reasons of refusal, and writes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lod inspect`: what it tells, in text and JSON, and how little it reads."""
+"""`lod inspect`: its output as text and JSON, and the amount of data it reads."""
 
 from __future__ import annotations
 

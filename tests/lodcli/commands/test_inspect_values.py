@@ -1,4 +1,4 @@
-"""What `lod inspect` reads rows for, and the width of what it prints."""
+"""Options of `lod inspect` that read rows, and the width of the output."""
 
 from __future__ import annotations
 

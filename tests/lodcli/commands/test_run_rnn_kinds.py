@@ -1,4 +1,4 @@
-"""`lod run-rnn --nested` and `--step`: what they compute, and what they are told."""
+"""`lod run-rnn --nested` and `--step`: results and options."""
 
 from __future__ import annotations
 

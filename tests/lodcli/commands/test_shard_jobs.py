@@ -1,4 +1,4 @@
-"""`--jobs` of commands that write: shards of a dataset, each by itself, in several processes."""
+"""`--jobs` of commands that write: shards of a dataset, computed in several processes."""
 
 from __future__ import annotations
 

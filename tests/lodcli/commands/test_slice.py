@@ -1,4 +1,4 @@
-"""`lod slice`: what is cut out, and what is said."""
+"""`lod slice`: the selected items, and its messages."""
 
 from __future__ import annotations
 

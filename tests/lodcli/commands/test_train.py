@@ -1,4 +1,4 @@
-"""`lod train`: real speech, what torch makes of the model, interrupts, and what is refused."""
+"""`lod train`: real speech, the model in torch, interrupts, and errors."""
 
 from __future__ import annotations
 

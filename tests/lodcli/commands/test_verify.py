@@ -1,4 +1,4 @@
-"""`lod verify`: every file is tried, and each outcome is told."""
+"""`lod verify`: every file is checked, and each result is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP: an end within a second, and no trace of what was not finished."""
+"""SIGINT, SIGTERM and SIGHUP: the command ends within a second and leaves no partial files."""
 
 from __future__ import annotations
 

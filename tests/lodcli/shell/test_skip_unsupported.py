@@ -1,4 +1,4 @@
-"""--skip-unsupported, --field and FILE::NAME: what no tensor can hold does not stop the rest."""
+"""--skip-unsupported, --field and FILE::NAME: unsupported columns do not prevent reading others."""
 
 from __future__ import annotations
 

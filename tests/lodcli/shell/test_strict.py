@@ -1,4 +1,4 @@
-"""What a file does not keep is told, and refused with --strict."""
+"""Losses are reported, and are errors with --strict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watchdog: whatever a library does, an interrupt ends the process, and without noise."""
+"""The watchdog: an interrupt ends the process during any library call, without noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that keeps what was synced, and of the rest whatever it likes.
+"""A simulated disk that keeps synced data, and any part of the rest.
 
 What a file system may do at a power cut, as ALICE (Pillai et al., OSDI 2014) and CrashMonkey
 (Mohan et al., OSDI 2018) found that they do: changes of names that were not synced with their

@@ -1,4 +1,4 @@
-"""What must hold after whatever fault: one of two targets, whole, and nothing else that stays."""
+"""Invariants after any fault: one of two complete targets, and no other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Power cuts: what a command did to its disk is recorded, and lost in every way it may be."""
+"""Power cuts: the disk operations of a command are recorded, and unsynced ones lost."""
 
 from __future__ import annotations
 

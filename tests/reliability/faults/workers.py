@@ -1,4 +1,4 @@
-"""Processes that have loaded what a command needs, and fork for each fault."""
+"""Processes that have imported the modules of a command, and fork for each fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A good file, folder or pair to be damaged, and what is known to be in it."""
+"""A valid file, folder or pair to be damaged, and its known content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that our writers make: every format, and what is special in how it can store things."""
+"""Files written by lod: every format, and special cases of its storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files with the weights of RNNs: what we write of every kind, and what others wrote.
+"""Files with the weights of RNNs, written by lod and by other libraries.
 
 Others store the same weights in other orders and shapes. What we make of a file of theirs is
 taken for its content only if it computes what they computed.

@@ -1,4 +1,4 @@
-"""Many damaged copies of a base: what came of each, counted."""
+"""Read many damaged copies of a base, and count the outcomes."""
 
 from __future__ import annotations
 

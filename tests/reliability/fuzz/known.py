@@ -1,4 +1,4 @@
-"""The content of a file as plain values: what a generator put into it, and what was read.
+"""The content of a file as plain values, as generated and as read.
 
 Two of them are compared byte for byte. What was read is taken apart by plain loops, which also
 check that it is sound: a reader must not hand out an index that breaks a rule.

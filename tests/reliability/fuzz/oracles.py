@@ -1,4 +1,4 @@
-"""Other readers of the same files: what a file says, told without our code.
+"""Independent readers of the same files, without lod's code.
 
 Under repaired checksums a changed file is a good file of other content. Each function takes the
 path of a file and returns its content, or raises whatever it likes if there is something wrong.

@@ -1,4 +1,4 @@
-"""Imported by the server that forks workers: what all of them need, and little more.
+"""Imported by the server that forks workers: the modules that all workers need.
 
 What only one format needs, its workers import: a fork of a process that holds torch as well takes
 many times as long, and some formats are read in a child of the worker, one a file.

@@ -1,4 +1,4 @@
-"""Reading one file in a worker, and what came of it."""
+"""Read one file in a worker, and return the outcome."""
 
 from __future__ import annotations
 

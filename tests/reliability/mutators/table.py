@@ -1,4 +1,4 @@
-"""The mutators of each kind of file, in two registries: what knows the structure of a format.
+"""The mutators of each kind of file, in two registries: those that know a format's structure.
 
 A kind is the name of a format, or that of a file inside of one ("json" for the index of a folder,
 "jsonl.gz" for one that is packed). Generic damage is not here: every file gets it as well.

@@ -1,4 +1,4 @@
-"""Damage to text: one token replaced by what parsers stumble over, or lines moved about."""
+"""Damage to text: one token replaced by a difficult one, or lines moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the device is asked for: launches, copies from main memory, waits for the device."""
+"""Counters of the emulated device: launches, copies from main memory, synchronizations."""
 
 from __future__ import annotations
 

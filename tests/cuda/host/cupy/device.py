@@ -1,4 +1,4 @@
-"""The device without one: its streams, events and memory. What is queued is done at once."""
+"""The emulated device: its streams, events and memory. Queued work runs at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kvikio without a GPU: it reads files into the arrays of the cupy beside it.
+"""An emulated kvikio without a GPU: it reads files into arrays of the emulated cupy.
 
 It has what lodcli.formats.gpu.kvikio uses, and is as strict as the real one. It reads as late
 as it may, when somebody waits, and to an address: nothing keeps the memory there alive.
