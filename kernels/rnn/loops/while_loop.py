@@ -29,7 +29,7 @@ from lodcli.kernels.runtime.argument_types import types_explained
 class Var(NDArrayOperatorsMixin):
     """A value that a loop changes: a number or an array of any library.
 
-    What is computed from it is a plain value; only `update` changes it.
+    What is computed from it is a plain value; only `update`, and `+=` and its like, change it.
 
     Args:
         value: the first value.
@@ -70,7 +70,17 @@ class Var(NDArrayOperatorsMixin):
         return np.array(self._value, dtype=dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*(_value_of(value) for value in inputs), **kwargs)
+        plain = [_value_of(value) for value in inputs]
+        out = kwargs.pop("out", ())
+        if any(each is not None and not isinstance(each, Var) for each in out):
+            kwargs["out"] = tuple(None if isinstance(each, Var) else each for each in out)
+        result = getattr(ufunc, method)(*plain, **kwargs)
+        # `step += 1` is a ufunc that writes to the Var.
+        parts = result if isinstance(result, tuple) else (result,)
+        for each, part in zip(out, parts, strict=False):
+            if isinstance(each, Var):
+                each.update(part)
+        return (out if len(out) > 1 else out[0]) if out else result
 
     def __repr__(self) -> str:
         return f"Var({self._value})"

@@ -132,3 +132,25 @@ def test_a_var_counts_like_its_number() -> None:
     assert ["a", "b", "c", "d"][step] == "d"
     assert np.asarray(step).tolist() == 3
     assert bool(step) is not bool(Var(0))
+
+
+def test_an_operator_in_place_updates_a_var() -> None:
+    begin = np.zeros(2)
+    step, sums = Var(0), Var(begin)
+    held = step
+    loop = while_loop([step])
+    while loop:
+        with loop.frame():
+            loop.break_if(step == 3)
+            sums += np.array([1.0, 2.0])
+            step += 1
+    assert step is held
+    assert (int(step), sums.value.tolist(), begin.tolist()) == (3, [3, 6], [0, 0])
+
+
+def test_a_ufunc_writes_to_vars_and_arrays() -> None:
+    whole, rest = Var(0.0), np.zeros(1)
+    out: Any = rest, whole
+    found: Any = np.modf(Var(np.array([2.25])), out=out)
+    assert found == out
+    assert (rest.tolist(), whole.value.tolist()) == ([0.25], [2])
