@@ -81,7 +81,8 @@ class DynamicRNN:
 
         Raises:
             InvalidDataError: no level; a step that does not return a pair.
-            ShapeMismatchError: outputs or memory of another number of rows than are alive.
+            ShapeMismatchError: outputs or memory of another number of rows than are alive;
+                memory of another row shape than before.
             SelectionError: no such level.
         """
         if not tensor.lod.n_levels:
@@ -111,7 +112,8 @@ class DynamicRNN:
         for number, value in enumerate(inputs):
             given = value if value.lod.n_levels else value.data
             output, memory = self._called(number, given, memory, int(sizes[number]))
-            outputs.write(number, output)
+            # The step may write its next results into the same memory, as `memory += inputs` does.
+            outputs.write(number, output, data_shared=False)
             alive = int(sizes[number + 1]) if number + 1 < len(sizes) else 0
             ended.append(_after(memory, alive))
             memory = _before(memory, alive)
@@ -135,6 +137,12 @@ class DynamicRNN:
             raise InvalidDataError(
                 f"{what}: expected {_form(memory)} as before, found {_form(carried)}"
             )
+        if memory is not None:
+            for before, after in zip(_row_shapes(memory), _row_shapes(carried), strict=True):
+                if before != after:
+                    raise ShapeMismatchError(
+                        f"{what}: expected rows of shape {before} as before, found {after}"
+                    )
         return output, carried
 
     def _without_steps(self, inputs: TensorArray, memory: Memory) -> tuple[TensorArray, Memory]:
@@ -162,6 +170,8 @@ def _turned(tensor: LoDTensor, number: int) -> LoDTensor:
 
 def _checked(value: Any, what: str, alive: int) -> Any:
     """Return `value` as an array or tensor, once it has a row for every sequence alive."""
+    if isinstance(value, LoDTensor) and what.endswith("memory"):
+        raise InvalidDataError(f"{what}: expected an array, found a LoDTensor; give its .data")
     if not isinstance(value, LoDTensor) and not is_on_device(value):
         value = np.asarray(value)
     found = len(value) if isinstance(value, LoDTensor) or value.ndim else "a single value"
@@ -176,6 +186,11 @@ def _form(memory: Memory) -> str:
     if memory is None:
         return "none"
     return f"a tuple of {len(memory)}" if isinstance(memory, tuple) else "an array"
+
+
+def _row_shapes(memory: Memory) -> list[tuple[int, ...]]:
+    parts = memory if isinstance(memory, tuple) else (memory,)
+    return [np.shape(part)[1:] for part in parts if part is not None]
 
 
 def _mapped(memory: Memory, function: Callable[[Array], Array]) -> Memory:

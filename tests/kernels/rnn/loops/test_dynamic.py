@@ -108,6 +108,29 @@ def test_outputs_may_have_levels_of_their_own() -> None:
     tensor = LoDTensor(np.arange(6), lod)
     found = DynamicRNN(lambda part, memory: (part * 10, memory), level=0)(tensor)
     assert found.all.identical(tensor * 10)
+    with pytest.raises(InvalidDataError, match="step 0: memory: expected an array, found a LoD"):
+        DynamicRNN(lambda part, memory: (part, part), level=0)(tensor)
+
+
+def test_a_step_may_use_its_memory_again() -> None:
+    room = np.zeros((2, 3))
+
+    def add(x: Any, total: Any) -> tuple[Any, Any]:
+        if total is None:
+            return x, x.copy()
+        total += x
+        return total, total
+
+    def double(x: Any, memory: Any) -> tuple[Any, Any]:
+        return np.multiply(x, 2, out=room[: len(x)]), memory
+
+    rows = np.arange(15.0).reshape(5, 3)
+    tensor = LoDTensor(rows, [[3, 2]])
+    found = DynamicRNN(add)(tensor)
+    wanted = np.concatenate([rows[:3].cumsum(axis=0), rows[3:].cumsum(axis=0)])
+    assert found.all.data.tolist() == wanted.tolist()
+    assert np.asarray(found.last).tolist() == wanted[[2, 4]].tolist()
+    assert DynamicRNN(double)(tensor).all.data.tolist() == (rows * 2).tolist()
 
 
 @pytest.mark.parametrize("lengths", [[], [0, 0]])
@@ -134,6 +157,11 @@ def test_the_order_of_the_batch_does_not_matter() -> None:
         (lambda x, m: (1.0, m), ShapeMismatchError, "expected 5 rows.*found a single value"),
         (lambda x, m: (x, x[:2]), ShapeMismatchError, "step 0: memory: expected 5 rows"),
         (lambda x, m: (x, x if m is None else None), InvalidDataError, "expected an array as bef"),
+        (
+            lambda x, m: (x, x if m is None else x[:, :1]),
+            ShapeMismatchError,
+            r"step 1: memory: expected rows of shape \(3,\) as before, found \(1,\)",
+        ),
     ],
 )
 def test_the_error_of_a_wrong_step_says_what_is_wrong(wrong: Any, kind: type, said: str) -> None:
@@ -148,3 +176,5 @@ def test_wrong_tensors_and_memories_are_reported() -> None:
         DynamicRNN(step, level="word")(LoDTensor(ROWS, [LENGTHS]))
     with pytest.raises(ShapeMismatchError, match="memory: expected 7 rows"):
         DynamicRNN(step)(LoDTensor(ROWS, [LENGTHS]), BOOT[:3])
+    with pytest.raises(ShapeMismatchError, match=r"step 0: memory: expected rows of shape \(1,\)"):
+        DynamicRNN(lambda x, m: (x, m + x))(LoDTensor(ROWS, [LENGTHS]), np.zeros((7, 1)))
