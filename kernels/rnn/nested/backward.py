@@ -101,6 +101,7 @@ def _backward_booted(
 ) -> NestedGradients:
     """Go back step by step, as the forward run went forth."""
     rnn = tape.levels[0]
+    _check_states(tape, grads)
     hidden, cell = whole_states(rnn.weights, last, tape.sequences, tape.like)
     levels = tuple(_no_gradients(level, tape.like) for level in tape.levels)
     width = tape.levels[-1].weights.input_size
@@ -131,6 +132,17 @@ def _backward_booted(
         )
         levels = tuple(map(_sum, levels, found))
     return NestedGradients(into, levels, hidden, cell)
+
+
+def _check_states(tape: NestedTape, grads: tuple[Array | None, ...]) -> None:
+    """Raise ShapeMismatchError unless each gradient has the shape of its states."""
+    for number, (grad, level) in enumerate(zip(grads, tape.levels, strict=True)):
+        items = sum(len(step.places[number]) for step in tape.steps)
+        expected = (items, level.weights.output_size)
+        if grad is not None and grad.shape != expected:
+            raise ShapeMismatchError(
+                f"grad states, {level.level}: expected shape {expected}, found {grad.shape}"
+            )
 
 
 def _boot_gradients(rnn: NestedLevel, start: Array, state: Array) -> tuple[Boot, Array]:

@@ -350,7 +350,7 @@ def whole_states(
         shape = (state_count(weights), sequences, size)
         if given is None:
             given = np.zeros_like(like, shape=shape)
-        if given.shape != shape and given.shape != shape[1:]:
+        if given.shape != shape and (shape[0] != 1 or given.shape != shape[1:]):
             raise ShapeMismatchError(f"{name} states: expected {shape}, found {given.shape}")
         require_real(f"{name} states", given)
         parts.append(given.astype(like.dtype).reshape(shape))

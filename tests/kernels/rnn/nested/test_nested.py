@@ -282,3 +282,11 @@ def test_levels_and_shapes_that_do_not_fit_the_tensor_are_refused() -> None:
     assert found.tape is not None
     with pytest.raises(ShapeMismatchError, match="grad states: expected 2 of them, found 1"):
         nested_backward(found.tape, grad_states=(None,))
+    for extra in (-1, 1):
+        wrong = tuple(np.zeros((len(one.data) + extra, one.row_shape[0])) for one in found.states)
+        for given in ((wrong[0], None), (None, wrong[1])):
+            with pytest.raises(ShapeMismatchError, match=r"grad states, .*: expected shape"):
+                nested_backward(found.tape, grad_states=given)
+    deep = rnn_of(*CHAINS["booted by the state itself"])
+    with pytest.raises(ShapeMismatchError, match="hidden states: expected"):
+        run_nested(words(), deep, initial_hidden=np.zeros((5, 3)))
