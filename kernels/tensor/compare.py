@@ -38,7 +38,9 @@ def difference(
     if data.dtype.kind in "fcV":
         equal |= (data != data) & (other != other)  # nan
         if rtol or atol:
-            equal |= np.abs(data - other) <= atol + rtol * np.abs(other)
+            with np.errstate(all="ignore"):
+                near = np.abs(data - other) <= atol + rtol * np.abs(other)
+            equal |= near & np.isfinite(other)  # everything is near infinity
     elif rtol or atol:
         wide = np.abs(data.astype(np.float64) - other.astype(np.float64))
         equal |= wide <= atol + rtol * np.abs(other.astype(np.float64))

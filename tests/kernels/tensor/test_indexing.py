@@ -312,6 +312,14 @@ def test_nan_equals_nan_in_a_difference() -> None:
     assert rows.difference(LoDTensor([1.0 + 1e-9, np.nan], [[2]]), rtol=1e-6) is None
 
 
+def test_only_infinity_is_near_infinity() -> None:
+    for dtype in (np.float16, np.float64, np.complex128):
+        finite, infinite = (LoDTensor(np.array([x], dtype), [[1]]) for x in (1, np.inf))
+        assert infinite.difference(infinite.copy(), rtol=0.5, atol=1) is None
+        for one, two in ((finite, infinite), (infinite, finite), (infinite, -infinite)):
+            assert one.difference(two, rtol=0.5, atol=1) is not None
+
+
 def test_copies_are_apart_and_share_the_index() -> None:
     for copied in (WORDS.copy(), copy.copy(WORDS), copy.deepcopy(WORDS)):
         assert copied.identical(WORDS)
