@@ -244,12 +244,14 @@ def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tup
 def _twins(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tuple[Any, Any]:
     if not is_on_device(data) and rounds_on_cpu(working_dtype(data.dtype)):
         backend = _rounding_backend(backend, weights)
-    # On a GPU there are all cells.
-    if not weights.is_plain and backend != "cupy" and not is_on_device(data):
+    # On a GPU there are all cells. Compiled kernels take a weight_ih without columns for none.
+    plain = weights.is_plain and (data.shape[1] > 0 or isinstance(weights, LinearWeights))
+    if not plain and backend != "cupy" and not is_on_device(data):
         if backend not in ("auto", "numpy"):
             raise UnsupportedError(
                 f"no {backend} kernel for this {weights.KIND}: it has plain cells only, not "
-                f"peepholes, projections or chosen activations; use --backend numpy"
+                f"peepholes, projections, chosen activations or rows of no values; use --backend "
+                f"numpy"
             )
         backend = "numpy"
     work = float(len(data)) * weights.operations

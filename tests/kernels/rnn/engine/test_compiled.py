@@ -323,6 +323,24 @@ def test_a_tape_serves_twice_and_what_it_needs_cannot_be_overwritten() -> None:
         run.outputs[:] = 0
 
 
+@pytest.mark.parametrize("cell", ["lstm", "slstm"])
+def test_rows_of_no_values_are_run_by_the_reference(cell: str) -> None:
+    rng = np.random.default_rng(0)
+    wide = seeded_weights(cell, 2, 7, rng=rng, dtype=np.float64).layers[0][0]
+    names = ("weight_ih",) if cell == "lstm" else ("weight_i", "weight_f", "weight_z", "weight_o")
+    none = {name: getattr(wide, name)[..., :0] for name in names}
+    weights = dataclasses.replace(wide, **none)
+    offsets, wanted = offsets_of(LENGTHS), rnn_forward(np.zeros((20, 2)), offsets_of(LENGTHS), wide)
+    found = rnn_forward(np.zeros((20, 0)), offsets, weights, keep=True)
+    close(found.outputs, wanted.outputs, 1e-12)
+    assert found.tape is not None
+    gradients = rnn_backward(found.tape, grad_outputs=found.outputs)
+    assert gradients.input.shape == (20, 0)
+    assert gradients.weights.input_size == 0
+    with pytest.raises(UnsupportedError, match="rows of no values"):
+        rnn_forward(np.zeros((20, 0)), offsets, weights, backend="numba")
+
+
 def test_read_only_and_strided_input_is_left_alone() -> None:
     given = problem("lstm", LENGTHS, hidden=7, inputs=5)
     wanted = given.solve("numba")
