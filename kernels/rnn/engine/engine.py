@@ -159,7 +159,7 @@ def rnn_forward(
     _require_together(data, weights, suffix)
     plan = plan_steps(checked_offsets(offsets, len(data)))
     weights = weights.astype(data.dtype)
-    begin = _initial_states(initial, weights, len(plan.order), data)
+    begin = _initial_states(initial, weights, len(plan.order), data, keep)
     run_forward, run_backward = _on(backend, weights, data, keep)
     run = run_forward(
         data,
@@ -313,7 +313,7 @@ def _check_data(data: Array, weights: LayerWeights, suffix: str) -> None:
 
 
 def _initial_states(
-    initial: States | None, weights: LayerWeights, sequences: int, data: Array
+    initial: States | None, weights: LayerWeights, sequences: int, data: Array, keep: bool
 ) -> State:
     states = States() if initial is None else initial
     if (
@@ -329,9 +329,10 @@ def _initial_states(
     given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, data)
     # zeros_like takes several times as long for a few rows.
     zeros = np.zeros if type(data) is np.ndarray else partial(_zeros_like, data)
+    # A tape keeps copies: the caller may change its own, often the last states of the run before.
     return tuple(
         [
-            zeros((sequences, size), data.dtype) if part is None else part
+            zeros((sequences, size), data.dtype) if part is None else part.copy() if keep else part
             for part, size in zip(given, weights.state_sizes, strict=True)
         ]
     )

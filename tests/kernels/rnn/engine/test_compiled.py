@@ -323,6 +323,27 @@ def test_a_tape_serves_twice_and_what_it_needs_cannot_be_overwritten() -> None:
         run.outputs[:] = 0
 
 
+@pytest.mark.parametrize("cell", slow_except(["lstm"], [*CELLS, "mingru", "lru"]))
+def test_a_tape_keeps_initial_states_of_its_own(cell: str) -> None:
+    kind, options = CELLS.get(cell, (cell, {}))
+    rng = np.random.default_rng(0)
+    stack = seeded_weights(kind, 5, 7, rng=rng, dtype=np.float64).with_options(**options)
+    weights = stack.layers[0][0]
+    names = ("hidden", "cell")[: len(weights.state_sizes)]
+    states = {
+        name: rng.normal(size=(7, size))
+        for name, size in zip(names, weights.state_sizes, strict=True)
+    }
+    data, offsets = rng.normal(size=(20, 5)), offsets_of(LENGTHS)
+    run = rnn_forward(data, offsets, weights, initial=States(**states), keep=True, backend="numba")
+    assert run.tape is not None
+    wanted = rnn_backward(run.tape, grad_outputs=run.outputs).weights.arrays()
+    for state in states.values():
+        state[:] = 9
+    for name, found in rnn_backward(run.tape, grad_outputs=run.outputs).weights.arrays().items():
+        np.testing.assert_array_equal(found, wanted[name], err_msg=name)
+
+
 @pytest.mark.parametrize("cell", ["lstm", "slstm"])
 def test_rows_of_no_values_are_run_by_the_reference(cell: str) -> None:
     rng = np.random.default_rng(0)
