@@ -179,6 +179,7 @@ def _backward(
         np.zeros_like(data, shape=(len(plan.order), size)) if given is None else given.copy()
         for given, size in zip(by_sequence, weights.state_sizes, strict=True)
     ]
+    cells = by_row[1] if len(by_row) == 2 else None
     total = weights.astype(data.dtype).zeros_like()
     grad_input = np.empty_like(data)
     for chunk in reversed(kept.chunks):
@@ -189,6 +190,7 @@ def _backward(
         found = rnn_backward(
             chunk.tape or _again(data, weights, chunk, reverse, kept, threads),
             grad_outputs=None if by_row[0] is None else by_row[0][chunk.rows],
+            grad_cells=None if cells is None else cells[chunk.rows],
             grad_last_hidden=behind[0],
             grad_last_cell=behind[1] if len(behind) == 2 else None,
             threads=threads,

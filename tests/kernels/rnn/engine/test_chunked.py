@@ -195,6 +195,19 @@ def test_without_rows_the_last_states_gradient_passes_through(sequences: int) ->
     assert not found.weights.arrays()["weight_hh"].any()
 
 
+def test_the_gradient_of_cells_by_row_passes_through_chunks() -> None:
+    rng = np.random.default_rng(0)
+    weights = seeded_weights("lstm", 4, 3, rng=rng, dtype=np.float64).layers[0][0]
+    data, offsets, grad = rng.normal(size=(7, 4)), np.array([0, 5, 7]), rng.normal(size=(7, 3))
+    whole = rnn_forward(data, offsets, weights, keep=True).tape
+    chunked = chunked_forward(data, offsets, weights, chunking=Chunking(2)).tape
+    assert whole is not None
+    assert chunked is not None
+    wanted, found = (rnn_backward(tape, grad_cells=grad).input for tape in (whole, chunked))
+    # The same sums in another order.
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
+
+
 def test_wrong_arguments_are_reported_as_without_chunks() -> None:
     weights = seeded_weights("gru", 4, 3, rng=np.random.default_rng(0)).layers[0][0]
     data = np.zeros((5, 4))
