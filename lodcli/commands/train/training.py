@@ -170,7 +170,19 @@ def starting_model(
                 f"has {made.classes} classes, {examples.label} has label "
                 f"{examples.labelled.classes - 1}"
             )
+        _check_class_names(about.get("classes"), examples)
     return made
+
+
+def _check_class_names(trained: Any, examples: Examples) -> None:
+    """Raise InvalidDataError where a label of the examples names another class of the model."""
+    trained = trained if isinstance(trained, list) else []
+    for label, (before, now) in enumerate(zip(trained, examples.names, strict=False)):
+        if before != now:
+            raise InvalidDataError(
+                f"calls class {label} {before}, {examples.label} calls it {now}; number the "
+                "classes alike"
+            )
 
 
 def _refuse_far_labels(examples: Examples, hidden: int) -> None:

@@ -400,6 +400,21 @@ def test_a_model_that_does_not_fit_is_refused(lod: Lod, signs: Path) -> None:
     assert "vowels: takes rows of 12 values" in done.stderr
 
 
+def test_a_model_that_numbers_the_classes_otherwise_is_refused(lod: Lod, signs: Path) -> None:
+    items = io.read_all(signs)
+    for name, words in (("one", ["yes", "no"]), ("two", ["no", "yes"])):
+        io.write(f"{name}.lod.h5", {**items, "label_names": LoDTensor.from_lists(words)})
+    shape = ["--epochs", "1", "--hidden", "2"]
+    assert lod("train", "one.lod.h5", "-o", "m", *shape).code == 0
+    for args in (["--epochs", "0"], ["-o", "again", *shape]):
+        assert lod("train", "one.lod.h5", "--weights", "m", *args).code == 0
+        args = ["other" if word == "again" else word for word in args]
+        done = lod("train", "two.lod.h5", "--weights", "m", *args)
+        assert (done.code, done.stdout) == (1, "")
+        assert "m: calls class 0 yes, two.lod.h5 calls it no" in done.stderr
+    assert lod("train", signs, "--weights", "m", "--epochs", "0").code == 0
+
+
 def test_a_saved_model_says_which_cell_it_has(lod: Lod, signs: Path) -> None:
     # The arrays of a gru_paddle are those of a gru: only the file tells them apart.
     args = ["--cell", "gru_paddle", "--epochs", "1", "--hidden", "3"]
