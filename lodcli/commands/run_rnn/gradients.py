@@ -10,6 +10,7 @@ from lodcli.commands.run_rnn.runners import Feed, NestedRunner, PlainRunner, Run
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.cells.weights import require_real
 from lodcli.kernels.rnn.nested.backward import nested_backward
 from lodcli.kernels.rnn.nested.state_dict import nested_state_dict
 from lodcli.kernels.rnn.stack.chunked import Chunking
@@ -41,6 +42,7 @@ class _Gradients:
         if feed is None:
             return np.ones_like(result.data)
         found = feed.take(result.rows)
+        require_real("--upstream", found)
         if found.shape != result.data.shape:
             raise ShapeMismatchError(
                 f"--upstream: expected rows of shape {result.row_shape} for {name}, "

@@ -14,7 +14,7 @@ import numpy as np
 
 from lodcli.commands.run_rnn.work_stats import Work
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.loops.dynamic_rnn import DynamicRNN, Step
@@ -242,6 +242,11 @@ class NestedRunner(Runner):
 
     def __init__(self, settings: Settings, rnn: NestedRNN, names: tuple[str, ...]) -> None:
         super().__init__(settings)
+        if "last" in names and len(settings.kinds) > 1:
+            raise OptionError(
+                "--emit both: the states of level last would have the name of the last states; "
+                "run --emit all and --emit last, or name the level by its number"
+            )
         self.rnn = rnn.moved(self.there)
         self.names = names
 

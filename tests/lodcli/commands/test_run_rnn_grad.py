@@ -174,6 +174,14 @@ def test_what_does_not_fit_is_refused(
     assert not Path("g.npz").exists()
 
 
+def test_a_complex_upstream_gradient_is_refused(lod: Lod, folder: Path) -> None:
+    io.write("complex.npz", LoDTensor(np.ones((15, 3), np.complex64)))
+    args = ["--cell", "gru", "--hidden", "3", "--seed", "1", "--grad", "--upstream", "complex.npz"]
+    done = lod("run-rnn", "words.lod.h5", *args, "-o", "g.npz")
+    assert (done.code, done.stdout) == (1, "")
+    assert "--upstream: expected real numbers, found complex64" in done.stderr
+
+
 @pytest.mark.slow
 def test_input_larger_than_a_batch_takes_no_more_memory(folder: Path) -> None:
     # A stream of few or of many batches; the reader, the RNN and the writer hold one or two.

@@ -82,6 +82,16 @@ def test_nested_rnns_give_a_tensor_for_each_level(lod: Lod, folder: Path) -> Non
     check(tensor("out.lod.h5", "last"), wanted.last)
 
 
+def test_a_level_called_last_is_not_mixed_up_with_the_last_states(lod: Lod, folder: Path) -> None:
+    words = articles()
+    io.write("last.lod.h5", LoDTensor(words.data, words.lod.with_names(["last", "sentence"])))
+    args = ["--nested", "last:gru:3/sentence:gru:2", "--seed", "7", "-o", "out.npz"]
+    done = lod("run-rnn", "last.lod.h5", *args, "--emit", "both")
+    assert (done.code, done.stdout) == (2, "")
+    assert "name the level by its number" in done.stderr
+    assert lod("run-rnn", "last.lod.h5", *args, "--emit", "all").code == 0
+
+
 def test_nested_weights_come_from_a_file_whose_prefixes_are_the_levels(
     lod: Lod, folder: Path
 ) -> None:
