@@ -310,6 +310,8 @@ def _index_map(table: npt.ArrayLike, outer: LoD | None) -> IndexMap:
     order, offsets = _ranks(table)
     if outer is None:
         outer = LoD._trusted([offsets])
+    elif not outer.levels:
+        raise InvalidDataError("outer: expected an index of at least one level, found none")
     elif not same_offsets(offsets, outer.levels[-1]):
         found = LoD._trusted([offsets]).difference(LoD._trusted(outer.levels[-1:]))
         raise ShapeMismatchError(f"the rank table does not fit level {outer.n_levels - 1}: {found}")

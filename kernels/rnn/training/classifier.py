@@ -199,7 +199,8 @@ def classify(
         pooled = last_of(model.rnn, run.last_hidden)
     kept = None
     if dropout:
-        assert rng is not None
+        if rng is None:
+            raise InvalidDataError("rng: dropout needs one, numpy.random.default_rng(seed)")
         drawn = (rng.random(pooled.shape) >= dropout).astype(data.dtype) / (1 - dropout)
         kept = np.asarray(drawn, like=pooled)
         pooled = pooled * kept.astype(data.dtype)
@@ -219,7 +220,8 @@ def classifier_gradients(
         grad: (S, C), the loss by the scores.
         threads: see rnn_forward.
     """
-    assert scored.run.tape is not None
+    if scored.run.tape is None:
+        raise InvalidDataError("scored: expected what classify(.., keep=True) returns")
     into = grad @ model.weight.astype(grad.dtype, copy=False)
     if scored.kept is not None:
         into = into * scored.kept.astype(grad.dtype)

@@ -190,6 +190,8 @@ def test_tables_of_other_lengths_are_refused() -> None:
     table = sequence_rank_table(LoD.from_lengths([[2, 3, 1]]))
     with pytest.raises(ShapeMismatchError, match=r"does not fit level 0: .*item 0"):
         sequence_to_steps(words, table)
+    with pytest.raises(InvalidDataError, match="outer: expected an index of at least one level"):
+        sequence_from_steps(TensorArray(values=[np.zeros(1)]), [[0, 1]], LoD())
     with pytest.raises(ShapeMismatchError, match="has 3 sequences, the tensor 2 items"):
         sequence_reorder_by_rank(words[:2], table)
     with pytest.raises(ShapeMismatchError, match=r"result's shape \(1,\), found \(3,\)"):

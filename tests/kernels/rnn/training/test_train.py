@@ -294,6 +294,15 @@ def test_what_does_not_fit_is_refused() -> None:
             Recipe(**wrong)
 
 
+def test_what_a_run_has_to_be_given_is_said() -> None:
+    data, offsets = np.zeros((3, 4)), np.array([0, 3])
+    with pytest.raises(InvalidDataError, match="rng: dropout needs one"):
+        classify(model(), data, offsets, dropout=0.5)
+    scored = classify(model(), data, offsets)
+    with pytest.raises(InvalidDataError, match="keep=True"):
+        classifier_gradients(model(), scored, np.zeros_like(scored.scores))
+
+
 @pytest.mark.parametrize("pool", ["last", "mean"])
 @pytest.mark.parametrize("kind", [np.int32, ">i8", np.uint64, list])
 def test_offsets_of_a_classifier_are_any_integers(kind: Any, pool: str) -> None:
