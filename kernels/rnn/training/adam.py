@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.common import working_dtype
 from lodcli.kernels.runtime.argument_types import types_explained
 
 Arrays = Mapping[str, Array]
@@ -28,7 +29,7 @@ class Adam:
         self._betas = beta1, beta2
         self._epsilon = epsilon
         self._steps = 0
-        self._moments: dict[str, tuple[Array, Array]] = {}
+        self._moments: dict[str, tuple[Array, ...]] = {}
 
     def moved(self, weights: Arrays, gradients: Arrays, *, rate: float) -> dict[str, Array]:
         """Return the weights after one more step, by name; new arrays of the same dtype.
@@ -44,8 +45,11 @@ class Adam:
         moved = {}
         for name, array in weights.items():
             grad = gradients[name]
+            wide = working_dtype(array.dtype)  # the squares of float16 are often 0 in it
+            if wide != array.dtype:
+                grad = grad.astype(wide)
             if name not in self._moments:
-                self._moments[name] = np.zeros_like(array), np.zeros_like(array)
+                self._moments[name] = tuple(np.zeros_like(array, dtype=wide) for _ in range(2))
             # In place: fresh memory for every term takes longer than to compute it.
             first, second = self._moments[name]
             term = (1 - beta1) * grad
@@ -61,7 +65,7 @@ class Adam:
             step = first / unbias1
             step /= divisor
             step *= rate
-            moved[name] = np.subtract(array, step, out=step)
+            moved[name] = np.subtract(array, step, out=step).astype(array.dtype, copy=False)
         return moved
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -150,6 +151,14 @@ def test_adam_is_torchs(torch: Any) -> None:
         arrays = moved
     for name, leaf in leaves.items():
         close(arrays[name], leaf.numpy(), 1e-13, name)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_weights_of_two_bytes_have_moments_in_float32(dtype: Any) -> None:
+    weights, gradients = {"a": np.ones(2, dtype)}, {"a": np.array([1e-4, -1e-4], dtype)}
+    moved = Adam().moved(weights, gradients, rate=0.0625)["a"]
+    # The first step is the rate, but for epsilon: 1e-4 of it here.
+    assert (moved.dtype, moved.astype(np.float32).tolist()) == (dtype, [0.9375, 1.0625])
 
 
 def test_gradients_are_scaled_by_their_common_length() -> None:
