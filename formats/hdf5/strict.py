@@ -23,6 +23,7 @@ from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.hdf5.columns import Column, column_of
 from lodcli.formats.hdf5.guarded import GuardedFile
 from lodcli.formats.storage.interrupts import shielded
+from lodcli.formats.values.file_attributes import CONVENTIONS
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform import files
@@ -51,8 +52,6 @@ MOST_OFFERED, MOST_NAME_CHARS = 10, 60
 # Of the root.
 MOST_ATTRIBUTES = 1000
 _COPY = "copy it with h5py, file[NEW] = file[NAME][()]"
-# Readers of netCDF compute with the first two, and the others name values that are missing.
-_CONVENTIONS = ("scale_factor", "add_offset", "_FillValue", "missing_value")
 
 # SystemError: an error of lod's file object that HDF5 ignored.
 _RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError)
@@ -160,7 +159,7 @@ class StrictFile:
     def conventions(self, column: Column) -> list[str]:
         """Return the attributes of a dataset by which readers of netCDF change its values."""
         with self.damage(column.path):
-            return [name for name in _CONVENTIONS if h5a.exists(column.dataset, name.encode())]
+            return [name for name in CONVENTIONS if h5a.exists(column.dataset, name.encode())]
 
     def unwritten(self, column: Column) -> str | None:
         """Return how much of a column was never written, in words; None if all was.

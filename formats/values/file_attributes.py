@@ -12,6 +12,8 @@ from lodcli.kernels.tensor.marks import attributes_text
 
 # The entry of what a format that keeps text alone keeps of the others, as a JSON object.
 OTHERS = "lod.attributes"
+# Of an array: readers of netCDF compute with the first two, and the others name missing values.
+CONVENTIONS = ("scale_factor", "add_offset", "_FillValue", "missing_value")
 
 
 def parsed(text: str | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES, remedy_of
-from lodcli.formats.values.file_attributes import fitting
+from lodcli.formats.values.file_attributes import CONVENTIONS, fitting
 from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, unescaped, with_marks
 from lodcli.formats.zarr.stores import ReadStore
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
@@ -72,6 +72,8 @@ class ZarrSource(IndexedSource):
         self.attributes, self.notes = fitting(of_file(root, kept))
         tensors = held(tensors_in(names, options, marks), look, self.left_out)
         self._rows = {name: arrays[parts.data] for name, parts in tensors.items()}
+        if kept is None:
+            self.notes = [*self.notes, *self._as_stored()]
         self._masks = {
             name: {level: arrays[array] for level, array in parts.masks.items()}
             for name, parts in tensors.items()
@@ -104,6 +106,12 @@ class ZarrSource(IndexedSource):
         else:
             attributes = content.get("attributes") if isinstance(content, dict) else None
         return attributes if isinstance(attributes, dict) else {}
+
+    def _as_stored(self) -> Iterator[str]:
+        """Yield which arrays have attributes of netCDF that would change their values."""
+        for name, rows in self._rows.items():
+            if named := [one for one in CONVENTIONS if one in rows.array.attrs]:
+                yield f"{name}: values are as stored: {', '.join(named)} not applied"
 
     def _look(self, name: str, path: str) -> ZarrArray:
         with self._damage(name):

@@ -130,6 +130,22 @@ def test_codecs_and_shards_of_others(codec: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.data, rows)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_attributes_of_netcdf_that_would_change_values_are_reported(
+    version: int, tmp_path: Path
+) -> None:
+    group = zarr.open_group(tmp_path / "t.zarr", mode="w", zarr_format=version)
+    for name in ("packed", "plain"):
+        group.create_array(name, shape=(3,), dtype="i2")[:] = [1, 2, -9]
+    # As xarray packs values.
+    group["packed"].attrs.update({"add_offset": 10.0, "scale_factor": 0.1, "_FillValue": -9})
+    group["plain"].attrs["units"] = "m"
+    with io.open_source(tmp_path / "t.zarr") as source:
+        told = "packed: values are as stored: scale_factor, add_offset, _FillValue not applied"
+        assert list(source.notes) == [told]
+        assert source.read()["packed"].to_list() == [1, 2, -9]  # type: ignore[union-attr]
+
+
 def test_a_folder_is_replaced_only_if_it_is_one(tmp_path: Path) -> None:
     path = tmp_path / "t.zarr"
     io.write(path, CONTENT)
