@@ -124,6 +124,11 @@ class _Maker:
         given = self._arguments(flat)
         taken = self._taken_by_gradient()
         given = {name: value for name, value in given.items() if name in taken}
+        for name in self.entry.tracked:
+            # Whole numbers beside what has a gradient, such as a mask that rows are multiplied by.
+            value = given[name]
+            if isinstance(value, LoDTensor) and value.dtype.kind in "iu":
+                given[name] = value.with_data(value.data.astype(flow[0].dtype))
         if "result" in taken and result is not None:
             given["result"] = _array(result)
         first = flow if _is_sequence(taken["upstream"]) else flow[0]
@@ -178,9 +183,9 @@ class _Maker:
         ctx.plain = [
             None if place in (*places, *lists) else each for place, each in enumerate(inputs)
         ]
-        rows = [each for each in output[0] if each.is_floating_point()]
+        rows = [each for each in output[0] if _has_gradient(each)]
         ctx.rows = [(each.shape, each.dtype, each.device) for each in rows]
-        ctx.all = [each.is_floating_point() for each in output[0]]
+        ctx.all = [_has_gradient(each) for each in output[0]]
         result = rows[0] if "result" in self._taken_by_gradient() else None
         ctx.save_for_backward(result, *flat)
 
@@ -307,6 +312,10 @@ def _is_list(value: Any) -> bool:
 
 def _is_sequence(upstream: inspect.Parameter) -> bool:
     return str(upstream.annotation).startswith(("Sequence", "tuple"))
+
+
+def _has_gradient(rows: torch.Tensor) -> bool:
+    return rows.is_floating_point() or rows.is_complex()
 
 
 def _tensors(flat: Iterable[Any]) -> Iterator[Any]:

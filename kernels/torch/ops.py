@@ -6,27 +6,35 @@ They are made from the registry of ops when first asked for: `softmax`, `sum`, `
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.ops.parameters import REQUIRED
 from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.runtime.arrays import in_native_order
 from lodcli.kernels.runtime.threads import limited_threads
+from lodcli.kernels.tensor.exchange.torch import rows_from_torch, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.torch.custom_ops import CustomOp, custom_op, keeps
 from lodcli.kernels.torch.ragged import Ragged, jagged, ragged
+
+# Held while an op is registered: a second registration destroys the first.
+_registering = threading.RLock()
 
 
 def __getattr__(name: str) -> Any:
     entry = OPS.get(name)
     if entry is None or not entry.tracked:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = _function(custom_op(name))
-    globals()[name] = made
-    return made
+    with _registering:
+        if name not in globals():
+            globals()[name] = _function(custom_op(name))
+    return globals()[name]
 
 
 def _function(op: CustomOp) -> Callable[..., Any]:
@@ -93,7 +101,7 @@ def _has_lod_tensor(values: Any) -> bool:
     for each in values:
         if isinstance(each, LoDTensor):
             return True
-        if isinstance(each, list) and each and isinstance(each[0], LoDTensor):
+        if type(each) in (list, tuple) and each and isinstance(each[0], LoDTensor):
             return True
     return False
 
@@ -121,7 +129,17 @@ def _bound(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> dict[s
 
 
 def _as_tensor(value: Any) -> torch.Tensor | None:
-    return value if value is None or isinstance(value, torch.Tensor) else torch.as_tensor(value)
+    if value is None or isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, np.ndarray) and not _is_torchs(value):
+        value = rows_to_torch(in_native_order(value))
+    return torch.as_tensor(value)
+
+
+def _is_torchs(array: Any) -> bool:
+    """Return whether torch takes an array as it is."""
+    dtype, strides = array.dtype, array.strides
+    return bool(dtype.isnative and dtype.kind != "V" and all(step >= 0 for step in strides))
 
 
 def _of_lod_tensors(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -133,7 +151,7 @@ def _of_lod_tensors(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) 
                 raise InvalidDataError(
                     f"{op.entry.name}: expected LoDTensors only, found a nested tensor as well"
                 )
-            return value.numpy(force=True)
+            return rows_from_torch(value.detach().cpu())
         return value
 
     with limited_threads(torch.get_num_threads()):

@@ -106,13 +106,15 @@ def _others(values: Any, name: str) -> Ragged:
 
 
 def _of_padded(values: torch.Tensor, lengths: Any) -> Ragged:
+    # Not reshape(.., -1), which cannot tell how wide no rows are.
     trailing = values.shape[2:]
-    given = sequences(values.reshape(*values.shape[:2], -1), lengths, batch_first=True)
+    flat = values.flatten(2) if trailing else values.unsqueeze(2)
+    given = sequences(flat, lengths, batch_first=True)
 
     def back(found: torch.Tensor) -> tuple[torch.Tensor, Any]:
         return given.back(found), lengths
 
-    rows = given.rows.reshape(-1, *trailing)
+    rows = given.rows.reshape(given.rows.shape[0], *trailing)
     return Ragged(rows, indices(given.offsets, rows), back, padded)
 
 

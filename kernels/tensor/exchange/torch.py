@@ -44,7 +44,7 @@ def rows_to_torch(data: Array) -> torch.Tensor:
 
 
 def rows_from_torch(values: torch.Tensor) -> Array:
-    """Return a tensor of torch as rows over the same memory.
+    """Return a tensor of torch as rows over the same memory; of a conjugated view a copy.
 
     Raises:
         InvalidDataError: it has a gradient to be tracked, or no such dtype.
@@ -55,9 +55,15 @@ def rows_from_torch(values: torch.Tensor) -> Array:
         from lodcli.kernels.runtime.devices import from_dlpack
 
         return from_dlpack(values)
+    if values.is_conj() or values.is_neg():  # NumPy has no views that are computed when read
+        values = values.resolve_conj().resolve_neg()
     if values.dtype == torch.bfloat16:
         return values.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
-    return values.numpy()
+    try:
+        found: Array = values.numpy()
+    except TypeError as error:
+        raise InvalidDataError(f"data: {error}; convert them, tensor.float()") from None
+    return found
 
 
 def to_torch(data: Array, lod: LoD, layout: str, padding: Any) -> Any:

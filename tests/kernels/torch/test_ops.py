@@ -5,7 +5,10 @@ from __future__ import annotations
 import doctest
 import importlib
 import sys
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from lodcli import LoDTensor
 from lodcli.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.runtime.threads import thread_count
+from tests.strategies import BFLOAT16
 
 torch: Any = pytest.importorskip("torch")
 ours: Any = lodcli.torch
@@ -141,6 +145,42 @@ def test_gradcheck_passes(name: str) -> None:
     shapes, call = CASES[name]
     inputs = [drawn(*shape) for shape in shapes]
     assert torch.autograd.gradcheck(lambda *rows: floats(call(*rows)), inputs)
+
+
+# Whose gradients have the same factors for complex numbers as for real ones, and linear_scan.
+COMPLEX = [
+    *("concat", "cumsum", "deinterleave", "expand", "expand_as", "first", "interleave", "last"),
+    *("linear_scan", "mean", "merge_by_mask", "pad", "reorder_by_rank", "reshape", "reverse"),
+    *("slice", "sort_by_length", "split_by_mask", "sqrt", "sum", "truncate"),
+]
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_gradcheck_passes_for_complex_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of nested tensors: torch has no gradient of complex ones."""
+
+    def varlen(rows: Any, offsets: Any = OFFSETS) -> Any:
+        return ours.Varlen(rows, offsets.int(), 0)
+
+    def results(*rows: Any) -> tuple[Any, ...]:
+        found = call(*rows)
+        parts = (found,) if isinstance(found, torch.Tensor | ours.Varlen) else found
+        parts = [part.values if isinstance(part, ours.Varlen) else part for part in parts]
+        return tuple(part for part in parts if part.is_complex())
+
+    monkeypatch.setattr(sys.modules[__name__], "jagged", varlen)
+    torch.manual_seed(0)
+    shapes, call = CASES[name]
+    inputs = [torch.randn(*shape, dtype=torch.complex128, requires_grad=True) for shape in shapes]
+    assert torch.autograd.gradcheck(results, inputs)
+
+
+def test_conjugated_and_negated_views_are_what_they_mean() -> None:
+    x = torch.randn(7, 3, dtype=torch.complex64)
+    for view in (x.conj(), x.conj().imag):
+        assert view.is_conj() or view.is_neg()
+        torch.testing.assert_close(ours.reverse(ours.reverse(jagged(view))).values(), view)
+        assert LoDTensor.from_torch(view).data.tolist() == view.tolist()
 
 
 @pytest.mark.slow
@@ -381,6 +421,79 @@ def test_no_rows_and_no_sequences() -> None:
         assert found.shape == (len(offsets) - 1, 3)
         found.sum().backward()
         assert x.grad.shape == (0, 3)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 5, 2), (3, 0, 2), (3, 4, 0), (3, 4, 2, 0)])
+def test_a_padded_batch_may_hold_nothing(shape: tuple[int, ...]) -> None:
+    x = torch.zeros(shape, requires_grad=True)
+    lengths = torch.zeros(shape[0], dtype=torch.int64)
+    found, kept = ours.softmax((x, lengths))
+    assert found.shape == shape
+    assert kept is lengths
+    summed = ours.sum((x, lengths))
+    assert summed.shape == (shape[0], *shape[2:])
+    summed.sum().backward()
+    assert x.grad.shape == shape
+
+
+def test_whole_numbers_beside_what_has_a_gradient() -> None:
+    x, whole = drawn(*ROWS), torch.arange(1, 22).reshape(ROWS)
+    for name in ("add", "sub", "mul", "div", "dot"):
+        op = getattr(ours, name)
+        a, b = (
+            torch.autograd.grad(floats(op(jagged(x), jagged(each)))[0].sum(), x)[0]
+            for each in (whole, whole.double())
+        )
+        assert torch.equal(a, b)
+
+
+def test_arrays_that_torch_does_not_take_are_copied() -> None:
+    x, weight = jagged(torch.randn(*ROWS)), np.arange(6, dtype=np.float32).reshape(2, 3)
+    wanted = ours.row_conv(x, torch.from_numpy(weight[::-1].copy())).values()
+    for given in (weight[::-1], weight[::-1].astype(">f4"), weight[::-1].astype(BFLOAT16)):
+        torch.testing.assert_close(ours.row_conv(x, given).values(), wanted)
+
+
+def test_a_dtype_that_numpy_lacks_is_an_error() -> None:
+    rows = torch.zeros(7, 3).to(torch.float8_e4m3fn)
+    with pytest.raises(InvalidDataError, match=r"Float8.*convert them"):
+        ours.sum(lodcli.torch.Varlen(rows, OFFSETS.int(), 4))
+
+
+def test_an_op_is_registered_once_by_threads_that_ask_for_it_together() -> None:
+    module = importlib.import_module("lodcli.kernels.torch.ops")
+    registry = importlib.import_module("lodcli.kernels.torch.custom_ops")
+    calls, begun = [], threading.Barrier(2)
+
+    def registered(name: str) -> Any:
+        calls.append(name)
+        time.sleep(0.2)  # so that the other thread would register it, too
+        return registry.custom_op(name)
+
+    def asked() -> Any:
+        begun.wait()
+        return module.softmax
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(module, "softmax", raising=False)
+        patch.setattr(module, "custom_op", registered)
+        with ThreadPoolExecutor(2) as threads:
+            one, two = (each.result() for each in [threads.submit(asked) for _ in range(2)])
+    assert one is two
+    assert calls == ["softmax"]
+
+
+def test_a_tuple_of_lod_tensors_is_taken_as_a_list() -> None:
+    words = LoDTensor([1.0, 2.0, 3.0], [[2, 1]])
+    assert ours.concat((words, words)).identical(lodcli.ops.concat([words, words]))
+
+
+def test_bfloat16_of_torch_goes_beside_a_lod_tensor() -> None:
+    words = LoDTensor.from_torch(torch.randn(3, 2).bfloat16()).data
+    rows = LoDTensor(words, [[2, 1]])
+    weight = torch.tensor([1.0, 2.0], dtype=torch.bfloat16, requires_grad=True)
+    wanted = lodcli.ops.layer_norm(rows, weight=np.array([1.0, 2.0]))
+    assert ours.layer_norm(rows, weight=weight).identical(wanted)
 
 
 def test_gradients_of_only_one_of_several_results() -> None:
