@@ -204,6 +204,8 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             return result
         if function in _ELEMENTWISE:
             return _rewrapped(result, owner, name)
+        if isinstance(result, tuple):  # an average, and the sums of its weights
+            return tuple(owner.with_data(part) for part in result)
         return owner.with_data(result)
 
 
@@ -293,6 +295,8 @@ def _keeps_index(
         UnsupportedError: it may have other rows.
     """
     if function in _ELEMENTWISE:
+        if function is np.where and len(args) == 1:  # the places of what is true
+            raise _refusal("np.where")
         return True
     if function in _FACTS:
         return False
@@ -347,6 +351,9 @@ def _after_mixing(
     if ufunc is np.matmul and method == "__call__":
         # The last two axes are those of matrices; of one vector, the only one.
         if owner.data.ndim > 2 or (owner.data.ndim == 2 and owner is inputs[0]):
+            # Further axes of the other factor come before the rows.
+            if any(np.ndim(_data_of(value)) > owner.data.ndim for value in inputs):
+                raise _refusal("np.matmul")
             return owner.with_data(result)
         return result
     raise _refusal(f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))

@@ -152,6 +152,7 @@ DROPPED: Mapping[str, Callable[[Any], Any]] = {
     "flip": np.flip,
     "roll": lambda x: np.roll(x, 1),
     "take": lambda x: np.take(x, [0, 1]),
+    "where": np.where,
     "split": lambda x: np.split(x, 1),
     "repeat": lambda x: np.repeat(x, 2),
     "tile": lambda x: np.tile(x, 2),
@@ -183,6 +184,27 @@ def test_reducing_features_keeps_the_index(name: str) -> None:
     assert isinstance(found, LoDTensor)
     assert found.lod is LOD
     np.testing.assert_array_equal(found.data, KEPT_OF_WIDE[name](ROWS))
+
+
+def test_factors_whose_axes_come_before_the_rows_are_refused() -> None:
+    box = LoDTensor(np.ones((3, 2, 2)), LOD)
+    assert (box @ np.ones((3, 2, 5))).lod is LOD
+    for product in (
+        lambda: WIDE @ np.ones((3, 2, 5)),
+        lambda: np.ones((3, 3, 2, 2)) @ box,
+        lambda: box @ np.ones((3, 1, 2, 2)),
+    ):
+        with pytest.raises(UnsupportedError, match=r"np\.matmul"):
+            product()
+
+
+def test_an_average_comes_with_the_sums_of_its_weights() -> None:
+    for rows in (WIDE, WIDE[:1]):  # as many rows as there are results, too
+        found = np.average(rows, axis=1, weights=[3, 1], returned=True)
+        assert [one.lod is rows.lod for one in found] == [True, True]
+        assert [one.data.tolist() for one in found] == [
+            part.tolist() for part in np.average(rows.data, axis=1, weights=[3, 1], returned=True)
+        ]
 
 
 @pytest.mark.parametrize("name", REDUCED)
