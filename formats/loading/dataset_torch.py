@@ -28,8 +28,9 @@ from lodcli.kernels.errors import (
     UnsupportedError,
 )
 from lodcli.kernels.index.checks import Offsets
-from lodcli.kernels.tensor.exchange.torch import rows_to_torch
+from lodcli.kernels.tensor.exchange.torch import rows_from_torch, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import REMEDY
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,8 @@ class _Opened:
 
 
 def _value(item: Any) -> Any:
+    if item is None:
+        raise UnsupportedError(f"an item is null; a tensor of torch has no nulls: {REMEDY}")
     if isinstance(item, LoDTensor):
         return item if item.lod.n_levels else rows_to_torch(item.data)
     return rows_to_torch(np.asarray(item))
@@ -300,4 +303,4 @@ def _plain(values: Sequence[Any]) -> Iterator[Any]:
     for value in values:
         if isinstance(value, LoDTensor):
             raise UnsupportedError("collate: items with levels come from a Dataset alone")
-        yield value.numpy(force=True) if isinstance(value, torch.Tensor) else value
+        yield rows_from_torch(value.detach().cpu()) if isinstance(value, torch.Tensor) else value

@@ -30,7 +30,7 @@ class BatchSampler:
         drop_last: whether to leave out, of each bucket, a last batch that another item would fit.
 
     Raises:
-        OptionError: neither `rows` nor `items`, or a number below 1.
+        OptionError: neither `rows` nor `items`, a number below 1, or a negative seed.
 
     >>> sampler = BatchSampler([5, 1, 4, 2, 9], rows=6, shuffle=False)
     >>> list(sampler)
@@ -56,6 +56,8 @@ class BatchSampler:
         for name, value in {"rows": rows, "items": items, "buckets": buckets}.items():
             if value is not None and value < 1:
                 raise OptionError(f"BatchSampler: {name}: expected at least 1, found {value}")
+        if seed < 0:
+            raise OptionError(f"BatchSampler: seed: expected at least 0, found {seed}")
         given: npt.ArrayLike = getattr(lengths, "lengths", lengths)
         self.lengths: Offsets = np.asarray(given, np.int64)
         self.rows, self.items, self.padded = rows, items, padded

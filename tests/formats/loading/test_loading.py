@@ -108,6 +108,22 @@ def test_collate_takes_single_items_too() -> None:
     assert batch["y"].tolist() == [1, 2]
 
 
+def test_a_null_item_is_an_error(tmp_path: Path) -> None:
+    lodcli.write(tmp_path / "nulls.lod.h5", LoDTensor.from_lists([1, None]))
+    dataset = ours.Dataset(tmp_path / "nulls.lod.h5")
+    with pytest.raises(UnsupportedError, match=r"an item is null.*fill_nulls"):
+        dataset[1]
+
+
+def test_collate_takes_items_of_every_dtype() -> None:
+    for dtype in (torch.bfloat16, torch.float16, torch.bool, torch.complex64):
+        items = [torch.ones(2, dtype=dtype), torch.zeros(1, dtype=dtype)]
+        found = ours.collate("varlen")(items)
+        assert found.values.dtype == dtype
+        assert torch.equal(found.values, torch.cat(items))
+    assert ours.collate()([torch.tensor(1.0, dtype=torch.bfloat16)]).dtype == torch.bfloat16
+
+
 def test_other_formats_of_random_access_are_read(tmp_path: Path) -> None:
     path = tmp_path / "words.safetensors"
     lodcli.write(path, LoDTensor(np.arange(10), [LENGTHS]))
@@ -360,7 +376,12 @@ def test_buckets_hold_equal_lengths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [({}, "give rows= or items="), ({"rows": 0}, "rows: expected at least 1")]
+    ("options", "said"),
+    [
+        ({}, "give rows= or items="),
+        ({"rows": 0}, "rows: expected at least 1"),
+        ({"rows": 1, "seed": -1}, "seed: expected at least 0"),
+    ],
 )
 def test_a_sampler_without_a_budget_is_an_error(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidDataError, match=said):
