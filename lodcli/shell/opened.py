@@ -33,6 +33,7 @@ from lodcli.formats.core.schema import (
     outline,
 )
 from lodcli.formats.items.indexed_copy import Labelled, in_place, indexed
+from lodcli.formats.items.many_files import listed
 from lodcli.formats.structs.names import named
 from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import OptionError, SelectionError
@@ -267,21 +268,35 @@ def opened(
 
 
 def _refuse_own_output(reference: Reference) -> None:
-    """Raise OptionError if a file is the one that standard output goes to.
+    """Raise OptionError if a file is the one that standard output goes to, or holds it.
 
     With `>>` it would grow as fast as it is read; with `>` the shell has emptied it.
     """
-    path, same = reference.path, False
+    same = ""
     # Opening reports a file that does not exist; a test has no real standard output.
     with suppress(OSError, ValueError):
         out = os.fstat(sys.stdout.fileno())
-        source = os.fstat(sys.stdin.fileno()) if path == "-" else os.stat(path)
-        same = stat.S_ISREG(out.st_mode) and os.path.samestat(out, source)
+        if stat.S_ISREG(out.st_mode):
+            same = next((one for one in _read_by(reference) if _is_open(one, out)), "")
     if same:
         raise OptionError(
-            f"{reference.label}: is also the file that standard output goes to; redirect that to "
-            "another file"
+            f"{'standard input' if same == '-' else same}: is also the file that standard output "
+            "goes to; redirect that to another file"
         )
+
+
+def _read_by(reference: Reference) -> Sequence[str]:
+    """Return the files that stand for a reference: of a pattern or a folder several."""
+    found = listed(reference.path, reference.format_name)
+    return (reference.path,) if found is None else found.paths
+
+
+def _is_open(path: str, found: os.stat_result) -> bool:
+    """Return whether a path leads to an open file."""
+    with suppress(OSError):
+        of_path = os.fstat(sys.stdin.fileno()) if path == "-" else os.stat(path)
+        return os.path.samestat(found, of_path)
+    return False
 
 
 def attributes_of_opened() -> dict[str, Any]:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Done, Lod
 
@@ -198,20 +201,69 @@ def test_notes_that_cannot_be_printed_do_not_end_a_command(
     assert shell(f"{line} 2> /dev/full") == Done(0, expected, "")
 
 
-@pytest.mark.parametrize("source", ["lines.jsonl", "- --from jsonl < lines.jsonl"])
+@pytest.mark.parametrize(
+    ("source", "label"),
+    [
+        ("lines.jsonl", "lines.jsonl"),
+        ("- --from jsonl < lines.jsonl", "standard input"),
+        ("'lin*.jsonl'", "lines.jsonl"),
+        ("$PWD/only", "$PWD/only/more.jsonl"),
+    ],
+)
 def test_a_file_is_not_read_while_the_output_is_appended_to_it(
-    shell: Lod, folder: Path, source: str
+    shell: Lod, folder: Path, source: str, label: str
 ) -> None:
     (folder / "lines.jsonl").write_text("[1]\n" * 300_000)
+    (folder / "only").mkdir()
+    os.link(folder / "lines.jsonl", folder / "only" / "more.jsonl")
     # Without the limit a failing test would fill the disk.
     done = shell(f"ulimit -f 4000; lod convert --to jsonl {source} >> lines.jsonl")
-    label = "lines.jsonl" if source == "lines.jsonl" else "standard input"
+    label = label.replace("$PWD", str(folder))
     assert (done.code, done.stdout) == (2, "")
     assert done.stderr == (
         f"lod convert: {label}: is also the file that standard output goes to; redirect that to "
         "another file\n"
     )
     assert (folder / "lines.jsonl").read_text() == "[1]\n" * 300_000
+
+
+@pytest.mark.parametrize(
+    ("skipped", "write"),
+    [
+        ("read -r line", "printf '[1]\\n[2]\\n[3]\\n' > in"),
+        ("read -r line", "(echo title; printf '[2]\\n[3]\\n' | gzip) > in"),
+        ("dd bs=1 count=3 of=/dev/null status=none", "(printf abc; cat two.lod.h5) > in"),
+        ("dd bs=1 count=3 of=/dev/null status=none", "(printf abc; cat two.npz) > in"),
+        ("dd bs=1 count=3 of=/dev/null status=none", "(printf abc; cat two.lods) > in"),
+    ],
+)
+@pytest.mark.parametrize("isolate", ["", "--isolate"])
+def test_what_others_read_of_standard_input_is_not_read_again(
+    shell: Lod, folder: Path, skipped: str, write: str, isolate: str
+) -> None:
+    two = LoDTensor([2, 3], LoD.from_lengths([[1, 1]]))
+    for ending in ("lod.h5", "npz", "lods"):
+        io.write(folder / f"two.{ending}", two)
+    assert shell(write).code == 0
+    kind = "--from jsonl" if skipped.startswith("read") else ""
+    done = shell(f"{{ {skipped}; lod convert - {kind} --to jsonl {isolate}; }} < in")
+    assert (done.code, done.stdout, done.complaints) == (0, "[2]\n[3]\n", "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train - --test - -o m",
+        "train - --weights - -o m",
+        "run-rnn - --cell gru --hidden 2 --seed 1 --h0 -",
+        "run-rnn words.lod.h5 --weights - --h0 - -o m.npz",
+    ],
+)
+def test_standard_input_is_one_file_only(lod: Lod, folder: Path, line: str) -> None:
+    done = lod(*line.split())
+    assert (done.code, done.stdout) == (2, "")
+    assert "- is given twice, but there is one standard input" in done.stderr
+    assert not Path("m").exists()
 
 
 @pytest.mark.parametrize("command", WRITING)
@@ -298,6 +350,8 @@ def test_a_missing_file_comes_with_what_to_do(lod: Lod, folder: Path, name: str,
         ("verify words.lod.h5", "words.lod.h5"),
         ("verify ../words.lod.h5", "../words.lod.h5"),
         ("convert FOLDER/words.lod.h5 out.npz", "out.npz"),
+        ("split FOLDER/words.lod.h5 --by count 3 -o out-{}.npz", "out-0.npz"),
+        ("train FOLDER/words.lod.h5 -o model", "model"),
     ],
 )
 def test_a_deleted_current_folder_is_named_as_the_reason(
