@@ -9,7 +9,7 @@ import click
 
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.shell import options
-from lodcli.shell.references import Reference
+from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
 
 COUNT = click.IntRange(min=1)
@@ -145,6 +145,8 @@ def command(source: Reference, target: Target, **given: Any) -> None:
     from lodcli.commands.run_rnn.running import run
 
     _check(given)
+    beside = [given[name] for name in ("path", "h0", "c0", "upstream") if given[name] is not None]
+    options.refuse_two_pipes([source, *map(parse_reference, beside)])
     if not target.shard_option:
         run(source, target, given)
         return

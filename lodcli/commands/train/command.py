@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lodcli.formats.storage import interrupts
-from lodcli.formats.storage.outputs import refuse_existing
+from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.shell import options, output
 from lodcli.shell.references import Reference, parse_reference
@@ -142,6 +142,8 @@ def command(
     from lodcli.shell.device import computing_on, rounding_to
 
     _check(out, force, epochs, weights)
+    beside = [parse_reference(one) for one in (test, weights) if one is not None]
+    options.refuse_two_pipes([source, *beside])
     if heads is not None and weights is not None:
         raise click.UsageError("--weights defines the number of heads: leave --heads out")
     context = click.get_current_context()
@@ -198,7 +200,7 @@ def command(
 
 
 def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> None:
-    """Refuse options that contradict each other, and before any work a file that is there."""
+    """Refuse options that contradict each other, and before any work what cannot be written."""
     if epochs and out is None:
         raise click.UsageError("give -o MODEL, where to save; or --epochs 0, to score only")
     if not epochs and (weights is None or out is not None):
@@ -206,7 +208,8 @@ def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> No
     if out == "-" and output.is_terminal_output("-"):
         raise click.UsageError("a model is binary and not for a terminal; give -o MODEL")
     if out not in (None, "-"):
-        refuse_existing(str(out), overwrite=force)
+        # Opens the neighbour that would be renamed, and takes it away again.
+        Output(str(out), overwrite=force).abort()
 
 
 def _report(best: Epoch | None, recipe: Recipe, classes: int) -> dict[str, Any]:

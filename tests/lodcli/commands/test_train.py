@@ -378,6 +378,23 @@ def test_what_does_not_fit_is_refused(
     assert sorted(os.listdir(signs.parent)) == before
 
 
+@pytest.mark.parametrize(
+    ("model", "code", "said"),
+    [
+        ("gone/m", 3, "gone/m: cannot be written: its folder does not exist"),
+        ("https://example.org/m", 4, "https://example.org/m: lod writes no URLs"),
+        ("/proc/m", 3, "/proc/m: cannot be written"),
+        ("words.lod.h5/m", 3, "words.lod.h5/m: cannot be written: a part of its path"),
+    ],
+)
+def test_a_model_that_cannot_be_written_is_refused_before_anything_is_read(
+    lod: Lod, signs: Path, model: str, code: int, said: str
+) -> None:
+    done = lod("train", "not_there.lod.h5", "-o", model)
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (code, "", 1)
+    assert said in done.stderr
+
+
 def test_a_test_set_of_other_rows_or_classes_is_refused(lod: Lod, signs: Path) -> None:
     rows, lod_of_2 = np.zeros((3, 5), np.float32), LoD.from_lengths([[1, 2]])
     other = {"data": LoDTensor(rows, lod_of_2), "label": LoDTensor(np.array([0, 1]))}
