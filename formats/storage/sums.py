@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.table import PAIRS
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import LodError
+from lodcli.kernels.platform import files
 
 SUFFIX = ".sha256"
 MOST_SIDECAR_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 20
+_NO_FILE = "is not a regular file"
 # A backslash in front says that the name is escaped, a star that the file is binary, which all
 # are; or as `sha256sum --tag` writes it.
 _LINE = re.compile(r"(?P<escaped>\\?)(?P<sum>[0-9a-fA-F]{64}) [ *](?P<name>.+)")
@@ -80,10 +83,19 @@ def write_sums(path: Path, *, overwrite: bool) -> Path:
 
 
 def sum_of(path: Path) -> str:
-    """Return the SHA-256 of a file, 64 hexadecimal digits."""
+    """Return the SHA-256 of a file, 64 hexadecimal digits.
+
+    Raises:
+        DamagedFileError: it is not a regular file: a pipe or a device may never end.
+        OSError: it cannot be read.
+    """
     found = hashlib.sha256()
     try:
-        with path.open("rb", buffering=0) as file:
+        # Not waiting for who writes to a pipe.
+        fd = os.open(path, files.READ | getattr(os, "O_NONBLOCK", 0))
+        with open(fd, "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise DamagedFileError(f"{path}: {_NO_FILE}")
             while block := file.read(_BLOCK_BYTES):
                 found.update(block)
     except OSError as error:
@@ -112,6 +124,8 @@ def differences(path: Path) -> Iterator[DamagedFileError]:
             yield DamagedFileError(f"{file}: is not listed in {sidecar}; it was added later")
         elif not file.exists():
             yield DamagedFileError(f"{file}: is missing; {sidecar} lists it")
+        elif not file.is_file():
+            yield DamagedFileError(f"{file}: {_NO_FILE}; {sidecar} lists it")
         elif (found := sum_of(file)) != sums[place]:
             yield DamagedFileError(
                 f"{file}: is altered: expected SHA-256 {sums[place]}, found {found}"
@@ -120,6 +134,8 @@ def differences(path: Path) -> Iterator[DamagedFileError]:
 
 def read_sums(sidecar: Path) -> dict[Path, str]:
     """Return the sums in a sidecar, by the paths they are of: as seen from where it is."""
+    if not sidecar.is_file():
+        raise DamagedFileError(f"{sidecar}: is not a list of sums: {_NO_FILE}")
     if sidecar.stat().st_size > MOST_SIDECAR_BYTES:
         raise DamagedFileError(
             f"{sidecar}: is no list of sums: more than {MOST_SIDECAR_BYTES} bytes"

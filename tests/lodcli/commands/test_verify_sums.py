@@ -179,6 +179,26 @@ def test_what_is_no_list_of_sums_is_reported(lod: Lod, files: Path) -> None:
         assert f"x.jsonl.sha256: {part}" in done.stderr
 
 
+def test_what_is_no_file_has_no_sum(lod: Lod, files: Path) -> None:
+    """Reading a pipe or a device might never end."""
+    os.mkfifo("mds/pipe")
+    done = lod("verify", "--write-sums", "mds")
+    assert (done.code, done.stderr) == (1, "lod verify: mds/pipe: is not a regular file\n")
+    assert not sidecar("mds").exists()
+    os.unlink("mds/pipe")
+    assert lod("verify", "--write-sums", "mds").code == 0
+    with sidecar("mds").open("a") as lines:
+        lines.write(f"{'0' * 64}  /dev/zero\n")
+    done = lod("verify", "--sums", "mds")
+    said = "lod verify: /dev/zero: is not a regular file; mds.sha256 lists it\n"
+    assert (done.code, done.stderr) == (1, said)
+    sidecar("mds").unlink()
+    os.mkfifo("mds.sha256")
+    done = lod("verify", "--sums", "mds")
+    said = "lod verify: mds.sha256: is not a list of sums: is not a regular file\n"
+    assert (done.code, done.stderr) == (1, said)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
