@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 # What messages call it.
 STANDARD_INPUT = "standard input"
 HEAD_BYTES = 4096
+# By device and number of a file that is standard input: where it stood when it was first opened.
+_BEGINNINGS: dict[tuple[int, int], int] = {}
 # How often a pair of files is opened again while another process replaces it.
 _TRIES = 1000
 
@@ -106,6 +108,13 @@ class _Ahead(io.FileIO):
             )
 
 
+class _Rest(_Ahead):
+    """The rest of a file of which another program has read the beginning: as if from a pipe."""
+
+    def seekable(self) -> bool:
+        return False
+
+
 class _Fetched(_Ahead):
     """A file behind a URL, fetched as it is read."""
 
@@ -127,6 +136,17 @@ class _Fetched(_Ahead):
     def close(self) -> None:
         self._fetched.close()
         super().close()
+
+
+def _standard_input() -> _Ahead:
+    # A copy of the descriptor: closing this input must not close the process's.
+    fd = os.dup(sys.stdin.fileno())
+    found, start = os.fstat(fd), 0
+    if stat.S_ISREG(found.st_mode):
+        # A command may open it again, once it has read it.
+        place = os.lseek(fd, 0, os.SEEK_CUR)
+        start = _BEGINNINGS.setdefault((found.st_dev, found.st_ino), place)
+    return _Rest(fd, "rb") if start else _Ahead(fd, "rb")
 
 
 def _file_or_folder(place: Path) -> _Ahead | OpenFolder:
@@ -156,7 +176,7 @@ class Input:
         OSError: it cannot be opened.
     """
 
-    _looked = _remote = False
+    _looked = _remote = _is_rest = False
     folder: OpenFolder | RemoteFolder
     when_copied: Callable[[int], object] | None = None
 
@@ -166,10 +186,10 @@ class Input:
         if os.fspath(source) == "-":
             self.path: Path | None = None
             self.label = STANDARD_INPUT
-            # A copy of the descriptor: closing this input must not close the process's.
             if sys.stdin is None:
                 raise OSError(errno.EBADF, "is closed", self.label)
-            self._raw: io.RawIOBase = _Ahead(os.dup(sys.stdin.fileno()), "rb")
+            self._raw: io.RawIOBase = _standard_input()
+            self._is_rest = isinstance(self._raw, _Rest)
         elif is_url(source):
             from lodcli.formats.remote.fetched import FetchedFile
             from lodcli.formats.remote.folder import RemoteFolder, is_folder_url
@@ -412,7 +432,7 @@ class Input:
     @property
     def stored_bytes(self) -> int | None:
         """Size of the file, compressed or not; None for a pipe and for a folder."""
-        if self.is_folder:
+        if self.is_folder or self._is_rest:
             return None
         found = os.fstat(self._file.fileno())
         return found.st_size if stat.S_ISREG(found.st_mode) else None
@@ -439,7 +459,7 @@ class Input:
                     error.filename = f"{self.label}, copied to {tempfile.gettempdir()}"
                 raise
             self._file.close()
-            self._file = spooled
+            self._file, self._is_rest = spooled, False
             if self.when_copied is not None:
                 self.when_copied(spooled.tell())
         self.file.seek(0)
