@@ -13,6 +13,7 @@ have signposts there, which only name the journal: docs/decisions/0057-split-fil
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -37,7 +38,8 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 
 VERSION = 1
-_MOST_BYTES = 1 << 22
+# Room for 10,000 files of `lod split`, whatever characters their names are made of.
+_MOST_BYTES = 1 << 25
 # How often a file is looked for that is being renamed.
 _TRIES = 100
 
@@ -225,6 +227,26 @@ def _aim(said: Any, path: Path) -> Path | None:
     return path.with_name(name)
 
 
+def _owner_may_replace(journal: Path, path: Path) -> bool:
+    """Return whether the owner of a journal may replace a file that it names.
+
+    In a folder with the sticky bit, such as /tmp, users may make files and replace only their own.
+    """
+    folder = os.stat(journal.parent)
+    if not folder.st_mode & stat.S_ISVTX:
+        return True
+    try:
+        owner = os.lstat(journal).st_uid
+    except FileNotFoundError:
+        return False
+    if owner in (folder.st_uid, os.geteuid()):
+        return True
+    try:
+        return os.lstat(path).st_uid == owner
+    except FileNotFoundError:
+        return True
+
+
 def _replace_folder(partial: Path, path: Path) -> None:
     """Rename a folder to where another is. That one is litter then."""
     aside = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
@@ -253,7 +275,8 @@ def finish(path: Path, *, seize: bool = False) -> bool:
         Whether it is done; False while another process has the journal locked.
 
     Raises:
-        OSError: a call failed; it can be tried again.
+        OSError: a call failed, and can be tried again; or its user may not replace the files that
+            it names.
     """
     try:
         fd = os.open(path, os.O_RDWR | files.UNTRUSTED)
@@ -269,6 +292,9 @@ def finish(path: Path, *, seize: bool = False) -> bool:
             if aim != path and _aim(_content(aim), aim) is None and not finish(aim, seize=seize):
                 return False
         elif (journal := Journal._of(said, path)) is not None:
+            if not all(_owner_may_replace(path, path.with_name(name)) for name in journal.names):
+                what = f"{path.name} beside it is of a user who may not replace it; remove that"
+                raise OSError(errno.EBUSY, what)
             with contextlib.suppress(AppearedError):
                 journal.apply()
             # No other process removes them while their journal is locked here.
@@ -310,7 +336,9 @@ def opened(path: Path, opener: Callable[[Path], T]) -> T:
             finish(place)
     for _ in range(_TRIES):
         journal = Journal.read(place)
-        partial = None if journal is None else journal.waiting().get(real.name)
+        partial = None
+        if journal is not None and _owner_may_replace(journal.path, real):
+            partial = journal.waiting().get(real.name)
         try:
             return opener(partial or real)
         except FileNotFoundError:
@@ -321,7 +349,11 @@ def opened(path: Path, opener: Callable[[Path], T]) -> T:
 
 def remove_stale(target: Path) -> None:
     """Remove partial files of `target` that killed writers left, but none of a committed set."""
-    for name in os.listdir(target.parent):
+    try:
+        names = os.listdir(target.parent)
+    except PermissionError:
+        return  # a folder may be written to and yet not be read
+    for name in names:
         if is_partial_of(name, target):
             with contextlib.suppress(OSError):
                 remove_unused(target.parent / name, target)

@@ -22,6 +22,7 @@ from lodcli.formats.storage.folder_output import FolderOutput
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.journal import Journal
 from lodcli.formats.storage.outputs import Output
+from lodcli.formats.storage.partials import shortened
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 from tests.formats.cases.sets import (
@@ -196,6 +197,42 @@ def test_who_may_not_write_reads_through_the_journal(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == before
     assert read_pair(tmp_path) == NEW
     assert pair_in(tmp_path) == NEW
+
+
+def test_a_journal_of_another_user_replaces_only_what_that_user_could(folder: Path) -> None:
+    """In a folder such as /tmp anyone may make files, but replace only their own."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to make files of others")
+    old_pair(folder)
+    made = pending(folder)
+    os.chown(folder, 1, 1)
+    folder.chmod(0o1777)
+    for name in (made.path.name, *made.names.values()):
+        os.chown(folder / name, 2, 2)
+    made.path.chmod(0o666)
+    before = pair_in(folder)
+    assert read_pair(folder) == OLD
+    with pytest.raises(OSError, match=r"\.t\.lod-commit beside it is of a user who may not"):
+        write_pair(folder)
+    assert pair_in(folder) == before
+    for name in OLD:
+        os.chown(folder / name, 2, 2)
+    assert read_pair(folder) == NEW
+    folder.chmod(0o777)
+    os.chown(folder / "t.idx", 0, 0)
+    assert read_pair(folder) == NEW
+    write_pair(folder)
+    assert pair_in(folder) == NEW
+
+
+@pytest.mark.parametrize("char", ["a", "\u8a9e", "\udcff"])
+def test_a_journal_of_as_many_files_as_can_be_is_read(char: str, folder: Path) -> None:
+    size = len(os.fsencode(char))
+    names = [f"{char * (245 // size)}{n:04}.npz" for n in range(10_000)]
+    partial = [f".{shortened(name)}.abcd1234.lod-partial" for name in names]
+    made = Journal(folder, dict(zip(names, partial, strict=True)), True)
+    made.path.write_bytes(made.encoded())
+    assert Journal.read(made.path) == made
 
 
 def test_a_journal_that_may_not_be_read_is_named(folder: Path) -> None:
