@@ -8,6 +8,7 @@ import click
 
 from lodcli.formats.storage.outputs import Output, refuse_existing
 from lodcli.shell import options, output
+from lodcli.shell.printable import printable
 from lodcli.shell.references import Reference
 
 KINDS = ("lengths", "padding", "values", "states")
@@ -88,7 +89,7 @@ def command(
         else:
             rows, title = rows_of(file, level, item or 0)
             figure = (pictures.values if kind == "values" else pictures.heat_map)(rows, title)
-    content = pictures.encoded(figure, ending, f"{source.label}::{name}")
+    content = pictures.encoded(figure, ending, printable(f"{source.label}::{name}"))
     with Output(out, overwrite=force) as written:
         written.write(content)
     if as_json:

@@ -62,7 +62,7 @@ def values(rows: Array, title: str) -> Figure:
     for column in range(rows.shape[1]):
         axes.plot(rows[:, column], linewidth=1.0, label=f"{column}")
     axes.set_xlabel("row")
-    axes.set_title(title, loc="left")
+    axes.set_title(title, loc="left", parse_math=False)
     if rows.shape[1] > 1:
         axes.legend(frameon=False, fontsize="small", title="column", ncols=2)
     return figure
@@ -85,7 +85,7 @@ def heat_map(rows: Array, title: str) -> Figure:
     figure.colorbar(shown, ax=axes)
     axes.set_xlabel("row")
     axes.set_ylabel("column")
-    axes.set_title(title, loc="left")
+    axes.set_title(title, loc="left", parse_math=False)
     return figure
 
 

@@ -89,6 +89,19 @@ def test_pictures_are_of_their_kind(lod: Lod, folder: Path, kind: str, ending: s
         assert expected in parsed("x.html").text
 
 
+@pytest.mark.parametrize("kind", ["values", "states"])
+def test_a_name_is_drawn_as_it_is(lod: Lod, folder: Path, kind: str) -> None:
+    """Not as mathematics, for which dollars stand in matplotlib."""
+    pytest.importorskip("matplotlib")
+    name = r"cost $\nofrac{$ <b>"
+    io.write("x\udcff.npz", {name: LoDTensor(np.arange(3.0), LoD.from_lengths([[2, 1]]))})
+    for ending in ("svg", "html", "png"):
+        done = lod("plot", "x\udcff.npz", "--kind", kind, "-o", f"x.{ending}")
+        assert (done.code, done.stderr) == (0, "")
+    assert name in " ".join(xml.etree.ElementTree.parse("x.svg").getroot().itertext())
+    assert rf"x\udcff.npz::{name}" in parsed("x.html").text
+
+
 def test_the_drawn_values_are_those_of_the_sequence(lod: Lod, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     from lodcli.commands.plot.drawing import rows_of
