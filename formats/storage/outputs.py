@@ -109,11 +109,12 @@ class Output:
                 f"{self.label}: lod cannot rename an open file here, so it writes none; "
                 f"redirect its output: -o - > {self.label}"
             )
-        # A link is followed: the file it names is replaced, the link stays.
-        self.path = Path(os.path.realpath(target))
         try:
             with self.naming():
+                # A link is followed: the file it names is replaced, the link stays.
+                self.path = Path(os.path.realpath(target))
                 self._refuse_existing()
+                self._refuse_nameless()
                 remove_stale(self.path)
                 self._open_partial(self.path)
         except BaseException:
@@ -191,6 +192,12 @@ class Output:
 
     def _refuse_existing(self) -> None:
         refuse_existing(self.label, overwrite=self.overwrite)
+
+    def _refuse_nameless(self) -> None:
+        """Raise TargetExistsError for the descriptor of an open file that was deleted."""
+        assert self.path is not None
+        if not opened(self.path, os.path.lexists) and os.path.exists(self.label):
+            raise TargetExistsError(f"{self.label}: is an open file that was deleted; name another")
 
     @contextlib.contextmanager
     def naming(self, *, spooling: bool = False) -> Iterator[None]:

@@ -68,6 +68,8 @@ def command(
       lod slice shards 200 --to jsonl
       lod concat shards -o joined.lod.h5
     """
+    if not folder:
+        raise click.BadParameter("is empty; name a folder", param_hint="FOLDER")
     if shards is not None and shard_size is not None:
         raise click.UsageError("--shards and --shard-size exclude each other")
     if shard_size == 0:

@@ -76,6 +76,8 @@ def _on_line(ctx: click.Context) -> Iterator[tuple[str | None, TensorSpec]]:
 def _schema(path: str) -> Schema:
     """Return what a file holds; nothing if that cannot be known, or not at once."""
     path = os.path.expanduser(path)
+    if not os.path.isfile(path):  # opening a pipe would wait, or take from it
+        return ()
     # A shell shows no errors here, and asks again at the next key.
     with contextlib.suppress(OSError, LodError, ImportError, ValueError):
         with open(path, "rb") as file:

@@ -207,6 +207,43 @@ def test_what_is_no_regular_file_stays(
     assert path.stat().st_mode == kind
 
 
+def test_an_open_file_that_was_deleted_is_no_target(folder: Path) -> None:
+    (folder / "t").write_bytes(OLD)
+    with (folder / "t").open("rb") as held:
+        (folder / "t").unlink()
+        path = f"/dev/fd/{held.fileno()}"
+        if not os.path.exists(path):
+            pytest.skip("needs /dev/fd")
+        with pytest.raises(TargetExistsError, match=f"^{path}: is an open file that was deleted"):
+            Output(path, overwrite=True)
+    assert os.listdir(folder) == []
+
+
+def test_a_folder_that_may_be_written_to_but_not_read_is_written_to(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    place = tmp_path / "place"
+    place.mkdir()
+    place.chmod(0o333)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            for parent in tmp_path.parents:
+                os.chmod(parent, os.stat(parent).st_mode | 0o055)
+            tmp_path.chmod(0o755)
+            os.setuid(65534)
+            for _ in range(2):
+                with Output(place / "t", overwrite=True) as output:
+                    output.write(b"new")
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.listdir(place) == ["t"]
+    assert (place / "t").read_bytes() == b"new"
+
+
 def test_a_missing_folder_is_an_error_that_names_the_target(folder: Path) -> None:
     path = folder / "nowhere" / "t.lod.h5"
     with pytest.raises(FileNotFoundError) as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,18 @@ def test_impossible_sizes_are_refused(lod: Lod, source: str, args: list[str], sa
     assert done.code == 2
     assert said in done.stderr
     assert not Path("ds").exists()
+
+
+def test_a_folder_without_a_name_is_not_the_current_one(
+    lod: Lod, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = os.path.abspath(source)
+    assert lod("shard", source, "ds", "--shards", "2").code == 0
+    monkeypatch.chdir("ds")
+    done = lod("shard", source, "", "--shards", "3", "--force")
+    assert (done.code, done.stdout) == (2, "")
+    assert "FOLDER: is empty; name a folder" in done.stderr
+    assert len(os.listdir("../ds")) == 3
 
 
 def test_shards_do_not_replace_what_they_are_made_of(lod: Lod, source: str) -> None:

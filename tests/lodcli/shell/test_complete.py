@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.complete import names
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment
 
@@ -142,3 +144,9 @@ def test_names_that_a_shell_would_act_on_are_not_offered(folder: Path, offered: 
     io.write("evil.lod.h5", {name: LoDTensor(np.arange(1)) for name in names})
     assert offered("lod slice evil.lod.h5::") == ["evil.lod.h5::good"]
     assert offered("lod select evil.lod.h5 ") == ["good"]
+
+
+def test_a_pipe_is_not_opened_to_complete_a_line(folder: Path) -> None:
+    """That would wait for its writer, or end it."""
+    os.mkfifo("pipe.lods")
+    assert names.references("pipe.lods::") == []
