@@ -105,8 +105,10 @@ def check_test(examples: Examples, test: Examples) -> None:
     """Refuse a test set that is none of the training set.
 
     Raises:
-        ShapeMismatchError, InvalidDataError: rows of another width, or other classes.
+        ShapeMismatchError, InvalidDataError: no sequences, rows of another width, or other classes.
     """
+    if not test.labelled.labels.size:
+        raise InvalidDataError(f"{test.label}: no sequences to evaluate")
     if test.width != examples.width:
         raise ShapeMismatchError(
             f"{test.label}: expected rows of {examples.width} values as in {examples.label}, "

@@ -403,7 +403,15 @@ def test_a_test_set_of_other_rows_or_classes_is_refused(lod: Lod, signs: Path) -
         "many.npz",
         {**other, "data": LoDTensor(rows[:, :2], lod_of_2), "label": LoDTensor(np.array([0, 7]))},
     )
-    for name, said in (("wide", "expected rows of 2 values"), ("many", "has label 7")):
+    io.write(
+        "none.npz",
+        {"data": LoDTensor(rows[:0, :2], [[]]), "label": LoDTensor(np.zeros(0, np.int64))},
+    )
+    for name, said in (
+        ("wide", "expected rows of 2 values"),
+        ("many", "has label 7"),
+        ("none", "no sequences to evaluate"),
+    ):
         done = lod("train", signs, "-o", "m", "--test", f"{name}.npz", "--epochs", "1")
         assert done.code == 1
         assert said in done.stderr
