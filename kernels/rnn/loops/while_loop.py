@@ -129,13 +129,23 @@ class WhileLoop:
                 raise InvalidDataError(f"loop_vars: expected Var objects, found {var!r}")
         self._going = True
         self._inside = False
+        self._idle_turn: int | None = None
         self.turns = 0
 
     def __bool__(self) -> bool:
         return self._going
 
     def frame(self) -> _Frame:
-        """Return the context of one turn."""
+        """Return the context of one turn.
+
+        Raises:
+            InvalidDataError: the turn before has changed none of the loop variables.
+        """
+        if self._idle_turn is not None:
+            raise InvalidDataError(
+                f"turn {self._idle_turn} of the loop changed none of its loop variables, so that "
+                "it would never end; update one, or break"
+            )
         return _Frame(self, [var.value for var in self._vars])
 
     def break_if(self, condition: Any) -> None:
@@ -153,10 +163,8 @@ class WhileLoop:
     def _end_turn(self, before: Sequence[Any]) -> None:
         now = [var.value for var in self._vars]
         if before and all(a is b or _same(a, b) for a, b in zip(before, now, strict=True)):
-            raise InvalidDataError(
-                f"turn {self.turns} of the loop changed none of its loop variables, so that it "
-                "would never end; update one, or break"
-            )
+            # An error of the next turn only: Python's `break` ends a frame just as its last line.
+            self._idle_turn = self.turns
         self.turns += 1
 
 

@@ -109,6 +109,17 @@ def test_a_frame_that_changes_nothing_is_refused_instead_of_hanging() -> None:
         run()
 
 
+def test_pythons_break_ends_a_loop_whose_frame_changed_nothing() -> None:
+    step = Var(0)
+    loop = while_loop([step])
+    while loop:
+        with loop.frame():
+            if step == 2:
+                break
+            step.update(step + 1)
+    assert int(step) == 2
+
+
 def test_an_error_of_the_frame_comes_through() -> None:
     loop = while_loop([Var(0)])
     with pytest.raises(ZeroDivisionError), loop.frame():
