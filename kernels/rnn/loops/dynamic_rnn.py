@@ -170,8 +170,8 @@ def _turned(tensor: LoDTensor, number: int) -> LoDTensor:
 
 def _checked(value: Any, what: str, alive: int) -> Any:
     """Return `value` as an array or tensor, once it has a row for every sequence alive."""
-    if isinstance(value, LoDTensor) and what.endswith("memory"):
-        raise InvalidDataError(f"{what}: expected an array, found a LoDTensor; give its .data")
+    if isinstance(value, LoDTensor) and value.lod.n_levels and what.endswith("memory"):
+        raise InvalidDataError(f"{what}: expected an array, found a LoDTensor with levels")
     if not isinstance(value, LoDTensor) and not is_on_device(value):
         value = np.asarray(value)
     found = len(value) if isinstance(value, LoDTensor) or value.ndim else "a single value"
@@ -231,7 +231,8 @@ def _joined(ended: list[Memory], sequences: int) -> Memory:
 
 
 def _filled(parts: list[Array], sequences: int) -> Array:
-    whole = np.concatenate(parts)
+    # What ops return may be the memory, too: tensors without levels.
+    whole = np.concatenate([part.data if isinstance(part, LoDTensor) else part for part in parts])
     missing = sequences - len(whole)
     if not missing:
         return whole

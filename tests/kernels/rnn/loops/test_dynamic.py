@@ -9,6 +9,7 @@ import pytest
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.pooling.pool import sequence_sum
 from lodcli.kernels.rnn.loops.dynamic_rnn import DynamicRNN
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -108,7 +109,9 @@ def test_outputs_may_have_levels_of_their_own() -> None:
     tensor = LoDTensor(np.arange(6), lod)
     found = DynamicRNN(lambda part, memory: (part * 10, memory), level=0)(tensor)
     assert found.all.identical(tensor * 10)
-    with pytest.raises(InvalidDataError, match="step 0: memory: expected an array, found a LoD"):
+    with pytest.raises(
+        InvalidDataError, match="step 0: memory: expected an array, found a LoDTensor with"
+    ):
         DynamicRNN(lambda part, memory: (part, part), level=0)(tensor)
 
 
@@ -131,6 +134,18 @@ def test_a_step_may_use_its_memory_again() -> None:
     assert found.all.data.tolist() == wanted.tolist()
     assert np.asarray(found.last).tolist() == wanted[[2, 4]].tolist()
     assert DynamicRNN(double)(tensor).all.data.tolist() == (rows * 2).tolist()
+
+
+def test_the_memory_may_be_what_an_op_returns() -> None:
+    def add_up(part: Any, total: Any) -> tuple[Any, Any]:
+        sums = sequence_sum(part)
+        total = sums if total is None else total + sums
+        return total, total
+
+    lod = LoD.from_lengths([[2, 0, 1], [1, 2, 3]])
+    found = DynamicRNN(add_up, level=0)(LoDTensor(np.arange(6.0), lod))
+    assert found.all.data.tolist() == [0, 3, 12]
+    assert np.asarray(found.last).tolist() == [3, 0, 12]
 
 
 @pytest.mark.parametrize("lengths", [[], [0, 0]])
