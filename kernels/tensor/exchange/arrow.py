@@ -27,6 +27,13 @@ _TEXT = (
     *(types.is_string, types.is_large_string, types.is_string_view),
     *(types.is_binary, types.is_binary_view),
 )
+# Lists, how their types are made, and how many buffers they have beside their items.
+_LISTS: tuple[tuple[Any, Any, int], ...] = (
+    (types.is_list, pa.list_, 2),
+    (types.is_large_list, pa.large_list, 2),
+    (types.is_list_view, pa.list_view, 3),
+    (types.is_large_list_view, pa.large_list_view, 3),
+)
 
 
 def is_text(kind: Any) -> bool:
@@ -174,7 +181,7 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
             marks = TEXT
         elif types.is_large_binary(array.type) or any(is_one(array.type) for is_one in _TEXT):
             marks = BYTES
-        offsets, array = _opened(array if mask is None else array.filter(mask))
+        offsets, array = _opened(array if mask is None else _without_views(array).filter(mask))
         if mask is not None:
             lengths = np.zeros(mask.size, np.int64)
             lengths[mask] = offsets_to_lengths(offsets)
@@ -270,6 +277,25 @@ def _is_row(kind: Any, array: Any) -> bool:
         return categories_of(array) is not None
     number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
     return bool(number) or marks_of(kind) is not None
+
+
+def _without_views(array: Any) -> Any:
+    """Return text and bytes as large ones instead of views, which Arrow does not filter."""
+    kind = array.type
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return array.cast(pa.large_string() if is_text(kind) else pa.large_binary())
+    for is_one, make, buffers in _LISTS:
+        if is_one(kind):
+            values = array.values
+            items = _without_views(values)
+            if items is values:
+                break
+            # Not a cast of the lists: that of list views with nulls loses items.
+            given = array.buffers()[:buffers]
+            return pa.Array.from_buffers(
+                make(items.type), len(array), given, array.null_count, array.offset, [items]
+            )
+    return array
 
 
 def _opened(array: Any) -> tuple[Offsets, Any]:

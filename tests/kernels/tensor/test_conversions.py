@@ -239,6 +239,25 @@ def test_arrow_text_is_text(kind: pa.DataType) -> None:
     assert found.to_list() == ([b"", b"xyz"] if kind == pa.binary() else ["", "xyz"])
 
 
+@pytest.mark.parametrize("text", [pa.string_view(), pa.binary_view()])
+@pytest.mark.parametrize(
+    "lists",
+    [pa.list_, pa.large_list, pa.list_view, pa.large_list_view],
+    ids=lambda one: one.__name__,
+)
+def test_text_as_arrows_views_may_have_nulls(text: pa.DataType, lists: Any) -> None:
+    values: list[Any] = [None, "", "hé", None, "xyz"]
+    if text == pa.binary_view():
+        values = [None, b"", b"h\xc3", None, b"xyz"]
+    nested: list[Any] = [None, [values, None], [], [[]], None, [values[1:2]]]
+    for items, kind in ((values, text), (nested, lists(lists(text)))):
+        array = pa.array(items, kind)
+        assert LoDTensor.from_arrow(array).to_list() == items
+        assert LoDTensor.from_arrow(array[1:]).to_list() == items[1:]
+    polars = pytest.importorskip("polars")
+    assert LoDTensor.from_arrow(polars.Series(["a", None])).to_list() == ["a", None]
+
+
 def test_rows_of_one_size_and_levels_of_one_size() -> None:
     pairs = pa.list_(pa.int8(), 2)
     assert LoDTensor.from_arrow(pa.array([[1, 2], [3, 4]], pairs)).data.tolist() == [[1, 2], [3, 4]]
