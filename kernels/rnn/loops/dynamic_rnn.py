@@ -190,7 +190,12 @@ def _form(memory: Memory) -> str:
 
 def _row_shapes(memory: Memory) -> list[tuple[int, ...]]:
     parts = memory if isinstance(memory, tuple) else (memory,)
-    return [np.shape(part)[1:] for part in parts if part is not None]
+    return [_rows_of(part).shape[1:] for part in parts if part is not None]
+
+
+def _rows_of(part: Any) -> Array:
+    """Return a part of a memory as an array: what ops return is a tensor without levels."""
+    return part.data if isinstance(part, LoDTensor) else part
 
 
 def _mapped(memory: Memory, function: Callable[[Array], Array]) -> Memory:
@@ -231,8 +236,7 @@ def _joined(ended: list[Memory], sequences: int) -> Memory:
 
 
 def _filled(parts: list[Array], sequences: int) -> Array:
-    # What ops return may be the memory, too: tensors without levels.
-    whole = np.concatenate([part.data if isinstance(part, LoDTensor) else part for part in parts])
+    whole = np.concatenate([_rows_of(part) for part in parts])
     missing = sequences - len(whole)
     if not missing:
         return whole
