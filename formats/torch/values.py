@@ -153,7 +153,7 @@ def _item(value: Any, room: Room) -> Item:
     if isinstance(value, dict) and set(value) == PADDED_KEYS:
         return _padded(value["padded"], value["lengths"], room)
     if isinstance(value, tuple) and len(value) == 2 and _are_lengths(value[1], value[0]):
-        return _padded(*value, room)
+        return _padded(*value, room, alone=True)
     if isinstance(value, list | tuple):
         return _list(value, room)
     raise UnsupportedError(
@@ -239,8 +239,16 @@ def _are_lengths(lengths: Any, padded: Any) -> bool:
     )
 
 
-def _padded(padded: Any, lengths: Any, room: Room) -> LoDTensor:
-    """Return the rows of (B, T, ..) that the lengths (B,) say are none of the padding."""
+def _padded(padded: Any, lengths: Any, room: Room, *, alone: bool = False) -> LoDTensor:
+    """Return the rows of (B, T, ..) that the lengths (B,) say are none of the padding.
+
+    Args:
+        padded: the rows.
+        lengths: of the sequences.
+        room: what they may come to.
+        alone: whether nothing but the form of the pair says that these are lengths: a pair of
+            samples and their labels has it too, and then what lies behind is no padding.
+    """
     if not _are_lengths(lengths, padded):
         raise InvalidDataError("padded: expected a tensor (B, T, ..) and integer lengths (B,)")
     rows, counts = padded, _integers(lengths, "lengths")
@@ -256,6 +264,15 @@ def _padded(padded: Any, lengths: Any, room: Room) -> LoDTensor:
         )
     room.take(int(counts.sum()) * rows[:1, :1].nbytes)
     kept = np.arange(rows.shape[1]) < counts[:, np.newaxis]
+    if alone:
+        room.take(int(kept.size - counts.sum()) * rows[:1, :1].nbytes)
+        rest = rows[~kept]
+        if rest.size and not np.array_equal(rest, np.full_like(rest, rest.flat[0]), equal_nan=True):
+            raise UnsupportedError(
+                "a pair of a tensor and whole numbers, which are not the lengths of padded "
+                "sequences, for the values behind them differ; save both in a dict by names, or "
+                'as {"padded": .., "lengths": ..} if they are'
+            )
     return LoDTensor(rows[kept], LoD.from_lengths([counts]))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lodcli.kernels.errors import UnsupportedError
 from tests.formats.cases.opening import content
 
 torch = pytest.importorskip("torch")
@@ -85,3 +86,23 @@ def test_storages_of_the_other_byte_order_are_read(tmp_path: Path) -> None:
     assert found["a"].data.tolist() == [0, 1, 2, 3, 4]
     assert found["b"].data.tolist() == [[1, 1]] * 3
     assert found["a"].dtype.isnative
+
+
+def test_a_pair_is_read_as_padded_only_if_the_rest_is_padding(tmp_path: Path) -> None:
+    rows = [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])]
+    packed = torch.nn.utils.rnn.pack_sequence(rows, enforce_sorted=False)
+    for value in (0.0, -1.0, float("nan")):
+        padded, lengths = torch.nn.utils.rnn.pad_packed_sequence(packed, True, padding_value=value)
+        for dtype in (torch.float32, torch.bfloat16):
+            torch.save((padded.to(dtype), lengths), tmp_path / "x.pt")
+            assert len(content(tmp_path / "x.pt")["data"]) == 2
+        torch.save((padded, lengths), tmp_path / "x.pt")
+        assert content(tmp_path / "x.pt")["data"].to_list() == [one.tolist() for one in rows]
+    samples, labels = torch.arange(24.0).reshape(3, 8), torch.tensor([5, 0, 4])
+    torch.save((samples, labels), tmp_path / "x.pt")
+    with pytest.raises(UnsupportedError, match=r"not the lengths of padded.*in a dict by names"):
+        content(tmp_path / "x.pt")
+    torch.save({"samples": samples, "labels": labels}, tmp_path / "x.pt")
+    assert content(tmp_path / "x.pt")["samples"].to_list() == samples.tolist()
+    torch.save({"padded": samples, "lengths": labels}, tmp_path / "x.pt")
+    assert content(tmp_path / "x.pt")["data"].to_list() == [[0, 1, 2, 3, 4], [], [16, 17, 18, 19]]
