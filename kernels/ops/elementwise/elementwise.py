@@ -9,7 +9,7 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import segment_numbers
-from lodcli.kernels.ops.common import segments, summed_dtype, working_dtype
+from lodcli.kernels.ops.common import common_dtype, segments, summed_dtype, working_dtype
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -215,7 +215,7 @@ def segment_totals(rows: Array, offsets: Offsets | None) -> Array:
 
 def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     """Return the dot product of each segment: twice (N, ...) to (S,)."""
-    dtype = summed_dtype(np.result_type(a, b))
+    dtype = summed_dtype(common_dtype(a.dtype, b.dtype))
     wide = working_dtype(dtype)
     with np.errstate(all="ignore"):
         products = np.multiply(a.astype(wide, copy=False), b.astype(wide, copy=False))

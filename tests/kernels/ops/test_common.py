@@ -7,7 +7,9 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from lodcli import LoDTensor, ops
 from lodcli.kernels.ops.common import common_dtype
+from tests.strategies import BFLOAT16
 
 
 @pytest.mark.parametrize(
@@ -22,3 +24,24 @@ def test_the_common_dtype_is_numpys_in_the_order_of_the_machine(
     found = common_dtype(*dtypes)
     assert found == np.result_type(*dtypes)
     assert found.isnative
+
+
+@pytest.mark.parametrize("name", ["u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8"])
+def test_the_common_dtype_of_bfloat16_is_that_of_numpys_sums(name: str) -> None:
+    other = np.dtype(name)
+    found = np.add(np.ones(1, BFLOAT16), np.ones(1, other)).dtype
+    assert common_dtype(BFLOAT16, other) == common_dtype(other, BFLOAT16) == found
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_bfloat16_goes_beside_float16_and_whole_numbers(backend: ops.Backend) -> None:
+    words = LoDTensor(np.arange(3).astype(BFLOAT16), [[2, 1]])
+    for name in ("i8", "f2"):
+        other = words.with_data(np.arange(3, dtype=name))
+        for one, two in ((words, other), (other, words)):
+            assert ops.dot(one, two, backend=backend).data.tolist() == [1, 4]
+    scanned = ops.linear_scan(words, words.astype("float16"), backend=backend)
+    assert scanned.dtype == np.float32
+    assert scanned.data.tolist() == [0, 1, 2]
+    rows = LoDTensor(words.data[:, None], words.lod)
+    assert ops.row_conv(rows, np.ones((1, 1), np.float16), backend=backend).dtype == np.float32
