@@ -227,6 +227,14 @@ def _aim(said: Any, path: Path) -> Path | None:
     return path.with_name(name)
 
 
+def may_replace(path: Path) -> bool:
+    """Return whether this user may replace a file of a folder in which files can be made."""
+    folder = os.stat(path.parent)
+    if not folder.st_mode & stat.S_ISVTX:
+        return True
+    return os.geteuid() in (0, folder.st_uid, os.lstat(path).st_uid)
+
+
 def _owner_may_replace(journal: Path, path: Path) -> bool:
     """Return whether the owner of a journal may replace a file that it names.
 
@@ -250,7 +258,11 @@ def _owner_may_replace(journal: Path, path: Path) -> bool:
 def _replace_folder(partial: Path, path: Path) -> None:
     """Rename a folder to where another is. That one is litter then."""
     aside = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
-    os.rename(path, aside)
+    try:
+        os.rename(path, aside)
+    except OSError:
+        os.rmdir(aside)
+        raise
     try:
         os.rename(partial, path)
     except OSError:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lodcli.formats.storage.durable import fsync_folder
 from lodcli.formats.storage.interrupts import shielded
-from lodcli.formats.storage.journal import AppearedError, Journal, finish
+from lodcli.formats.storage.journal import AppearedError, Journal, finish, may_replace
 from lodcli.formats.storage.partials import remove
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.platform import files
@@ -118,6 +118,7 @@ def _commit(
         for fd in fds:
             files.set_mode(fd, 0o644)  # every reader of the files must be able to read it
         refuse()
+        _refuse_files_of_others(journal)
         for fd in fds[1:]:
             # They say nothing before the journal does, so that one is the commit.
             files.write_all(fd, journal.encoded_signpost())
@@ -148,6 +149,17 @@ def _commit(
     _remove_journals(journal)
     with contextlib.suppress(OSError):  # without partial files they say nothing
         fsync_folder(journal.folder)
+
+
+def _refuse_files_of_others(journal: Journal) -> None:
+    """Raise PermissionError for a file that this user may not replace.
+
+    Once the journal says otherwise, it would be too late: such a commit could never be finished.
+    """
+    for name in journal.names:
+        path = journal.folder / name
+        if os.path.lexists(path) and not may_replace(path):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
 
 
 def _remove_journals(journal: Journal) -> None:

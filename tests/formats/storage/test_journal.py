@@ -225,6 +225,35 @@ def test_a_journal_of_another_user_replaces_only_what_that_user_could(folder: Pa
     assert pair_in(folder) == NEW
 
 
+@pytest.mark.parametrize("write", [write_pair, write_folder])
+def test_files_of_another_user_in_a_folder_for_all_are_refused_before_the_commit(
+    write: Callable[[Path], None], folder: Path
+) -> None:
+    """The commit could never be finished, and its files would stay."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    old_pair(folder)
+    old_folder(folder)
+    before = sorted(os.listdir(folder))
+    folder.chmod(0o1777)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            for parent in folder.parents:
+                os.chmod(parent, os.stat(parent).st_mode | 0o055)
+            os.setuid(65534)
+            try:
+                write(folder)
+            except PermissionError:
+                code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert sorted(os.listdir(folder)) == before
+    assert read_pair(folder) == OLD
+
+
 @pytest.mark.parametrize("char", ["a", "\u8a9e", "\udcff"])
 def test_a_journal_of_as_many_files_as_can_be_is_read(char: str, folder: Path) -> None:
     size = len(os.fsencode(char))
