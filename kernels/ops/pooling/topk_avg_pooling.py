@@ -10,8 +10,9 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import require_at_least, working
+from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least, working
 from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -66,7 +67,7 @@ def sequence_topk_avg_pooling(
     op = "sequence_topk_avg_pooling"
     given = _checked(tensor, row, column, topks, channel_num, level, op)
     out = on(backend, segment_topk_avg_pooling, size_bytes=tensor.nbytes)(*given)
-    return LoDTensor(out.astype(tensor.dtype, copy=False), row)
+    return LoDTensor(as_dtype(out, tensor.dtype), row)
 
 
 @types_explained
@@ -101,7 +102,7 @@ def sequence_topk_avg_pooling_grad(
     flow = working(upstream_of(upstream, shape, op, row), op)
     run = on(backend, segment_topk_avg_pooling_grad, size_bytes=tensor.nbytes)
     grad = run(*given, grad=flow)
-    return tensor._with_rows(grad.reshape(tensor.data.shape).astype(tensor.dtype, copy=False))
+    return tensor._with_rows(as_dtype(grad.reshape(tensor.data.shape), tensor.dtype))
 
 
 def _checked(
@@ -123,6 +124,10 @@ def _checked(
     if not numbers:
         raise OptionError(f"{op} needs at least one number in topks")
     require_at_least(min(numbers), 1, "topks")
+    if max(channel_num, *numbers) >= MOST_ITEMS:
+        raise OptionError(
+            f"{op}: channel_num and topks must be below 2**61, found {channel_num} and {numbers}"
+        )
     rows, columns = row.levels[row.level(-1)], column.levels[column.level(-1)]
     for name, found in (("row", rows), ("column", columns)):
         if found.size != offsets.size:

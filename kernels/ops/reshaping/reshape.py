@@ -7,7 +7,7 @@ import numpy as np
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
-from lodcli.kernels.ops.arguments import chosen_level
+from lodcli.kernels.ops.arguments import MOST_ITEMS, chosen_level
 from lodcli.kernels.ops.common import segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -55,6 +55,8 @@ def _reshaped(
         raise ShapeMismatchError(f"{op}: expected data (N, D), found {tensor.data.shape}")
     if new_dim < 1:
         raise OptionError(f"{op}: new_dim must be at least 1, found {new_dim}")
+    if new_dim >= MOST_ITEMS:
+        raise OptionError(f"{op}: new_dim must be below 2**61, found {new_dim}")
     values = offsets * tensor.row_shape[0]
     # All lengths are multiples where all offsets are.
     left = values % new_dim

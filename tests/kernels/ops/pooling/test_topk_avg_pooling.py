@@ -15,6 +15,7 @@ from lodcli.kernels.ops.pooling.topk_avg_pooling import (
     segment_topk_avg_pooling,
     segment_topk_avg_pooling_grad,
     sequence_topk_avg_pooling,
+    sequence_topk_avg_pooling_grad,
 )
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -148,6 +149,16 @@ def test_of_equal_values_the_first_gets_the_gradient(backend: Backend) -> None:
     assert found.tolist() == [0, 12, 2, 0]
 
 
+@on_every_backend
+def test_gradients_too_large_for_float16_are_infinite(backend: Backend) -> None:
+    tensor = LoDTensor(np.ones(1, np.float16), [[1]])
+    one = LoD.from_lengths([[1]])
+    found = sequence_topk_avg_pooling_grad(
+        [[6e4, 6e4]], tensor, one, one, topks=[1, 1], channel_num=1, backend=backend
+    )
+    assert found.data.tolist() == [np.inf]
+
+
 def test_what_does_not_fit_is_refused() -> None:
     tensor, two = LoDTensor(np.zeros(4), [[4]]), LoD.from_lengths([[2]])
     options: Any = {"topks": [1], "channel_num": 1}
@@ -161,6 +172,9 @@ def test_what_does_not_fit_is_refused() -> None:
         sequence_topk_avg_pooling(tensor, two, two, topks=[], channel_num=1)
     with pytest.raises(InvalidDataError, match="channel_num must be at least 1"):
         sequence_topk_avg_pooling(tensor, two, two, topks=[1], channel_num=0)
+    for wrong in ({"topks": [1, 2**70]}, {"channel_num": 2**70}):
+        with pytest.raises(InvalidDataError, match=r"below 2\*\*61, found"):
+            sequence_topk_avg_pooling(tensor, two, two, **options | wrong)
     with pytest.raises(InvalidDataError, match="one value a row"):
         sequence_topk_avg_pooling(LoDTensor(np.zeros((4, 2)), [[4]]), two, two, **options)
     with pytest.raises(SelectionError, match="no level"):

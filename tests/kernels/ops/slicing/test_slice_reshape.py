@@ -92,6 +92,8 @@ def test_what_cannot_be_is_refused() -> None:
         sequence_slice(words, [1, 0], [2**63 - 1, 0])
     with pytest.raises(InvalidDataError, match="offset must be whole numbers, found float64"):
         sequence_slice(words, [0.0, 0.0], [1, 1])
+    with pytest.raises(InvalidDataError, match=r"below 2\*\*61, found"):
+        sequence_reshape(LoDTensor(np.zeros((2, 1)), [[2]]), 2**70)
     with pytest.raises(InvalidDataError, match="at least 1, found 0"):
         sequence_reshape(words, 0)
     with pytest.raises(SelectionError, match="no levels"):
