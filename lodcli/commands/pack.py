@@ -13,7 +13,7 @@ from lodcli.shell.targets import Target
 @options.source
 @options.target
 def command(source: Reference, target: Target) -> None:
-    """Join the time steps that `lod unpack` made into the sequences they came from.
+    """Restore the sequences from the time steps that `lod unpack` wrote.
 
     \b
     Examples:

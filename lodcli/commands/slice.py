@@ -17,12 +17,12 @@ from lodcli.shell.targets import Target
 def command(source: Reference, branch: str, level: int | str | None, target: Target) -> None:
     """Extract BRANCH of SOURCE: an index drops its level, a range keeps it.
 
-    BRANCH numbers items from 0, outermost level first: 2 is item 2, 2,0 its item 0, and
-    2:3 a batch that holds only item 2. Negative numbers count from the end, 0:10:2 is every
-    second of ten. A range may be followed by more of the same level: 0:10,20:30. With --level
-    the first number counts the items of that level over the whole tensor.
+    BRANCH numbers items from 0, outermost level first: 2 is item 2, 2,0 is item 0 of item 2, and
+    2:3 is a batch of item 2 alone. Negative numbers count from the end, 0:10:2 is every
+    second of ten. A range may be followed by more ranges of the same level: 0:10,20:30. With
+    --level the first number counts the items of that level across the whole tensor.
 
-    All tensors that share the items are written; of FILE::NAME only this one.
+    All tensors that share the items are written; FILE::NAME writes only this tensor.
 
     \b
     Examples:

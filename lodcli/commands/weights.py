@@ -53,8 +53,9 @@ def command(
 ) -> None:
     """Show the RNNs in IN: cell, layers, sizes and arrays; or convert one to OUT.
 
-    IN is safetensors or .pt with torch's names, .keras or HDF5 of Keras, an ONNX model, or the
-    weights of Paddle's lstm and gru ops, as consecutive streams. No code in it is executed.
+    IN is a safetensors or .pt file with torch's names, a .keras or HDF5 file of Keras, an ONNX
+    model, or the weights of Paddle's lstm and gru ops, as consecutive streams. No code in it is
+    executed.
 
     \b
     Examples:

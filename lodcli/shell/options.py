@@ -175,7 +175,7 @@ def items(function: F) -> F:
         default=10,
         show_default=True,
         metavar="N",
-        help="How many items; -N is all but N.",
+        help="Number of items; -N means all but N.",
     )(function)
 
 
@@ -209,12 +209,12 @@ def shard_jobs(function: F) -> F:
     function = click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="As --jobs, on the workers of a Dask scheduler, such as tcp://host:8786; or local: "
-        "--jobs workers on this machine.",
+        help="Like --jobs, on the workers of a Dask scheduler, such as tcp://host:8786; local "
+        "starts --jobs workers on this machine.",
     )(function)
     return jobs(
         "Compute the shards of a dataset, or parts of a lod.h5 file, in N processes of one thread "
-        "each, and continue what was interrupted.",
+        "each; the same command continues after an interruption.",
         None,
     )(function)
 
@@ -341,7 +341,7 @@ def target(function: F) -> F:
     @click.option(
         "--strict",
         is_flag=True,
-        help="Fail, instead of printing a note, if OUT cannot keep something, such as level names.",
+        help="Fail, instead of printing a note, if OUT loses something, such as level names.",
     )
     @as_json
     @quiet

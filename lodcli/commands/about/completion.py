@@ -17,7 +17,7 @@ SHELLS = ("bash", "zsh", "fish")
 @options.as_json
 @options.quiet
 def command(shell: str, as_json: bool) -> None:
-    """Print the script that makes SHELL complete lod's commands, options and file names.
+    """Print the completion script of SHELL for lod's commands, options and file names.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`lod schema`: the JSON Schemas of what --json prints."""
+"""`lod schema`: the JSON Schemas of the --json output."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from lodcli.shell import options, output
 @options.as_json
 @options.quiet
 def command(name: str | None, as_json: bool) -> None:
-    """Print the JSON Schema of what COMMAND prints with --json; without COMMAND, list all.
+    """Print the JSON Schema of the --json output of COMMAND; without COMMAND, list all commands.
 
-    Errors and notes go to standard error as one JSON object a line: their schema is called error.
+    With --json, errors and notes are one JSON object per line on standard error; their schema is
+    called error.
 
     \b
     Examples:

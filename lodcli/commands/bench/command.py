@@ -45,10 +45,10 @@ def command(
 ) -> None:
     """Benchmark lod against other libraries, interleaved, and check that all results agree.
 
-    Each row shows times (minimum, median, quartile range), useful work a second, its fraction
+    Each row shows times (minimum, median, quartile range), useful work per second, its fraction
     of the machine's limit, and the time of the best peer relative to lod's. Peers are the
-    installed libraries; missing ones are named. Write reports with -o, and compare two: lod
-    bench --compare old.json new.json.
+    installed libraries; missing libraries are named. -o writes a report; lod bench --compare
+    old.json new.json compares two reports.
 
     \b
     Examples:
@@ -112,8 +112,8 @@ def kernels(
     "--precision",
     type=click.Choice(PRECISIONS),
     default="float32",
-    help="Precision of products: bfloat16; on a GPU also tf32 and float16. With bfloat16 and "
-    "float16 torch gets such rows; so does lod on a GPU.",
+    help="Precision of products: bfloat16, or on a GPU also tf32 and float16. With bfloat16 and "
+    "float16, torch gets rows of this dtype, and so does lod on a GPU.",
 )
 @click.option(
     "--dtype",
@@ -136,13 +136,13 @@ def rnn(
 ) -> None:
     """Time one RNN layer, forward or forward and backward (training).
 
-    a is 32 sequences of 50 rows on average, 128 features and as many hidden; b 256 of 60, 256;
-    c 64 of 200, 512; d one sequence of 500, 256; e, for --device cuda, 1,024 of 100, 1,024.
-    b-equal, c-equal and e-equal have equal lengths; h64, h128 and h192 are c with narrower states.
-    1x200, 1x512, 8x200 and 64x200 are few sequences: their number, and the hidden size.
-    Padding does not count as work.
+    Case a is 32 sequences of 50 rows on average, with 128 features and hidden size 128; b 256 of
+    60, 256; c 64 of 200, 512; d one sequence of 500, 256; e, for --device cuda, 1,024 of 100,
+    1,024. b-equal, c-equal and e-equal have equal lengths; h64, h128 and h192 are c with smaller
+    hidden sizes. 1x200, 1x512, 8x200 and 64x200 are few sequences: their number and the hidden
+    size. Padding does not count as work.
 
-    On a GPU the report says how lod runs the layer, and how long that is estimated to take.
+    On a GPU the report shows how lod runs the layer, and the estimated time.
 
     \b
     Examples:
@@ -188,9 +188,10 @@ def linear(
 ) -> None:
     """Time one layer of a linear cell, forward or forward and backward (training).
 
-    many is 64 sequences of 200 rows, 128 features and as many hidden; long 16 of 1,000, 64; wide 4
-    of 1,000, 256; one a single sequence of 20,000, 64; skewed 64 of 200 on average, 128. torch runs
-    the same cell on a padded batch: step by step (up to 1,000), and by parallel scans.
+    Case many is 64 sequences of 200 rows, with 128 features and hidden size 128; long 16 of 1,000,
+    64; wide 4 of 1,000, 256; one a single sequence of 20,000, 64; skewed 64 of 200 on average, 128.
+    torch runs the same cell on a padded batch: step by step (up to 1,000 steps), and with parallel
+    scans.
 
     \b
     Examples:
@@ -271,8 +272,8 @@ def io(
     """Time lod's container, plain and compressed: writing, reading, checking, single sequences.
 
     Files are in the page cache; write_synced also waits until they are on the disk. By default
-    500,000 rows of 128 values, 80 a sequence; sequences are read 20 at a time, from an open file or
-    with opening it each time.
+    500,000 rows of 128 values, 80 rows per sequence. sequence reads 20 sequences of an open file;
+    open_and_sequence opens the file each time.
 
     \b
     Examples:
@@ -319,11 +320,11 @@ def slice_(folder: str | None, sweep: str | None, settings: Settings, **sizes: A
 @sweep
 @settings
 def load(folder: str | None, sweep: str | None, settings: Settings, **sizes: Any) -> None:
-    """Time an epoch of training batches in random order, beside other loaders.
+    """Time an epoch of training batches in random order, compared with other loaders.
 
-    Each gives every sequence once, in batches of at most 4,096 rows, in one process; files are in
-    the page cache. lod checks what it reads, or maps the file unchecked. By default 1,000,000 rows
-    of 16 values in 20,000 sequences. Needs torch.
+    Each loader returns every sequence once, in batches of at most 4,096 rows, in one process; files
+    are in the page cache. lod reads and checks the rows, or maps the file unchecked. By default
+    1,000,000 rows of 16 values in 20,000 sequences. Needs torch.
 
     \b
     Examples:

@@ -254,7 +254,7 @@ def sizes(function: F) -> F:
             "uniform:1,99, fixed:50, or the lengths in a file.",
         ),
         click.option("--sequences", type=COUNT, metavar="N", help="Number of sequences."),
-        click.option("--features", type=COUNT, metavar="N", help="float32 values a row."),
+        click.option("--features", type=COUNT, metavar="N", help="float32 values per row."),
         click.option("--rows", type=COUNT, metavar="N", help="Total number of rows."),
     ):
         function = option(function)

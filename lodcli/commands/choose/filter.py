@@ -15,12 +15,12 @@ from lodcli.shell.targets import Target
 @click.command(cls=options.Command)
 @options.source
 @click.argument("expression", required=False)
-@click.option("--invert", is_flag=True, help="Keep the other items.")
+@click.option("--invert", is_flag=True, help="Keep the items that do not match.")
 @click.option(
     "--indices",
     type=click.Path(),
     metavar="FILE",
-    help="Keep only items whose numbers, counted from 0, are in this text file, one a line.",
+    help="Keep only items whose numbers, counted from 0, are in this text file, one per line.",
 )
 @options.level
 @options.target
@@ -32,19 +32,19 @@ def command(
     level: int | str | None,
     target: Target,
 ) -> None:
-    """Keep the items of SOURCE for which EXPRESSION holds, in all tensors that share them.
+    """Keep the items of SOURCE for which EXPRESSION is true, in all tensors that share them.
 
-    Items are those of the outermost level, or of --level. An expression is made of numbers, tensors
-    with one value an item, and functions:
+    Items are sequences of the outermost level, or of --level. An expression consists of numbers,
+    tensors with one value per item, and functions:
 
     \b
-      length()          how many parts an item has; length(LEVEL) the same of a
-                        level below, with one value for each of its sequences
+      length()          the length of an item; length(LEVEL): the lengths of its
+                        sequences on a level below
       sum mean max min  over all values of a tensor in an item, as mean(data);
-      any all           of an item without values they are nan, but sum is 0
+      any all           without values sum is 0, any false, all true, others nan
       first last        the first and last row, as first(data)
       data[2]           column 2 of every row, as max(data[2])
-      turns.ids         a tensor in records; length(turns): how many records
+      turns.ids         a tensor in records; length(turns): the number of records
       abs(x), tensor('NAME'), + - * / // %, == != < <= > >=, in (1, 3), and or not
       lang == "en", label in ("no", "yes")    text, and words of categories
 

@@ -17,7 +17,7 @@ from lodcli.shell.targets import Target
 def command(source: Reference, count: int, level: int | str | None, target: Target) -> None:
     """Write the first items of SOURCE, from all tensors that share them.
 
-    Items are those of the outermost level, or of --level. A pipe is read only as far as needed.
+    Items are sequences of the outermost level, or of --level. A pipe is read only as far as needed.
 
     \b
     Examples:

@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Draw AMOUNT items of SOURCE at random, from all tensors that share them.
 
-    AMOUNT is a number, or a share such as 10%. No item is drawn twice, and they stay in the order
-    of the file; `lod shuffle` puts them in another. The same seed draws the same items.
+    AMOUNT is a number, or a share such as 10%. No item is drawn twice, and items stay in the order
+    of the file; `lod shuffle` changes the order. The same seed draws the same items.
 
     \b
     Examples:

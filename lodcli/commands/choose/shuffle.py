@@ -17,8 +17,8 @@ from lodcli.shell.targets import Target
 def command(source: Reference, seed: int, level: int | str | None, target: Target) -> None:
     """Put the items of SOURCE in a random order, in all tensors that share them.
 
-    Files larger than memory are fine: more than 64 MB may go through a temporary file, in the
-    folder TMPDIR. The same seed gives the same order.
+    Files may be larger than memory: data of more than 64 MB may go through a temporary file, in
+    the folder TMPDIR. The same seed gives the same order.
 
     \b
     Examples:

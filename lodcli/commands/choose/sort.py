@@ -16,10 +16,10 @@ from lodcli.shell.targets import Target
     metavar="KEY",
     default="length",
     show_default=True,
-    help="length, length:LEVEL (of the sequences of a level below, added up), or an expression "
-    "as in `lod filter`; a - before it sorts the greatest first.",
+    help="length, length:LEVEL (total length of the sequences of a level below), or an expression "
+    "as in `lod filter`; with - before it, the greatest first.",
 )
-@click.option("--reverse", is_flag=True, help="The greatest first.")
+@click.option("--reverse", is_flag=True, help="Sort the greatest first.")
 @options.level
 @options.target
 def command(
@@ -27,8 +27,8 @@ def command(
 ) -> None:
     """Sort the items of SOURCE, in all tensors that share them.
 
-    Items of equal keys stay in their order, those whose key is nan come last. More than 64 MB may
-    go through a temporary file, in the folder TMPDIR.
+    Items with equal keys stay in their order; items whose key is nan come last. Data of more than
+    64 MB may go through a temporary file, in the folder TMPDIR.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ from lodcli.shell.targets import Target
 def command(source: Reference, count: int, level: int | str | None, target: Target) -> None:
     """Write the last items of SOURCE, from all tensors that share them.
 
-    Items are those of the outermost level, or of --level. With -n -N all but the first N.
+    Items are sequences of the outermost level, or of --level. -n -N writes all but the first N.
 
     \b
     Examples:

@@ -20,8 +20,8 @@ from lodcli.shell.targets import Target
 def command(sources: list[Reference], new_level: str | None, target: Target) -> None:
     """Concatenate the batches of all SOURCES along the outermost level.
 
-    All must hold the same tensors: names, dtypes, row shapes and number of levels. With --new-level
-    each file becomes a sequence, such as each recording of a folder of .npy files.
+    All must hold the same tensors: names, dtypes, row shapes and numbers of levels. With
+    --new-level each file becomes one sequence: one recording per .npy file, for example.
 
     \b
     Examples:

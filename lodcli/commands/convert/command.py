@@ -54,13 +54,13 @@ class _Convert(options.Command):
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print what OUT would refuse or lose, and write nothing [exit code 4 if refused].",
+    help="Print losses, or why OUT cannot be written, and write nothing [then exit code 4].",
 )
 @click.option(
     "--formats",
     is_flag=True,
     expose_value=False,
-    help="List all formats with what they hold and what they need, and do nothing else.",
+    help="List all formats with their capabilities and required packages.",
 )
 @click.option("--levels", metavar="NAMES", help="Name the levels, outermost first: a,b,c.")
 @click.option("--name", metavar="NAME", help="Name of the (only) tensor in OUT.")
@@ -68,7 +68,7 @@ class _Convert(options.Command):
     "--vocab",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Vocabulary file, one word a line: converts text to word numbers, and back.",
+    help="Vocabulary file, one word per line: converts text to word numbers, and back.",
 )
 @click.option(
     "--columns",
@@ -79,7 +79,7 @@ class _Convert(options.Command):
     "--rename",
     multiple=True,
     metavar="OLD=NEW",
-    help="Another name for a tensor, column or field; repeat for each.",
+    help="Rename a tensor, column or field; repeat for each.",
 )
 @click.option("--field", multiple=True, metavar="NAME", help="Read only this field of each record.")
 @click.option(
@@ -92,7 +92,7 @@ class _Convert(options.Command):
 @click.option(
     "--text-levels",
     type=click.Choice(TEXT_LEVELS),
-    help="Mark sequences of uint8 as text (UTF-8) or bytes, or write text as the numbers of its "
+    help="Mark sequences of uint8 as text (UTF-8) or bytes, or convert text to the numbers of its "
     "bytes.",
 )
 @click.option(
@@ -135,7 +135,7 @@ class _Convert(options.Command):
     type=_Form(("nested", "packed", "padded", "list", "flat")),
     help="Layout of sequences in a .pt file [default: flat].",
 )
-@click.option("--wide", is_flag=True, help="Rows of H numbers are H columns of csv.")
+@click.option("--wide", is_flag=True, help="Read and write rows of H numbers as H columns of csv.")
 @click.option("--end-token", type=int, metavar="N", help="In a token file, N ends a document.")
 @click.option("--start-token", type=int, metavar="N", help="In a token file, N begins a document.")
 def command(

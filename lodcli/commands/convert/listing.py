@@ -1,4 +1,4 @@
-"""`lod convert --formats`: what there is to convert from and to."""
+"""`lod convert --formats`: the list of formats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @options.as_json
 @options.quiet
 def command(as_json: bool) -> None:
-    """List all formats with what they hold and what they need; takes no SOURCE."""
+    """List all formats with their capabilities and required packages; takes no SOURCE."""
     from lodcli.formats.catalogue.description import all_formats
 
     found, broken = all_formats()

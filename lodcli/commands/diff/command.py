@@ -1,4 +1,4 @@
-"""`lod diff`: what differs between two files."""
+"""`lod diff`: the differences between two files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ from lodcli.shell.references import Reference
 
 @click.command(cls=options.Command)
 @options.sources
-@click.option("--rtol", type=click.FloatRange(0), default=0.0, metavar="R", help="As for --atol.")
+@click.option(
+    "--rtol",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="R",
+    help="Relative tolerance; see --atol.",
+)
 @click.option(
     "--atol",
     type=click.FloatRange(0),
     default=0.0,
     metavar="A",
-    help="Values are equal that differ by at most A + R * the second one [default: 0].",
+    help="Treat values as equal that differ by at most A + R * the second value [default: 0].",
 )
 @click.option(
     "--first",
@@ -24,9 +30,9 @@ from lodcli.shell.references import Reference
     default=10,
     show_default=True,
     metavar="N",
-    help="How many differences to show of each tensor.",
+    help="Maximum number of differences to show for each tensor.",
 )
-@click.option("--stat", is_flag=True, help="Only count what differs in each tensor.")
+@click.option("--stat", is_flag=True, help="Only count the differences of each tensor.")
 @options.as_json
 @options.quiet
 def command(
@@ -34,8 +40,8 @@ def command(
 ) -> None:
     """Show what differs between two SOURCES: the index first, then the values.
 
-    Values are compared where the index of a tensor is the same in both; nan equals nan. The exit
-    code is 0 if nothing differs and 1 if something does. Level names count, the format does not.
+    Values are compared if the index of a tensor is the same in both; nan equals nan. The exit
+    code is 0 if nothing differs and 1 if something does. Level names are compared, formats are not.
 
     \b
     Examples:

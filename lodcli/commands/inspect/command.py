@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 @click.option(
     "--by",
     type=click.Choice(("length", "-length")),
-    help="Rank of --top [default: length].",
+    help="Order of --top [default: length].",
 )
-@click.option("--duplicates", is_flag=True, help="Count sequences that equal an earlier one.")
+@click.option("--duplicates", is_flag=True, help="Count sequences equal to an earlier one.")
 @click.option(
     "--html",
     "out",
     type=options.SOURCE,
     metavar="OUT",
-    help="Write a page for a browser to OUT: all tensors, with histograms of lengths.",
+    help="Write an HTML page to OUT: all tensors, with histograms of lengths.",
 )
 @click.option("-f", "--force", is_flag=True, help="With --html, replace OUT if it exists.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
@@ -79,8 +79,8 @@ def command(
     """Show the content of SOURCE: dtypes, shapes, the lengths on every level, a drawing.
 
     In the drawing, numbers are lengths; each | is one row. The bars are a histogram of the
-    lengths, from the shortest to the longest. Several tensors get one line each, and the one
-    called data is shown in full; FILE::NAME shows another. For a lod.h5 file only header and
+    lengths, from the shortest to the longest. If there are several tensors, each gets one line, and
+    data is shown in full; FILE::NAME shows another one. For a lod.h5 file only header and
     index are read, except for --stats and --duplicates, which read everything once.
 
     --values, --top and --duplicates apply to the outermost sequences, or to those of --level.

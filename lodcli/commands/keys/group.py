@@ -22,20 +22,20 @@ from lodcli.shell.targets import Target
     type=click.Choice(("key", "first")),
     default="key",
     show_default=True,
-    help="Groups in order of their keys, or in that of their first items.",
+    help="Sort groups by their keys, or by their first items.",
 )
 @options.level
 @options.target
 def command(
     source: Reference, by: str, order: str, level: int | str | None, target: Target
 ) -> None:
-    """Put items of SOURCE with equal keys together, as one sequence for each key.
+    """Group the items of SOURCE by a key: one sequence for each key.
 
-    Items need not be sorted, and stay in their order inside a group. All tensors that share them
-    get an outer level named after the key; the keys stay as tensors, one for each group. Texts are
-    in order of their bytes; nan is one key, the last.
+    Items need not be sorted, and keep their order within a group. All tensors that share them
+    get an outer level named after the key; the key tensors have one value for each group. Texts
+    are sorted by their bytes; nan is one key, the last.
 
-    Files larger than memory are fine: they are sorted in temporary files, in the folder TMPDIR.
+    Files may be larger than memory: they are sorted in temporary files, in the folder TMPDIR.
     Each group must fit into memory.
 
     \b

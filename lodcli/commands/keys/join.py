@@ -24,8 +24,8 @@ from lodcli.shell.targets import Target
     type=click.Choice(("inner", "left", "semi", "anti")),
     default="inner",
     show_default=True,
-    help="inner: pairs of equal keys; left: also items of A that have none, beside nulls; semi, "
-    "anti: items of A alone that have some, or none.",
+    help="inner: pairs of equal keys; left: also items of A without a match, with nulls for B; "
+    "semi, anti: only items of A, with or without a match.",
 )
 @options.level
 @options.target
@@ -38,10 +38,10 @@ def command(
 ) -> None:
     """Join the items of two SOURCES, A and B, that have equal keys.
 
-    The result has the tensors of A, and those of B but its keys, in order of the keys (texts by
-    their bytes; nan is one key, the last). Items with equal keys come in all pairs.
+    The result has the tensors of A, and those of B except its keys, sorted by the keys (texts by
+    their bytes; nan is one key, the last). It has all pairs of items with equal keys.
 
-    Files larger than memory are fine: both are sorted in temporary files, in the folder TMPDIR.
+    Files may be larger than memory: both are sorted in temporary files, in the folder TMPDIR.
 
     \b
     Examples:

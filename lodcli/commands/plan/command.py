@@ -1,4 +1,4 @@
-"""`lod plan`: what batches of a limited size cost, and packed batches."""
+"""`lod plan`: the cost of batches of a limited size, and packed batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STRATEGIES = ("padded", "bucket", "pack")
     type=options.WholeNumber(1, 2**31 - 1),
     required=True,
     metavar="T",
-    help="The maximum size of a batch in rows, padding counted.",
+    help="Maximum number of rows in a batch, padding included.",
 )
 @click.option(
     "--strategy",
@@ -26,7 +26,7 @@ STRATEGIES = ("padded", "bucket", "pack")
     type=click.Choice(STRATEGIES),
     multiple=True,
     metavar="NAME",
-    help="padded: sequences as they come; bucket: sorted by length; pack: without padding, best "
+    help="padded: sequences in their order; bucket: sorted by length; pack: without padding, best "
     "fit decreasing. Can be repeated [default: all].",
 )
 @options.seed("Shuffle the sequences first, and packed batches at the end.", None)
@@ -52,9 +52,9 @@ def command(
     """Show what batches of T rows of SOURCE cost: their number and their padding.
 
     Sequences are the outermost items, or those of --level; a padded batch is as long as its longest
-    sequence. Those over T rows are counted and left out. With --write packed batches are stored:
-    all tensors that share the sequences get a level batch, and there are cu_seqlens, positions,
-    documents, items and max_seqlen beside them.
+    sequence. Sequences of more than T rows are counted and left out. --write stores the packed
+    batches: all tensors that share the sequences get a level called batch, and the file also has
+    cu_seqlens, positions, documents, items and max_seqlen.
 
     \b
     Examples:

@@ -30,7 +30,7 @@ class _Split(options.Command):
     "--by",
     required=True,
     metavar="HOW",
-    help="count N: N items a file; size BYTES: the maximum size of its rows, such as 64M; "
+    help="count N: N items per file; size BYTES: maximum size of its rows, such as 64M; "
     "fractions 0.8,0.1,0.1: shares of the items; or a LEVEL: one file for each of its items.",
 )
 @options.seed("Shuffle the items first; the same seed gives the same parts.", None)
@@ -45,8 +45,8 @@ def command(
 ) -> None:
     """Split the items of SOURCE into several files, in all tensors that share them.
 
-    OUT names the files: {} in it stands for their numbers, and {train,test} for these names. All
-    files appear together, or none if something fails. What was written goes to standard output.
+    In OUT, {} is replaced by the number of each file, and {train,test} by these names. All files
+    appear together, or none if something fails. A list of the files goes to standard output.
 
     \b
     Examples:

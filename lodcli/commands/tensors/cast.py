@@ -12,13 +12,13 @@ from lodcli.shell.targets import Target
 @click.command(cls=options.Command)
 @options.source
 @click.argument("dtypes", nargs=-1, required=True, metavar="DTYPE...")
-@click.option("--unsafe", is_flag=True, help="Round values to the nearest one of DTYPE.")
+@click.option("--unsafe", is_flag=True, help="Round values to the nearest value of DTYPE.")
 @options.target
 def command(source: Reference, dtypes: tuple[str, ...], unsafe: bool, target: Target) -> None:
-    """Write SOURCE with its values as DTYPE, such as float32; TENSOR=DTYPE for one tensor.
+    """Cast the values of SOURCE to DTYPE, such as float32; TENSOR=DTYPE casts one tensor.
 
-    A value that DTYPE does not hold exactly is an error that names its place. With --unsafe it is
-    rounded; one beyond the range of DTYPE remains an error.
+    A value that is not exact in DTYPE is an error that names its position. With --unsafe it is
+    rounded; a value beyond the range of DTYPE remains an error.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @options.tensor_names("tensors")
 @options.target
 def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None:
-    """Write all tensors of SOURCE but these TENSORs, or records of tensors.
+    """Write all tensors of SOURCE except the given TENSORs (or records).
 
     \b
     Examples:

@@ -13,11 +13,11 @@ from lodcli.shell.targets import Target
 @options.sources
 @options.target
 def command(sources: list[Reference], target: Target) -> None:
-    """Put the tensors of all SOURCES into one file, over one index.
+    """Write the tensors of all SOURCES to one file, with one index.
 
-    The index of each must be that of the first: equal levels are stored once, and a tensor without
+    Each index must equal that of the first: equal levels are stored once, and a tensor without
     levels has one row for each outermost item. Names of tensors must differ; `lod rename` changes
-    them. `lod concat` puts items one after another instead.
+    them. `lod concat` joins items one after another instead.
 
     \b
     Examples:

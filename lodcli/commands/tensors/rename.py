@@ -14,7 +14,7 @@ from lodcli.shell.targets import Target
 @click.argument("pairs", nargs=-1, required=True, metavar="OLD=NEW...")
 @options.target
 def command(source: Reference, pairs: tuple[str, ...], target: Target) -> None:
-    """Write SOURCE with its tensors OLD called NEW. OLD may be records: NEW is then their name.
+    """Rename the tensors OLD of SOURCE to NEW. OLD may also be the name of records.
 
     \b
     Examples:

@@ -14,7 +14,7 @@ from lodcli.shell.targets import Target
 @options.tensor_names("tensors")
 @options.target
 def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None:
-    """Write only these TENSORs, or records of tensors, of SOURCE, in this order.
+    """Write only the given TENSORs (or records) of SOURCE, in this order.
 
     \b
     Examples:

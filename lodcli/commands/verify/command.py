@@ -32,7 +32,7 @@ NO_CHECKSUMS = "no checksums in this format: structure only"
 @click.option(
     "--quick",
     is_flag=True,
-    help="Of datasets, check only sizes and headers of the shards, and read no rows.",
+    help="For datasets: check only the sizes and headers of the shards, and read no rows.",
 )
 @options.jobs("Read the shards of a dataset in N processes.")
 @options.as_json
@@ -48,15 +48,15 @@ def command(
     jobs: int,
     as_json: bool,
 ) -> None:
-    """Read every byte of the files and check everything that the format allows.
+    """Read every byte of the files and check everything that the format allows to check.
 
     All files are checked. The exit code is 0 if all are valid, 1 if one is not, and 3 if the
     only failures are files that cannot be read.
 
     Many formats have no checksums, so a changed number goes unnoticed. --write-sums stores
     SHA-256 sums of a file, a pair or a folder beside it, in the format of sha256sum, and
-    --sums compares: each altered, missing or new file gets one line. So does each damaged shard of
-    a dataset.
+    --sums compares: each altered, missing or new file gets one line. Each damaged shard of
+    a dataset gets one line too.
 
     \b
     Examples:

@@ -14,17 +14,17 @@ from lodcli.shell.references import Reference
 @click.command(cls=options.Command)
 @options.source
 @click.option(
-    "--at", metavar="ITEM", help="Begin at this item, or at a branch such as 2,0 [default: 0]."
+    "--at", metavar="ITEM", help="Start at this item, or at a branch such as 2,0 [default: 0]."
 )
 @options.level
 @options.as_json
 @options.quiet
 def command(source: Reference, at: str | None, level: int | str | None, as_json: bool) -> None:
-    """Page through the items of SOURCE on the terminal; --json prints the one at ITEM.
+    """Page through the items of SOURCE on the terminal; --json prints the item at --at.
 
-    Only what is on the screen is read, however large the file is. Enter shows the parts of an item
-    and backspace leads out again; g goes to a number or a branch, l to the longest sequence, /
-    searches for a value or a text from here on, n for the next one, t shows the next tensor.
+    Only the part on the screen is read, however large the file is. Enter opens an item and
+    backspace closes it; g goes to a number or a branch, l to the longest sequence, / searches
+    forward for a value or a text, n finds the next match, t shows the next tensor.
 
     \b
     Examples:
