@@ -176,7 +176,7 @@ class BatchSplitter:
     def _counted(self, spec: TensorSpec) -> TensorSpec:
         with naming(spec.name):
             if spec.array and spec.name not in self.seen:
-                raise InvalidDataError("is a TensorArray that was announced and did not come")
+                raise InvalidDataError("is a TensorArray in the schema, but in no batch")
             rows = _checked("rows", spec.rows, self.counts[Kind.ROWS, spec.name])
             levels, outer = (
                 tuple(
@@ -199,7 +199,7 @@ def _checked(what: str, announced: int | None, found: int) -> int:
 
 
 def _not_as_announced(what: str, announced: int, found: int) -> ShapeMismatchError:
-    return ShapeMismatchError(f"{announced} {what} were announced, {found} came")
+    return ShapeMismatchError(f"expected {announced} {what}, found {found}")
 
 
 def check_array(step_offsets: Offsets, index_map: IndexMap) -> None:

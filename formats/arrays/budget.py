@@ -1,4 +1,4 @@
-"""What the memory budget means for reading: sizes of batches, and refusals before rows are read."""
+"""The memory budget for reading: sizes of batches, and errors before rows are read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def require_fits(what: str, size_bytes: int, copies: int) -> None:
     if budget is not None and not fits(size_bytes, copies):
         raise TooLargeError(
             f"{what}: {size_bytes} bytes, of which memory holds up to {copies} copies; the budget "
-            f"is {_megabytes(budget)}, --memory {_megabytes(size_bytes * copies)} would do"
+            f"is {_megabytes(budget)}, --memory {_megabytes(size_bytes * copies)} is enough"
         )
 
 

@@ -1,4 +1,4 @@
-"""An index that stays in its file: offsets are read when they are asked for, and checked then."""
+"""An index that stays in its file: offsets are read and checked on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks of nulls, written beside the rows that they hide.
+"""Writes masks of nulls, together with the rows.
 
 A mask is written from the first null on; what came before is valid.
 """

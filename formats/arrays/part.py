@@ -1,4 +1,4 @@
-"""One of several parts of a file, read as a file of its own."""
+"""One of several parts of a file, as a source."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _data_files(folder: Input) -> list[str]:
     said = _json(folder, STATE)
     if said.get("_indices_data_files"):
         raise UnsupportedError(
-            f"{STATE}: chooses some of its rows by an index, as datasets 1 did; save it anew "
+            f"{STATE}: chooses some of its rows by an index, as datasets 1 did; save it again "
             "with datasets 2 or later"
         )
     found = said.get("_data_files")
@@ -162,7 +162,7 @@ def _json(folder: Input, name: str) -> dict[str, Any]:
         try:
             said = json.loads(source.file.read())
         except (ValueError, RecursionError):
-            raise DamagedFileError(f"{name}: is no JSON") from None
+            raise DamagedFileError(f"{name}: is not JSON") from None
     if not isinstance(said, dict):
-        raise DamagedFileError(f"{name}: is no JSON object")
+        raise DamagedFileError(f"{name}: is not a JSON object")
     return said

@@ -102,7 +102,7 @@ class ArrowFile(_Ipc):
     def _records(self, source: Input) -> tuple[Records, bool]:
         if source.head().startswith(FEATHER_1_MAGIC):
             raise UnsupportedError(
-                "is Feather version 1, which holds no lists; write it anew with "
+                "is Feather version 1, which holds no lists; write it again with "
                 "pyarrow.feather.write_feather"
             )
         from lodcli.formats.arrow.sizes.ipc import IpcFile

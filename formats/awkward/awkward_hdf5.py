@@ -71,5 +71,5 @@ def _count(value: str | Array) -> int:
     """Return a length, which the guide stores as JSON."""
     text = value if isinstance(value, str) else str(np.asarray(value).item())
     if not text.isdecimal() or len(text) > 18:
-        raise DamagedFileError(f"length {text[:40]!r} is no count")
+        raise DamagedFileError(f"length {text[:40]!r} is not a count")
     return int(text)

@@ -52,16 +52,16 @@ def parsed_form(text: str | bytes) -> Form:
     """Return the form that a text describes.
 
     Raises:
-        DamagedFileError: it is no JSON, or no form.
+        DamagedFileError: it is not JSON, or no form.
     """
     if len(text) > MOST_FORM_BYTES:
         raise DamagedFileError(f"the form has {len(text)} bytes; at most {MOST_FORM_BYTES}")
     try:
         form = json.loads(text)
     except (ValueError, RecursionError):
-        raise DamagedFileError("the form is no JSON") from None
+        raise DamagedFileError("the form is not JSON") from None
     if not isinstance(form, dict):
-        raise DamagedFileError("the form is no JSON object")
+        raise DamagedFileError("the form is not a JSON object")
     return form
 
 
@@ -146,7 +146,7 @@ class Reader:
         if primitive not in PRIMITIVES:
             raise UnsupportedError(f"holds {str(primitive)[:40]}, which tensors cannot hold")
         if not isinstance(inner, list) or not all(type(n) is int and n >= 0 for n in inner):
-            raise DamagedFileError(f"inner_shape {str(inner)[:60]} is no shape")
+            raise DamagedFileError(f"inner_shape {str(inner)[:60]} is not a shape")
         count = length
         for extent in inner:
             count *= extent

@@ -1,1 +1,1 @@
-"""What formats there are, and what each holds: for people, and for `lodcli.formats.formats()`."""
+"""The list of formats and their capabilities, for commands and `lodcli.formats.formats()`."""

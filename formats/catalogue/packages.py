@@ -1,4 +1,4 @@
-"""Optional packages that formats need, and what installs them."""
+"""Optional packages that formats need, and how to install them."""
 
 from __future__ import annotations
 

@@ -161,8 +161,8 @@ def _decode(raw: bytes) -> Header:
     try:
         content = json.loads(raw, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise DamagedFileError(f"{PATH}: is no JSON ({error})") from None
-    _require(isinstance(content, dict), "is no JSON object")
+        raise DamagedFileError(f"{PATH}: is not JSON ({error})") from None
+    _require(isinstance(content, dict), "is not a JSON object")
     _require(content.get("format") == "lod", 'is not of a lod container ("format")')
     version = content.get("version")
     known = (VERSION, VERSION_OF_MARKS)
@@ -197,7 +197,7 @@ _remembered = lru_cache(MOST_REMEMBERED)(_decode)
 def _dataset(path: str, entry: Any) -> DatasetEntry:
     # Not `_require` where a message shows a value: most of the time went there.
     if _DATASET_PATH.fullmatch(path) is None:
-        raise _damaged(f"{shown(path)} is no path of a dataset")
+        raise _damaged(f"{shown(path)} is not a path of a dataset")
     _exact_keys(entry, {"dtype", "shape", "block_rows", "crc32c"}, path)
     dtype, shape, rows, sums = (entry[k] for k in ("dtype", "shape", "block_rows", "crc32c"))
     if not isinstance(dtype, str) or dtype not in NAMES:
@@ -302,7 +302,7 @@ def _check_masks(spec: TensorSpec, said: Any, datasets: Mapping[str, DatasetEntr
 def _levels(
     entries: Any, datasets: Mapping[str, DatasetEntry], tensor: str, part: str, owners: set[str]
 ) -> tuple[LevelSpec, ...]:
-    _require(isinstance(entries, list) and len(entries) <= 64, f"{tensor}: levels are no list")
+    _require(isinstance(entries, list) and len(entries) <= 64, f"{tensor}: levels are not a list")
     levels = []
     for number, entry in enumerate(entries):
         _exact_keys(entry, {"offsets", "name"}, f"{tensor}: a level")
@@ -315,7 +315,7 @@ def _levels(
         )
         _require_offsets(offsets, path)
         if name is not None and not (isinstance(name, str) and is_level_name(name)):
-            raise _damaged(f"{tensor}: {shown(name)} is no level name")
+            raise _damaged(f"{tensor}: {shown(name)} is not a valid level name")
         levels.append(LevelSpec(path, name, offsets.shape[0] - 1))
     return tuple(levels)
 
@@ -364,12 +364,12 @@ def _require_shared_from_the_top(schema: Schema) -> None:
 
 
 def _items(content: dict[str, Any], key: str) -> list[tuple[str, Any]]:
-    _require(isinstance(content[key], dict), f'"{key}" is no object')
+    _require(isinstance(content[key], dict), f'"{key}" is not an object')
     return list(content[key].items())
 
 
 def _exact_keys(entry: Any, keys: set[str], what: str) -> None:
-    _require(isinstance(entry, dict), f"{what}: is no object")
+    _require(isinstance(entry, dict), f"{what}: is not an object")
     if entry.keys() == keys:
         return
     for key in sorted(keys ^ entry.keys()):
@@ -389,7 +389,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def _require(condition: bool, what: str) -> None:

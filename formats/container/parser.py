@@ -53,7 +53,7 @@ class Messages:
 
     Attributes:
         by_kind: the bytes of each message, at least 8; zeros where they are elsewhere.
-        problem: why this is no object of a container; None if it may be one.
+        problem: why this is not an object of a container; None if it may be one.
     """
 
     by_kind: Mapping[int, bytes]
@@ -128,7 +128,7 @@ def root_of(blocks: Blocks) -> Link:
     # Not taken: a file may be too short for a superblock, which has an error of its own.
     head = blocks.look(0, 96)
     if not head.startswith(SIGNATURE):
-        raise NotThisFormatError("is no HDF5 file")
+        raise NotThisFormatError("is not an HDF5 file")
     if head[8:9] in (b"\1", b"\2", b"\3"):
         raise foreign(f"unlike containers written by lod (superblock version {head[8]})")
     if len(head) < 96 or head[8]:

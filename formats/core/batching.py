@@ -102,7 +102,7 @@ def together(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
     for batch in batches:
         for name, item in batch.items():
             if name not in group_of:
-                raise InvalidDataError(f"tensor {name!r} was not announced")
+                raise InvalidDataError(f"tensor {name!r} is not in the schema")
             if name in held:
                 missing = next(s.name for s in group_of[name] if s.name not in held)
                 raise InvalidDataError(

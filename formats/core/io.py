@@ -183,7 +183,7 @@ def open_source(
         path: what to open.
         name: the only tensor to read: other content of the file need not fit a tensor, and
             `levels` apply to this one only.
-        format_name: its format, as `--from` calls it; None: its content decides, then its name.
+        format_name: its format, as in `--from`; None: detected from the content, then the name.
         options: how to read it, as one value; keywords override it.
         limits: limits on size and isolation.
         keywords: how to read it. An option that the format does not know is refused.
@@ -199,7 +199,7 @@ def open_source(
             - data, offsets, lengths: the arrays of a plain HDF5, npz or safetensors file that
               hold the rows, and the offsets or lengths of each level, outermost first.
             - names: what to call the tensors of a Paddle file, which does not name them.
-            - vocabulary: a text file of one token a line; words become token numbers.
+            - vocabulary: a text file with one token per line; words become token numbers.
             - end_token, start_token: the tokens that end and begin a document in a run of tokens.
             - skip_unsupported: whether to leave out what no tensor can hold; see `left_out` of
               what is returned.
@@ -251,23 +251,23 @@ def read(
 ) -> Item:
     """Return one tensor of a file, in memory and checked.
 
-    What is returned is a copy: whatever becomes of the file, it stays as it was checked.
+    The result is a copy: later changes to the file do not affect it.
 
     Args:
         path: the file, or "-"; or FILE::NAME, as in the shell.
         name: which tensor; may be left out if there is only one.
         format_name: see open_source.
-        device: where its rows shall lie: "cpu", "cuda" (the current GPU) or "cuda:N". The rows
-            of a container go there block by block, the next read while one is on its way.
+        device: the device for its rows: "cpu", "cuda" (the current GPU) or "cuda:N". The rows
+            of a container are copied there block by block, while the next block is read.
         options: see open_source.
         limits: what reading it may cost.
         keywords: how to read it; see open_source. With `mmap=True`, the rows of a lod.h5 that is
-            not compressed are mapped and checked instead of copied: they take no memory of their
-            own, cannot be written to, and the file must not be changed while they are in use. If it
-            is truncated, the process dies of SIGBUS when it accesses the missing part; if it is
-            overwritten, rows that were checked change, and are then computed
-            with and written as they are. Replacing the file, as lod does, is harmless. The rows
-            of a compressed file are copied.
+            not compressed are mapped and checked instead of copied: they take no additional
+            memory, cannot be written to, and the file must not be changed while they are in use.
+            If the file is truncated, the process dies of SIGBUS when it accesses the missing part;
+            if it is overwritten, rows change after they were checked, and the changed rows are
+            used in computations and written. Replacing the file, as lod does, is harmless. The
+            rows of a compressed file are copied.
 
     Returns:
         A LoDTensor; a StoredArray where the file holds a TensorArray.
@@ -357,7 +357,7 @@ def write(
         UnsupportedError: the format cannot hold a tensor, or does not know an option; or, if
             `strict`, not all of the content is kept.
         OptionError, TypeError: a value that an option cannot have, or no such option.
-        InvalidDataError: attributes that are no JSON, or more than 256 KiB of it.
+        InvalidDataError: attributes that are not JSON, or more than 256 KiB of it.
         TargetExistsError: the file is there and may not be replaced.
 
     >>> words = LoDTensor([10, 11, 20], [[2, 1]])

@@ -88,8 +88,8 @@ class ReadOptions:
             for name in names:
                 if not is_level_name(name):
                     raise OptionError(
-                        f"levels: {name!r} is no level name: use letters, digits, '_' and '-', "
-                        "not all digits"
+                        f"levels: {name!r} is not a valid level name: use letters, digits, '_' "
+                        "and '-', not all digits"
                     )
         if len(set(names)) < len(names):
             double = next(name for name in names if names.count(name) > 1)

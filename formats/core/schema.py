@@ -39,8 +39,8 @@ class StoredArray:
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
         raise UnsupportedError(
-            "a StoredArray is no array: use array, or array.pack(index_map.level, index_map) for "
-            "the tensor that was unpacked"
+            "a StoredArray is not an array: use array, or array.pack(index_map.level, index_map) "
+            "for the tensor that was unpacked"
         )
 
 

@@ -1,4 +1,4 @@
-"""Sources over other sources: the base class of those that change what another one gives."""
+"""Base class of sources that wrap another source and change its output."""
 
 from __future__ import annotations
 

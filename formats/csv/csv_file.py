@@ -341,8 +341,8 @@ class _CsvSource(Source):
                 if keys[level] in self._seen[level]:
                     line, key = table.numbers[row], shown(keys[level])
                     raise InvalidDataError(
-                        f"line {line}: {groups[level]} {key} was there before, with others in "
-                        f"between; sort the records by {', '.join(groups)}"
+                        f"line {line}: {groups[level]} {key} appears again after other "
+                        f"values; sort the records by {', '.join(groups)}"
                     )
                 self._seen[level].add(keys[level])
                 starts[level].append(row)

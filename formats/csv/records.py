@@ -143,7 +143,7 @@ class Records:
             ) from None
         if "\0" in text:
             line = first + text.count("\n", 0, text.index("\0"))
-            raise InvalidDataError(f"line {line}: holds NUL: this is no text but binary data")
+            raise InvalidDataError(f"line {line}: holds NUL: this is binary data, not text")
         if '"' not in text:
             # "\r" alone ends no line; splitlines would part at more than "\n".
             lines = text.split("\n")

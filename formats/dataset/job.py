@@ -1,4 +1,4 @@
-"""Datasets written shard by shard, each whole or absent, so that what was killed can continue."""
+"""Datasets written shard by shard, each complete or absent, so that a killed job can continue."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def _begin(folder: Path, label: str, job: Job) -> None:
         return
     if names:
         raise TargetExistsError(
-            f"{label}: exists already and is no unfinished dataset; remove it, or name another"
+            f"{label}: exists already and is not an unfinished dataset; remove it, or name another"
         )
     try:
         _write(folder, job, overwrite=False)
@@ -227,7 +227,7 @@ def _read(fd: int, label: str) -> Job:
             return job
     except (ValueError, RecursionError):
         pass
-    raise DamagedFileError(f"{label}: {NAME}: is no description of a job; name another folder")
+    raise DamagedFileError(f"{label}: {NAME}: is not a description of a job; name another folder")
 
 
 def _discard(folder: Path) -> None:

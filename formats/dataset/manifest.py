@@ -1,4 +1,4 @@
-"""The manifest of a dataset: what it holds together, and what each shard must be."""
+"""The manifest of a dataset: the totals, and the expected properties of each shard."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Manifest:
         specs = source.schema[len(COLUMNS) :]
         _require(
             tuple(spec.name for spec in source.schema[: len(COLUMNS)]) == COLUMNS and bool(specs),
-            f"is no manifest: its first tensors must be {', '.join(COLUMNS)}",
+            f"is not a manifest: its first tensors must be {', '.join(COLUMNS)}",
         )
         columns = dict(zip(COLUMNS, source.schema, strict=False))
         shards, width = columns[SIZES].rows or 0, len(set(count_columns(specs).values()))

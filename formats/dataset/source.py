@@ -1,4 +1,4 @@
-"""Reads a dataset: the manifest at once, a shard when something of it is asked for."""
+"""Reads a dataset: the manifest when it is opened, shards on demand."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ class DatasetSource(IndexedSource):
         if found != size:
             file.close()
             raise DamagedFileError(
-                f"expected {size} bytes, as the manifest says, found {found}; it was "
-                "changed, or is of another dataset"
+                f"expected {size} bytes as in the manifest, found {found}; it was "
+                "changed, or belongs to another dataset"
             )
         return file
 
@@ -128,8 +128,8 @@ class DatasetSource(IndexedSource):
         expected = int(self._manifest.sums[number])
         if found != expected:
             raise DamagedFileError(
-                f"{header.PATH}: expected CRC32C {expected:08x}, as the manifest says, found "
-                f"{found:08x}; it was changed, or is of another dataset"
+                f"{header.PATH}: expected CRC32C {expected:08x} as in the manifest, found "
+                f"{found:08x}; it was changed, or belongs to another dataset"
             )
 
     def _opened(self, number: int) -> tuple[Input, ContainerSource]:
@@ -142,7 +142,7 @@ class DatasetSource(IndexedSource):
                 if uncounted(shard.schema) != self._expected or not np.array_equal(
                     counts_of(shard.schema), self._counts[number]
                 ):
-                    raise DamagedFileError("its tensors are not those that the manifest says")
+                    raise DamagedFileError("its tensors are not those in the manifest")
                 return file, shard
             except BaseException:
                 file.close()

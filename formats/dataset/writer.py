@@ -1,4 +1,4 @@
-"""Writes a dataset: shards of whole outermost items as they come, then the manifest."""
+"""Writes a dataset: shards of whole outermost items, batch by batch, then the manifest."""
 
 from __future__ import annotations
 

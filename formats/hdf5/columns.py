@@ -1,4 +1,4 @@
-"""Columns of foreign HDF5: what the items of a dataset, or one field of them, are in memory."""
+"""Columns of foreign HDF5: the dtype in memory of a dataset, or of one field of it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _text(kind: Any, path: str) -> _Kind:
 
 def _variable(path: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{path}: holds no numbers but data of variable length; read it with --from hdf5-vlen"
+        f"{path}: holds data of variable length, not numbers; read it with --from hdf5-vlen"
     )
 
 
@@ -144,7 +144,7 @@ def _dtype(kind: h5t.TypeID, path: str) -> np.dtype[Any]:
         return dtype
     except (TypeError, ValueError, KeyError):  # KeyError: a byte order that h5py has not
         raise UnsupportedError(
-            f"{path}: holds numbers of a kind that NumPy has not, such as VAX floats; convert "
+            f"{path}: holds numbers that NumPy does not support, such as VAX floats; convert "
             "them with h5repack or the program that wrote them"
         ) from None
 

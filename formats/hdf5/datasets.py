@@ -67,7 +67,7 @@ class Datasets:
         if not column.dataset.shape:
             raise UnsupportedError(f"{path}: is a single value; rows need an axis")
         if column.text and not text:
-            raise UnsupportedError(f"{path}: holds no numbers but text")
+            raise UnsupportedError(f"{path}: holds text, not numbers")
         return column
 
     def rows(self, column: Column, start: int, stop: int) -> Array:

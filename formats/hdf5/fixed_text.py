@@ -1,4 +1,4 @@
-"""Texts of fixed length in foreign HDF5, as a level of bytes without what fills them up."""
+"""Fixed-length text in foreign HDF5, as a level of bytes without the padding."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class GuardedFile(ReadFile):
         if len(head) < 32:
             return size
         if self._is_endless_heap(head) or self._is_endless_tree(address, head):
-            raise DamagedFileError(f"file: what is at {address} leads back to itself")
+            raise DamagedFileError(f"file: what is at {address} refers to itself")
         return size
 
     def _is_endless_heap(self, head: bytes) -> bool:

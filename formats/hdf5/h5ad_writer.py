@@ -87,7 +87,7 @@ class H5adWriter:
             return
         low, high = int(indices.data.min()), int(indices.data.max())
         if low < 0 or high >= MOST_COLUMNS:
-            raise InvalidDataError(f"{INDICES}: {low if low < 0 else high} is no column")
+            raise InvalidDataError(f"{INDICES}: {low if low < 0 else high} is not a column")
         self._columns = max(self._columns, high + 1)
 
     def finish(self) -> None:
@@ -123,7 +123,7 @@ def _decoded(name: str, texts: list[bytes]) -> list[str]:
     try:
         found = [text.decode() for text in texts]
     except UnicodeDecodeError as error:
-        raise InvalidDataError(f"{name}: {error.object[:40]!r} is no UTF-8 text") from None
+        raise InvalidDataError(f"{name}: {error.object[:40]!r} is not UTF-8 text") from None
     for text in found:
         if "\0" in text:
             raise InvalidDataError(f"{name}: {text[:40]!r} has a zero in it, HDF5 text cannot")

@@ -191,7 +191,7 @@ class StrictFile:
             if isinstance(place, h5d.DatasetID):
                 return place, parts[depth:]
             if not isinstance(place, h5g.GroupID):
-                raise SelectionError(f"{path}: a component is no group")
+                raise SelectionError(f"{path}: a component is not a group")
             name = part.encode()
             if not place.links.exists(name):
                 names = _names_in(place)
@@ -211,7 +211,9 @@ class StrictFile:
     def _check_storage(self, dataset: h5d.DatasetID, path: str) -> None:
         plist = dataset.get_create_plist()
         if plist.get_layout() not in LAYOUTS:
-            raise UnsupportedError(f"{path}: is virtual: other datasets have its rows; {_COPY}")
+            raise UnsupportedError(
+                f"{path}: is a virtual dataset, whose rows are in other datasets; {_COPY}"
+            )
         if plist.get_external_count():
             raise UnsupportedError(f"{path}: is stored in another file; {_COPY}")
         filters = [plist.get_filter(number) for number in range(plist.get_nfilters())]
@@ -226,7 +228,7 @@ class StrictFile:
                     "it without filters where it was written, with `h5repack -f NONE`"
                 )
         if len(set(codes)) < len(codes):
-            raise DamagedFileError(f"{path}: filters {codes}; none may be there twice")
+            raise DamagedFileError(f"{path}: filters {codes}; each may occur only once")
 
     def _check_place(self, dataset: h5d.DatasetID, path: str) -> None:
         """Refuse rows behind the end of the file."""
@@ -314,7 +316,7 @@ def _find_superblock(fd: int, size: int) -> int:
         base = base * 2 or 512
     head = files.pread(fd, 16, base)
     if not head.startswith(SIGNATURE):
-        raise NotThisFormatError("is no HDF5 file")
+        raise NotThisFormatError("is not an HDF5 file")
     if (head[13:15] if head[8:9] < b"\2" else head[9:11]) != b"\x08\x08":
         raise UnsupportedError("its addresses are not of eight bytes; rewrite it with h5repack")
     return base

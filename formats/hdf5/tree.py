@@ -40,7 +40,7 @@ def dataset_paths(file: StrictFile) -> list[str]:
                 try:
                     child = f"{path}/{name.decode()}"
                 except UnicodeDecodeError:
-                    raise DamagedFileError(f"{path}/{name!r}: a name that is no UTF-8") from None
+                    raise DamagedFileError(f"{path}/{name!r}: a name that is not UTF-8") from None
                 if kind != h5l.TYPE_HARD:
                     raise DamagedFileError(f"{child}: is a soft or external link")
                 opened = h5o.open(group, name)

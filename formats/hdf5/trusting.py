@@ -55,7 +55,7 @@ def group(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Group:
     """Return the group at `path`; see `dataset`."""
     found = _found(file, path, chosen)
     if not isinstance(found, h5py.Group):
-        raise _missing(f"{path}: is no group", chosen)
+        raise _missing(f"{path}: is not a group", chosen)
     return found
 
 

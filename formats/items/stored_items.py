@@ -1,4 +1,4 @@
-"""Items of one tensor in any order, read from where they lie in a file, each checked.
+"""Items of one tensor in any order, read in place from a file, each checked.
 
 One pass over the file checks its blocks and keeps the running checksum at the end of every item.
 With those at both ends, an item is checked later without the rest of its blocks.

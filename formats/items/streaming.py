@@ -1,4 +1,4 @@
-"""The items of a level as they come from a source that is read from front to back."""
+"""The items of a level from a source that is read sequentially."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class _Values(Derived):
         if behind.strip(b" \t\n"):
             place = self._place - len(behind.lstrip(b" \t"))
             raise InvalidDataError(
-                f"byte {place}: the array has ended here; values one a line are jsonl: --from jsonl"
+                f"byte {place}: the array ends here; for one value per line use --from jsonl"
             )
         return found
 

@@ -83,5 +83,5 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
             if not remedy and line.endswith(b"\n"):
                 remedy = f"; {ONE_LINE}"
             return f"column {end + 1}: ends before its value does ({error.msg}){remedy}"
-        return f"column {error.pos + 1}: is no JSON ({error.msg}){remedy}"
+        return f"column {error.pos + 1}: is not JSON ({error.msg}){remedy}"
     return "holds a number of too many digits"

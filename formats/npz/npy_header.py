@@ -168,7 +168,7 @@ def _fields(stream: IO[bytes]) -> tuple[int, bytes]:
     """Return the number of bytes before the array, and the text among them."""
     magic = stream.read(8)
     if magic[:6] != MAGIC or magic[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
-        raise DamagedFileError("is no .npy file")
+        raise DamagedFileError("is not a .npy file")
     width = 2 if magic[6] == 1 else 4
     length = int.from_bytes(stream.read(width), "little")
     if length > MOST_HEADER_BYTES:

@@ -76,7 +76,7 @@ def read_index(folder: Input, fields: tuple[str, ...] | None) -> Index:
     try:
         said = json.loads(source.file.read())
     except (ValueError, RecursionError):
-        raise DamagedFileError(f"{NAME}: is no JSON") from None
+        raise DamagedFileError(f"{NAME}: is not JSON") from None
     source.close()
     if not isinstance(said, dict) or not isinstance(said.get("shards"), list):
         raise DamagedFileError(f"{NAME}: has no list of shards")
@@ -89,7 +89,7 @@ def read_index(folder: Input, fields: tuple[str, ...] | None) -> Index:
     for number, shard in enumerate(said["shards"]):
         where = f"{NAME}: shard {number}"
         if not isinstance(shard, dict):
-            raise DamagedFileError(f"{where}: is no object")
+            raise DamagedFileError(f"{where}: is not an object")
         for key in ("column_names", "column_encodings", "column_sizes"):
             if shard.get(key) != first.get(key):
                 raise DamagedFileError(f"{where}: {key} differ from those of shard 0")

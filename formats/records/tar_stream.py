@@ -120,7 +120,7 @@ def _text(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise DamagedFileError(f"{raw[:60]!r}: a name that is no UTF-8") from None
+        raise DamagedFileError(f"{raw[:60]!r}: a name that is not UTF-8") from None
 
 
 def _extended(text: bytes) -> dict[str, str]:

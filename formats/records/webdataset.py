@@ -181,7 +181,7 @@ class _TarSource(Source):
                 if len(sample) > len(self.schema):
                     unknown = min(sample.keys() - {spec.name for spec in self.schema})
                     raise InvalidDataError(
-                        f"has the field {unknown}, which the first sample has not; "
+                        f"has the field {unknown}, which the first sample does not have; "
                         "choose fields with --field"
                     )
             except LodError:
@@ -263,7 +263,7 @@ def _from_json(text: bytes) -> Array:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        raise DamagedFileError("is no JSON; choose other fields with --field") from None
+        raise DamagedFileError("is not JSON; choose other fields with --field") from None
     numbers = value if isinstance(value, list) else [value]
     if not all(type(one) in (int, float) for one in numbers):
         raise UnsupportedError(

@@ -1,1 +1,1 @@
-"""Files behind URLs, of which only the parts that are read are fetched."""
+"""Files behind URLs, of which only the requested parts are fetched."""

@@ -1,4 +1,4 @@
-"""A folder behind a URL: files in it are opened by their names, since they cannot be listed."""
+"""A folder behind a URL: files in it are opened by name, since they cannot be listed."""
 
 from __future__ import annotations
 

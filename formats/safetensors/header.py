@@ -107,12 +107,12 @@ def read_header(fd: int, file_bytes: int) -> Header:
         DamagedFileError: a header that contradicts itself or the file.
     """
     if file_bytes < 10:
-        raise NotThisFormatError(f"is no safetensors file: it has only {file_bytes} bytes")
+        raise NotThisFormatError(f"is not a safetensors file: it has only {file_bytes} bytes")
     first = np.empty(9, np.uint8)
     read_into(fd, first, 0)
     size = int.from_bytes(first[:8].tobytes(), "little")
     if first[8] != ord("{"):
-        raise NotThisFormatError("is no safetensors file: no header behind its first 8 bytes")
+        raise NotThisFormatError("is not a safetensors file: no header after its first 8 bytes")
     if size > min(MOST_HEADER_BYTES, file_bytes - 8):
         raise DamagedFileError(
             f"the header: claims {size} bytes, the file has {file_bytes} and at most "
@@ -147,9 +147,9 @@ def _decoded(raw: bytes) -> tuple[dict[str, HeaderArray], dict[str, str]]:
     except (ValueError, RecursionError) as error:
         if isinstance(error, DamagedFileError):
             raise
-        raise DamagedFileError(f"is no JSON ({' '.join(str(error).split())[:120]})") from None
+        raise DamagedFileError(f"is not JSON ({' '.join(str(error).split())[:120]})") from None
     if not isinstance(content, dict):
-        raise DamagedFileError("is no JSON object")
+        raise DamagedFileError("is not a JSON object")
     metadata = content.pop(_METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise DamagedFileError(f"{_METADATA}: expected an object of text")

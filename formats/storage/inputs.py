@@ -295,7 +295,7 @@ class Input:
         if self.path is None or (self._remote and not self.is_folder):
             raise UnsupportedError("is read together with the files beside it; name it by its path")
         if name in ("", ".", "..") or "/" in name or "\0" in name:
-            raise DamagedFileError(f"refers to {name[:255]!r}, which is no plain name of a file")
+            raise DamagedFileError(f"refers to {name[:255]!r}, which is not a plain name of a file")
         if self.is_folder:
             with naming(name):
                 found = self.inside(name)
@@ -318,7 +318,7 @@ class Input:
             return made
         try:
             if not stat.S_ISREG(self.folder.stat(name).st_mode):
-                raise DamagedFileError("is no regular file")
+                raise DamagedFileError("is not a regular file")
             made = Input.of_descriptor(self.folder.open(name), os.fspath(path))
         except OSError as error:
             error.filename = os.fspath(path)
@@ -331,7 +331,7 @@ class Input:
         assert self.path is not None
         for _ in range(_TRIES):
             if path.exists() and not path.is_file():
-                raise DamagedFileError(f"{path.name}: is no regular file")
+                raise DamagedFileError(f"{path.name}: is not a regular file")
             found = Input(path)
             if os.path.samestat(os.fstat(self._file.fileno()), opened(self.path, os.stat)):
                 return found

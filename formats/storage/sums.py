@@ -110,7 +110,7 @@ def differences(path: Path) -> Iterator[DamagedFileError]:
     Raises:
         NoSumsError: there is no sidecar.
         OSError: something cannot be read.
-        DamagedFileError: the sidecar is no list of sums.
+        DamagedFileError: the sidecar is not a list of sums.
     """
     sidecar = sidecar_of(path)
     if not sidecar.exists():
@@ -138,7 +138,7 @@ def read_sums(sidecar: Path) -> dict[Path, str]:
         raise DamagedFileError(f"{sidecar}: is not a list of sums: {_NO_FILE}")
     if sidecar.stat().st_size > MOST_SIDECAR_BYTES:
         raise DamagedFileError(
-            f"{sidecar}: is no list of sums: more than {MOST_SIDECAR_BYTES} bytes"
+            f"{sidecar}: is not a list of sums: more than {MOST_SIDECAR_BYTES} bytes"
         )
     found: dict[Path, str] = {}
     with naming(os.fspath(sidecar)):

@@ -62,7 +62,7 @@ def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
 
 
 def first_name(head: bytes) -> bytes:
-    """Return the name of a zip file's first member, folders left out; b"" if it is no zip file.
+    """Return the name of a zip file's first member, folders left out; b"" if it is not a zip file.
 
     Args:
         head: how the file begins.

@@ -322,4 +322,4 @@ def _version(prefix: bytes) -> int:
             raise DamagedFileError(f"was a lod stream, but {cause}; transfer it as binary")
     if MAGIC.startswith(prefix):
         raise _cut_off("in its first bytes", PREFIX_BYTES - len(prefix))
-    raise NotThisFormatError(f"is no lod stream: begins with {prefix.hex(' ')}")
+    raise NotThisFormatError(f"is not a lod stream: begins with {prefix.hex(' ')}")

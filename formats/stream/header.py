@@ -320,7 +320,7 @@ def _parse(payload: bytes, what: str) -> Any:
     except (ValueError, RecursionError) as error:
         if isinstance(error, DamagedFileError):
             raise
-        raise DamagedFileError(f"{what}: is no JSON ({error!s:.80})") from None
+        raise DamagedFileError(f"{what}: is not JSON ({error!s:.80})") from None
 
 
 def _members(value: object, where: str, keys: tuple[str, ...]) -> dict[str, Any]:

@@ -366,7 +366,7 @@ class _Content:
         found.check(self._frames.payload(frame, JSON_LIMIT_BYTES))
         for number, spec in enumerate(self._header.schema):
             if number not in self._seen:
-                raise DamagedFileError(f"{spec.name} was announced and did not come")
+                raise DamagedFileError(f"{spec.name} is in the header, but not in the stream")
             _check_announced(f"rows of {spec.name}", spec.rows, self._total_rows[number])
         for number, level in enumerate(self._header.levels):
             _check_announced(f"items of level {number}", level.items, self._total_items[number])
@@ -415,4 +415,4 @@ def _wide_row_bytes(spec: TensorSpec) -> int:
 
 def _check_announced(what: str, announced: int | None, found: int) -> None:
     if announced is not None and announced != found:
-        raise DamagedFileError(f"{what}: the header announced {announced}, {found} came")
+        raise DamagedFileError(f"{what}: the header announces {announced}, found {found}")

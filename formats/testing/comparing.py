@@ -1,4 +1,4 @@
-"""Compares what a file gave back with what was written, but for declared losses."""
+"""Compares tensors that were read with those written, except for declared losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of every shape that a file may have to hold, by what is special about them."""
+"""Tensors of every shape that a file may have to hold, by their special property."""
 
 from __future__ import annotations
 

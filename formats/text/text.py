@@ -221,11 +221,11 @@ class _Vocabulary:
             for number, token in enumerate(self.tokens):
                 if token.split() != [token] or b"\0" in token:
                     raise InvalidDataError(
-                        f"line {number + 1}: {shown(token)} is no token; expected one word"
+                        f"line {number + 1}: {shown(token)} is not a token; expected one word"
                     )
                 if token in self._numbers:
                     raise InvalidDataError(
-                        f"line {number + 1}: {shown(token)} is there already, "
+                        f"line {number + 1}: {shown(token)} is also "
                         f"on line {self._numbers[token] + 1}"
                     )
                 self._numbers[token] = number
@@ -356,6 +356,6 @@ def _refuse_nul(block: bytes, place: int) -> None:
     found = block.find(b"\0")
     if found >= 0:
         raise NotThisFormatError(
-            f"byte {place + found} is NUL: this is no text but binary data, or UTF-16: then give "
+            f"byte {place + found} is NUL: this is binary data, not text, or UTF-16: then give "
             "--encoding utf-16"
         )

@@ -111,7 +111,7 @@ class ExampleRecords(Records):
             spans = parsed.context.get(name)
             if spans is None or values_of(spans, name).kind:
                 raise InvalidDataError(
-                    f"have the feature {name!r}, which the first ones have not; "
+                    f"have the feature {name!r}, which the first records do not have; "
                     "a file, not a pipe, is looked through before"
                 )
 

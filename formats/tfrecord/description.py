@@ -58,7 +58,7 @@ def described(description: bytes) -> Schema:
             spec.dtype.name in DTYPES and lists_of(spec) <= MOST_LISTS and 0 not in spec.row_shape
         )
         if spec.array or not held:
-            raise DamagedFileError(f"its description: {spec.name} is no tensor of TFRecord")
+            raise DamagedFileError(f"its description: {spec.name} is not a tensor of TFRecord")
     return tuple(_uncounted(spec) for spec in schema)
 
 

@@ -128,7 +128,9 @@ def _groups(keys: tuple[Spans, Offsets, Offsets]) -> list[tuple[str, Array]]:
             try:
                 found.append((name.tobytes().decode(), places[group]))
             except UnicodeDecodeError:
-                raise DamagedFileError(f"the name of a feature is no UTF-8: {name!r:.80}") from None
+                raise DamagedFileError(
+                    f"the name of a feature is not UTF-8: {name!r:.80}"
+                ) from None
     return found
 
 
@@ -143,7 +145,7 @@ def values_of(features: Spans, name: str) -> Values:
     kinds = np.zeros(count, np.int64)
     known = np.flatnonzero((found.number >= BYTES_LIST) & (found.number <= INT64_LIST))
     if (found.wire[known] != BYTES).any():
-        raise DamagedFileError(f"feature {name!r}: is no protocol buffer of this kind")
+        raise DamagedFileError(f"feature {name!r}: is not a protocol buffer of this kind")
     spans = found.spans.taken(known)
     kinds[spans.owner] = found.number[known]
     present = kinds != 0
@@ -173,14 +175,14 @@ def _numbers(lists: Spans, kind: int, name: str) -> tuple[Offsets, Array]:
     right = (found.wire == BYTES) | (found.wire == single)
     some = np.flatnonzero(found.number == 1)
     if not right[some].all():
-        raise DamagedFileError(f"{what}: is no protocol buffer of this kind")
+        raise DamagedFileError(f"{what}: is not a protocol buffer of this kind")
     parts = found.spans.taken(some)
     if kind == INT64_LIST:
         data, sizes = packed_varints(parts, what)
     else:
         raw, lengths = parts.joined(), parts.end - parts.begin
         if (lengths % 4).any():
-            raise DamagedFileError(f"{what}: is no protocol buffer of this kind")
+            raise DamagedFileError(f"{what}: is not a protocol buffer of this kind")
         data, sizes = raw.view("<f4").astype(np.float32, copy=False), lengths // 4
     counts = np.zeros(count, np.int64)
     np.add.at(counts, parts.owner, sizes)

@@ -228,7 +228,7 @@ def packed_varints(parts: Spans, what: str) -> tuple[Array, Offsets]:
 
 
 def _broken(what: str) -> DamagedFileError:
-    return DamagedFileError(f"{what}: is no protocol buffer of this kind")
+    return DamagedFileError(f"{what}: is not a protocol buffer of this kind")
 
 
 # -- writing -----------------------------------------------------------------------

@@ -87,5 +87,5 @@ class MarkChecker:
     def _refuse(self, item: int, what: str) -> None:
         raise UnsupportedError(
             f"{self._name}: item {item} {what}: --{self._mark.option} {self._mark.token} would not "
-            "split it off as it is"
+            "restore this item"
         )

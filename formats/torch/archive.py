@@ -46,11 +46,11 @@ def load(file: BinaryIO) -> Loaded:
             "or the weights with safetensors"
         )
     if not head.startswith(b"PK\x03\x04"):
-        raise NotThisFormatError("is no file of torch.save: it does not begin like a zip file")
+        raise NotThisFormatError("is not a file of torch.save: it does not begin like a zip file")
     members = _Members(file)
     pickles = [name for name in members.by_name if name.endswith("/data.pkl")]
     if not pickles:
-        raise NotThisFormatError("is no file of torch.save: it has no data.pkl")
+        raise NotThisFormatError("is not a file of torch.save: it has no data.pkl")
     if any(name.endswith("/constants.pkl") for name in members.by_name):
         raise UnsupportedError("is a TorchScript program, not tensors of torch.save")
     if len(pickles) > 1:

@@ -148,7 +148,9 @@ class Calls:
         """Return the result of a function for a tuple of arguments."""
         name = function.name if isinstance(function, Global) else ""
         if name not in CALLED or not isinstance(arguments, tuple):
-            raise DamagedFileError(f"calls {name or type(function).__name__}, which is no function")
+            raise DamagedFileError(
+                f"calls {name or type(function).__name__}, which is not a function"
+            )
         try:
             return getattr(self, CALLED[name])(*arguments)
         except (TypeError, IndexError):
@@ -193,7 +195,7 @@ class Calls:
         conjugate, negative = said.get("conj"), said.get("neg")
         copied = conjugate or negative or not array.dtype.isnative
         if copied and array.nbytes > memory.nbytes:
-            raise TooLargeError("comes to far more than the file can hold")
+            raise TooLargeError("expands to far more than the file can hold")
         array = np.conjugate(array) if conjugate else array
         array = np.negative(array) if negative else array
         return array.astype(dtype, copy=False)

@@ -34,7 +34,7 @@ class Interpreter:
 
         Raises:
             UnsupportedError: it refers to anything but tensors and containers.
-            DamagedFileError: it is no whole pickle.
+            DamagedFileError: it is not a complete pickle.
         """
         try:
             for code, argument, _ in pickletools.genops(raw):
@@ -51,8 +51,8 @@ class Interpreter:
             raise
         except Exception as error:  # whatever pickletools raises, and an empty stack
             what = " ".join(str(error).split())[:160] or type(error).__name__
-            raise DamagedFileError(f"is no whole pickle ({what})") from None
-        raise DamagedFileError("is no whole pickle")
+            raise DamagedFileError(f"is not a complete pickle ({what})") from None
+        raise DamagedFileError("is not a complete pickle")
 
     # -- instructions, named as pickletools names them -----------------------------------
 
@@ -98,7 +98,7 @@ class Interpreter:
     def _last(self, count: int) -> list[Any]:
         taken = self._stack[-count:]
         if len(taken) < count or any(value is _MARK for value in taken):
-            raise DamagedFileError("is no whole pickle (a tuple of too few)")
+            raise DamagedFileError("is not a complete pickle (a tuple of too few)")
         del self._stack[-count:]
         return taken
 
@@ -123,7 +123,7 @@ class Interpreter:
 
     def _extend(self, values: list[Any]) -> None:
         if not isinstance(self._stack[-1], list):
-            raise DamagedFileError("appends to what is no list")
+            raise DamagedFileError("appends to what is not a list")
         self._stack[-1].extend(values)
 
     def _op_setitem(self, _: None) -> None:
@@ -135,7 +135,7 @@ class Interpreter:
     def _set(self, pairs: list[Any]) -> None:
         target = self._stack[-1]
         if not isinstance(target, dict) or len(pairs) % 2:
-            raise DamagedFileError("sets items of what is no dict")
+            raise DamagedFileError("sets items of what is not a dict")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             # No tuples: hashing deep ones takes as much of the stack.
             if not isinstance(key, str | int | float | None):

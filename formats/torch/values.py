@@ -97,7 +97,7 @@ class Room:
         self.left_bytes -= size_bytes
         self.left_items -= items
         if self.left_bytes < 0 or self.left_items < 0:
-            raise TooLargeError("comes to far more than the file can hold")
+            raise TooLargeError("expands to far more than the file can hold")
 
 
 @dataclass(frozen=True)

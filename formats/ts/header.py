@@ -65,7 +65,7 @@ def read_header(reader: LineReader) -> Header:
             raise UnsupportedError(f"{where}: unknown directive {shown(words[0])}")
         key = b"dimensions" if key == b"dimension" else key
         if key in said and key != b"problemname":  # not kept
-            raise InvalidDataError(f"{where}: {shown(words[0])} a second time")
+            raise InvalidDataError(f"{where}: {shown(words[0])} appears twice")
         said[key] = words[1:]
         _check(key, words[1:], where)
     return _header(said)
@@ -90,7 +90,7 @@ def _check(key: bytes, values: list[bytes], where: str) -> None:
             raise InvalidDataError(f"{where}: @classLabel true needs the list of classes")
         repeated = {name for name in values[1:] if values[1:].count(name) > 1}
         if repeated:
-            raise InvalidDataError(f"{where}: class {shown(min(repeated))} a second time")
+            raise InvalidDataError(f"{where}: class {shown(min(repeated))} appears twice")
 
 
 def _header(said: dict[bytes, list[bytes]]) -> Header:

@@ -1,1 +1,1 @@
-"""What becomes of values between a file and its reader or writer: casts, words, nulls."""
+"""Conversions of values between a file and its reader or writer: casts, words, nulls."""

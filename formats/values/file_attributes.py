@@ -1,4 +1,4 @@
-"""Attributes of a file as a whole: a JSON object, beside those of its tensors."""
+"""Attributes of a file as a whole: a JSON object, separate from those of its tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def checked(content: Any, where: str) -> str:
     """Return attributes that a file holds, as text.
 
     Raises:
-        DamagedFileError: they are no JSON object with a member, or too large.
+        DamagedFileError: they are not JSON object with a member, or too large.
     """
     try:
         found = attributes_text(content)

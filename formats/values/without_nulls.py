@@ -1,4 +1,4 @@
-"""Nulls of files: refused by formats without them, or filled or dropped as `--nulls` says."""
+"""Nulls of files: an error for formats without them, or filled or dropped by `--nulls`."""
 
 from __future__ import annotations
 

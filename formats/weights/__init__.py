@@ -123,5 +123,5 @@ def _kind_of(source: Input) -> str:
     if head[:1] == b"\x08":  # field 1 of a protobuf message, ONNX's version
         return "onnx"
     raise NotThisFormatError(
-        "is no weights file: no safetensors, .pt, ONNX, Keras or Paddle file begins like it"
+        "is not a weights file: no safetensors, .pt, ONNX, Keras or Paddle file begins like it"
     )

@@ -201,7 +201,7 @@ def image_of(weights: RNNWeights) -> tuple[bytes, list[dict[str, Any]]]:
                 inner = direction if len(layer) == 2 else ""
                 _, own, arrays = to_keras(gated(cell))
                 if own != config:
-                    raise UnsupportedError("Keras wants a bias in both directions, or in neither")
+                    raise UnsupportedError("Keras needs a bias in both directions, or in neither")
                 for place, array in enumerate(arrays):
                     path = f"layers/{name}/{inner}cell/vars/{place}"
                     file.create_dataset(path, data=array, track_times=False)

@@ -35,7 +35,7 @@ def read(source: Input) -> StateDict:
     archive = open_archive(source.make_seekable())
     by_name = {info.filename: info for info in archive.infolist()}
     if WEIGHTS not in by_name or CONFIG not in by_name:
-        raise NotThisFormatError(f"is no .keras file: it has no {CONFIG} and {WEIGHTS}")
+        raise NotThisFormatError(f"is not a .keras file: it has no {CONFIG} and {WEIGHTS}")
     config = _config(archive, by_name[CONFIG])
     with tempfile.TemporaryFile(prefix="lod-") as image, naming(WEIGHTS):
         with damage("is damaged"), archive.open(by_name[WEIGHTS]) as stream:
@@ -59,9 +59,9 @@ def _config(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
         try:
             config = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise DamagedFileError(f"is no JSON ({str(error)[:100]})") from None
+            raise DamagedFileError(f"is not JSON ({str(error)[:100]})") from None
         if not isinstance(config, dict):
-            raise DamagedFileError("is no JSON object")
+            raise DamagedFileError("is not a JSON object")
         return config
 
 

@@ -54,7 +54,7 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
         path: a file that `read_weights` has read.
 
     Raises:
-        DamagedFileError: our entry is there, but is no JSON object.
+        DamagedFileError: our entry is there, but is not a JSON object.
     """
     import safetensors
 
@@ -68,5 +68,5 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
     except ValueError:
         about = None
     if not isinstance(about, dict):
-        raise DamagedFileError(f"{os.fspath(path)}: metadata {_KEY}: is no JSON object")
+        raise DamagedFileError(f"{os.fspath(path)}: metadata {_KEY}: is not a JSON object")
     return about

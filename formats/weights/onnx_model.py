@@ -94,7 +94,7 @@ def _store(number: int, layer: tuple[CellWeights, ...], stored: list[Any]) -> li
     for name, parts in arrays.items():
         if parts and len(parts) != len(layer):
             raise UnsupportedError(
-                f"layer {number}: ONNX wants {name} of both directions, or of neither"
+                f"layer {number}: ONNX needs {name} of both directions, or of neither"
             )
         if parts:
             stored.append(_initializer(f"{name}_l{number}", np.stack(parts)))

@@ -86,10 +86,10 @@ def _graph(source: Input) -> Any:
         model.ParseFromString(file.read())
     except Exception as error:  # whichever protobuf is installed has its own
         raise DamagedFileError(
-            f"is no whole ONNX model ({' '.join(str(error).split())[:120]})"
+            f"is not a complete ONNX model ({' '.join(str(error).split())[:120]})"
         ) from None
     if not model.graph.node:
-        raise NotThisFormatError("is no ONNX model: it has no nodes")
+        raise NotThisFormatError("is not an ONNX model: it has no nodes")
     return model.graph
 
 

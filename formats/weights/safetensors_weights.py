@@ -65,6 +65,6 @@ def _said(metadata: Mapping[str, str]) -> dict[str, dict[str, str | bool]]:
     except (ValueError, AttributeError, RecursionError):
         sound = False
     if not sound:
-        raise DamagedFileError(f"the header: {SAID} of its metadata is no description of RNNs")
+        raise DamagedFileError(f"the header: {SAID} of its metadata is not a description of RNNs")
     checked: dict[str, dict[str, str | bool]] = found
     return checked

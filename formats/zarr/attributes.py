@@ -1,4 +1,4 @@
-"""Groups of tensors in a Zarr store, and what its root says of them: level names and marks."""
+"""Groups of tensors in a Zarr store, and their description in the root: level names and marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fails in zarr's event loop and threads, and which it would wait for."""
+"""Errors in zarr's event loop and threads, for which zarr would wait forever."""
 
 from __future__ import annotations
 

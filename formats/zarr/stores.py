@@ -74,12 +74,12 @@ class ReadStore(Store):
         """Return a file of JSON; None if there is none.
 
         Raises:
-            DamagedFileError: it is no JSON.
+            DamagedFileError: it is not JSON.
         """
         try:
             return json.loads(self.read(name, self._whole(name)) or b"null")
         except (ValueError, RecursionError):
-            raise DamagedFileError(f"{name}: is no JSON") from None
+            raise DamagedFileError(f"{name}: is not JSON") from None
 
     def _whole(self, name: str) -> Callable[[int], tuple[int, int]]:
         def place(size: int) -> tuple[int, int]:

@@ -50,7 +50,7 @@ def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Off
         return values
     if hasattr(values, "__cuda_array_interface__"):
         raise InvalidLoDError(
-            f"{what} lie on a GPU, but an index lives in main memory; move them with cupy.asnumpy",
+            f"{what} are on a GPU, but an index is in main memory; move them with cupy.asnumpy",
             level=level,
         )
     if is_masked(values):

@@ -1,4 +1,4 @@
-"""What a number, a range and a list of numbers pick of every group of items."""
+"""Picking from every group of items by a number, a range or a list of numbers."""
 
 from __future__ import annotations
 

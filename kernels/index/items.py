@@ -1,4 +1,4 @@
-"""Where whole items of a level lie in the rows, in any order, and those of time steps."""
+"""The rows of whole items of a level, in any order, and of time steps."""
 
 from __future__ import annotations
 

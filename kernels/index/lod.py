@@ -61,15 +61,15 @@ class _Fields:
 class LoD(_Fields):
     """An immutable index of any number of levels, outermost first.
 
-    `levels[i]` are nested offsets: int64, first 0, never decreasing, read-only and not to be
-    made writable; those of level i count the items of level i+1, those of the finest count
-    rows. No levels at all is a plain tensor. Pass the object itself on when the structure
-    stays the same: comparing an index with itself costs nothing, nor does comparing it again
-    with the last one that was found to be equal.
+    `levels[i]` are nested offsets: int64, first 0, never decreasing, and permanently read-only.
+    Those of level i count the items of level i+1, those of the finest level count
+    rows. Without levels it is the index of a plain tensor. Pass the object itself on if the
+    structure stays the same: comparing an index with itself costs nothing, nor does comparing it
+    again with the last index that was equal.
 
     Args:
-        levels: nested offsets, outermost first. Copied, unless they are levels of an index:
-            what becomes of the caller's arrays does not change this one.
+        levels: nested offsets, outermost first. Copied, unless they are levels of an index, so
+            later changes to the caller's arrays have no effect.
         names: what an item of each level is called ("article", "sentence"), or None.
 
     Raises:
@@ -363,7 +363,7 @@ class LoD(_Fields):
         return self.n_levels
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        raise UnsupportedError("a LoD is no array: use levels, lengths() or absolute()")
+        raise UnsupportedError("a LoD is not an array: use levels, lengths() or absolute()")
 
     def _repr_html_(self) -> str:
         from lodcli.kernels.index.display import as_html
@@ -430,7 +430,8 @@ def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelName
     for name in names:
         if name is not None and (not isinstance(name, str) or not is_level_name(name)):
             raise InvalidLoDError(
-                f"{name!r} is no level name: use letters, digits, '_' and '-', not all digits"
+                f"{name!r} is not a valid level name: use letters, digits, '_' and '-', "
+                "not all digits"
             )
     return tuple(names)
 

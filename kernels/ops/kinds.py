@@ -1,4 +1,4 @@
-"""Kinds of op parameters, by their annotations: what the shell takes for each."""
+"""Kinds of op parameters, by their annotations: the form of each in the shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of an op, as other libraries' dispatchers need them: what each is, and its default."""
+"""Parameters of an op, for dispatchers of other libraries: the kind and default of each."""
 
 from __future__ import annotations
 

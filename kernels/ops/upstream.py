@@ -1,4 +1,4 @@
-"""The upstream gradient: what a gradient function takes first."""
+"""The upstream gradient: the first argument of a gradient function."""
 
 from __future__ import annotations
 

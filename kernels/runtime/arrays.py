@@ -87,7 +87,7 @@ def on_host(values: npt.ArrayLike, what: str) -> Array:
         return in_native_order(values)
     if is_on_device(values):
         raise UnsupportedError(
-            f"{what} is read in main memory and lies on a GPU; move it with cupy.asnumpy"
+            f"{what} must be in main memory, but is on a GPU; move it with cupy.asnumpy"
         )
     if is_masked(values):
         raise InvalidDataError(f"{what}: a masked array, whose mask would be lost; give it filled")

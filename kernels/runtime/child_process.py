@@ -1,4 +1,4 @@
-"""A process of its own for the tasks of one thread, whatever else this process does.
+"""A separate process for the tasks of one thread.
 
 Unlike those of multiprocessing it can be started by a daemon, such as a worker of Dask. This module
 imports no NumPy.

@@ -129,12 +129,12 @@ def _by_place(backend: Backend, reference: F, size_bytes: int) -> F:
         there = any(map(_on_device, rows.values()))
         if not there and backend == "cupy":
             raise UnsupportedError(
-                "backend cupy computes on arrays that lie on a GPU, these lie in main memory; "
+                "backend cupy computes on arrays on a GPU, these are in main memory; "
                 "move them with LoDTensor.to_device or cupy.asarray"
             )
         if there and backend not in ("auto", "cupy"):
             raise UnsupportedError(
-                f"backend {backend} computes in main memory, the array lies on a GPU; "
+                f"backend {backend} computes in main memory, the array is on a GPU; "
                 "move it with cupy.asnumpy"
             )
         if not there:
@@ -142,7 +142,7 @@ def _by_place(backend: Backend, reference: F, size_bytes: int) -> F:
         for name, value in rows.items():
             if _in_main_memory(value):
                 raise UnsupportedError(
-                    f"{_named(reference)}: {name} lies in main memory, other arrays on "
+                    f"{_named(reference)}: {name} is in main memory, other arrays are on "
                     "a GPU; move it with cupy.asarray"
                 )
         if _told is not None:

@@ -20,14 +20,14 @@ _current: ContextVar[Precision] = ContextVar("lod_precision", default="float32")
 
 @contextmanager
 def float32_products(precision: Precision) -> Iterator[None]:
-    """Within this block round the operands of products of float32, where that is faster.
+    """Round the operands of float32 products within this block, if that is faster.
 
-    On a GPU copies in registers are rounded on their way into tensor cores: data, weights,
-    states and results stay float32, and sums are float32's. A backward pass goes by the
-    block that it runs in; steps that it runs again, by that of the forward pass. Products of
-    float64 are exact anyway.
+    On a GPU, copies in registers are rounded before tensor cores multiply them: data, weights,
+    states and results stay float32, and so do sums. A backward pass has the precision of the
+    block that it runs in; steps that it recomputes have that of the forward pass. Products of
+    float64 are always exact.
 
-    On a CPU "bfloat16" does the same for RNN layers, forward and backward, by AMX: plain lstm,
+    On a CPU "bfloat16" does the same for RNN layers, forward and backward, with AMX: plain lstm,
     gru, elman and slstm layers; others, and processors without AMX, are an UnsupportedError. All
     other products in main memory, and all with "tf32" and "float16", are exact.
 
@@ -57,7 +57,7 @@ def float32_products(precision: Precision) -> Iterator[None]:
 
 
 def current_precision() -> Precision:
-    """Return what the innermost block of float32_products says; "float32" outside of all."""
+    """Return the precision of the innermost block of float32_products, or "float32"."""
     return _current.get()
 
 

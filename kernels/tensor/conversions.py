@@ -70,17 +70,17 @@ class Conversions:
         dtype: npt.DTypeLike | None = None,
         names: Names = None,
     ) -> Self:
-        """Return a tensor of nested lists; it has a level less than they are deep.
+        """Return a tensor of nested lists; it has one level less than the depth of the lists.
 
         Args:
             values: a list for each level, then rows. The innermost lists may be arrays, or text
                 or bytes, which are marked as such. None is a null.
             levels: how many levels; lists below them are the axes of a row.
-            dtype: of the rows; None: as NumPy finds it.
+            dtype: of the rows; None: inferred by NumPy.
             names: of the levels, outermost first.
 
         Raises:
-            InvalidDataError: a list beside what is none, rows that differ in shape.
+            InvalidDataError: lists mixed with other values, rows that differ in shape.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor.from_lists([[1, 2], [], [3]]).recursive_sequence_lengths()
@@ -98,7 +98,7 @@ class Conversions:
 
         Args:
             arrays: a list of arrays, or nested lists of them, of any library with DLPack.
-            dtype: of the rows; None: the arrays' own.
+            dtype: of the rows; None: that of the arrays.
             names: of the levels, outermost first.
 
         >>> from lodcli import LoDTensor
@@ -120,8 +120,8 @@ class Conversions:
 
         Args:
             padded: (S, T, ...).
-            lengths: (S,) rows of each sequence, which lie at its start.
-            mask: or (S, T), true where there is a row, wherever it lies.
+            lengths: (S,) number of rows of each sequence; its rows are at the start.
+            mask: or (S, T), true for a row, at any position.
             names: of the level.
 
         >>> from lodcli import LoDTensor
@@ -148,7 +148,7 @@ class Conversions:
         order: Order = "coarse-to-fine",
         names: Names = None,
     ) -> Self:
-        """Return a tensor over rows where they lie, cut by item counts.
+        """Return a tensor over existing rows, segmented by item counts; no copy.
 
         Args:
             data: rows (N, ...), of any library with DLPack.
@@ -176,12 +176,12 @@ class Conversions:
         order: Order = "coarse-to-fine",
         names: Names = None,
     ) -> Self:
-        """Return a tensor over rows where they lie, cut by running totals.
+        """Return a tensor over existing rows, segmented by offsets (prefix sums); no copy.
 
         Args:
             data: as for `from_lengths`.
             offsets: of one level, or a list of those of each level. They start with 0, and
-                close with the total; absolute ones may leave it out.
+                end with the total, which absolute offsets may leave out.
             absolute: as for `from_lengths`.
             order: as for `from_lengths`.
             names: of the levels, outermost first.
@@ -202,7 +202,7 @@ class Conversions:
     def from_cu_seqlens(
         cls, data: Any, cu_seqlens: npt.ArrayLike, *, name: str | None = None
     ) -> Self:
-        """Return a tensor over rows as attention for sequences of several lengths takes them.
+        """Return a tensor over rows and `cu_seqlens`, as varlen attention kernels take them.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor.from_cu_seqlens([1, 2, 3], np.array([0, 2, 3], np.int32)).to_list()
@@ -212,7 +212,7 @@ class Conversions:
 
     @classmethod
     def from_row_splits(cls, data: Any, row_splits: Levels, *, names: Names = None) -> Self:
-        """Return a tensor over rows cut by offsets, as TensorFlow calls them.
+        """Return a tensor over rows and offsets, called row_splits in TensorFlow.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor.from_row_splits([1, 2, 3], [0, 2, 3]).to_list()
@@ -224,7 +224,7 @@ class Conversions:
     def from_row_ids(
         cls, data: Any, row_ids: npt.ArrayLike, *, count: int | None = None, name: str | None = None
     ) -> Self:
-        """Return a tensor over rows of which each says the number of its sequence.
+        """Return a tensor over rows and the number of the sequence of each row.
 
         Args:
             data: as for `from_lengths`.
@@ -251,7 +251,7 @@ class Conversions:
 
         Raises:
             InvalidDataError: several columns, a null among the values of a row.
-            UnsupportedError: values that are no numbers, booleans, text or bytes.
+            UnsupportedError: values other than numbers, booleans, text and bytes.
 
         >>> import pyarrow as pa
         >>> from lodcli import LoDTensor
@@ -292,9 +292,9 @@ class Conversions:
     # -- out -----------------------------------------------------------------------
 
     def to_list(self) -> list[Any]:
-        """Return nested lists of Python's own numbers, or of what they are marked as.
+        """Return nested lists of Python numbers, or of the types of the marks.
 
-        That is str, bytes, date, time, datetime, timedelta or Decimal; times in nanoseconds are
+        These are str, bytes, date, time, datetime, timedelta or Decimal; times in nanoseconds are
         NumPy's. A null is None.
 
         >>> from lodcli import LoDTensor
@@ -323,10 +323,10 @@ class Conversions:
         return lists.nested(self.data, self.lod)
 
     def to_numpy(self) -> Array:
-        """Return an array (S, T, ...) over the rows: sequences of a level are equally long.
+        """Return an array (S, T, ...) over the rows, if sequences of a level have equal length.
 
         Raises:
-            UnsupportedError: they are not; names the level.
+            UnsupportedError: the lengths differ; names the level.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor([1, 2, 3, 4], [[2, 2]]).to_numpy().tolist()
@@ -424,7 +424,7 @@ class Conversions:
     def _on_host(self, what: str, *, nulls: bool = False) -> Array:
         if is_on_device(self.values):
             raise UnsupportedError(
-                f"{what} takes rows in main memory, these lie on a GPU; use to_device('cpu') first"
+                f"{what} takes rows in main memory, these are on a GPU; use to_device('cpu') first"
             )
         if not nulls:
             self.refuse_nulls(what)

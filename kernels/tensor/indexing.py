@@ -1,4 +1,4 @@
-"""What `tensor[key]` means: which rows, under which index.
+"""The result of `tensor[key]`: rows and their index.
 
 Each part of a key is for one level, the outermost first, then for the rows, then for the axes of a
 row. A number drops its level; a range, an array of numbers and an array of booleans keep it. What a

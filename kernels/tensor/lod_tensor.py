@@ -51,8 +51,8 @@ _new = object.__new__
 class LoDTensor(NumpyProtocol, Conversions):
     """Dense rows plus a LoD.
 
-    The data cannot be replaced, and the index only by one that fits: an index that no
-    longer describes its rows cannot arise.
+    The data cannot be replaced, and the index only by one for the same number of rows: so the
+    index always describes the rows.
 
     Args:
         data: rows along the first axis, (N, D1, D2, ..): bool, (u)int8 to 64, float16,
@@ -124,7 +124,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         """The rows, (N, D1, D2, ..). Their values may be changed in place, not their number.
 
         Raises:
-            UnsupportedError: something is null: no row says so. See `values` and `nulls`.
+            UnsupportedError: something is null, which rows cannot express. See `values` and
+                `nulls`.
         """
         if self._nulls.masks:  # not bool(), which is Python
             self.refuse_nulls("an array of rows")
@@ -133,7 +134,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def values(self) -> Array:
-        """The rows as `data`, with zeros where a row is null; `nulls` says where that is."""
+        """The rows as `data`, with zeros in place of null rows; `nulls` has their mask."""
         return self._data.view()
 
     @property
@@ -146,18 +147,18 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self._nulls
 
     def refuse_nulls(self, what: str) -> None:
-        """Raise UnsupportedError if something is null; `what` cannot hold that."""
+        """Raise UnsupportedError if something is null, which `what` cannot hold."""
         if self._nulls.masks:
             raise UnsupportedError(f"{self._nulls.first(self._lod)}; {what} has no nulls: {REMEDY}")
 
     @property
     def lod(self) -> LoD:
-        """The index; the same object for every tensor that has this structure."""
+        """The index; tensors with the same structure can share this object."""
         return self._lod
 
     @property
     def marks(self) -> Marks:
-        """What the values mean: text, bytes, or numbers."""
+        """The meaning of the values: text, bytes, or numbers."""
         return self._marks
 
     @property
@@ -205,7 +206,7 @@ class LoDTensor(NumpyProtocol, Conversions):
     def as_text(self) -> LoDTensor:
         """Return this tensor marked as text: each finest sequence is UTF-8; no copy.
 
-        Categories become their words, under a level more for their letters.
+        Categories become their words, with one more level for the letters.
 
         Raises:
             InvalidDataError: rows that are not single uint8, no levels, or not UTF-8.
@@ -230,7 +231,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return LoDTensor(self._data, self._lod, marks, self._nulls)
 
     def as_numbers(self) -> LoDTensor:
-        """Return this tensor with nothing said of its values; no copy."""
+        """Return this tensor as plain numbers, without marks of its values; no copy."""
         if self._marks.kind is None:
             return self
         marks = replace(self._marks, values=None, unit=None)
@@ -238,14 +239,14 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @types_explained
     def as_categories(self, words: Sequence[str], *, ordered: bool = False) -> LoDTensor:
-        """Return this tensor marked as codes: each row is the place of its word; no copy.
+        """Return this tensor marked as codes: each row is the position of its word; no copy.
 
         Args:
             words: the categories, in order; all are different.
-            ordered: whether their order says which one is less.
+            ordered: whether categories compare by their order.
 
         Raises:
-            InvalidDataError: rows that are no whole numbers, or no places of words.
+            InvalidDataError: rows that are not whole numbers, or not positions of words.
 
         >>> LoDTensor([1, 0, 1], [[2, 1]]).as_categories(["no", "yes"]).to_list()
         [['yes', 'no'], ['yes']]
@@ -260,7 +261,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def categories(self) -> tuple[str, ...] | None:
-        """The words that the rows are codes of; None if they are no codes."""
+        """The words for the codes in the rows; None if the rows are not codes."""
         found = self._marks.categories
         return None if found is None else found.words
 
@@ -268,7 +269,8 @@ class LoDTensor(NumpyProtocol, Conversions):
     def recoded(self, categories: Categories) -> LoDTensor:
         """Return this tensor of categories with codes of another dictionary that has all its words.
 
-        The dtype may become wider. Raises InvalidDataError: no categories, or a word it lacks.
+        The dtype may become wider. Raises InvalidDataError: the tensor has no categories, or the
+        dictionary lacks a word.
         """
         own = self._marks.require_categories()
         marks = replace(self._marks, unit=categories)
@@ -281,7 +283,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What is known of this tensor besides: a JSON object, {} for nothing; a copy.
+        """The attributes of this tensor, a JSON object; {} if it has none. A copy.
 
         >>> LoDTensor([1, 2]).with_attributes({"unit": "m"}).attributes
         {'unit': 'm'}
@@ -293,7 +295,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """Return this tensor with other attributes; no copy.
 
         Raises:
-            InvalidDataError: they are no JSON object, or take more than 256 KiB.
+            InvalidDataError: they are not a JSON object, or take more than 256 KiB.
         """
         marks = replace(self._marks, attributes=attributes_text(attributes))
         return LoDTensor(self._data, self._lod, marks, self._nulls)
@@ -632,7 +634,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def device(self) -> str:
-        """Where the rows lie: "cpu", or "cuda:N". The index lives in main memory always."""
+        """The device of the rows: "cpu" or "cuda:N". The index is always in main memory."""
         if not is_on_device(self._data):
             return "cpu"
         return f"cuda:{self._data.device.id}"  # type: ignore[attr-defined]
@@ -644,8 +646,8 @@ class LoDTensor(NumpyProtocol, Conversions):
             device: "cpu", "cuda" (the current GPU) or "cuda:N".
 
         Returns:
-            This tensor, if they lie there already; else a copy. A copy to a GPU is queued on
-            the current stream; one to main memory is there when this returns.
+            This tensor, if its rows are on the device already; otherwise a copy. A copy to a GPU
+            is queued on the current stream; a copy to main memory is complete on return.
 
         Raises:
             OptionError: no such name.
@@ -660,14 +662,14 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @staticmethod
     def from_dlpack(data: Any, lod: LoD | Sequence[Sequence[int]] | None = None) -> LoDTensor:
-        """Return a tensor over the rows of another library's array, where they lie; no copy.
+        """Return a tensor over the rows of another library's array, in place; no copy.
 
         Args:
             data: anything with `__dlpack__`, such as a torch tensor, in main memory or on a GPU.
             lod: as for LoDTensor.
 
         Raises:
-            UnsupportedError: the rows lie on a device that is neither.
+            UnsupportedError: the rows are on any other device.
         """
         return LoDTensor(rows_of(data), lod)
 

@@ -370,7 +370,7 @@ def attributes_text(attributes: Mapping[str, Any]) -> str:
         )
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidDataError(f"attributes: are no JSON ({error})") from None
+        raise InvalidDataError(f"attributes: are not JSON ({error})") from None
     if size > MOST_ATTRIBUTE_BYTES:
         raise InvalidDataError(f"attributes: {size} bytes of JSON, at most {MOST_ATTRIBUTE_BYTES}")
     if _is_deeper(attributes, MOST_ATTRIBUTE_DEPTH):

@@ -1,4 +1,4 @@
-"""Registry of commands: one line each, beside one file or folder each.
+"""Registry of commands: one line for each file or folder.
 
 A command's module is imported only when used; the help lines are here, so `lod --help` imports
 none.

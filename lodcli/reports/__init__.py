@@ -1,1 +1,1 @@
-"""What `--json` prints: one TypedDict for each object, and the JSON Schemas made of them."""
+"""The output of `--json`: one TypedDict for each object, and JSON Schemas made from them."""

@@ -1,4 +1,4 @@
-"""What the commands report that are about lod itself."""
+"""Reports of the commands about lod itself."""
 
 from __future__ import annotations
 

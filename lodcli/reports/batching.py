@@ -1,4 +1,4 @@
-"""What `lod plan` reports."""
+"""Reports of `lod plan`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `lod bench` reports."""
+"""Reports of `lod bench`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several reports have in common."""
+"""Shared parts of several reports."""
 
 from __future__ import annotations
 

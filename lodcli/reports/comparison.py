@@ -1,4 +1,4 @@
-"""What `lod diff` reports."""
+"""Reports of `lod diff`."""
 
 from __future__ import annotations
 

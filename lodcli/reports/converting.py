@@ -1,4 +1,4 @@
-"""What `lod convert` reports, beside the files it wrote."""
+"""Reports of `lod convert`, in addition to the files it wrote."""
 
 from __future__ import annotations
 

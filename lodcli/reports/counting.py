@@ -1,4 +1,4 @@
-"""Counts of what goes by: the tensors of a file that is written, for --json and -v."""
+"""Counts of the tensors of a file while it is written, for --json and -v."""
 
 from __future__ import annotations
 

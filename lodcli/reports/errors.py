@@ -1,4 +1,4 @@
-"""What goes to standard error with --json: one object a line."""
+"""Standard error with --json: one object per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `lod inspect` reports."""
+"""Reports of `lod inspect`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `lod train` and `lod weights` report."""
+"""Reports of `lod train` and `lod weights`."""
 
 from __future__ import annotations
 

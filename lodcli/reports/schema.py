@@ -1,4 +1,4 @@
-"""JSON Schemas made from TypedDicts and what their docstrings say of each key."""
+"""JSON Schemas made from TypedDicts and the keys in their docstrings."""
 
 from __future__ import annotations
 

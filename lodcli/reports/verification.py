@@ -1,4 +1,4 @@
-"""What `lod verify` reports."""
+"""Reports of `lod verify`."""
 
 from __future__ import annotations
 

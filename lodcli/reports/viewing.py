@@ -1,4 +1,4 @@
-"""What `lod view` and `lod plot` report."""
+"""Reports of `lod view` and `lod plot`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands report that write files."""
+"""Reports of commands that write files."""
 
 from __future__ import annotations
 

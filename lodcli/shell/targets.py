@@ -108,7 +108,7 @@ class Target:
         io.refuse_target(self.path, kind, overwrite=self.overwrite)
         if kind.binary and is_terminal_output(self.path):
             raise click.UsageError(
-                f"{kind.name} is binary and not for a terminal; write it to a file "
+                f"{kind.name} is binary and cannot be printed to a terminal; write it to a file "
                 "with -o FILE, or choose a text format with --to",
                 click.get_current_context(),
             )

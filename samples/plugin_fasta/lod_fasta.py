@@ -169,11 +169,11 @@ class FastaSource(Source):
 
 
 def check_title(title: bytes, number: int) -> None:
-    """Raise InvalidDataError for a title that is no UTF-8."""
+    """Raise InvalidDataError for a title that is not UTF-8."""
     try:
         title.decode()
     except UnicodeDecodeError as error:
-        raise InvalidDataError(f"line {number}: a title that is no UTF-8: {error}") from None
+        raise InvalidDataError(f"line {number}: a title that is not UTF-8: {error}") from None
 
 
 def tensor(found: list[bytes]) -> LoDTensor:

@@ -185,7 +185,7 @@ def test_an_index_on_the_device_is_refused_with_what_to_do() -> None:
     with pytest.raises(InvalidLoDError, match=r"index lives in main memory.*cupy\.asnumpy"):
         LoD.from_lengths([numbers])
     tensor = LoDTensor(np.ones((10, 2)), LOD).to_device("cuda")
-    with pytest.raises(UnsupportedError, match=r"k is read in main memory and lies on a GPU"):
+    with pytest.raises(UnsupportedError, match=r"k must be in main memory, but is on a GPU"):
         sequence_topk(tensor, numbers)
 
 

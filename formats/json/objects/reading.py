@@ -242,7 +242,7 @@ class NullObjects:
             self.found[name] = BOTH
             return
         raise InvalidDataError(
-            f"line {line}: field {shown(name)}: {kind}, which the first lines have not; --nulls "
+            f"line {line}: field {shown(name)}: {kind}, which the first lines do not have; --nulls "
             "keep distinguishes null objects from objects of nulls only, zero or drop replaces both"
         )
 

@@ -43,9 +43,9 @@ def sequence_conv(
 
         out[t] = concat(x[t + start], x[t + start + 1], ..) @ weight
 
-    with `context_length` rows, each from the row's own sequence. A row before or behind it
+    with `context_length` rows, all from the sequence of the row. A row before or after the sequence
     is zero, or one of `padding`: with up = max(0, -start), the j-th row before a sequence
-    (j = 1 is next to it) is padding[up - j], the j-th behind it padding[up + j - 1].
+    (j = 1 is next to it) is padding[up - j], the j-th row after it padding[up + j - 1].
 
     Args:
         tensor: data (N, D), floating point.

@@ -27,7 +27,7 @@ UFUNCS: dict[Arithmetic, np.ufunc] = {
 def sequence_add(
     tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return tensor + other, where `other` has one row a row or one a sequence.
+    """Return tensor + other; `other` has one row per row or one per sequence.
 
     Args:
         tensor: data (N, ...), numbers.

@@ -29,7 +29,7 @@ def sequence_edit_distance(
     level: int | str = -1,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return how many ids must be put in, taken out or replaced to make each `hyps` its `refs`.
+    """Return the number of insertions, deletions and substitutions from each `hyps` to its `refs`.
 
     Args:
         hyps: whole numbers, (N,) or (N, 1).

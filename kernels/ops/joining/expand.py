@@ -29,7 +29,7 @@ def sequence_expand(
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return every sequence of `x`, or every row of a plain `x`, as often as `y` says.
+    """Return every sequence of `x`, or every row of a plain `x`, repeated by the lengths of `y`.
 
     Args:
         x: data (N, ...), any dtype, with one level or none.

@@ -234,7 +234,7 @@ def _alike(tensors: Sequence[LoDTensor], level: int | str, op: str) -> tuple[Seq
 def sequence_deinterleave(
     tensor: LoDTensor, count: int, *, level: int | str = 0
 ) -> list[LoDTensor]:
-    """Return the tensors that `sequence_interleave` took turns with.
+    """Return the tensors that `sequence_interleave` combined.
 
     Args:
         tensor: every sequence of the level above `level`, or the batch, holds a multiple

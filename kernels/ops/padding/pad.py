@@ -120,7 +120,7 @@ def sequence_unpad(
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the rows that padding surrounds: the inverse of `sequence_pad`.
+    """Return the rows of a padded batch without the padding: the inverse of `sequence_pad`.
 
     Args:
         padded: (S, T, ...), any dtype.

@@ -113,8 +113,8 @@ def sequence_max(
 ) -> LoDTensor:
     """Return the greatest value of every column of every sequence, in the same dtype.
 
-    Rows are compared with `>` in their order: a NaN in a sequence's first row stays, a later
-    one is passed over. See `sequence_sum`.
+    Rows are compared with `>` in their order: a NaN in the first row of a sequence is the result,
+    a later NaN is ignored. See `sequence_sum`.
 
     Raises:
         InvalidDataError: complex numbers.
@@ -153,7 +153,7 @@ def sequence_max_index(
     out: tuple[Array, Offsets] | None = None,
     backend: Backend = "auto",
 ) -> tuple[LoDTensor, LoDTensor]:
-    """Return `sequence_max`, and the row of the tensor each maximum stands in.
+    """Return `sequence_max`, and the row number of each maximum in the tensor.
 
     Returns:
         The maxima, and int64 row numbers of the same shape; of equal values the first row,
@@ -175,7 +175,7 @@ def sequence_min_index(
     out: tuple[Array, Offsets] | None = None,
     backend: Backend = "auto",
 ) -> tuple[LoDTensor, LoDTensor]:
-    """Return `sequence_min`, and the row each minimum stands in. See `sequence_max_index`.
+    """Return `sequence_min`, and the row number of each minimum. See `sequence_max_index`.
 
     >>> value, row = sequence_min_index(LoDTensor(np.array([1, 7, 3]), [[2, 0, 1]]))
     >>> value.data.tolist(), row.data.tolist()

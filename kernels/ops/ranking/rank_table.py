@@ -59,7 +59,7 @@ def sequence_max_sequence_len(table: npt.ArrayLike) -> int:
 
 @types_explained
 def sequence_to_steps(tensor: LoDTensor, table: npt.ArrayLike, level: int | str = 0) -> TensorArray:
-    """Return step t holding, in table order, item t of every sequence longer than t.
+    """Return the time steps: step t has item t of every sequence longer than t, in table order.
 
     Args:
         tensor: data (N, ...), any dtype.
@@ -107,7 +107,7 @@ def sequence_to_steps_grad(
 def sequence_from_steps(
     array: TensorArray, table: npt.ArrayLike, outer: LoD | None = None
 ) -> LoDTensor:
-    """Return the sequences of `sequence_to_steps` again.
+    """Return the sequences that `sequence_to_steps` split: its inverse.
 
     Args:
         array: one value a step.
@@ -209,7 +209,7 @@ def _alive(x: LoDTensor, table: npt.ArrayLike, step: int) -> int:
 
 @types_explained
 def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
-    """Return the outermost items in table order, whatever is inside them moving along.
+    """Return the outermost items in table order, with everything inside them.
 
     Args:
         tensor: one outermost item (a row, without levels) for each sequence of the table.
@@ -250,8 +250,8 @@ def sequence_reorder_by_rank_grad(
 def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTensor:
     """Return the sequences of a level, longest first, equal ones in their order.
 
-    Lengths count items of the next level. The levels above are gone, as sequences of
-    different parents now stand side by side.
+    Lengths count items of the next level. The levels above are dropped, because sequences of
+    different parents are now next to each other.
 
     References:
         PaddlePaddle's "Varient Length supported RNN Design", SortBySeqLen.
@@ -337,7 +337,7 @@ def _ranks(table: npt.ArrayLike) -> tuple[Offsets, Offsets]:
     """Return the sequences of a rank table, in its order, and the offsets of the level it is of.
 
     Raises:
-        InvalidDataError: it is no rank table.
+        InvalidDataError: it is not a rank table.
         InvalidLoDError: its lengths are below 0, or too many items for int64.
     """
     return _ranks_of(_table(table))

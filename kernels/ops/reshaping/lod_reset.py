@@ -98,8 +98,8 @@ def sequence_lod_append(
 ) -> LoDTensor:
     """Return the same rows with more levels below those the tensor has.
 
-    What its finest level counted as rows are then the items of the first new level: there
-    must be exactly as many of them.
+    The rows of its finest level become the items of the first new level: their numbers
+    must be equal.
 
     Args:
         tensor: as in `sequence_lod_reset`.

@@ -28,7 +28,7 @@ def sequence_slice(
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return length[s] items from item offset[s] on of every sequence of a level.
+    """Return, for every sequence s of a level, length[s] items starting at item offset[s].
 
     Args:
         tensor: data (N, ...), any dtype, S sequences in `level`.

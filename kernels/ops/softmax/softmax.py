@@ -58,7 +58,7 @@ def sequence_log_softmax(
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the logarithm of `sequence_softmax`, without taking one of a tiny number.
+    """Return the logarithm of `sequence_softmax`, computed without the log of tiny numbers.
 
     >>> sequence_log_softmax(LoDTensor([0.0, 0.0, 7.0], [[2, 1]])).data.round(2).tolist()
     [-0.69, -0.69, 0.0]

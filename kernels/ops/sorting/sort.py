@@ -37,7 +37,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 def sequence_sort(
     tensor: LoDTensor, *, level: int | str = -1, descending: bool = False, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return every column of every sequence in order.
+    """Return every column of every sequence in ascending order.
 
     Args:
         tensor: data (N, ...), any dtype but complex; each column is sorted by itself.
@@ -187,7 +187,7 @@ def sequence_unique(
 def sequence_unique_counts(
     tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> tuple[LoDTensor, LoDTensor]:
-    """Return `sequence_unique`, and how often each value is there, int64 of the same shape.
+    """Return `sequence_unique`, and the count of each value, int64 of the same shape.
 
     >>> values, counts = sequence_unique_counts(LoDTensor(np.array([3, 1, 3, 1]), [[3, 1]]))
     >>> values.data.tolist(), counts.data.tolist()
@@ -237,7 +237,7 @@ def sequence_searchsorted(
     side: Literal["left", "right"] = "left",
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return where each value goes in the sorted sequence of the same number.
+    """Return the insertion position of each value in the sorted sequence of the same number.
 
     Args:
         tensor: one value a row, (N,) or (N, 1), ascending in every sequence (NaN last).
@@ -279,7 +279,7 @@ def sequence_searchsorted(
 def sequence_histogram(
     tensor: LoDTensor, edges: npt.ArrayLike, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return how many values of every sequence lie in each bin.
+    """Return the number of values of every sequence in each bin.
 
     Args:
         tensor: one value a row, (N,) or (N, 1), any dtype but complex.

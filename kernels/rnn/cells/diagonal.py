@@ -1,4 +1,4 @@
-"""What LRU and S5 have in common: a recurrence with a complex diagonal, and a real output.
+"""Shared code of LRU and S5: a recurrence with a complex diagonal, and a real output.
 
     h' = factor * h + gain * (B x)        factor and gain (H,), of the weights alone
     y = Re(C h') + D x

@@ -1,4 +1,4 @@
-"""What minGRU and minLSTM have in common.
+"""Shared code of minGRU and minLSTM.
 
     h' = (1 - z) * h + z * candidate,    z = sigmoid(k)        k and candidate of x alone
     y = to_out h', if there is a to_out, else h'

@@ -1,4 +1,4 @@
-"""Weights of one layer in one direction: what a kind of cell declares of its arrays.
+"""Weights of one layer in one direction: the arrays that a kind of cell declares.
 
 A kind is a frozen dataclass whose fields are arrays and options. It declares the shape of each
 array once, by sizes (`weight_shapes`); what is checked, drawn at random, and read from and

@@ -323,8 +323,8 @@ def _initial_states(
         and len(weights.state_sizes) == 2
     ):
         raise InvalidDataError(
-            f"initial hidden: a {weights.KIND} with an output of its own goes on from its cell "
-            "state; give that as well"
+            f"initial hidden: a {weights.KIND} whose output is not its state continues from its "
+            "cell state; give that as well"
         )
     given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, data)
     # zeros_like takes several times as long for a few rows.

@@ -1,4 +1,4 @@
-"""One layer of a cell with heads in one direction: each head is a layer of its own.
+"""One layer of a cell with heads in one direction: each head is a separate layer.
 
 Heads see nothing of each other's states. A head takes its own columns of the data, of projected
 inputs, and of states, and gives its own columns of them; so no product has zeros of other heads.

@@ -130,8 +130,8 @@ def nested_from_state_dict(entries: Mapping[str, Array], shapes: Sequence[LevelS
         found = {name: array for name, array in named.items() if array is not None}
         if found and not shape.boot:
             raise InvalidDataError(
-                f"state dict: {shape.prefix}_boot.{next(iter(found))} is there, but "
-                f"{shape.prefix} is not said to boot"
+                f"state dict: has {shape.prefix}_boot.{next(iter(found))}, but "
+                f"{shape.prefix} does not boot"
             )
         boots.append(Boot(**found) if shape.boot else None)
     return _chained(shapes, weights, boots)

@@ -1,4 +1,4 @@
-"""How an epoch of a loader is timed and compared, whatever its order.
+"""Timing and comparing epochs of loaders, independent of their order.
 
 Imports NumPy alone: peers of `lod bench load` run this file by its path, also elsewhere.
 """

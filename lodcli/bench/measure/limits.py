@@ -1,4 +1,4 @@
-"""What this machine could do at best: bytes read, written and copied, additions multiplied."""
+"""The limits of this machine: bytes read, written and copied, and multiply-adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python's json, line by line, and NumPy: what most scripts use."""
+"""Python's json, line by line, and NumPy, as most scripts use them."""
 
 from __future__ import annotations
 

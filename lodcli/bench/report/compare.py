@@ -61,7 +61,7 @@ def read_report(path: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InvalidDataError):
             raise
-        raise InvalidDataError(f"{path}: is no report of lod bench ({error!r})") from None
+        raise InvalidDataError(f"{path}: is not a report of lod bench ({error!r})") from None
     found: dict[str, Any] = report
     return found
 

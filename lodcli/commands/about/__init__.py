@@ -1,1 +1,1 @@
-"""Commands about lod itself: what a shell or a script asks it."""
+"""Commands about lod itself, for shells and scripts."""

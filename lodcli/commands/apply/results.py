@@ -1,4 +1,4 @@
-"""Writing what is computed of batches, alone or beside the other tensors of the file."""
+"""Writing the results of batches, alone or with the other tensors of the file."""
 
 from __future__ import annotations
 
@@ -188,7 +188,8 @@ class _Writing:
             result = _only(found)
             if _shared_depth(result, tensors[self._lead.name]) < self._depth:
                 raise InvalidDataError(
-                    f"the index of {self._into} is that of {self._lead.name} only at first"
+                    f"the index of {self._into} is that of {self._lead.name} "
+                    "only in the first items"
                 )
             yield {**batch, self._into: result}
 

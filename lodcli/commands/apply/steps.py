@@ -280,7 +280,7 @@ def _apply_by_shards(steps: Sequence[Step], writing: Writing) -> None:
     whole = _whole(steps)
     if whole is not None:
         raise UnsupportedError(
-            f"{writing.target.shard_option} computes each shard by itself, and {whole.name} takes "
+            f"{writing.target.shard_option} computes each shard separately, and {whole.name} takes "
             "whole tensors; do without it"
         )
     _require_cpu(writing)

@@ -57,7 +57,7 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
             count = len(found.rows)
             report = _report(found, settings, {"what was left": "interrupted"})
             _keep(report, settings.out, force=settings.force)
-            output.note(f"interrupted; {settings.out} holds the {count} results that were there")
+            output.note(f"interrupted; {settings.out} holds the {count} results so far")
         raise
     for name, why in found.missing.items():
         output.note(f"without {name}: {why}")
@@ -147,7 +147,7 @@ def compare_and_show(old: str, new: str, *, threshold: float, alpha: float, as_j
     if unclear:
         output.note(
             f"{output.plural(unclear, 'measurement')} of {len(changes)} changed while the machine "
-            "was busy; measure again when it is quiet"
+            "was busy; measure again on an idle machine"
         )
     slower = [change.command for change in changes if change.verdict == "slower"]
     if slower:

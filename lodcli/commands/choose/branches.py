@@ -1,4 +1,4 @@
-"""What `lod slice` writes: an item, or ranges of items, of all tensors that share them."""
+"""The output of `lod slice`: an item, or ranges of items, of all tensors that share them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of items, one each or one for every row, and what expressions do with them."""
+"""Values of items, one each or one for every row, and operations on them in expressions."""
 
 from __future__ import annotations
 

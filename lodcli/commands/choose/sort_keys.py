@@ -1,4 +1,4 @@
-"""What `lod sort` sorts by."""
+"""The sort keys of `lod sort`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lod convert --dry-run`: what a format would refuse or lose."""
+"""`lod convert --dry-run`: losses, and reasons why a format cannot hold a tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `lod inspect` reads rows for: statistics of values, single sequences, duplicates."""
+"""Parts of `lod inspect` that read rows: statistics, single sequences, duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sequences make a batch, and what that costs."""
+"""Dividing sequences into batches, and the padding of each strategy."""
 
 from __future__ import annotations
 

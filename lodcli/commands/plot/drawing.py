@@ -1,4 +1,4 @@
-"""What `lod plot` reads of a file."""
+"""The input of `lod plot`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What padding costs by the size of a batch."""
+"""The padding by the size of a batch."""
 
 from __future__ import annotations
 

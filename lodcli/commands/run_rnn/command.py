@@ -162,7 +162,7 @@ def _check_shards(given: dict[str, Any], option: str) -> None:
     """Raise UsageError for what is not of one shard alone, or not of one thread of the CPU."""
     for name in ("h0", "c0", "grad", "stats", "threads"):
         if given[name]:
-            raise click.UsageError(f"{option} computes each shard by itself, without --{name}")
+            raise click.UsageError(f"{option} computes each shard separately, without --{name}")
     if given["device"].startswith("cuda"):
         raise click.UsageError(f"{option} computes on the CPU, without --device cuda")
 
@@ -189,7 +189,7 @@ def _check(given: dict[str, Any]) -> None:
     if given["nested"]:
         for name in (*shape, "cell", "level", "reverse"):
             if given[name] not in (None, False):
-                raise click.UsageError(f"--nested says the {name} of each RNN in SPEC")
+                raise click.UsageError(f"--nested defines the {name} of each RNN in SPEC")
     elif given["seed"] is not None and (given["cell"] is None or given["hidden"] is None):
         raise click.UsageError("--seed needs --cell and --hidden")
     for name in ("upstream", "checkpoint", "truncate"):

@@ -202,11 +202,13 @@ def command(
 def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> None:
     """Refuse options that contradict each other, and before any work what cannot be written."""
     if epochs and out is None:
-        raise click.UsageError("give -o MODEL, where to save; or --epochs 0, to score only")
+        raise click.UsageError("give -o MODEL to save the model, or --epochs 0 to evaluate only")
     if not epochs and (weights is None or out is not None):
-        raise click.UsageError("--epochs 0 scores a saved model: give --weights, and no -o")
+        raise click.UsageError("--epochs 0 evaluates a saved model: give --weights, and no -o")
     if out == "-" and output.is_terminal_output("-"):
-        raise click.UsageError("a model is binary and not for a terminal; give -o MODEL")
+        raise click.UsageError(
+            "a model is binary and cannot be printed to a terminal; give -o MODEL"
+        )
     if out not in (None, "-"):
         # Opens the neighbour that would be renamed, and takes it away again.
         Output(str(out), overwrite=force).abort()

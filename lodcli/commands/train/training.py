@@ -75,8 +75,8 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
         tensor = one_tensor(items[name], "this command")
         if not tensor.lod.n_levels:
             raise InvalidDataError(
-                f"{file.tensor().name}: expected at least one level, found none: nothing says "
-                "where its sequences begin and end"
+                f"{file.tensor().name}: expected at least one level, found none: the "
+                "boundaries of its sequences are unknown"
             )
         offsets = tensor.lod.absolute(-1 if level is None else level)
         given = one_tensor(items[labels], "--labels")

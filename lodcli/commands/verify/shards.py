@@ -1,4 +1,4 @@
-"""Verifying the shards of a dataset, each by itself."""
+"""Verifying the shards of a dataset one by one."""
 
 from __future__ import annotations
 

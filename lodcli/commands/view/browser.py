@@ -1,4 +1,4 @@
-"""What `lod view` shows: single items of a level, read when they are shown."""
+"""The model of `lod view`: single items of a level, read on demand."""
 
 from __future__ import annotations
 

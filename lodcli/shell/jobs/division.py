@@ -1,4 +1,4 @@
-"""Divides a source into parts, each of which is computed by itself."""
+"""Divides a source into parts that are computed separately."""
 
 from __future__ import annotations
 

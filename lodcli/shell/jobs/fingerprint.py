@@ -1,4 +1,4 @@
-"""Digests of what a result depends on: options, and the content of files."""
+"""Digests of everything that a result depends on: options, and the content of files."""
 
 from __future__ import annotations
 

@@ -69,10 +69,10 @@ def uncounted(schema: Schema) -> Schema:
 @pytest.mark.parametrize(
     ("batches", "message"),
     [
-        ([{"a": A, "b": B}, {"a": A, "b": B}], "a: 2 items of level 0 were announced, 4 came"),
-        ([], "a: 3 rows were announced, 0 came"),
-        ([{"a": A[:1], "b": B[:1]}], "a: 3 rows were announced, 1 came"),
-        ([{"c": A}], "tensor 'c' was not announced"),
+        ([{"a": A, "b": B}, {"a": A, "b": B}], "a: expected 2 items of level 0, found 4"),
+        ([], "a: expected 3 rows, found 0"),
+        ([{"a": A[:1], "b": B[:1]}], "a: expected 3 rows, found 1"),
+        ([{"c": A}], "tensor 'c' is not in the schema"),
         ([{"a": A, "b": A}], "b: was announced with dtype int64, found float64"),
         (
             [{"a": A, "b": LoDTensor(np.zeros((3, 1), int), INDEX)}],
@@ -86,7 +86,7 @@ def test_batches_that_are_not_as_announced_are_refused(
     file: str, batches: list[Batch], message: str, tmp_path: Path
 ) -> None:
     # Where counts were not announced, any number may come.
-    for schema in (SCHEMA,) if "came" in message else (SCHEMA, uncounted(SCHEMA)):
+    for schema in (SCHEMA,) if "expected" in message else (SCHEMA, uncounted(SCHEMA)):
         with pytest.raises(InvalidDataError, match=message):
             write(tmp_path / file, schema, batches)
         assert not list(tmp_path.iterdir())
@@ -129,7 +129,7 @@ def test_a_tensor_array_comes_once_and_fits_its_index_map(file: str, tmp_path: P
     fewer = StoredArray(TensorArray.from_steps(stored.array.steps[:2]), stored.index_map)
     for array, count, message in (
         (stored, 2, "came in two parts"),
-        (stored, 0, "announced and did not come"),
+        (stored, 0, "in the schema, but in no batch"),
         (fewer, 1, "describes 3 steps, the array has 2"),
     ):
         with pytest.raises(InvalidDataError, match=f"t: .*{message}"):

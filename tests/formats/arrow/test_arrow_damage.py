@@ -127,9 +127,9 @@ BAD_ARRAYS: list[tuple[str, Callable[[], Any]]] = [
     ("offsets decrease", lambda: array_of(LISTS, 2, None, i32(0, 2, 1), children=[ITEMS])),
     ("offsets go far and back", lambda: array_of(LISTS, 2, None, i32(0, 9, 3), children=[ITEMS])),
     ("text offsets decrease", lambda: array_of(pa.string(), 2, None, i32(0, 2, 1), b"abc")),
-    ("text is no UTF-8", lambda: array_of(pa.string(), 1, None, i32(0, 3), b"a\xff\xfe")),
+    ("text is not UTF-8", lambda: array_of(pa.string(), 1, None, i32(0, 3), b"a\xff\xfe")),
     (
-        "text in a dictionary is no UTF-8",
+        "text in a dictionary is not UTF-8",
         lambda: pa.DictionaryArray.from_arrays(
             pa.array([0], pa.int8()), array_of(pa.string(), 1, None, i32(0, 1), b"\xff")
         ),

@@ -191,9 +191,9 @@ ROWS = np.arange(3)
 @pytest.mark.parametrize(
     ("form", "length", "buffers", "message"),
     [
-        ("no json", 1, {}, "the form is no JSON"),
-        ("[" * 100_000, 1, {}, "the form is no JSON"),
-        ("[]", 1, {}, "the form is no JSON object"),
+        ("no json", 1, {}, "the form is not JSON"),
+        ("[" * 100_000, 1, {}, "the form is not JSON"),
+        ("[]", 1, {}, "the form is not a JSON object"),
         ({}, 1, {}, "a node of class 'None'"),
         ({"class": "Cuda"}, 1, {}, "a node of class 'Cuda'"),
         (LEAF, -1, {}, "length -1"),
@@ -204,8 +204,8 @@ ROWS = np.arange(3)
         (LEAF, 1, {"n1_data": np.zeros(7, np.uint8)}, "7 bytes are no whole number of int64"),
         (LEAF | {"primitive": "float128"}, 1, {}, "holds float128"),
         (LEAF | {"primitive": None}, 1, {}, "holds None"),
-        (LEAF | {"inner_shape": [-1]}, 1, {}, r"inner_shape \[-1\] is no shape"),
-        (LEAF | {"inner_shape": 3}, 1, {}, "inner_shape 3 is no shape"),
+        (LEAF | {"inner_shape": [-1]}, 1, {}, r"inner_shape \[-1\] is not a shape"),
+        (LEAF | {"inner_shape": 3}, 1, {}, "inner_shape 3 is not a shape"),
         (LEAF | {"inner_shape": [0]}, 2**40, {"n1_data": ROWS}, "expanding to"),
         (LEAF | {"inner_shape": [2**40, 2**40]}, 3, {"n1_data": ROWS}, "expected at least"),
         (LIST, 2, {"n0_offsets": ROWS[:2]}, "n0-offsets: expected at least 3 numbers, found 2"),

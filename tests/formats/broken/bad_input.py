@@ -188,7 +188,7 @@ FAULTS = [
         b'{\n  "x": [1, 2]\n}\n',
         ("line 1: column 2: ends before", "--from json"),
     ),
-    Fault("other", ".json", b"[1]\n[2]\n", ("byte 4: the array has ended", "--from jsonl")),
+    Fault("other", ".json", b"[1]\n[2]\n", ("byte 4: the array ends here", "--from jsonl")),
     Fault("other", ".npy", b"[1, 2]", ("is named like npy but does not begin like it",)),
     Fault("other", ".npy", npy([1, 2])[:40], ("ends within its header",)),
     Fault("other", ".npz", npz(), ("holds no array",)),
@@ -328,7 +328,7 @@ FAULTS = [
     ),
     Fault("twice", ".csv", b"a,b,a\n1,2,3\n", ("line 1: two columns are named 'a'",)),
     Fault("twice", ".tsv", b"a\ta\n1\t2\n", ("line 1: two columns are named 'a'",)),
-    Fault("twice", ".ts", b"@timeStamps false\n" + TS, ("line 3: '@timeStamps' a second",)),
+    Fault("twice", ".ts", b"@timeStamps false\n" + TS, ("line 3: '@timeStamps' appears twice",)),
     Fault(
         "twice",
         ".tar",
@@ -352,7 +352,7 @@ FAULTS = [
     Fault("UTF-8", ".csv", b"a,b\n1,2\n3,\xe9\n", ("line 3: is not UTF-8", "--encoding")),
     Fault("UTF-8", ".tsv", b"a\tb\n1\t2\n\xe9\t3\n", ("line 3: is not UTF-8", "--encoding")),
     Fault("UTF-8", ".ts", TS + b"1,2\n1,\xff\n", ("line 9, channel 0, step 1: expected a number",)),
-    Fault("UTF-8", ".tar", tar(("0.x.json", b"\xff")), ("0.x.json: is no JSON", _FIELD)),
+    Fault("UTF-8", ".tar", tar(("0.x.json", b"\xff")), ("0.x.json: is not JSON", _FIELD)),
     Fault("packed", ".jsonl", gzip.compress(b"[1]\n"), ("packed with gzip", "end with .gz")),
     Fault("packed", ".csv", lzma.compress(b"a\n1\n"), ("packed with xz", "unpack it first")),
     Fault("packed", ".tsv", b"\x28\xb5\x2f\xfd", ("packed with zstd", "end with .zst")),
@@ -371,7 +371,7 @@ FAULTS = [
         "mark inside",
         ".jsonl",
         b"[1]\n\xef\xbb\xbf[2]\n",
-        ("line 2: column 1: is no JSON", "byte order mark", "remove it"),
+        ("line 2: column 1: is not JSON", "byte order mark", "remove it"),
     ),
     Fault(
         "mark inside",
@@ -380,6 +380,6 @@ FAULTS = [
         ("line 3, column 'a'", "byte order mark", "remove it"),
     ),
     # -- lines that end with "\r" alone --
-    Fault("CR", ".jsonl", b"[1]\r[2]\r", ("line 1: column 5: is no JSON", r"tr '\r' '\n'")),
+    Fault("CR", ".jsonl", b"[1]\r[2]\r", ("line 1: column 5: is not JSON", r"tr '\r' '\n'")),
     Fault("CR", ".csv", b"a,b\r1,2\r", ("line 1: a line ends with", r"tr '\r' '\n'")),
 ]

@@ -18,7 +18,7 @@ def truncated_by_a_byte(content: bytes) -> bytes:
     return content[:-1]
 
 
-@byte_case("R25", NotThisFormatError, "is no HDF5 file")
+@byte_case("R25", NotThisFormatError, "is not an HDF5 file")
 def user_block(content: bytes) -> bytes:
     return b"#!/bin/sh\n".ljust(512, b"#") + content
 

@@ -38,9 +38,9 @@ def archive(folder: Path, *members: tuple[str, bytes], method: int = STORED) -> 
 
 # A member x.npy, what reading it raises, and part of the message.
 BROKEN_MEMBERS: list[tuple[bytes, type[LodError], str]] = [
-    (b"", DamagedFileError, "x.npy: is no .npy file"),
+    (b"", DamagedFileError, "x.npy: is not a .npy file"),
     (npy()[:9], DamagedFileError, "x.npy: "),
-    (npy(version=b"\4\0"), DamagedFileError, "is no .npy file"),
+    (npy(version=b"\4\0"), DamagedFileError, "is not a .npy file"),
     (npy(b""), DamagedFileError, r"shape \(1,\) of float64 needs 8 bytes, found 0"),
     (npy(b"\0" * 9), DamagedFileError, "needs 8 bytes, found 9"),
     (npy(b"", shape=(10**15,)), DamagedFileError, "needs 8000000000000000 bytes"),

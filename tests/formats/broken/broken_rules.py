@@ -222,12 +222,12 @@ def header_of_4_gigabytes(content: bytes) -> bytes:
     return content[: kind + 4] + b"\xff\xff\xff\xff" + content[kind + 8 :]
 
 
-@case("R10", DamagedFileError, "/header: is no JSON")
+@case("R10", DamagedFileError, "/header: is not JSON")
 def header_of_prose(file: h5py.File, header: Header) -> None:
     put_header(file, sealed(b"lod 1, one tensor"))
 
 
-@case("R10", DamagedFileError, "/header: is no JSON object")
+@case("R10", DamagedFileError, "/header: is not a JSON object")
 def header_of_a_list(file: h5py.File, header: Header) -> None:
     put_header(file, b"[1,2,3]")
 
@@ -237,17 +237,17 @@ def member_twice(file: h5py.File, header: Header) -> None:
     put_header(file, sealed(b'{"format":"lod",' + encoded(header)[1:].rpartition(b",")[0]))
 
 
-@case("R10", DamagedFileError, "NaN is no JSON")
+@case("R10", DamagedFileError, "NaN is not JSON")
 def not_a_number(file: h5py.File, header: Header) -> None:
     header["datasets"]["/data"]["block_rows"] = float("nan")
 
 
-@case("R10", DamagedFileError, "/header: is no JSON")
+@case("R10", DamagedFileError, "/header: is not JSON")
 def nested_100_000_deep(file: h5py.File, header: Header) -> None:
     put_header(file, sealed(b'{"format":' + b"[" * 100_000 + b"]" * 100_000))
 
 
-@case("R10", DamagedFileError, "/header: is no JSON")
+@case("R10", DamagedFileError, "/header: is not JSON")
 def number_of_10_000_digits(file: h5py.File, header: Header) -> None:
     put_header(file, sealed(b'{"format":"lod","version":' + b"1" * 10_000))
 
@@ -277,7 +277,7 @@ def blocks_of_no_rows(file: h5py.File, header: Header) -> None:
     header["datasets"]["/data"]["block_rows"] = 0
 
 
-@case("R10", DamagedFileError, "'7' is no level name")
+@case("R10", DamagedFileError, "'7' is not a valid level name")
 def level_named_like_a_number(file: h5py.File, header: Header) -> None:
     _levels(header)[0]["name"] = "7"
 

@@ -130,7 +130,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     path.touch()
     with pytest.raises(NotThisFormatError, match="is empty"):
         io.read_all(path)
-    with pytest.raises(NotThisFormatError, match="is no HDF5 file"):
+    with pytest.raises(NotThisFormatError, match="is not an HDF5 file"):
         io.read_all(path, format_name="lod.h5")
 
 

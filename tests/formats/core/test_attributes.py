@@ -55,8 +55,8 @@ def test_what_chooses_items_keeps_attributes_and_what_computes_does_not() -> Non
     [
         ({1: 2}, "keys are text"),
         ([1], "keys are text"),
-        ({"x": {1, 2}}, "are no JSON"),
-        ({"x": float("nan")}, "are no JSON"),
+        ({"x": {1, 2}}, "are not JSON"),
+        ({"x": float("nan")}, "are not JSON"),
         ({"x": "y" * 300_000}, "300008 bytes of JSON, at most 262144"),
     ],
 )

@@ -80,9 +80,9 @@ def test_a_file_without_attributes_is_what_it_was_before_there_were_any(
     [
         ({1: 2}, "keys are text"),
         ([1], "keys are text"),
-        ({"x": {1, 2}}, "are no JSON"),
-        ({"x": float("nan")}, "are no JSON"),
-        ({"x": "\ud800"}, "are no JSON"),
+        ({"x": {1, 2}}, "are not JSON"),
+        ({"x": float("nan")}, "are not JSON"),
+        ({"x": "\ud800"}, "are not JSON"),
         ({"x": "y" * 300_000}, "300008 bytes of JSON, at most 262144"),
         (json.loads("[" * 900 + "]" * 900), "keys are text"),
         ({"x": json.loads("[" * 256 + "]" * 256)}, "nest deeper than 256"),

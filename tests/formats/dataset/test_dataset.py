@@ -211,9 +211,9 @@ def a_folder(path: Path) -> None:
     ("change", "said"),
     [
         (missing, "is missing; the manifest names 4 shards"),
-        (longer, "expected [0-9]+ bytes, as the manifest says, found [0-9]+"),
-        (foreign, "/header: expected CRC32C [0-9a-f]{8}, as the manifest says, found"),
-        (a_folder, "is no regular file"),
+        (longer, "expected [0-9]+ bytes as in the manifest, found [0-9]+"),
+        (foreign, "/header: expected CRC32C [0-9a-f]{8} as in the manifest, found"),
+        (a_folder, "is not a regular file"),
     ],
 )
 def test_a_shard_that_is_not_the_one_meant_is_named_before_any_work(

@@ -61,17 +61,17 @@ def column(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[P
     return lambda path: edited(path, changed)
 
 
-@case("D1", "is no manifest: its first tensors must be shard-totals, shard-bytes")
+@case("D1", "is not a manifest: its first tensors must be shard-totals, shard-bytes")
 def _(path: Path) -> None:
     io.write(path / manifests.NAME, WORDS, overwrite=True)
 
 
-@case("D1", "is no manifest: its first tensors must be")
+@case("D1", "is not a manifest: its first tensors must be")
 def _(path: Path) -> None:
     edited(path, lambda items: dict(reversed(items.items())))
 
 
-@case("D1", "manifest.lod.h5: is no HDF5 file")
+@case("D1", "manifest.lod.h5: is not an HDF5 file")
 def _(path: Path) -> None:
     (path / manifests.NAME).write_bytes(b"")
 
@@ -92,7 +92,7 @@ def _(path: Path) -> None:
     put(path, replace(found, totals=found.totals[:1], sizes=found.sizes[:0], sums=found.sums[:0]))
 
 
-@case("D3", "is no manifest")
+@case("D3", "is not a manifest")
 def _(path: Path) -> None:
     edited(path, lambda items: {name: items[name] for name in manifests.COLUMNS})
 
@@ -143,7 +143,7 @@ def _(path: Path) -> None:
     column("shard-crc32c", lambda data: data ^ np.array([0, 1], np.uint32))(path)
 
 
-@case("D6", "data-00001-of-00002.lod.h5: expected .* bytes, as the manifest says")
+@case("D6", "data-00001-of-00002.lod.h5: expected .* bytes as in the manifest")
 def _(path: Path) -> None:
     column("shard-bytes", lambda data: data + np.array([0, 1]))(path)
 
@@ -154,7 +154,7 @@ def _(path: Path) -> None:
     shard.write_bytes(bytes(shard.stat().st_size))
 
 
-@case("D7", "data-0000[01]-of-00002.lod.h5: its tensors are not those that the manifest says")
+@case("D7", "data-0000[01]-of-00002.lod.h5: its tensors are not those in the manifest")
 def _(path: Path) -> None:
     column("shard-totals", lambda data: data * [[1], [0], [1]])(path)
 

@@ -194,7 +194,7 @@ DATA, INDICES = LoDTensor(np.arange(3.0), LOD), LoDTensor(np.arange(3), LOD)
             ShapeMismatchError,
             "var_names: expected 3 names, found 2",
         ),
-        ({"data": DATA, "indices": INDICES.with_data([0, -1, 2])}, LodError, "-1 is no column"),
+        ({"data": DATA, "indices": INDICES.with_data([0, -1, 2])}, LodError, "-1 is not a column"),
         (
             {"data": DATA, "indices": INDICES, "obs_names": text("a\0", "b")},
             LodError,

@@ -75,7 +75,7 @@ def test_pynwb_says_the_same_of_its_file() -> None:
     [
         ({LEAVES: None}, "leaves: there is no such dataset"),
         ({LEAVES: 3}, "leaves: is a single value"),
-        ({LEAVES: [b"a"] * 6}, "leaves: holds no numbers"),
+        ({LEAVES: [b"a"] * 6}, "leaves: holds data of variable length"),
         ({LEAVES: np.arange(5)}, "leaves: "),
         ({LEAVES + "_index": np.array([2, 3, 3, 7])}, "expected 6|7"),
         ({LEAVES + "_index": np.array([2, 3, 1, 6])}, "leaves_index: level 1"),

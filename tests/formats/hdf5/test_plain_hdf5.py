@@ -262,7 +262,7 @@ def _refusals(folder: Path) -> dict[str, str]:
         "external": "is stored in another file",
         "linked": f"is an external link, .*; read '/data' of '{folder / OTHER_HDF5}' instead$",
         "soft": "is a soft link, which is not followed; name its target '/linked' instead$",
-        "virtual": r"is virtual: .*; copy it with h5py, file\[NEW\] = file\[NAME\]",
+        "virtual": r"is a virtual dataset.*; copy it with h5py, file\[NEW\] = file\[NAME\]",
     }
 
 
@@ -315,7 +315,7 @@ def test_what_is_no_hdf5_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotThisFormatError, match="is named like hdf5"), io.open_source(path):
         pass
     with (
-        pytest.raises(NotThisFormatError, match="is no HDF5 file"),
+        pytest.raises(NotThisFormatError, match="is not an HDF5 file"),
         io.open_source(path, options=ReadOptions(data="/x")),
     ):
         pass
@@ -345,7 +345,7 @@ def test_a_heap_that_returns_to_itself_is_refused(user_block: int, tmp_path: Pat
     assert content[place : place + 8] == struct.pack("<Q", 1)
     path.write_bytes(content[:place] + struct.pack("<Q", free) + content[place + 8 :])
     with (
-        pytest.raises(DamagedFileError, match="leads back to itself"),
+        pytest.raises(DamagedFileError, match="refers to itself"),
         io.open_source(path, options=ReadOptions(data="/x")),
     ):
         pass

@@ -126,7 +126,7 @@ def test_damage_in_time_steps_is_named(
         ({"Polygons_NumberOfConnectivityIds": [6]}, "Ids: expected 2 pieces, found 1"),
         ({"Polygons_Connectivity": np.arange(8)}, "Connectivity: "),
         ({"Polygons_Connectivity": np.arange(10)}, "Connectivity: "),
-        ({"Polygons_Connectivity": [b"a"] * 9}, "holds no numbers"),
+        ({"Polygons_Connectivity": [b"a"] * 9}, "holds data of variable length"),
         ({"NumberOfPoints": None}, "NumberOfPoints: there is no such dataset"),
         ({"NumberOfPoints": [7]}, "NumberOfCells: expected 1 pieces, found 2"),
         ({"NumberOfPoints": [4, 4]}, "Points: "),

@@ -106,7 +106,7 @@ def test_more_names_than_levels_are_refused(tmp_path: Path) -> None:
 def test_a_bad_level_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(b"[1]\n")
     with (
-        pytest.raises(OptionError, match="'0' is no level name"),
+        pytest.raises(OptionError, match="'0' is not a valid level name"),
         io.open_source(tmp_path / "x.jsonl", options=ReadOptions(levels=("0",))),
     ):
         pass
@@ -255,11 +255,11 @@ def test_a_list_of_objects_needs_a_name(tmp_path: Path) -> None:
         ),
         (b"[36893488147419103232]", "in int64; --dtype float64 may hold it"),
         (b"[1e400]", "line 1: item <0>: a number that exceeds float64, and so every"),
-        (b"[1]\n[1,]", "line 2: column [34]: is no JSON"),
+        (b"[1]\n[1,]", "line 2: column [34]: is not JSON"),
         (b"[1]\n[1", "line 2: column 3: ends before its value does"),
         (b"[1]\n[1,2\n", "line 2: column 5: ends before its value does"),
         (b"[1]\n[1,2 \r\n[3]\n", "line 2: column 5: ends before its value does"),
-        (b"[1][2]", r"line 1: column 4: is no JSON \(Extra data\)"),
+        (b"[1][2]", r"line 1: column 4: is not JSON \(Extra data\)"),
         (b"[1]\n\n[2]", "line 2: is blank"),
         (b"[1]\n  \t\r\n", "line 2: is blank"),
         (b'["\xff"]', "line 1: byte 2 is not UTF-8"),

@@ -220,7 +220,7 @@ FIRST = struct.unpack_from("<I", (THEIRS / "mds" / "shard.00000.mds").read_bytes
         (said(lambda index: {"shards": 3}), "index.json: has no list of shards"),
         (said(lambda index: index.update(version=3)), "index.json: version 3; expected 2"),
         (said(lambda index: index.update(shards=[])), "has no shards"),
-        (said(lambda index: index.update(shards=[7])), "'int'|shard 0: is no object"),
+        (said(lambda index: index.update(shards=[7])), "'int'|shard 0: is not an object"),
         (shard(1, format="csv"), "shard 1: format 'csv'; expected 'mds'"),
         (shard(1, compression="gz"), "shard 1: compression 'gz'; expected zstd"),
         (shard(1, raw_data=None), "shard 1: does not name its file"),
@@ -232,7 +232,7 @@ FIRST = struct.unpack_from("<I", (THEIRS / "mds" / "shard.00000.mds").read_bytes
         (said(lambda i: i["shards"][0]["raw_data"].update(bytes=2312)), "has 2311 bytes, index"),
         (
             said(lambda i: i["shards"][0]["raw_data"].update(basename="../x/index.json")),
-            "which is no plain name of a file",
+            "which is not a plain name of a file",
         ),
         (said(lambda i: i["shards"][0]["raw_data"].update(basename=7)), "expected a name"),
         (
@@ -257,8 +257,8 @@ FIRST = struct.unpack_from("<I", (THEIRS / "mds" / "shard.00000.mds").read_bytes
         (stored(FIRST + 21, b"\xff"), "column any: "),
         (stored(FIRST + 21, b"\0"), "column any: has 0 axes"),
         (stored(FIRST + 22, b"\xff\xff"), "column any: shape"),
-        (lambda folder: (folder / "index.json").write_text("{"), "index.json: is no JSON"),
-        (lambda folder: (folder / "index.json").write_text("[" * 10**5), "index.json: is no JSON"),
+        (lambda folder: (folder / "index.json").write_text("{"), "index.json: is not JSON"),
+        (lambda folder: (folder / "index.json").write_text("[" * 10**5), "index.json: is not JSON"),
     ],
 )
 def test_damage_is_named(change: Callable[[Path], Any], message: str, tmp_path: Path) -> None:

@@ -199,11 +199,11 @@ def test_what_cannot_be_held_is_refused(
         ([("a.cls", b"x")], "expected a whole number, found b'x'"),
         ([("a.cls", b"")], "expected a whole number, found b''"),
         ([("a.cls", b"9" * 30)], "expected a whole number"),
-        ([("a.json", b"{")], "is no JSON"),
-        ([("a.json", b"[" * 10**5)], "is no JSON"),
+        ([("a.json", b"{")], "is not JSON"),
+        ([("a.json", b"[" * 10**5)], "is not JSON"),
         ([("a.json", b'{"a": 1}')], "is neither a number nor a list of numbers"),
         ([("a.json", b"[[1], [2]]")], "is neither a number nor a list of numbers"),
-        ([("a.npy", b"")], r"a\.npy: is no \.npy file"),
+        ([("a.npy", b"")], r"a\.npy: is not a \.npy file"),
         ([("a.npy", npy([1])[:-1])], "needs 8 bytes, 7 there"),
         ([("a.npy", npy([1]) + b"x")], "needs 8 bytes, 9 there"),
         ([("a.npy", npy([1])[:60])], "ends within its header"),
@@ -247,7 +247,7 @@ def changed(data: bytes, place: int, new: bytes, *, sealed: bool = True) -> byte
         (156, b"3", True, "is a link or a device"),
         (156, b"6", True, "is a link or a device"),
         (156, b"x", True, "a pax header contradicts itself|no samples"),
-        (0, b"\xff\xfe.id", True, "a name that is no UTF-8"),
+        (0, b"\xff\xfe.id", True, "a name that is not UTF-8"),
     ],
 )
 def test_a_broken_header_is_named(

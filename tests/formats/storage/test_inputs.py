@@ -126,7 +126,7 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> No
     (tmp_path / "deep" / "a").write_bytes(b"a")
     (tmp_path / "a").write_bytes(b"a")
     for source in (Input(tmp_path / "deep"), Input(tmp_path / "deep" / "a"), Input(tmp_path)):
-        with source, pytest.raises(DamagedFileError, match="which is no plain name of a file"):
+        with source, pytest.raises(DamagedFileError, match="which is not a plain name of a file"):
             source.beside(name)
 
 
@@ -135,7 +135,7 @@ def test_what_is_no_regular_file_is_not_opened_beside(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     with Input(tmp_path) as source:
         for name in ("pipe", "deep"):
-            with pytest.raises(DamagedFileError, match=f"{name}: is no regular file"):
+            with pytest.raises(DamagedFileError, match=f"{name}: is not a regular file"):
                 source.beside(name)
 
 

@@ -82,7 +82,7 @@ def raw_frame(at: int, replace: dict[int, int], *, fix: bool) -> bytes:
 
 # -- 1. frames
 
-breaks("S1", "is no lod stream")(lambda: b"\0" + example().encode()[1:])
+breaks("S1", "is not a lod stream")(lambda: b"\0" + example().encode()[1:])
 breaks("S2", "frame 2: expected kind 1 to 6")(lambda: raw_frame(2, {0: 7}, fix=True))
 breaks("S2", "frame 2: expected kind 1 to 6")(lambda: raw_frame(2, {2: 1}, fix=True))
 breaks("S3", "frame 2: the checksum of its header")(lambda: raw_frame(2, {4: 1}, fix=False))
@@ -124,7 +124,7 @@ for _message, _change in {
     "version: expected 1": (b'"version":1', b'"version":2'),
     "a key comes twice": (b'"levels":[{', b'"version":1,"levels":[{'),
     "canonical": (b'"version":1', b'"version": 1'),
-    "is no JSON": (b'{"format"', b'["format"'),
+    "is not JSON": (b'{"format"', b'["format"'),
     "level 0: expected the members name, items": (b'"items":2', b'"items":2,"more":2'),
     "data: rows: expected a count or null": (b'"rows":3', b'"rows":3.0'),
 }.items():
@@ -139,8 +139,10 @@ breaks("S6", "canonical")(
         example().frames[0][2].replace(b'"version":1,', b"")[:-1] + b',"version":1}'
     )
 )
-breaks("S6", "is no JSON")(lambda: with_header(example().frames[0][2].replace(b"data", b"dat\xff")))
-breaks("S6", "is no JSON")(lambda: with_header(b"[" * 100_000))
+breaks("S6", "is not JSON")(
+    lambda: with_header(example().frames[0][2].replace(b"data", b"dat\xff"))
+)
+breaks("S6", "is not JSON")(lambda: with_header(b"[" * 100_000))
 
 breaks("S7", "more than 262144 lists")(lambda: with_header(b"[" * (2**18 + 1)))
 breaks("S7", "tensors: expected at least one")(lambda: with_header(header([], [])))
@@ -188,10 +190,10 @@ breaks("S10", "each level under one level")(lambda: with_tensor(levels=[0, 0]))
 breaks("S11", "levels of the steps and outer levels")(lambda: with_tensor(array={"outer": []}))
 breaks("S11", "array: expected the members outer")(lambda: with_tensor(array={}))
 
-breaks("S12", "rows of data: the header announced 4, 3 came")(
+breaks("S12", "rows of data: the header announces 4, found 3")(
     lambda: with_header(header([level()], [tensor(rows=4)]))
 )
-breaks("S12", "items of level 0: the header announced 1, 2 came")(
+breaks("S12", "items of level 0: the header announces 1, found 2")(
     lambda: with_header(header([level(items=1)], [tensor()]))
 )
 
@@ -393,7 +395,7 @@ breaks("S14", "level 0 has two different counts")(
 )
 
 
-@breaks("S15", "data was announced and did not come")
+@breaks("S15", "data is in the header, but not in the stream")
 def _no_batch() -> bytes:
     stream = example()
     stream.frames, stream.levels, stream.tensors = stream.frames[:1], [0], [0]

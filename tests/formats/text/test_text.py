@@ -86,7 +86,7 @@ def test_other_numbers_of_names_are_refused(tmp_path: Path, levels: tuple[str, .
 
 
 def test_a_bad_level_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="'1' is no level name"):
+    with pytest.raises(OptionError, match="'1' is not a valid level name"):
         given_text(tmp_path, b"a", levels=("1",))
 
 
@@ -240,10 +240,10 @@ def test_unk_stands_for_unknown_words(tmp_path: Path, vocabulary: Path) -> None:
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (b"a\nb\na\n", "line 3: 'a' is there already, on line 1"),
-        (b"a\n\nb\n", "line 2: '' is no token"),
-        (b"a\nb c\n", "line 2: 'b c' is no token"),
-        (b"a\0\n", r"line 1: 'a\\x00' is no token"),
+        (b"a\nb\na\n", "line 3: 'a' is also on line 1"),
+        (b"a\n\nb\n", "line 2: '' is not a token"),
+        (b"a\nb c\n", "line 2: 'b c' is not a token"),
+        (b"a\0\n", r"line 1: 'a\\x00' is not a token"),
     ],
 )
 def test_a_bad_vocabulary_is_refused(

@@ -233,7 +233,7 @@ def test_pipes_are_detected_and_decided_by_the_first_records(tmp_path: Path) -> 
     assert (done.returncode, done.stdout) == (0, b"1\n" * 9000)
     cases: tuple[tuple[dict[str, Any], bytes], ...] = (
         ({"a": [1, 2], "t": [b""]}, b"'a' has 2 values, expected 1"),
-        ({"a": [1], "t": [b""], "new": [3]}, b"have the feature 'new', which the first ones"),
+        ({"a": [1], "t": [b""], "new": [3]}, b"have the feature 'new', which the first records"),
         ({"a": [1], "t": [b"\xff"]}, b"is not UTF-8"),
     )
     for late, said in cases:
@@ -414,18 +414,21 @@ def test_every_cut_is_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        ([b"hello, world"], "is no protocol buffer of this kind"),
-        ([b"\x0a\x05ab"], "is no protocol buffer of this kind"),
-        ([b"\x0a" + b"\xff" * 11], "is no protocol buffer of this kind"),
+        ([b"hello, world"], "is not a protocol buffer of this kind"),
+        ([b"\x0a\x05ab"], "is not a protocol buffer of this kind"),
+        ([b"\x0a" + b"\xff" * 11], "is not a protocol buffer of this kind"),
         ([b"\x08\x01"], "field 1 has another wire type than bytes"),
         ([b""], "holds no features with values"),
         ([example({"a": [1]}), example({"a": [1.5]})], "'a' holds .* in others"),
         ([sequence({"a": [1]}, {"a": [[1]]})], "is both a feature of the context and"),
         ([field(1, features({"a": feature([1])}) * 2)], "record 0 has 'a' twice"),
-        ([field(1, field(1, field(1, b"\xff") + field(2, feature([1]))))], "is no UTF-8"),
-        ([field(1, features({"a": field(2, field(1, b"abc"))}))], "'a': is no protocol buffer"),
-        ([field(1, features({"a": field(3, field(1, b"\x81"))}))], "'a': is no protocol buffer"),
-        ([field(1, features({"a": field(3, b"\x0d" + bytes(4))}))], "'a': is no protocol buffer"),
+        ([field(1, field(1, field(1, b"\xff") + field(2, feature([1]))))], "is not UTF-8"),
+        ([field(1, features({"a": field(2, field(1, b"abc"))}))], "'a': is not a protocol buffer"),
+        ([field(1, features({"a": field(3, field(1, b"\x81"))}))], "'a': is not a protocol buffer"),
+        (
+            [field(1, features({"a": field(3, b"\x0d" + bytes(4))}))],
+            "'a': is not a protocol buffer",
+        ),
         ([example({"a": [1]}) + field(10_000, b"{}")], "header: expected the members"),
     ],
 )

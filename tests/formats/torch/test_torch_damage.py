@@ -146,7 +146,7 @@ DAMAGED: list[tuple[str, bytes, Any, str]] = [
     ("text", b"hello, this is no file of torch", NotThisFormatError, "does not begin like a zip"),
     ("pickle", pickle.dumps([1], 2), UnsupportedError, "is a pickle, and reading one runs"),
     ("old", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19." + bytes(9), UnsupportedError, "torch 1.6"),
-    ("empty", archive(b""), DamagedFileError, "data.pkl: is no whole pickle"),
+    ("empty", archive(b""), DamagedFileError, "data.pkl: is not a complete pickle"),
     ("script", archive(b"", more=("a/constants.pkl",)), UnsupportedError, "is a TorchScript"),
     (
         "deflated",
@@ -154,7 +154,12 @@ DAMAGED: list[tuple[str, bytes, Any, str]] = [
         UnsupportedError,
         "is compressed, as torch never is",
     ),
-    ("cut_pickle", archive(pickled(tensor())[:-20], bytes(16)), DamagedFileError, "no whole pic"),
+    (
+        "cut_pickle",
+        archive(pickled(tensor())[:-20], bytes(16)),
+        DamagedFileError,
+        "not a complete pic",
+    ),
     ("protocol", archive(pickled(tensor(), 4), bytes(16)), UnsupportedError, "of protocol 4"),
     ("system", of(Call(print, "pwned")), UnsupportedError, "refers to __builtin__.print; only"),
     ("bytearray", of(Call(bytearray, 2**40)), UnsupportedError, "refers to __builtin__.bytearray"),

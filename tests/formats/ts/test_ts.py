@@ -124,8 +124,8 @@ def test_a_file_without_series_has_no_items(tmp_path: Path) -> None:
         (b"@missing false\n", InvalidDataError, "ends before the line @data"),
         (b"#\n1,2,3\n@data\n", NotThisFormatError, "line 2: expected a directive .* '1,2,3'"),
         (b"@shape 3\n@data\n", UnsupportedError, "line 1: unknown directive '@shape'"),
-        (b"@missing true\n@Missing true\n", InvalidDataError, "line 2: '@Missing' a second time"),
-        (b"@dimension 2\n@dimensions 2\n", InvalidDataError, "'@dimensions' a second time"),
+        (b"@missing true\n@Missing true\n", InvalidDataError, "line 2: '@Missing' appears twice"),
+        (b"@dimension 2\n@dimensions 2\n", InvalidDataError, "'@dimensions' appears twice"),
         (b"@missing maybe\n", InvalidDataError, "line 1: @missing needs true or false"),
         (b"@equalLength\n", InvalidDataError, "line 1: @equallength needs true or false"),
         (b"@dimensions 0\n", InvalidDataError, "@dimensions needs a whole number from 1"),
@@ -133,7 +133,7 @@ def test_a_file_without_series_has_no_items(tmp_path: Path) -> None:
         (b"@timeStamps true\n", UnsupportedError, "line 1: steps with timestamps cannot be read"),
         (b"@data 1,2\n", InvalidDataError, "line 1: @data stands alone"),
         (b"@classLabel true\n", InvalidDataError, "needs the list of classes"),
-        (b"@classLabel true a b a\n", InvalidDataError, "line 1: class 'a' a second time"),
+        (b"@classLabel true a b a\n", InvalidDataError, "line 1: class 'a' appears twice"),
         (b"@univariate true\n@dimensions 2\n@data\n", InvalidDataError, "but @dimensions 2"),
         (
             b"@classLabel true a\n@targetLabel true\n@data\n",
@@ -215,7 +215,7 @@ def test_options_that_do_not_fit_are_refused(
 
 def test_a_bad_level_name_is_refused_when_opened() -> None:
     with (
-        pytest.raises(InvalidDataError, match="'1' is no level name"),
+        pytest.raises(InvalidDataError, match="'1' is not a valid level name"),
         io.open_source(VOWELS, options=ReadOptions(levels=("1",))),
     ):
         pass

@@ -1,4 +1,4 @@
-"""Weights files: there and back, what a kind cannot hold, and what is no weights file."""
+"""Weights files: there and back, what a kind cannot hold, and what is not a weights file."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_description_that_is_none_is_damage(tmp_path: Path, said: str) -> None
     path = tmp_path / "w.safetensors"
     header = json.dumps({"__metadata__": {"lod.rnn": said}}).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header)
-    with pytest.raises(DamagedFileError, match="is no description of RNNs"):
+    with pytest.raises(DamagedFileError, match="is not a description of RNNs"):
         read_weights(path)
 
 
@@ -204,7 +204,7 @@ def test_unknown_options_are_named(tmp_path: Path) -> None:
     ("content", "error", "message"),
     [
         (b"", NotThisFormatError, "is empty"),
-        (b"hello world", NotThisFormatError, "is no weights file"),
+        (b"hello world", NotThisFormatError, "is not a weights file"),
         (b"\x80\x04 a pickle", UnsupportedError, "runs the code in it"),
         (b"PK\x03\x04" + bytes(40), DamagedFileError, "the zip directory"),
         (b"\x89HDF\r\n\x1a\n" + bytes(40), LodError, "rewrite it with h5repack"),

@@ -132,7 +132,7 @@ ZEROS = np.zeros((1, 2, 3), np.float32)
 GRU_BEFORE: dict[str, Any] = {"activations": ["HardSigmoid", "Tanh"]}
 BROKEN: list[tuple[bytes, type[LodError], str]] = [
     (b"\x08\x07", NotThisFormatError, "it has no nodes"),
-    (b"\x08\xff\xff", DamagedFileError, "is no whole ONNX model"),
+    (b"\x08\xff\xff", DamagedFileError, "is not a complete ONNX model"),
     (model(onnx.helper.make_node("Add", ["a", "b"], ["c"])), InvalidDataError, "no node LSTM"),
     (model(node(inputs="X W"), **arrays()), DamagedFileError, "rnn: has no inputs W and R"),
     (model(node(inputs="X V R"), **arrays()), UnsupportedError, r"W \(V\) is computed by the mod"),

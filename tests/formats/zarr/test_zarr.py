@@ -287,7 +287,7 @@ def test_wrong_metadata_is_named(
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.zarr").mkdir()
     (tmp_path / "t.zarr" / "zarr.json").write_text("no JSON")
-    _refused(tmp_path / "t.zarr", DamagedFileError, r"zarr\.json: is no JSON")
+    _refused(tmp_path / "t.zarr", DamagedFileError, r"zarr\.json: is not JSON")
     (tmp_path / "t.zarr" / "zarr.json").write_text("{}")
     _refused(tmp_path / "t.zarr", LodError, "holds no array")
 

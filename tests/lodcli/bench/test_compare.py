@@ -152,8 +152,8 @@ def test_a_regression_ends_with_1_after_the_table(lod: Lod, reports: Path) -> No
 @pytest.mark.parametrize(
     ("name", "code", "message"),
     [
-        ("other.json", 1, "is no report of lod bench"),
-        ("broken.json", 1, "is no report of lod bench"),
+        ("other.json", 1, "is not a report of lod bench"),
+        ("broken.json", 1, "is not a report of lod bench"),
         ("newer.json", 1, "expected schema_version 1, found 9"),
         ("empty.json", 1, "sum: no times"),
         ("missing.json", 3, "no such file"),

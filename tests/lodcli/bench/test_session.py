@@ -151,7 +151,7 @@ def test_an_interrupt_keeps_what_was_measured(
     report = tmp_path / "report.json"
     done = lod("bench", "kernels", "--op", "sum", "--rows", "9", "-o", str(report))
     assert done.code == 130
-    assert f"interrupted; {report} holds the 2 results that were there" in done.stderr
+    assert f"interrupted; {report} holds the 2 results so far" in done.stderr
     found = json.loads(report.read_bytes())
     assert found["failed"] == {"what was left": "interrupted"}
     assert len(found["results"]) == 2

@@ -180,7 +180,7 @@ def test_an_output_that_is_no_state_cannot_be_booted(lod: Lod, folder: Path) -> 
     nested = ["--nested", "article:gru:4/sentence:lru:4:boot", "--seed", "1"]
     done = lod("run-rnn", "words.lod.h5", "-o", "o.npz", *nested)
     assert done.code == 1
-    assert "initial hidden: a lru with an output of its own" in done.stderr
+    assert "initial hidden: a lru whose output is not its state" in done.stderr
     nested[1] = "article:gru:4/sentence:lru:3"
     assert lod("run-rnn", "words.lod.h5", "-o", "o.npz", *nested).code == 0
 
@@ -249,7 +249,7 @@ def test_precision_bfloat16_without_amx_is_an_error_and_writes_nothing(
         (b"PK\x03\x04 a zip of something", 1, "the zip directory"),
         (b"\x80\x02 a pickle", 4, "safetensors.torch.save_file"),
         (b"", 1, "is empty; expected weights"),
-        (b"not weights at all", 1, "is no weights file"),
+        (b"not weights at all", 1, "is not a weights file"),
         (b"\x10\x00\x00\x00\x00\x00\x00\x00{ broken", 1, "the header: claims 16 bytes"),
     ],
 )

@@ -161,7 +161,7 @@ def test_a_boot_in_the_file_that_the_spec_does_not_name_is_refused(lod: Lod, fol
     args = ["--nested", "article/sentence", "--weights", "w", "-o", "o.npz"]
     done = lod("run-rnn", "words.lod.h5", *args)
     assert done.code == 1
-    assert "sentence_boot.weight is there, but sentence is not said to boot" in done.stderr
+    assert "has sentence_boot.weight, but sentence does not boot" in done.stderr
 
 
 # -- step ----------------------------------------------------------------------------

@@ -135,10 +135,10 @@ def cluster(started: Cluster) -> Cluster:
         ),
         (["convert", "ds", "--scheduler", "local"], "--scheduler writes files; name one"),
         (["convert", "-", "out", "--scheduler", "local"], "and standard input is neither"),
-        ([*RUN, "--grad", "--scheduler", "local"], "--scheduler computes each shard by itself"),
+        ([*RUN, "--grad", "--scheduler", "local"], "--scheduler computes each shard separately"),
         (
             ["apply", "sort_by_length", "ds::data", "-o", "out", "--scheduler", "local"],
-            "--scheduler computes each shard by itself, and sort_by_length takes whole tensors",
+            "--scheduler computes each shard separately, and sort_by_length takes whole tensors",
         ),
     ],
 )

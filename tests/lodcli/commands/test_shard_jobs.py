@@ -227,8 +227,8 @@ def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
         done = lod("convert", "ds", name, "--jobs", "2", "--force")
         assert (done.code, done.stderr) == (
             3,
-            f"lod convert: {name}: exists already and is no unfinished dataset; remove it, or name "
-            "another\n",
+            f"lod convert: {name}: exists already and is not an unfinished dataset; remove it, "
+            "or name another\n",
         )
         assert content(name) == before, file
     Path("out").mkdir()
@@ -236,7 +236,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
     done = lod("convert", "ds", "out", "--jobs", "2", "--force")
     assert (done.code, done.stderr) == (
         1,
-        "lod convert: out: job.json: is no description of a job; name another folder\n",
+        "lod convert: out: job.json: is not a description of a job; name another folder\n",
     )
     Path("pipe").mkdir()
     os.mkfifo("pipe/job.json")
@@ -258,7 +258,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
         ),
         (["apply", "layer_norm", "ds", "--weight", "-", "-o", "out"], "standard input for each"),
         (["apply", "concat", "ds::data", "ds::data", "-o", "out"], "concat takes whole tensors"),
-        ([*RUN, "--grad"], "--jobs computes each shard by itself, without --grad"),
+        ([*RUN, "--grad"], "--jobs computes each shard separately, without --grad"),
         ([*RUN, "--h0", "one.lod.h5::data"], "without --h0"),
         ([*RUN, "--stats"], "without --stats"),
         ([*RUN, "--device", "cuda"], "without --device cuda"),

@@ -98,7 +98,7 @@ def test_an_item_larger_than_the_budget_is_named(lod: Lod, tmp_path: Path) -> No
     assert (done.code, done.stdout) == (1, "")
     assert done.stderr == (
         "lod convert: one.lod.h5: data: item 1: 1600000 bytes, of which memory holds up to 3 "
-        "copies; the budget is 4M, --memory 5M would do\n"
+        "copies; the budget is 4M, --memory 5M is enough\n"
     )
     assert not out.exists()
     assert lod(*args, "5M").code == 0
@@ -117,7 +117,7 @@ def test_an_item_too_large_for_a_slice_is_read_as_a_range(lod: Lod, tmp_path: Pa
     done = lod("slice", "one.lod.h5", "1", "-o", tmp_path / "item.lod.h5", "--memory", "4M")
     assert done.code == 1
     assert "the slice of data: 1600000 bytes" in done.stderr
-    assert "--memory 5M would do" in done.stderr
+    assert "--memory 5M is enough" in done.stderr
     args = ["slice", "one.lod.h5", "1,0:", "-o", tmp_path / "rows.lod.h5", "--memory", "1M"]
     assert lod(*args).code == 0
     assert tensor(tmp_path / "rows.lod.h5").rows == 200_000

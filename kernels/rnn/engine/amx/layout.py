@@ -1,4 +1,4 @@
-"""Shapes of AMX tiles, and of what is multiplied with them."""
+"""Shapes of AMX tiles, and of their operands."""
 
 from __future__ import annotations
 
