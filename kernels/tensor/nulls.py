@@ -98,7 +98,7 @@ class Nulls:
         return Nulls.of(self.masks[level:]) if self.masks else self
 
     def part(self, lod: LoD, level: int, start: int, stop: int) -> Nulls:
-        """Return those of items start..stop of a level, and of what is below; views.
+        """Return those of items start..stop of a level, and of what is below; copies.
 
         Args:
             lod: the index that these are of.
@@ -228,5 +228,5 @@ def _mask(mask: npt.ArrayLike | None) -> Mask | None:
             f"nulls: a mask is a flat array of booleans, found {array.ndim} dimensions of "
             f"{array.dtype}"
         )
-    found: Mask = array.astype(np.bool_, copy=False)
+    found: Mask = array.astype(np.bool_)  # what becomes of the caller's array changes no tensor
     return None if found.all() else found

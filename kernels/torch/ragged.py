@@ -73,6 +73,8 @@ def varlen(rows: torch.Tensor, offsets: torch.Tensor) -> Varlen:
 
 def _of_varlen(values: Varlen) -> Ragged:
     _, starts, longest = values
+    if starts.is_floating_point():
+        raise InvalidDataError(f"cu_seqlens: expected whole numbers, found {starts.dtype}")
     return Ragged(
         values.values,
         starts.to(torch.int64),

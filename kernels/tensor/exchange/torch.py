@@ -109,7 +109,8 @@ def from_torch(values: Any) -> tuple[Array, LoD]:
         return _of_jagged(values)
     parts = values.unbind()
     lengths = [len(part) for part in parts]
-    return rows_from_torch(torch.cat(parts)), LoD.from_lengths([lengths])
+    rows = torch.cat(parts) if parts else torch.zeros(0, dtype=values.dtype)
+    return rows_from_torch(rows), LoD.from_lengths([lengths])
 
 
 def _of_jagged(values: Any) -> tuple[Array, LoD]:

@@ -387,6 +387,8 @@ def test_every_form_of_torch_comes_back(torch: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that strided ones are no longer developed
         strided = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)])
+        none = torch.nested.nested_tensor([])
+    assert LoDTensor.from_torch(none).to_list() == []
     assert LoDTensor.from_torch(strided).recursive_sequence_lengths() == [[2, 1]]
     rows, start, length = (
         torch.arange(12.0).reshape(2, 6),

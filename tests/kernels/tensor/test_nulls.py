@@ -160,6 +160,13 @@ def test_masks_must_fit() -> None:
     assert Nulls.of([[True], None]) is NO_NULLS
 
 
+def test_a_mask_may_be_changed_later() -> None:
+    mask = np.array([True, False])
+    tensor = LoDTensor([1, 0], nulls=Nulls.of([mask]))
+    mask[0] = False
+    assert tensor.to_list() == [1, None]
+
+
 def test_bits_are_those_of_arrow() -> None:
     mask = np.random.default_rng(0).random(77) < 0.5
     bitmap = pa.array(np.zeros(77), mask=~mask).buffers()[0]

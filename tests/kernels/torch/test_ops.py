@@ -523,6 +523,11 @@ def test_a_second_derivative_is_an_error() -> None:
         (lambda x: ours.truncate(x), TypeError, "needs the argument 'length'"),
         (lambda x: ours.softmax(x, level=1), LodError, "level"),
         (lambda x: ours.windows(x, 2), UnsupportedError, "2 levels"),
+        (
+            lambda x: ours.sum(ours.Varlen(x.values(), OFFSETS / 1, 4)),
+            InvalidDataError,
+            "cu_seqlens: expected whole",
+        ),
         (lambda x: ours.add(x, LoDTensor([1.0])), InvalidDataError, "LoDTensors only"),
         (lambda x: ours.softmax((x.values(), [3])), InvalidDataError, "lengths: expected 7"),
         (lambda x: ours.truncate(given_as("packed", x.values()), 0), InvalidDataError, "no empty"),
