@@ -63,6 +63,17 @@ PLAIN = {
     r"(GPU|CUDA), it is said": "fails before reading input",
     r"kinds? of numbers?": "dtype",
     r"see_what_they_wrote": "acquire_fence",
+    r"is no (?:JSON|HDF5|whole pickle|regular file|safetensors file|level name)": "is not ..",
+    r"were announced,\s+\S+ came|announced and did not come": "expected .., found ..",
+    r"with others in between": "again after other values",
+    r"leads back to itself": "refers to itself",
+    r"how tensors lie in": "how this format stores tensors",
+    r"with which options it is read": "which options apply",
+    r"so that it happens once": "cached",
+    r"where (?:`?OUT`?|`?LOD_CACHE`?) says": "in the folder ..",
+    r"dawdles?": "is slow",
+    r"lie in each other|lists? in each other": "nested",
+    r"a sequence a (?:user|key)": "one sequence per user",
 }
 # Where a phrase breaks over lines, a comment goes on with its sign.
 _PATTERNS = {
