@@ -124,8 +124,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """The rows, (N, D1, D2, ..). Their values may be changed in place, not their number.
 
         Raises:
-            UnsupportedError: something is null, which rows cannot express. See `values` and
-                `nulls`.
+            UnsupportedError: something is null. See `values` and `nulls`.
         """
         if self._nulls.masks:  # not bool(), which is Python
             self.refuse_nulls("an array of rows")
@@ -269,8 +268,7 @@ class LoDTensor(NumpyProtocol, Conversions):
     def recoded(self, categories: Categories) -> LoDTensor:
         """Return this tensor of categories with codes of another dictionary that has all its words.
 
-        The dtype may become wider. Raises InvalidDataError: the tensor has no categories, or the
-        dictionary lacks a word.
+        The dtype may become wider. Raises InvalidDataError: no categories, or a missing word.
         """
         own = self._marks.require_categories()
         marks = replace(self._marks, unit=categories)
