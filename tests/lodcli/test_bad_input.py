@@ -294,7 +294,7 @@ def test_binary_data_do_not_go_to_a_terminal(steps: Path, command: str) -> None:
         pytest.skip("needs the program script, for a terminal")
     code, shown = on_a_terminal(f"lod {' '.join(arguments(command, '-'))}")
     assert code == 2
-    assert "not for a terminal; write it to a file with -o FILE" in shown
+    assert "cannot be printed to a terminal; write it to a file with -o FILE" in shown
     assert shown.isprintable() or "\x1b" not in shown
 
 

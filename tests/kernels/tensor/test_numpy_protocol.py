@@ -200,7 +200,7 @@ def test_factors_whose_axes_come_before_the_rows_are_refused() -> None:
 
 def test_an_average_comes_with_the_sums_of_its_weights() -> None:
     for rows in (WIDE, WIDE[:1]):  # as many rows as there are results, too
-        found = np.average(rows, axis=1, weights=[3, 1], returned=True)
+        found: Any = np.average(rows, axis=1, weights=[3, 1], returned=True)
         assert [one.lod is rows.lod for one in found] == [True, True]
         assert [one.data.tolist() for one in found] == [
             part.tolist() for part in np.average(rows.data, axis=1, weights=[3, 1], returned=True)
