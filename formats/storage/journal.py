@@ -232,7 +232,7 @@ def may_replace(path: Path) -> bool:
     folder = os.stat(path.parent)
     if not folder.st_mode & stat.S_ISVTX:
         return True
-    return os.geteuid() in (0, folder.st_uid, os.lstat(path).st_uid)
+    return files.user_id() in (0, folder.st_uid, os.lstat(path).st_uid)
 
 
 def _owner_may_replace(journal: Path, path: Path) -> bool:
@@ -247,7 +247,7 @@ def _owner_may_replace(journal: Path, path: Path) -> bool:
         owner = os.lstat(journal).st_uid
     except FileNotFoundError:
         return False
-    if owner in (folder.st_uid, os.geteuid()):
+    if owner in (folder.st_uid, files.user_id()):
         return True
     try:
         return os.lstat(path).st_uid == owner

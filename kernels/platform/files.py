@@ -108,7 +108,12 @@ def _umask_of_a_probe() -> int:
 def owns(path: str | os.PathLike[str]) -> bool:
     """Return whether a file belongs to the user of this process; yes where files have no owners."""
     found = os.lstat(path)
-    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    return user_id() in (None, found.st_uid)
+
+
+def user_id() -> int | None:
+    """Return the number of the effective user; None on a system without such numbers."""
+    return os.geteuid() if hasattr(os, "geteuid") else None
 
 
 def set_mode(fd: int, mode: int) -> None:

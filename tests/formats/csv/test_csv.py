@@ -101,7 +101,10 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"k,v\na,1\nb,2\na,3\n", "line 4: k 'a' appears again after other values; sort the records by k"),
+        (
+            b"k,v\na,1\nb,2\na,3\n",
+            "line 4: k 'a' appears again after other values; sort the records by k",
+        ),
         (b"k,v\na,1\na\n", "line 3: expected 2 fields, as line 1 has, found 1 field;.*in quotes"),
         (
             b"k,v\na,1\n\na,2\n",

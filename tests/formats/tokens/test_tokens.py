@@ -147,7 +147,7 @@ def test_the_header_of_llmc_is_written(
 @pytest.mark.parametrize(
     ("lists", "mark", "message"),
     [
-        ([[1, 0], []], {"end_token": 0}, "item 1 is empty: --end-token 0 would not split"),
+        ([[1, 0], []], {"end_token": 0}, "item 1 is empty: --end-token 0 would not restore"),
         ([[1, 0], [2], [3, 0]], {"end_token": 0}, "item 1 does not end with it"),
         ([[1, 0, 2, 0]], {"end_token": 0}, "item 0 has it inside"),
         ([[1, 0], [0, 2, 0]], {"end_token": 0}, "item 1 has it inside"),

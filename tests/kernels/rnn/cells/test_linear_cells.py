@@ -173,7 +173,7 @@ def test_a_sequence_goes_on_from_its_last_states(variant: str) -> None:
 def test_an_output_alone_is_no_state_to_start_from() -> None:
     weights = cell_weights("mingru-projection", np.random.default_rng(0))
     states = States(hidden=np.ones((1, 2)))
-    with pytest.raises(InvalidDataError, match="initial hidden: a mingru with an output of its ow"):
+    with pytest.raises(InvalidDataError, match="initial hidden: a mingru whose output is not its"):
         rnn_forward(np.ones((3, 5)), np.array([0, 3]), weights, initial=states)
 
 
