@@ -126,7 +126,9 @@ class Reader:
         wanted = np.dtype(dtype)
         if found.ndim == 1 and found.dtype == np.uint8 and wanted.itemsize > 1:
             if found.size % wanted.itemsize:
-                raise DamagedFileError(f"{key}: {found.size} bytes are no whole number of {dtype}")
+                raise DamagedFileError(
+                    f"{key}: {found.size} bytes are not a whole number of {dtype}"
+                )
             found = found.view(wanted.newbyteorder("<")).astype(wanted)
         if found.dtype != wanted:
             raise DamagedFileError(f"{key}: expected {dtype}, found {found.dtype}")

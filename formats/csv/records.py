@@ -166,8 +166,8 @@ class Records:
                 begins = first + rows.line_num
         except csv.Error as error:
             raise InvalidDataError(
-                f"line {begins}: is no record ({error}); a field with quotes, separators or line "
-                f'ends stands in quotes, its own quotes twice, as "a ""b"" c"'
+                f"line {begins}: is not a record ({error}); put a field with quotes, separators or "
+                f'line ends in quotes, and double the quotes in it, as "a ""b"" c"'
             ) from None
         return found
 

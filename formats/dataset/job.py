@@ -88,7 +88,7 @@ class ShardedJob:
                 if schema != shards.schema:
                     raise InvalidDataError(
                         f"its tensors, {_described(schema)}, are not those of the first shard, "
-                        f"{_described(shards.schema)}; so they are no dataset"
+                        f"{_described(shards.schema)}; so they are not a dataset"
                     )
                 shards.add(fd, place.name)
         assert shards is not None

@@ -43,7 +43,7 @@ def dataset(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Dataset
     """Return the dataset at `path`; `chosen` if a person named it: then it is their mistake."""
     found = _found(file, path, chosen)
     if not isinstance(found, h5py.Dataset):
-        raise _missing(f"{path}: is no dataset", chosen)
+        raise _missing(f"{path}: is not a dataset", chosen)
     with damage(path):
         # What is stored outside of the file could be any file; the child may open none.
         if found.is_virtual or found.external:

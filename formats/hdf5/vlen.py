@@ -59,7 +59,7 @@ class _VlenSource(Source):
         shape = self._dataset.shape
         if dtype is None:
             raise UnsupportedError(
-                f"{path}: is no variable-length data but {self._dataset.dtype}; --from hdf5"
+                f"{path}: is {self._dataset.dtype}, not variable-length data; --from hdf5"
             )
         if not dtype.isnative:
             # h5py 3.16 gives their bytes as they are, as if they were in native order.

@@ -120,7 +120,7 @@ def _hashes(said: object, where: str) -> dict[str, str]:
     if not isinstance(said, dict) or not all(isinstance(one, str) for one in said.values()):
         if said is None:
             return {}
-        raise DamagedFileError(f"{where}: its hashes are no texts by name")
+        raise DamagedFileError(f"{where}: its hashes are not texts by name")
     return {name: one for name, one in said.items() if name in _HASHES}
 
 
@@ -140,7 +140,7 @@ def _columns(
     if len(set(names)) < len(names):
         raise DamagedFileError(f"{NAME}: two columns of one name")
     if not all(size is None or _count(size) is not None for size in sizes):
-        raise DamagedFileError(f"{NAME}: a column's size is no number")
+        raise DamagedFileError(f"{NAME}: a column's size is not a number")
     names = list(map(name_of, names))
     if len(set(names)) < len(names):
         raise UnsupportedError(f"{NAME}: two columns have the same tensor name")

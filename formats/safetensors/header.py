@@ -183,7 +183,7 @@ def _array(name: str, entry: Any) -> HeaderArray:
         if not _are_counts(shape):
             raise DamagedFileError(f"shape {ascii(shape)[:100]} is none")
         if not _are_counts(places) or len(places) != 2 or places[0] > places[1]:
-            raise DamagedFileError(f"data_offsets {ascii(places)[:100]} are no range")
+            raise DamagedFileError(f"data_offsets {ascii(places)[:100]} are not a range")
         if len(shape) > 32:
             raise UnsupportedError(f"{len(shape)} dimensions; at most 32 are read")
         if code in DTYPES:

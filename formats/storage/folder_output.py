@@ -175,7 +175,7 @@ def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
     """Raise TargetExistsError if a folder holds files of no such format."""
     for name in _strangers(folder, may_hold):
         raise TargetExistsError(
-            f"{label}: holds {name!r}, which is no part of what would be written; "
+            f"{label}: holds {name!r}, which is not part of the new output; "
             "overwrite=True does not replace such a folder"
         )
 

@@ -183,7 +183,7 @@ class Calls:
     ) -> Array:
         """Return a tensor as an array over the memory of its storage."""
         if not isinstance(shape, tuple) or not isinstance(strides, tuple):
-            raise DamagedFileError("a tensor whose shape or strides are no tuple")
+            raise DamagedFileError("a tensor whose shape or strides are not a tuple")
         require_counts(offset, *shape, *strides)
         if len(shape) != len(strides):
             raise DamagedFileError(f"{len(strides)} strides for {len(shape)} dimensions")

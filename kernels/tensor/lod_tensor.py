@@ -349,7 +349,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         if selection.drops_row_axis:
             if data.ndim == 1:
                 raise SelectionError(
-                    "a single value is no tensor; keep its row with a range such as 0:1"
+                    "a single value is not a tensor; keep its row with a range such as 0:1"
                 )
             data, nulls = data[0], NO_NULLS
         return self._part(data, selection.lod, nulls)

@@ -190,8 +190,8 @@ class TensorArray:
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> npt.NDArray[np.generic]:
         raise UnsupportedError(
-            "a TensorArray is no array: its steps may differ in length; use stack() for steps of "
-            "one length, or steps for all values under a level"
+            "a TensorArray is not an array: its steps may differ in length; use stack() for steps "
+            "of one length, or steps for all values under a level"
         )
 
     # -- one value -----------------------------------------------------------------

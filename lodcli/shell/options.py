@@ -374,7 +374,7 @@ def target(function: F) -> F:
 def _with_argument(target: Target, option: str | None, argument: str | None) -> Target:
     """Return the target of a command that takes OUT as an argument as well."""
     if option and argument:
-        raise click.UsageError("OUT is given twice, as an argument and with -o")
+        raise click.UsageError("the output is given twice, as OUT and with -o")
     return dataclasses.replace(target, path=argument or target.path)
 
 

@@ -181,7 +181,7 @@ def train(
             if not math.isfinite(loss.value):
                 raise InvalidDataError(
                     f"epoch {number}: the loss is {loss.value}; check the data for values that "
-                    "are no numbers, or lower the learning rate"
+                    "are not numbers, or lower the learning rate"
                 )
             grad = moved(loss.grad, recipe.device)
             gradients = classifier_gradients(model, scored, grad, threads=recipe.threads)

@@ -99,7 +99,7 @@ class TensorExpression(Parsed):
         if op_of(name) is not None:
             self.fail(
                 call,
-                f"{name} needs a whole file or several, and is no part of an expression; "
+                f"{name} needs a whole file or several, and cannot be part of an expression; "
                 f"see lod apply {name} --help",
             )
         theirs = [entry.name for entry in working()[0] if entry.itemwise]

@@ -58,6 +58,6 @@ def _parse_word(word: str, text: str) -> tuple[str, Any]:
         return key, int(number)
     known = ", ".join((*CELLS, *_FLAGS))
     raise SelectionError(
-        f"--nested {text!r}: {word!r} is no cell, no hidden size and no option; use {known}, "
+        f"--nested {text!r}: {word!r} is not a cell, a hidden size or an option; use {known}, "
         f"layers=N or a number, as in {_EXAMPLE}"
     )

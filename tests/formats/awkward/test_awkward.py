@@ -201,7 +201,7 @@ ROWS = np.arange(3)
         (LEAF, 4, {"n1_data": ROWS}, "n1-data: expected at least 4 numbers, found 3"),
         (LEAF, 3, {}, "n1-data: this buffer is missing"),
         (LEAF, 3, {"n1_data": ROWS.astype(np.int32)}, "n1-data: expected int64, found int32"),
-        (LEAF, 1, {"n1_data": np.zeros(7, np.uint8)}, "7 bytes are no whole number of int64"),
+        (LEAF, 1, {"n1_data": np.zeros(7, np.uint8)}, "7 bytes are not a whole number of int64"),
         (LEAF | {"primitive": "float128"}, 1, {}, "holds float128"),
         (LEAF | {"primitive": None}, 1, {}, "holds None"),
         (LEAF | {"inner_shape": [-1]}, 1, {}, r"inner_shape \[-1\] is not a shape"),

@@ -125,8 +125,8 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
         (b"k,v\na,1\na,9223372036854775808\n", "line 3, column 'v': expected a whole number"),
         (b"k,v\na,1\n\xff,2\n", "line 3: is not UTF-8 .*--encoding"),
         (b"k,v\na,1\na\0,2\n", "line 3: holds NUL"),
-        (b'k,v\na,1\n"a,2\n', "line 3: is no record"),
-        (b'k,v\na,1\n"a"b,2\n', "line 3: is no record"),
+        (b'k,v\na,1\n"a,2\n', "line 3: is not a record"),
+        (b'k,v\na,1\n"a"b,2\n', "line 3: is not a record"),
         (b"v,v\n1,2\n", "line 1: two columns are named 'v'"),
         (
             b"a;b\n1;2\n",

@@ -158,8 +158,8 @@ def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
     [
         (None, "name the dataset with --data"),
         ("/nothing", "/nothing: is not there"),
-        ("/", "/: is no dataset"),
-        ("/plain", "is no variable-length data but int64; --from hdf5"),
+        ("/", "/: is not a dataset"),
+        ("/plain", "is int64, not variable-length data; --from hdf5"),
         ("/square", r"expected one dimension of sequences, found \(2, 2\)"),
         ("/big", "holds big-endian sequences, which h5py reads wrongly"),
         ("/nested", "holds object, which tensors cannot hold"),

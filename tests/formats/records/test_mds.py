@@ -348,7 +348,7 @@ def test_hashes_of_others_are_checked_where_python_can(name: str, tmp_path: Path
         assert source.checksums is None
         source.read()
     _with_hashes(path, lambda raw: raw.update(hashes=[1]))
-    with pytest.raises(DamagedFileError, match="its hashes are no texts"):
+    with pytest.raises(DamagedFileError, match="its hashes are not texts"):
         content(path)
 
 

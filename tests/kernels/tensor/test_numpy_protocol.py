@@ -303,7 +303,7 @@ def test_in_place_functions_write_into_the_rows() -> None:
 def test_what_is_no_array_says_so(value: Any) -> None:
     for call in (np.asarray, np.sum, lambda x: np.stack([x, x]), lambda x: x + np.ones(3)):
         with pytest.raises(
-            (UnsupportedError, TypeError), match=r"(no|not an) array|unsupported operand"
+            (UnsupportedError, TypeError), match=r"not an array|unsupported operand"
         ):
             call(value)
     with pytest.raises(UnsupportedError, match="use"):

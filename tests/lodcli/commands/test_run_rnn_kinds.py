@@ -137,10 +137,10 @@ def test_nested_rnns_do_not_depend_on_the_batches(lod: Lod, folder: Path) -> Non
 @pytest.mark.parametrize(
     ("spec", "code", "said"),
     [
-        ("article:gru:5/sentence:gru:x", 2, "'x' is no cell, no hidden size and no option"),
+        ("article:gru:5/sentence:gru:x", 2, "'x' is not a cell, a hidden size or an option"),
         ("article:gru:5:gru", 2, "article has two of cell"),
         ("/sentence:gru:3", 2, "an RNN begins with its level"),
-        ("article:gru:5:layers=0", 2, "'layers=0' is no cell"),
+        ("article:gru:5:layers=0", 2, "'layers=0' is not a cell"),
         ("article:gru", 1, "nested, article: needs a cell and a hidden size"),
         ("sentence:gru:5/article:gru:3", 1, "from the outermost down"),
         ("article:gru:5/page:gru:3", 2, "no level is named 'page'"),
