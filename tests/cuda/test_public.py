@@ -182,7 +182,7 @@ def test_arrays_in_two_places_are_refused_with_what_to_do() -> None:
 
 def test_an_index_on_the_device_is_refused_with_what_to_do() -> None:
     numbers = cupy.asarray(np.array([2, 1, 1, 1, 1]))
-    with pytest.raises(InvalidLoDError, match=r"index lives in main memory.*cupy\.asnumpy"):
+    with pytest.raises(InvalidLoDError, match=r"an index is in main memory.*cupy\.asnumpy"):
         LoD.from_lengths([numbers])
     tensor = LoDTensor(np.ones((10, 2)), LOD).to_device("cuda")
     with pytest.raises(UnsupportedError, match=r"k must be in main memory, but is on a GPU"):
