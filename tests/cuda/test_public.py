@@ -172,11 +172,11 @@ def test_a_gpu_that_is_not_there_is_reported() -> None:
 
 def test_arrays_in_two_places_are_refused_with_what_to_do() -> None:
     tensor = LoDTensor(np.ones((10, 2)), LOD).to_device("cuda")
-    with pytest.raises(UnsupportedError, match=r"weight lies in main memory.*cupy\.asarray"):
+    with pytest.raises(UnsupportedError, match=r"weight is in main memory.*cupy\.asarray"):
         sequence_layer_norm(tensor, weight=np.ones(2))
     with pytest.raises(UnsupportedError, match="backend numba computes in main memory"):
         sequence_sum(tensor, backend="numba")
-    with pytest.raises(UnsupportedError, match="backend cupy computes on arrays that lie on a GPU"):
+    with pytest.raises(UnsupportedError, match="backend cupy computes on arrays on a GPU"):
         sequence_sum(LoDTensor(np.ones(2), [[2]]), backend="cupy")
 
 
