@@ -94,9 +94,7 @@ def rows_of(reports: Reports) -> list[Mapping[str, Any]]:
 def page(reports: Reports, why: Mapping[str, str]) -> str:
     """Return the whole page."""
     measured = {n: r for n, r in reports.items() if "results" in r}
-    rows = rows_of(reports)
-    startup = reports.get(STARTUP, {}).get("rows", [])
-    verdicts = [verdict_of(target, rows, startup) for target in targets()]
+    rows, verdicts = rows_of(reports), _verdicts(reports)
     lines = [INTRODUCTION + SUMMARY, *_summary(verdicts), *pictures.shown(FOLDER)]
     lines += [*_misses(verdicts, why), *answers(rows)]
     lines += ["## The targets", "", *_targets(verdicts), *questions(rows), *costs(rows)]
@@ -110,11 +108,15 @@ def page(reports: Reports, why: Mapping[str, str]) -> str:
 
 def intel_page(reports: Reports, why: Mapping[str, str]) -> str:
     """Return the page of an Intel processor: the targets on it, and the machine."""
-    rows, startup = rows_of(reports), reports.get(STARTUP, {}).get("rows", [])
-    verdicts = [verdict_of(one, rows, startup) for one in targets() if one.device == "cpu"]
+    verdicts = [one for one in _verdicts(reports) if one.target.device == "cpu"]
     lines = [INTEL_INTRODUCTION + SUMMARY, *_summary(verdicts), *_misses(verdicts, why)]
     measured = [report for report in reports.values() if "results" in report]
     return _joined([*lines, "## The targets", "", *_targets(verdicts), *_machine(measured)])
+
+
+def _verdicts(reports: Reports) -> list[Verdict]:
+    rows, startup = rows_of(reports), reports.get(STARTUP, {}).get("rows", [])
+    return [verdict_of(target, rows, startup) for target in targets()]
 
 
 def _joined(lines: Sequence[str]) -> str:
