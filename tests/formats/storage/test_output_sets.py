@@ -250,7 +250,7 @@ def test_a_folder_that_holds_something_else_is_not_replaced(name: str, folder: P
         stranger.mkdir()
     else:
         stranger.write_bytes(b"mine")
-    with pytest.raises(TargetExistsError, match=f"holds '{name}', which is no part"):
+    with pytest.raises(TargetExistsError, match=f"holds '{name}', which is not part"):
         write_folder(folder)
     assert stranger.exists()
 
@@ -272,7 +272,7 @@ def test_a_stranger_that_comes_at_the_last_moment_brings_the_old_folder_back(
         return exchange(one, other)
 
     monkeypatch.setattr(files, "exchange", late)
-    with pytest.raises(TargetExistsError, match=r"/t: holds 'photo\.jpg', which is no part"):
+    with pytest.raises(TargetExistsError, match=r"/t: holds 'photo\.jpg', which is not part"):
         write_folder(folder)
     assert folder_in(folder) == {**OLD, "photo.jpg": b""}
 
