@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=options.Command)
 @options.source
-@click.argument("folder", type=click.Path())
+@click.argument("folder", type=options.FOLDER)
 @click.option(
     "--shards",
     type=click.IntRange(1, 10**6),
@@ -73,9 +73,7 @@ def command(
     if shards is not None and shard_size is not None:
         raise click.UsageError("--shards and --shard-size exclude each other")
     if shard_size == 0:
-        raise click.BadParameter(
-            "a shard of at most 0 bytes holds nothing", param_hint="--shard-size"
-        )
+        raise click.BadParameter("a shard must hold at least 1 byte", param_hint="--shard-size")
     chosen = WriteOptions(compression=compress, shards=shards, shard_bytes=shard_size)
     target = Target(folder, "lod.dataset", force, options=chosen)
     target.check()

@@ -18,8 +18,8 @@ KINDS = ("safetensors", "torch", "keras", "keras-h5", "onnx", "paddle")
 
 
 @click.command(cls=options.Command)
-@click.argument("source", type=click.Path(), metavar="IN")
-@click.option("-o", "--output", "out", type=click.Path(), metavar="OUT", help="Output file.")
+@click.argument("source", type=options.FILE, metavar="IN")
+@click.option("-o", "--output", "out", type=options.FILE, metavar="OUT", help="Output file.")
 @click.option(
     "--to",
     "kind",

@@ -103,18 +103,29 @@ class WholeNumber(click.ParamType[int]):
         return self._range.convert(value, param, ctx)
 
 
-class _Source(click.Path):
+class NamedPath(click.Path):
+    """As click.Path, but refuses an empty name."""
+
+    remedy = "name a file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail(f"is empty; {self.remedy}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _Folder(NamedPath):
+    remedy = "name a folder"
+
+
+class _Source(NamedPath):
     """FILE or FILE::NAME. The file's existence is checked when it is opened."""
 
     name = "source"
+    remedy = "name a file, or - for standard input"
 
     def __init__(self) -> None:
-        super().__init__(allow_dash=True)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and not value:
-            self.fail("is empty; name a file, or - for standard input", param, ctx)
-        return value
+        super().__init__(allow_dash=True, readable=False)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -153,6 +164,8 @@ class _FormatName(click.Choice[str]):
 LEVEL = _Level()
 FORMAT_NAME = _FormatName()
 SOURCE = _Source()
+FILE = NamedPath()
+FOLDER = _Folder()
 
 
 def level(function: F) -> F:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import click
+import pytest
 
 from lodcli.shell.group import group
+from tests.lodcli.conftest import Lod
 
 
 def leaves(command: click.Command, *names: str) -> Iterator[tuple[str, click.Command]]:
@@ -27,3 +29,27 @@ def test_every_command_can_be_quiet() -> None:
     for name, command in found.items():
         named = {option for param in command.params for option in param.opts}
         assert {"-q", "--quiet"} <= named, name
+
+
+def test_no_file_or_folder_has_an_empty_name() -> None:
+    checked = 0
+    for name, command in leaves(group):
+        for param in command.params:
+            if isinstance(param.type, click.Path):
+                with pytest.raises(click.BadParameter):
+                    param.type.convert("", param, None)
+                    pytest.fail(f"{name} {param.name}")
+                checked += 1
+    assert checked > 150
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["bench kernels --output", "bench kernels --plot", "weights w.npz -o", "filter a --indices",
+     "train a -o m --weights", "convert a b --vocab", "shard a", "run-rnn a --weights",
+     "run-rnn a --nested", "run-rnn a --step"],
+)  # fmt: skip
+def test_an_empty_name_is_a_usage_error(lod: Lod, words: str) -> None:
+    done = lod(*words.split(), "")
+    assert (done.code, done.stdout) == (2, "")
+    assert "is empty; " in done.stderr

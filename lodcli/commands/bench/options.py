@@ -166,13 +166,14 @@ def settings(function: F) -> F:
         "-o",
         "--output",
         "out",
-        type=click.Path(),
+        type=options.FILE,
         metavar="FILE",
         help="Also write the JSON report to FILE.",
     )
     @click.option("-f", "--force", is_flag=True, help="Replace FILE if it exists.")
     @click.option(
         "--plot",
+        type=options.NamedPath(allow_dash=True),
         metavar="FILE.svg|.png|-",
         help="Plot time against the parameter of --sweep; - plots on the terminal.",
     )

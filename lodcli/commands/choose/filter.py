@@ -18,7 +18,7 @@ from lodcli.shell.targets import Target
 @click.option("--invert", is_flag=True, help="Keep the items that do not match.")
 @click.option(
     "--indices",
-    type=click.Path(),
+    type=options.FILE,
     metavar="FILE",
     help="Keep only items whose numbers, counted from 0, are in this text file, one per line.",
 )

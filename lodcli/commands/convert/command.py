@@ -66,7 +66,7 @@ class _Convert(options.Command):
 @click.option("--name", metavar="NAME", help="Name of the (only) tensor in OUT.")
 @click.option(
     "--vocab",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.NamedPath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Vocabulary file, one word per line: converts text to word numbers, and back.",
 )

@@ -40,7 +40,7 @@ COUNT = click.IntRange(min=1)
 @click.option(
     "--weights",
     "path",
-    type=click.Path(),
+    type=options.FILE,
     metavar="FILE",
     help="Trained weights of torch, Keras, ONNX or Paddle; see lod weights.",
 )
@@ -64,7 +64,7 @@ COUNT = click.IntRange(min=1)
     "--h0",
     type=options.SOURCE,
     metavar="FILE",
-    help="Initial hidden states, one row a sequence: (H), or (layers x directions, H).",
+    help="Initial hidden states, one row per sequence: (H), or (layers x directions, H).",
 )
 @click.option(
     "--c0",
@@ -169,6 +169,9 @@ def _check_shards(given: dict[str, Any], option: str) -> None:
 
 def _check(given: dict[str, Any]) -> None:
     """Raise UsageError for contradictory or missing options."""
+    for name in ("nested", "step"):
+        if given[name] == "":
+            raise click.UsageError(f"--{name} is empty; leave it out, or see the examples")
     if given["step"] and given["precision"] != "float32":
         raise click.UsageError("--step does not take --precision")
     shape = [name for name in ("hidden", "layers", "bidirectional") if given[name]]

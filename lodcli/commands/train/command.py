@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     type=click.Choice(("last", "mean")),
     help="States that the classifier uses [default: last].",
 )
-@click.option("--weights", metavar="MODEL", type=click.Path(), help="Start from a saved model.")
+@click.option("--weights", metavar="MODEL", type=options.FILE, help="Start from a saved model.")
 @click.option(
     "--epochs",
     type=click.IntRange(min=0),
