@@ -1,7 +1,7 @@
 """Arguments of another type than a function is annotated with.
 
 NumPy's numbers become Python's. Nothing else is checked before a call; only if the function fails,
-the types of its arguments are checked.
+the types of its arguments are checked, and where NumPy or C refuse a number, their sizes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import (
 
 import numpy as np
 
-from lodcli.kernels.errors import InvalidDataError, LodError
+from lodcli.kernels.errors import InvalidDataError, LodError, OptionError
 from lodcli.kernels.runtime.forwarding import forwarding
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,6 +49,9 @@ _REMEDIES = {
     "Generator": "numpy.random.default_rng(seed) makes one",
 }
 _WORDS = {"ndarray": "array", "SupportsIndex": "int", "Callable": "function", "Mapping": "dict"}
+# What NumPy says of sizes that no array can have; C raises OverflowError.
+_TOO_LARGE = ("array is too big", "Maximum allowed", "must be of integral type")
+_LARGE = 1 << 31
 _BODY = """
     try:{plain}
         return _function({{passed}})
@@ -70,6 +73,7 @@ def types_explained(function: F) -> F:
     Raises:
         InvalidDataError: an argument is not of the type that its annotation names. An error of lod
             that says so itself, or something else, stays.
+        OptionError: a number is too large for a size of an array, or for 64 bits.
 
     >>> @types_explained
     ... def halved(number: float) -> float:
@@ -142,14 +146,32 @@ def _explainer(function: FunctionType) -> Callable[..., None]:
 
     def explain(error: Exception, *values: Any) -> None:
         hints = get_type_hints(function)
-        for name, value in zip(inspect.signature(function).parameters, values, strict=True):
+        given = dict(zip(inspect.signature(function).parameters, values, strict=True))
+        for name, value in given.items():
             hint = hints.get(name, Any)
             if hint is Self:
                 hint = type(values[0])
             if (not isinstance(error, LodError) or _is_ours(hint)) and not _fits(value, hint):
                 _refuse(f"{called}: {name}", value, hint)
+        if isinstance(error, OverflowError) or any(said in str(error) for said in _TOO_LARGE):
+            _refuse_largest(called, given)
 
     return explain
+
+
+def _refuse_largest(called: str, given: Mapping[str, Any]) -> None:
+    """Raise OptionError for the largest number among arguments, if it is large at all."""
+    numbers = [
+        (abs(each), each, name)
+        for name, value in given.items()
+        for each in (value if isinstance(value, list | tuple) else (value,))
+        if type(each) is int
+    ]
+    size, number, name = max(numbers, default=(0, 0, ""))
+    if size >= _LARGE:
+        raise OptionError(
+            f"{called}: {name}: {number} is out of range: no array holds as many values"
+        ) from None
 
 
 def _refuse(what: str, value: Any, hint: Any) -> NoReturn:

@@ -16,7 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    OptionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.cells.weights import LayerWeights, Sizes
@@ -31,6 +36,8 @@ from lodcli.kernels.rnn.engine.engine import (
 from lodcli.kernels.rnn.stack.chunked import Chunking, chunked_forward
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.dispatch import Backend
+
+MOST_LAYERS = 10_000
 
 
 @construction_explained
@@ -75,7 +82,7 @@ class RNNWeights:
         weights.check(suffix)
         if weights.takes_projected and layer:
             raise InvalidDataError(
-                f"{weights.name_of(weights.INPUT_WEIGHT)}{suffix}: only layer 0 can do without it"
+                f"{weights.name_of(weights.INPUT_WEIGHT)}{suffix}: only layer 0 may omit it"
             )
         if weights.takes_projected != first.takes_projected and not layer:
             raise InvalidDataError(
@@ -394,6 +401,7 @@ def seeded_weights(
     Raises:
         UnsupportedError: no such cell, or one without projection or peepholes.
         InvalidDataError: a size below 1, or heads of different sizes.
+        OptionError: a size that no array can have, or more than MOST_LAYERS layers.
 
     >>> weights = seeded_weights("gru", 3, 2, layers=2, rng=np.random.default_rng(0))
     >>> weights.layers[1][0].weight_ih.shape
@@ -403,6 +411,9 @@ def seeded_weights(
     for name, size in (("input", input_size), ("hidden", hidden_size), ("layers", layers)):
         if size < 1:
             raise InvalidDataError(f"{name}: expected a size of at least 1, found {size}")
+    # More would be drawn one after another until the memory is full.
+    if layers > MOST_LAYERS:
+        raise OptionError(f"layers: expected at most {MOST_LAYERS}, found {layers}")
     bias = kind.HAS_BIAS if bias is None else bias
     extras = {"bias": bias, "peepholes": peepholes}
     directions = 2 if bidirectional else 1
