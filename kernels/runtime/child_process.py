@@ -52,6 +52,9 @@ class ChildProcess:
             cwd=folder,
             env={**os.environ, **dict.fromkeys(THREADS, "1")},
             stdin=subprocess.DEVNULL,
+            # If closed, the first file that the child opens would take its number.
+            stdout=subprocess.DEVNULL if sys.stdout is None else None,
+            stderr=subprocess.DEVNULL if sys.stderr is None else None,
         )
         theirs.close()
 

@@ -35,7 +35,7 @@ def prepare_streams() -> None:
             os.fstat(fd)
         except OSError:
             # Lower numbers are taken, so this one is the lowest free.
-            os.open(os.devnull, mode)
+            os.set_inheritable(os.open(os.devnull, mode), True)
     for name, fd, access in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(fd, access, closefd=False))  # noqa: SIM115

@@ -37,6 +37,10 @@ def sleeping(name: str) -> None:
     time.sleep(HANG_SECONDS)
 
 
+def goes_nowhere(_: None) -> list[bool]:
+    return [os.path.samestat(os.fstat(fd), os.stat(os.devnull)) for fd in (1, 2)]
+
+
 def yes() -> bool:
     return True
 
@@ -58,6 +62,16 @@ def test_one_process_does_all_tasks_with_one_thread_in_its_folder(
     assert (Path(folder), set(threads), places) == (tmp_path.resolve(), {"1"}, [])
     assert child.call(told, "", yes)[0][0] == process != os.getpid()
     assert not child.ended
+
+
+def test_a_child_of_a_process_without_standard_output_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setattr(sys, "stdout", None)
+    child = ChildProcess(str(tmp_path))
+    assert child.call(goes_nowhere, None, yes) == [[True, False]]
+    child.kill()
 
 
 def test_what_a_task_raises_is_raised(child: ChildProcess) -> None:

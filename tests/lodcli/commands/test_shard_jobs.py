@@ -105,6 +105,13 @@ def test_json_tells_what_was_written(lod: Lod) -> None:
     ]
 
 
+@pytest.mark.usefixtures("dataset")
+def test_no_standard_output_is_necessary(shell: Lod) -> None:
+    done = shell("lod convert ds out --jobs 2 >&-")
+    assert (done.code, done.stderr) == (0, "")
+    assert sorted(content("out")) == sorted(content("ds"))
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_killed_process_is_replaced(lod: Lod, dataset: Path, jobs: int) -> None:
     model("once('killed') and os.kill(os.getpid(), signal.SIGKILL)")
