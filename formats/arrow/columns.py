@@ -29,7 +29,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 _NO_PLACE = (
-    "a value of a row of several is null, and only whole rows can be; choose other columns with "
+    "a value inside a row is null, but only whole rows can be; choose other columns with "
     "--field, or fill it"
 )
 
@@ -160,7 +160,7 @@ class ColumnReader:
                     where += f", item <{','.join(map(str, branch[1:]))}>"
                 what = "null" if is_null else "nothing but nulls"
                 raise InvalidDataError(
-                    f"{where}: a record of {shown(node.name)} is {what}, and none of the first is; "
+                    f"{where}: a record of {shown(node.name)} is {what}, but no earlier one is; "
                     "--nulls keep distinguishes null records from records of nulls only, zero or "
                     "drop replaces both"
                 )

@@ -25,7 +25,7 @@ class NoRecords(Records):
 
     def __init__(self, features: Mapping[str, Any]) -> None:
         if not features:
-            raise UnsupportedError("has no features, and there are no data files")
+            raise UnsupportedError("has no features and no data files")
         kinds = [(name, _type(name, said)) for name, said in features.items()]
         self.schema = with_features(pa.schema(kinds), features)
         self.count = 0

@@ -61,7 +61,7 @@ def _only_group(hdf5: Any, file: Any) -> str:
     paths = ["/", *(f"/{name}" for name in file if hasattr(file[name], "keys"))]
     found = [path for path in paths if hdf5.attribute(file[path], "form") is not None]
     if not found:
-        raise NotThisFormatError("no group has a form; it is damaged, or not of Awkward")
+        raise NotThisFormatError("no group has the attribute form; not an Awkward file, or damaged")
     if len(found) > 1:
         raise SelectionError(f"{len(found)} groups have a form; name one with --data /group")
     return found[0]

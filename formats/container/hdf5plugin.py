@@ -15,5 +15,5 @@ def register(codec: str) -> None:
     """
     try:
         import hdf5plugin  # noqa: F401 - importing it registers the filters
-    except ImportError:
+    except ModuleNotFoundError:
         raise PACKAGE.missing(f"the codec {codec}") from None

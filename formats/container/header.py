@@ -201,9 +201,9 @@ def _dataset(path: str, entry: Any) -> DatasetEntry:
     _exact_keys(entry, {"dtype", "shape", "block_rows", "crc32c"}, path)
     dtype, shape, rows, sums = (entry[k] for k in ("dtype", "shape", "block_rows", "crc32c"))
     if not isinstance(dtype, str) or dtype not in NAMES:
-        raise _damaged(f"{path}: no dtype {shown(dtype)}")
+        raise _damaged(f"{path}: unknown dtype {shown(dtype)}")
     if not (isinstance(shape, list) and 1 <= len(shape) <= 32 and all(map(_is_count, shape))):
-        raise _damaged(f"{path}: no shape {shown(shape)}")
+        raise _damaged(f"{path}: {shown(shape)} is not a shape")
     size = numpy_type(dtype).itemsize
     # NumPy refuses arrays of no bytes as well, if the other axes are that long.
     _require(size * math.prod(n or 1 for n in shape) < 1 << 62, f"{path}: shape is too large")
@@ -230,7 +230,7 @@ def _tensor(
         raise DamagedFileError(f"{PATH}: {error}") from None
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if kind not in ("tensor", "array"):
-        raise _damaged(f"{name}: no kind of tensor {shown(kind)}")
+        raise _damaged(f"{name}: unknown kind of tensor {shown(kind)}")
     extra = extra | {"order", "outer"} if kind == "array" else extra
     _exact_keys(entry, {"kind", "data", "levels"} | extra, name)
     _require(entry["data"] == data_path(name), f"{name}: data must be at {data_path(name)}")
@@ -311,7 +311,7 @@ def _levels(
         owner = path.removesuffix(f"{part}/{number}")
         _require(
             owner != path and owner in owners,
-            f"{tensor}: {path} is no place for level {number}",
+            f"{tensor}: {path} is not a path for level {number}",
         )
         _require_offsets(offsets, path)
         if name is not None and not (isinstance(name, str) and is_level_name(name)):

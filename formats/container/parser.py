@@ -154,7 +154,7 @@ def check_end(blocks: Blocks) -> None:
         )
 
 
-def foreign(why: str = "no lod container (no /header)") -> NotThisFormatError:
+def foreign(why: str = "not a lod container (no /header)") -> NotThisFormatError:
     """Return the error for an HDF5 file that lod did not write."""
     return NotThisFormatError(
         f"an HDF5 file, but {why}; name its datasets with --data and --offsets to import it"

@@ -151,7 +151,7 @@ def _by_level(
                 f"{', '.join(levels)}"
             )
         if part not in arrays:
-            raise DamagedFileError(f"tensor {tensor}: the mask {part} is not there")
+            raise DamagedFileError(f"tensor {tensor}: the mask {part} is missing")
     return {levels[part]: arrays[part] for part in said}
 
 
@@ -362,7 +362,7 @@ def array_names(schema: Schema, options: WriteOptions) -> Callable[[str, int], s
     depth = len(schema[0].levels)
     if len(set(chosen)) != len(chosen) or len(chosen) != depth:
         raise SelectionError(
-            f"--cu-seqlens: expected {depth} different names, one a level, "
+            f"--cu-seqlens: expected {depth} different names, one per level, "
             f"found {', '.join(chosen)}"
         )
     for name in chosen:

@@ -391,7 +391,7 @@ class Format(ABC):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         """Write everything to `output`, without committing it."""
-        raise NotImplementedError(f"{self.name} says nothing of read_only, and is not written")
+        raise NotImplementedError(f"{self.name} defines neither write nor read_only")
 
     def copy(
         self, output: Output, source: Source, options: WriteOptions
@@ -469,7 +469,7 @@ class Format(ABC):
         if len(set(items.values())) > 1:
             found = ", ".join(f"{name} has {count}" for name, count in items.items())
             raise ShapeMismatchError(
-                f"{self.name} holds tensors of equally many outermost items, one of each a "
+                f"{self.name} holds tensors with the same number of outermost items, one per "
                 f"{self.record}; {found}; choose one with FILE::NAME"
             )
 

@@ -344,7 +344,7 @@ def write(
         keywords: how to write it. An option that the format does not know is refused.
 
             - compression: the codec of a lod.h5: "deflate", "lz4" or "zstd".
-            - vocabulary: a text file of one token a line; token numbers become words of a text.
+            - vocabulary: a text file of one token per line; token numbers become words of a text.
             - cu_seqlens: names of the arrays of offsets in npz and safetensors, outermost first.
             - index_dtype: "int32" or "int64", of these.
             - form: one of torch's forms of sequences: "nested", "packed", "padded", "list", "flat".

@@ -133,7 +133,7 @@ def _refuse_other(head: bytes) -> None:
 def _advice(head: bytes) -> str:
     """Return a hint for a file whose format was not recognised, guessed from its content."""
     if head.lstrip()[:1] in (b"[", b"{"):
-        return "if it is JSON, --from json reads a document, --from jsonl one value a line"
+        return "if it is JSON, --from json reads a document, --from jsonl one value per line"
     codec = codec_of(head)
     if codec is not None:
         ending = codec_suffix(codec)

@@ -139,7 +139,7 @@ class _H5adSource(Source):
             others = f"choose a sparse one with --data: {sparse}; or " if sparse else ""
             if stored is None:
                 raise UnsupportedError(
-                    f"{path}: is not there, and h5ad reads the sparse matrix alone; {others}"
+                    f"{path}: is missing, and h5ad reads only the sparse matrix; {others}"
                     "read what else there is with --from hdf5 --data /obs/NAME"
                 )
             raise UnsupportedError(

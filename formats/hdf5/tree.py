@@ -33,7 +33,7 @@ def dataset_paths(file: StrictFile) -> list[str]:
             seen += len(names)
             if seen > MOST_NAMES or path.count("/") > MOST_DEPTH:
                 raise UnsupportedError(
-                    f"more than {MOST_NAMES} names, or {MOST_DEPTH} groups in each other"
+                    f"more than {MOST_NAMES} names, or groups nested more than {MOST_DEPTH} deep"
                 )
             below: list[tuple[str, h5g.GroupID]] = []
             for name, kind in names:

@@ -71,7 +71,7 @@ def node(file: h5py.File, path: str) -> Any:
 def _found(file: h5py.File, path: str, chosen: bool) -> Any:
     found = node(file, path)
     if found is None:
-        raise _missing(f"{path}: is not there", chosen)
+        raise _missing(f"{path}: is missing", chosen)
     return found
 
 

@@ -53,7 +53,7 @@ def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:
     """Return these outermost items of all tensors, in this order, copied.
 
     Args:
-        tensors: with equally many outermost items; a tensor without levels has one a row.
+        tensors: with equally many outermost items; a tensor without levels has one per row.
         items: (K,) int64, 0 to the number of items minus 1.
 
     >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))

@@ -26,7 +26,7 @@ class JsonDocument(JsonLines):
     A file that begins with `[` is one array, and its elements are the items; of any other,
     every value is one. All else as in jsonl.
 
-    Writing: an array, one item a line.
+    Writing: an array, one item per line.
     """
 
     name = "json"

@@ -43,7 +43,7 @@ FEW_BYTES = 1 << 16
 
 
 class JsonLines(Format):
-    """Nested lists of numbers, booleans or text, one outermost item a line.
+    """Nested lists of numbers, booleans or text, one outermost item per line.
 
     `[[1,2],[3]]` is an item of two levels, `[1,2]` of one, `7` a row without levels. Text is
     one more level, of its UTF-8 bytes. Whole numbers become int64, others float64, true and

@@ -38,7 +38,7 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_uniq
 
 
 # What to do about a value that goes on in the next line.
-ONE_LINE = "jsonl has one value a line; --from json reads values over several lines"
+ONE_LINE = "jsonl has one value per line; --from json reads values over several lines"
 
 
 def parsed(lines: list[bytes], first: int) -> list[object]:

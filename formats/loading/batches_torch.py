@@ -174,8 +174,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         for name, value in self._order().items():
             if state[name] != value:
                 raise OptionError(
-                    f"Batches: the state is of another order: {name}={state[name]!r} there, "
-                    f"{value!r} here"
+                    f"Batches: the state was saved with {name}={state[name]!r}, "
+                    f"this one has {value!r}"
                 )
         if state["worker"] not in ([0, 1], list(_worker())):
             raise OptionError(

@@ -52,7 +52,7 @@ class BatchSampler:
         drop_last: bool = False,
     ) -> None:
         if rows is None and items is None:
-            raise OptionError("BatchSampler: give rows= or items=, the most of a batch")
+            raise OptionError("BatchSampler: give rows= or items=, the maximum of a batch")
         for name, value in {"rows": rows, "items": items, "buckets": buckets}.items():
             if value is not None and value < 1:
                 raise OptionError(f"BatchSampler: {name}: expected at least 1, found {value}")

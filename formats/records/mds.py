@@ -181,12 +181,12 @@ def _bounds(file: BinaryIO, shard: Shard) -> Array:
     table: Array = np.empty(shard.samples + 2, "<u4")
     file.seek(0)
     if file.readinto(table.view(np.uint8).data) != table.nbytes:  # type: ignore[attr-defined]
-        raise DamagedFileError(f"ends within the places of its {shard.samples} samples")
+        raise DamagedFileError(f"ends within the offsets of its {shard.samples} samples")
     if table[0] != shard.samples:
         raise DamagedFileError(f"has {table[0]} samples, {NAME} says {shard.samples}")
     bounds = table[1:].astype(np.int64)
     if bounds[0] < table.nbytes or bounds[-1] != size or (np.diff(bounds) < 0).any():
-        raise DamagedFileError(f"its samples do not lie one after another in its {size} bytes")
+        raise DamagedFileError(f"the offsets of its samples do not match its {size} bytes")
     return bounds
 
 

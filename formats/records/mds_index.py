@@ -105,7 +105,7 @@ def _shard(said: dict[str, Any], where: str) -> Shard:
         raise UnsupportedError(f"{where}: compression {str(compression)[:20]!r}; expected zstd")
     raw, stored = said.get("raw_data"), said.get("zip_data" if compression else "raw_data")
     if not isinstance(raw, dict) or not isinstance(stored, dict):
-        raise DamagedFileError(f"{where}: does not name its file")
+        raise DamagedFileError(f"{where}: has no file name")
     name = stored.get("basename")
     size, samples = _count(raw.get("bytes")), _count(said.get("samples"))
     if not isinstance(name, str) or size is None or samples is None:
@@ -133,12 +133,12 @@ def _columns(
 ) -> tuple[dict[str, Encoding | None], dict[str, int | None], LeftOut]:
     lists = [said.get(f"column_{what}") for what in ("names", "encodings", "sizes")]
     if not all(isinstance(one, list) and one and len(one) == len(lists[0] or ()) for one in lists):
-        raise DamagedFileError(f"{NAME}: the lists of columns do not fit each other")
+        raise DamagedFileError(f"{NAME}: the lists of columns differ in length")
     names, encodings, sizes = (list(one or ()) for one in lists)
     if not all(isinstance(text, str) for text in (*names, *encodings)):
-        raise DamagedFileError(f"{NAME}: a column without name or encoding")
+        raise DamagedFileError(f"{NAME}: a column has no name or encoding")
     if len(set(names)) < len(names):
-        raise DamagedFileError(f"{NAME}: two columns of one name")
+        raise DamagedFileError(f"{NAME}: two columns have the same name")
     if not all(size is None or _count(size) is not None for size in sizes):
         raise DamagedFileError(f"{NAME}: a column's size is not a number")
     names = list(map(name_of, names))

@@ -105,7 +105,7 @@ def _number(field: bytes) -> int:
         return int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
     digits = field.strip(b" \0")
     if digits.translate(None, b"01234567"):
-        raise DamagedFileError(f"a header has {field!r} in the place of a number")
+        raise DamagedFileError(f"a header has {field!r} in a field for a number")
     return int(digits or b"0", 8)
 
 

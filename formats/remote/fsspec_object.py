@@ -29,7 +29,7 @@ class FsspecObject:
         scheme = url.partition("://")[0]
         try:
             import fsspec
-        except ImportError:
+        except ModuleNotFoundError:
             raise PACKAGE.missing(f"a URL of {scheme}") from None
         try:
             self._system, self._path = fsspec.core.url_to_fs(url)

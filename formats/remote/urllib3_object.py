@@ -45,7 +45,7 @@ class Urllib3Object:
     def __init__(self, url: str) -> None:
         try:
             import urllib3
-        except ImportError:
+        except ModuleNotFoundError:
             raise PACKAGE.missing("a URL of http or https") from None
         self._url = url
         parts = urlsplit(url)

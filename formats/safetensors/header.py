@@ -163,7 +163,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise DamagedFileError(f"has {twice[:100]!a} twice")
+        raise DamagedFileError(f"{twice[:100]!a} appears twice")
     return content
 
 
@@ -181,7 +181,7 @@ def _array(name: str, entry: Any) -> HeaderArray:
         if not isinstance(code, str) or (code not in DTYPES and code not in _OTHER_BITS):
             raise UnsupportedError(f"dtype {ascii(code)[:100]} is not known")
         if not _are_counts(shape):
-            raise DamagedFileError(f"shape {ascii(shape)[:100]} is none")
+            raise DamagedFileError(f"{ascii(shape)[:100]} is not a shape")
         if not _are_counts(places) or len(places) != 2 or places[0] > places[1]:
             raise DamagedFileError(f"data_offsets {ascii(places)[:100]} are not a range")
         if len(shape) > 32:

@@ -305,7 +305,7 @@ def finish(path: Path, *, seize: bool = False) -> bool:
                 return False
         elif (journal := Journal._of(said, path)) is not None:
             if not all(_owner_may_replace(path, path.with_name(name)) for name in journal.names):
-                what = f"{path.name} beside it is of a user who may not replace it; remove that"
+                what = f"{path.name} beside it is owned by a user who may not replace it; remove it"
                 raise OSError(errno.EBUSY, what)
             with contextlib.suppress(AppearedError):
                 journal.apply()

@@ -27,7 +27,7 @@ def packer() -> Any:
 def _loaded() -> Any:
     try:
         import zstandard
-    except ImportError:
+    except ModuleNotFoundError:
         raise UnsupportedError(
             "is packed by Zstandard (.zst), which needs the package zstandard; install "
             "lodcli[codecs], or unpack it with `zstd -d`"

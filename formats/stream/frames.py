@@ -300,7 +300,7 @@ _TEXT_MODE = {
     b"\x89LODS\r\r\n": "its line ends were changed (text mode)",
     b"\tLODS": "the highest bit of its bytes is gone",
     b"\xc2\x89LODS": "it was converted from Latin-1 to UTF-8",
-    b"\xef\xbf\xbdLODS": "it was read as text, and the bytes that are none are lost",
+    b"\xef\xbf\xbdLODS": "it was decoded as text, and its other bytes are lost",
 }
 
 

@@ -115,7 +115,7 @@ class _Run:
                 largest = (path.stat().st_size, path, content)
             else:
                 shutil.rmtree(place)
-        assert self.report.held, f"{self._kind.name} holds nothing of: {self.report.refused}"
+        assert self.report.held, f"{self._kind.name} refuses every test file: {self.report.refused}"
         if largest is not None:
             _, path, content = largest
             self._check_limits(path, content)

@@ -235,7 +235,7 @@ def _data(spec: TensorSpec, values: Values) -> Array:
     same = (found == data) | ((data != data) & (found != found))
     if not same.all():
         raise InvalidDataError(
-            f"{spec.name!r}: {data[int(np.argmin(same))]} is no {spec.dtype.name}, which the first "
-            "record says it is"
+            f"{spec.name!r}: {data[int(np.argmin(same))]} is not {spec.dtype.name}, the dtype "
+            "in the first record"
         )
     return np.asarray(found)

@@ -81,7 +81,7 @@ class MarkChecker:
         inside = np.setdiff1d(found, bounds)
         if inside.size:
             item = int(np.searchsorted(offsets, inside[0] - int(self._mark.ends), side="right"))
-            self._refuse(self._item + item - 1, "has it inside")
+            self._refuse(self._item + item - 1, "has it before its end")
         self._item += lengths.size
 
     def _refuse(self, item: int, what: str) -> None:

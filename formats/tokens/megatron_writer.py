@@ -85,7 +85,7 @@ class MegatronWriter:
         if (lengths > MOST_TOKENS).any():
             at = int(np.argmax(lengths > MOST_TOKENS))
             raise UnsupportedError(
-                f"megatron holds at most {MOST_TOKENS} tokens a sequence; sequence "
+                f"megatron holds at most {MOST_TOKENS} tokens per sequence; sequence "
                 f"{self._sequences + at} has {lengths[at]}"
             )
         ends = tensor.lod.levels[0][1:] if tensor.lod.n_levels == 2 else np.arange(lengths.size) + 1

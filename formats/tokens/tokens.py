@@ -131,7 +131,7 @@ def _write(output: Output, schema: Schema, batches: Iterable[Batch], options: Wr
             "items; name it with --end-token or --start-token"
         )
     if mark is not None and not spec.levels:
-        raise SelectionError(f"--{mark.option}: {spec.name} has no level that it could split")
+        raise SelectionError(f"--{mark.option}: {spec.name} has no level to split")
     checker = MarkChecker(spec.name, mark) if mark else None
     count = 0
     for batch in batches:
@@ -178,7 +178,7 @@ class _TokensSource(Source):
         count, rest = divmod(size, self._dtype.itemsize)
         if rest:
             raise DamagedFileError(
-                f"has {size} bytes of tokens, no whole number of {self._dtype} (another "
+                f"has {size} bytes of tokens, not a multiple of {self._dtype} (another "
                 "--dtype, or it is truncated)"
             )
         if self._count not in (None, count):

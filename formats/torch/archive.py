@@ -96,7 +96,7 @@ class _Members:
         """Return the bytes of a storage, (bytes,) uint8."""
         name = f"{folder}data/{storage.key}"
         if name not in self.by_name:
-            raise DamagedFileError(f"refers to {ascii(name)[1:-1][:100]}, which is not there")
+            raise DamagedFileError(f"refers to {ascii(name)[1:-1][:100]}, which is missing")
         size = self.by_name[name].file_size
         if size != storage.count * storage.dtype.itemsize:
             raise DamagedFileError(

@@ -136,7 +136,7 @@ class Calls:
         """Return the storage that a pickle refers to."""
         kind, of, key, _, count = reference
         if kind != "storage" or not isinstance(of, Global) or not isinstance(key, str):
-            raise DamagedFileError("has a reference that is none to a storage")
+            raise DamagedFileError("has a persistent ID that is not of a storage")
         name = of.name.rpartition(" ")[2].removesuffix("Storage")
         dtype = _STORAGES.get(name)
         if dtype is None:

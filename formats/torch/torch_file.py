@@ -110,6 +110,6 @@ def torch() -> Any:
     """
     try:
         import torch as package
-    except ImportError:
+    except ModuleNotFoundError:
         raise PACKAGE.missing("writing torch") from None
     return package

@@ -75,7 +75,7 @@ def named(
 ) -> Iterator[tuple[str, Any]]:
     """Yield the values of a dict; those of dicts in it by both names, as model.weight."""
     if depth >= MOST_LEVELS:
-        raise UnsupportedError(f"dicts in dicts, {MOST_LEVELS} deep and deeper")
+        raise UnsupportedError(f"dicts nested {MOST_LEVELS} deep or deeper")
     for name, part in value.items():
         room.take(0, items=1)
         if isinstance(name, bool) or not isinstance(name, str | int):
@@ -290,7 +290,7 @@ class _Tree:
 
     def add(self, value: Sequence[Any], depth: int) -> None:
         if depth >= MOST_LEVELS:
-            raise UnsupportedError(f"lists in lists, {MOST_LEVELS} deep and deeper")
+            raise UnsupportedError(f"lists nested {MOST_LEVELS} deep or deeper")
         if len(self.lengths) == depth:
             self.lengths.append([])
         self.lengths[depth].append(len(value))
@@ -307,7 +307,7 @@ class _Tree:
             rows = _rows(part)
             if self.depth not in (None, depth):
                 raise InvalidDataError(
-                    f"is a tensor in {depth} lists, those before are in {self.depth}"
+                    f"is a tensor in {depth} lists, earlier ones are in {self.depth}"
                 )
             self.depth = depth
             first = self.leaves[0] if self.leaves else rows
@@ -316,7 +316,7 @@ class _Tree:
                 ("row shape", first.shape[1:], rows.shape[1:]),
             ):
                 if expected != found:
-                    raise InvalidDataError(f"has {what} {found}, those before have {expected}")
+                    raise InvalidDataError(f"has {what} {found}, earlier ones have {expected}")
             self.room.take(rows.nbytes)
             self.leaves.append(rows)
 

@@ -33,7 +33,7 @@ def refuse_unheld(schema: Schema) -> None:
         )
     if len(data.levels) != 1 or len(data.row_shape) != 1 or not data.row_shape[0]:
         raise UnsupportedError(
-            f"ts holds one level of rows (C,), one value a channel; {data.name} has "
+            f"ts holds one level of rows (C,), one value per channel; {data.name} has "
             f"{len(data.levels)} and rows of shape {data.row_shape}"
         )
     label, names = specs.get(LABEL), specs.get(LABEL_NAMES)
@@ -125,7 +125,7 @@ class TsWriter:
         """Write everything.
 
         Raises:
-            ShapeMismatchError: not one label a series.
+            ShapeMismatchError: not one label per series.
             InvalidDataError: a label without a class.
             UnsupportedError: classes that a line of text cannot hold.
         """

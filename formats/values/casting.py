@@ -31,7 +31,7 @@ def numbers_as(schema: Schema, dtype: np.dtype[Any]) -> dict[str, np.dtype[Any]]
     found = {spec.name: dtype for spec in schema if not spec.array and spec.marks.kind is None}
     if not found:
         names = ", ".join(spec.name for spec in schema)
-        raise UnsupportedError(f"no tensor of numbers becomes {dtype.name}; there are: {names}")
+        raise UnsupportedError(f"cannot cast numbers to {dtype.name}; there are: {names}")
     return found
 
 

@@ -159,7 +159,7 @@ def _said(gates: int, reset_after: bool, config: dict[str, Any]) -> Said:
             "gru_paddle", gate_activation=gate, candidate_activation=activation, origin_mode=True
         )
     if (gate, activation) != ("sigmoid", "tanh"):
-        raise UnsupportedError("a GRU with reset_after has sigmoid and tanh here, no others")
+        raise UnsupportedError("a GRU with reset_after must have sigmoid and tanh")
     return options_of("gru")
 
 

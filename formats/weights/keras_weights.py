@@ -70,7 +70,7 @@ def _layers(
 ) -> Iterator[Layer | None]:
     """Yield the recurrent layers of a model, and None where another layer stands between."""
     if depth > MOST_DEPTH:
-        raise DamagedFileError(f"{CONFIG}: models in models, more than {MOST_DEPTH} deep")
+        raise DamagedFileError(f"{CONFIG}: models nested more than {MOST_DEPTH} deep")
     used: dict[str, int] = {}
     follows = False
     for entry in _entries(config):

@@ -20,6 +20,6 @@ def onnx() -> Any:
     """
     try:
         import onnx as package
-    except ImportError:
+    except ModuleNotFoundError:
         raise UnsupportedError("ONNX models need the package onnx; install lodcli[onnx]") from None
     return package

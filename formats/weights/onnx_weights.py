@@ -136,7 +136,7 @@ def _direction_count(attributes: dict[str, Any]) -> int:
             "is backward-only, which is not supported; expected forward or bidirectional"
         )
     if direction not in (b"forward", b"bidirectional"):
-        raise DamagedFileError(f"direction {ascii(direction)[:50]} is none")
+        raise DamagedFileError(f"unknown direction {ascii(direction)[:50]}")
     return 2 if direction == b"bidirectional" else 1
 
 
@@ -229,7 +229,7 @@ def _said(kind: str, attributes: dict[str, Any], directions: int) -> Said:
             origin_mode=True,
         )
     if names[:2] != ["sigmoid", "tanh"]:
-        raise UnsupportedError("a GRU of linear_before_reset has sigmoid and tanh here, no others")
+        raise UnsupportedError("a GRU of linear_before_reset must have sigmoid and tanh")
     return options_of("gru")
 
 

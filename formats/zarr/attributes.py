@@ -112,7 +112,7 @@ def with_marks(kept: Any, found: Mapping[str, marks.Kept], schema: Schema) -> Sc
     specs = {spec.name: spec for spec in schema}
     for name in kept["tensors"]:
         if name not in specs:
-            raise DamagedFileError(f"attribute {KEY}: tensor {shown(name)} is not there")
+            raise DamagedFileError(f"attribute {KEY}: tensor {shown(name)} is missing")
     for name in specs:
         if name not in kept["tensors"]:
             raise DamagedFileError(f"attribute {KEY}: tensor {name} is not described")

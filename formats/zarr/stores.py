@@ -117,7 +117,7 @@ class ReadStore(Store):
         try:
             data = self.read(key, place)
             if data is None and self.whole and not key.endswith((".json", ".zarray", ".zattrs")):
-                raise DamagedFileError(f"{key}: is not there; the store is not whole")
+                raise DamagedFileError(f"{key}: is missing; the store is incomplete")
         except LodError as error:
             self.error = error
             raise
@@ -137,11 +137,11 @@ class ReadStore(Store):
 
     async def set(self, key: str, value: Buffer) -> None:
         """See Store."""
-        raise UnsupportedError("this store is only read")
+        raise UnsupportedError("this store is read-only")
 
     async def delete(self, key: str) -> None:
         """See Store."""
-        raise UnsupportedError("this store is only read")
+        raise UnsupportedError("this store is read-only")
 
     async def list(self) -> AsyncIterator[str]:
         """See Store."""
@@ -185,7 +185,7 @@ class FolderStore(ReadStore):
         for name in folders:
             count += 1
             if count > MOST_KEYS or prefix.count("/") > 64:
-                raise UnsupportedError("has more folders than any real store")
+                raise UnsupportedError("has more than {MOST_KEYS} folders, or 64 levels of them")
             yield from self._walk(f"{prefix}{name}/", count)
 
     def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:

@@ -128,7 +128,7 @@ def _positions(upper: Offsets, lower: Offsets, level: int) -> Offsets:
     """Return which boundary of `lower` each boundary of `upper` is."""
     if upper[-1] != lower[-1]:
         raise InvalidLoDError(
-            f"counted in rows, levels must end alike (level {level + 1} ends with "
+            f"offsets in rows must end with the same total (level {level + 1} ends with "
             f"{int(lower[-1])}, found {int(upper[-1])})",
             level=level,
             position=upper.size - 1,

@@ -87,7 +87,7 @@ class Kernel:
     def settled(self, status: int) -> int:
         """Return a status. Raises IndexError if the kernel found an index out of bounds."""
         if status == RAISED:
-            raise IndexError(f"kernel {self.name}: an index leaves an array it was given")
+            raise IndexError(f"kernel {self.name}: an index is out of bounds of an array argument")
         return status
 
 

@@ -38,7 +38,7 @@ def working(data: npt.ArrayLike, op: str) -> Array:
 
 
 def id_column(tensor: LoDTensor, op: str) -> Array:
-    """Return the ids of a tensor of one whole number a row, (N,) or (N, 1), as (N,).
+    """Return the ids of a tensor of one whole number per row, (N,) or (N, 1), as (N,).
 
     Raises:
         InvalidDataError: fractions, booleans, or several numbers a row.
@@ -46,7 +46,7 @@ def id_column(tensor: LoDTensor, op: str) -> Array:
     if tensor.dtype.kind not in "iu":
         raise InvalidDataError(f"{op} needs whole numbers, found {tensor.dtype}")
     if tensor.row_shape not in ((), (1,)):
-        raise InvalidDataError(f"{op} needs one id a row, found rows of shape {tensor.row_shape}")
+        raise InvalidDataError(f"{op} needs one id per row, found rows of shape {tensor.row_shape}")
     return tensor.data.reshape(tensor.rows)
 
 

@@ -22,7 +22,7 @@ class OpEntry:
         itemwise: whether whole outermost items may be worked on in parts: the result of a
             batch is that of its parts, one after another. Only for ops of one tensor.
         pairs: the same of an op of several tensors that are cut alike, where the levels of all are
-            equal but for the finest; or, of arithmetic, where the second has one row a sequence.
+            equal but for the finest; or, of arithmetic, where the second has one row per sequence.
         results: what its results are called, where there are several.
         gradient: its gradient, FAMILY.FILE.FUNCTION; sequence_NAME_grad unless the function of
             another op does the same. None where nothing can be differentiated.
@@ -85,7 +85,7 @@ class OpEntry:
 # ruff: noqa: E501
 # fmt: off
 _ENTRIES = (
-    OpEntry("add", "elementwise.elementwise", "tensor + other, row by row or one row a sequence", "y[r] = x[r] + z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_add_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("add", "elementwise.elementwise", "tensor + other, row by row or one row per sequence", "y[r] = x[r] + z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_add_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("argsort", "sorting.sort", "indices that sort each column, as numpy.argsort", "y = argsort x[lo:hi]", itemwise=True),
     OpEntry("attention", "attention.attention", "attention of each query over the keys of its sequence", "y = softmax(scale q k') v", gradient="attention.attention.sequence_attention_grad", keeps="q", tracked=("q", "k", "v")),
     OpEntry("concat", "joining.concat", "the i-th sequences of several tensors joined", "y[i] = x1[i] x2[i] ..", pairs=True, gradient="joining.concat.sequence_concat_grad", tracked=("tensors",)),
@@ -95,13 +95,13 @@ _ENTRIES = (
     OpEntry("cumsum", "scan.scan", "the prefix sum of the rows of every sequence", "y[lo+t] = x[lo] + .. + x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumsum_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("deduplicate", "sorting.sort", "the sequences without rows that repeat an earlier one", "y = x[r] != x[r-1]", itemwise=True),
     OpEntry("deinterleave", "joining.windows", "the tensors that interleave combined", "y_p[s] = x[p + s k]", gradient="joining.windows.sequence_deinterleave_grad", tracked=("tensor",)),
-    OpEntry("div", "elementwise.elementwise", "tensor / other, row by row or one row a sequence", "y[r] = x[r] / z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_div_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("div", "elementwise.elementwise", "tensor / other, row by row or one row per sequence", "y[r] = x[r] / z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_div_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("dot", "elementwise.elementwise", "the dot product of each sequence with another tensor's", "y[s] = sum x[r] . z[r]", gradient="elementwise.elementwise_grad.sequence_dot_grad", pools="a", tracked=("a", "b")),
     OpEntry("edit_distance", "ids.edit_distance", "the edits from each hypothesis to its reference", "y[s] = levenshtein(x[s], z[s])"),
     OpEntry("enumerate", "ids.ids", "every id with the ids after it, as n-grams", "y[r] = x[r] .. x[r+K-1]", itemwise=True),
     OpEntry("erase", "ids.ids", "the sequences without some ids", "y = x[r] not in tokens", itemwise=True),
     OpEntry("expand", "joining.expand", "every sequence repeated by the lengths of another tensor", "y = x[s] repeated n[s] times", gradient="joining.expand.sequence_expand_grad", tracked=("x",)),
-    OpEntry("expand_as", "joining.expand", "one row a sequence, broadcast to all its rows", "y[r] = x[s]", gradient="joining.expand.sequence_expand_as_grad", keeps="y", tracked=("x",)),
+    OpEntry("expand_as", "joining.expand", "one row per sequence, broadcast to all its rows", "y[r] = x[s]", gradient="joining.expand.sequence_expand_as_grad", keeps="y", tracked=("x",)),
     OpEntry("first", "pooling.pool", "the first row of every sequence", "y[s] = x[lo]", itemwise=True, gradient="pooling.pool_grad.sequence_first_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("from_steps", "ranking.rank_table", "the sequences from their time steps", "y[lo+t] = x[t] of s", gradient="ranking.rank_table.sequence_from_steps_grad"),
     OpEntry("histogram", "sorting.sort", "how many values of every sequence lie in each bin", "y[s, b] = count of e[b] <= x[r] < e[b+1]", itemwise=True, options="--edges 0,1,2"),
@@ -121,7 +121,7 @@ _ENTRIES = (
     OpEntry("merge_by_mask", "ranking.split_by_mask", "the two parts of a mask merged to one batch", "y[s] = a[i] if mask[s] else b[j]", gradient="ranking.split_by_mask.sequence_merge_by_mask_grad", index=("mask",), options="--mask true,false", tracked=("true", "false")),
     OpEntry("min", "pooling.pool", "the minimum of every column of every sequence", "y[s] = min x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("min_index", "pooling.pool", "the minima and their row numbers (argmin)", "y[s] = min x[r], argmin x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", tracked=("tensor",)),
-    OpEntry("mul", "elementwise.elementwise", "tensor * other, row by row or one row a sequence", "y[r] = x[r] z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_mul_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("mul", "elementwise.elementwise", "tensor * other, row by row or one row per sequence", "y[r] = x[r] z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_mul_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("pad", "padding.pad", "a padded batch of the sequences, and their lengths", "y[s,t] = x[lo+t] if t < n, else pad", results=("padded", "lengths"), gradient="padding.pad.sequence_pad_grad", tracked=("tensor",), pools="tensor"),
     OpEntry("rank_table", "ranking.rank_table", "sequences and their lengths, longest first", "y = (s, n[s]) by descending n"),
     OpEntry("reorder_by_rank", "ranking.rank_table", "the outermost items in the order of a rank table", "y[p] = x[table[p]]", gradient="ranking.rank_table.sequence_reorder_by_rank_grad", tracked=("tensor",)),
@@ -138,7 +138,7 @@ _ENTRIES = (
     OpEntry("sort_by_length", "ranking.rank_table", "the sequences of a level, longest first", "y = x[s] by descending n", gradient="ranking.rank_table.sequence_sort_by_length_grad", tracked=("tensor",)),
     OpEntry("split_by_mask", "ranking.split_by_mask", "the sequences where a mask is true, and the others", "a = x[mask], b = x[not mask]", results=("true", "false"), gradient="ranking.split_by_mask.sequence_split_by_mask_grad", index=("mask",), options="--mask true,false", tracked=("tensor",)),
     OpEntry("sqrt", "pooling.pool", "the sum divided by the square root of the length", "y[s] = sum x[r] / sqrt n", itemwise=True, gradient="pooling.pool_grad.sequence_sqrt_grad", pools="tensor", tracked=("tensor",)),
-    OpEntry("sub", "elementwise.elementwise", "tensor - other, row by row or one row a sequence", "y[r] = x[r] - z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_sub_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("sub", "elementwise.elementwise", "tensor - other, row by row or one row per sequence", "y[r] = x[r] - z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_sub_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("sum", "pooling.pool", "the sum of the rows of every sequence", "y[s] = sum x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_sum_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("to_steps", "ranking.rank_table", "step t: item t of every sequence longer than t, by rank", "y[t] = x[lo+t] of all n > t", gradient="ranking.rank_table.sequence_to_steps_grad"),
     OpEntry("topk", "sorting.sort", "the k largest values of every column and their positions", "y[s] = k largest x[r], their places", results=("values", "places"), gradient="sorting.sort_grad.sequence_topk_grad", index=("k",), options="--k 2", tracked=("tensor",)),

@@ -162,7 +162,7 @@ def fetch_far(at: int, count: int) -> None:
 @numba.njit(nogil=True, error_model="numpy")
 def require(to: int, stop: int, at: int, end: int, count: int) -> None:
     if _CHECKED and (count < 0 or to + count > stop or at + count > end):
-        raise IndexError("a range of bytes leaves its array")
+        raise IndexError("a byte range is out of bounds of its array")
 
 
 @numba.njit(nogil=True, error_model="numpy")
@@ -222,7 +222,7 @@ def copy_backwards(to: int, stop: int, at: int, end: int, rows: int, width: int)
     """
     require(to, stop, at, end, rows * width)
     if _CHECKED and end - rows * width < at:
-        raise IndexError("a range of bytes leaves its array")
+        raise IndexError("a byte range is out of bounds of its array")
     short = width == 4 or width == 8 or width == 2 or width == 1 or width == 16 or width == 32
     left = rows * width
     while short and left > 0 and to + VECTOR_BYTES <= stop and end - VECTOR_BYTES >= at:

@@ -467,7 +467,7 @@ class LoDTensor(NumpyProtocol, Conversions):
     def __bool__(self) -> bool:
         # Not by length, which Python would take: `if a == b` would hold for any two.
         raise InvalidDataError(
-            "a tensor is neither true nor false; use identical(), len(), or .data.all()"
+            "the truth value of a tensor is ambiguous; use identical(), len(), or .data.all()"
         )
 
     def __iter__(self) -> Iterator[Any]:

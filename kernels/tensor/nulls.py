@@ -31,7 +31,7 @@ class Nulls:
 
     @staticmethod
     def of(masks: Sequence[npt.ArrayLike | None]) -> Nulls:
-        """Return nulls of masks, one a level and one of the rows; those that hide nothing go.
+        """Return nulls of masks, one per level and one of the rows; those that hide nothing go.
 
         >>> Nulls.of([None, [True, False]]).count
         1
@@ -132,8 +132,8 @@ class Nulls:
         """Return why these cannot be of this index; None if they can."""
         if len(self.masks) != lod.n_levels + 1:
             return (
-                f"nulls: expected {lod.n_levels + 1} masks, one a level and one of the rows, found "
-                f"{len(self.masks)}"
+                f"nulls: expected {lod.n_levels + 1} masks, one per level and one of the "
+                f"rows, found {len(self.masks)}"
             )
         for level, mask in self.present():
             size = lod.levels[level].size - 1 if level < lod.n_levels else rows

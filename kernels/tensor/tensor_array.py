@@ -329,8 +329,8 @@ class TensorArray:
         values = [held[n] if n in held else self.read(n) for n in range(self._size)]
         if not values:
             raise InvalidDataError(
-                f"an array of no values cannot be {done}: their dtype and shape are unknown; "
-                "TensorArray.from_steps of a tensor of no steps would tell them"
+                f"an empty TensorArray cannot be {done}: its dtype and row shape are unknown; "
+                "make it with TensorArray.from_steps of an empty tensor"
             )
         first = values[0]
         data, depth = first.data, len(first.lod.levels)

@@ -96,9 +96,9 @@ def check_op(
         _require_equal(what, found[0], expected)
     for what, tensor in tensors().items():
         run.check(what, tensor)
-    assert run.report.computed, f"{name} computes of none of: {run.report.refused}"
+    assert run.report.computed, f"{name} refuses every test tensor: {run.report.refused}"
     if op.gradient is not None:
-        assert run.report.differentiated, f"{name} has a gradient of no tensor that was tried"
+        assert run.report.differentiated, f"{name}: no test tensor has a gradient"
     return run.report
 
 
@@ -173,7 +173,7 @@ class _Run:
                 assert wrong is None, f"{what}: the result does not have the index: {wrong}"
             if self._op.pools and "level" not in given and tensor.lod.n_levels:
                 wrong = tensor.lod.above(-1).difference(result.lod)
-                assert wrong is None, f"{what}: the result is not one row a sequence: {wrong}"
+                assert wrong is None, f"{what}: the result is not one row per sequence: {wrong}"
 
     def _check_parts(self, what: str, tensor: LoDTensor, whole: Sequence[LoDTensor]) -> None:
         """Compare a result with those of the outermost items, one after another."""

@@ -90,8 +90,8 @@ def _formed(op: CustomOp, rows: Any, offsets: Any, make: Any) -> Any:
         return rows[0] if len(rows) == 1 else tuple(rows)
     if len(offsets) != len(rows):
         raise UnsupportedError(
-            f"{op.entry.name}: the result has {len(offsets) // len(rows)} levels, and torch has "
-            "forms of one; give a LoDTensor"
+            f"{op.entry.name}: the result has {len(offsets) // len(rows)} levels, torch's "
+            "forms hold 1; give a LoDTensor"
         )
     found = [make(*pair) for pair in zip(rows, offsets)]  # noqa: B905  torch.compile
     return found[0] if len(found) == 1 else tuple(found)

@@ -49,7 +49,7 @@ def sequences(values: Any, lengths: Any, batch_first: bool) -> Sequences:
     """
     padded = isinstance(values, torch.Tensor) and not values.is_nested
     if lengths is not None and not padded:
-        raise InvalidDataError("lengths: only a padded tensor takes them; these know their own")
+        raise InvalidDataError("lengths: only for a padded tensor; other forms store their own")
     if isinstance(values, PackedSequence):
         return _of_packed(values)
     if isinstance(values, LoDTensor):

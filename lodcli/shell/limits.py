@@ -41,7 +41,7 @@ class _Nulls(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in NULLS[:-1] and not str(value).startswith("fill="):
-            self.fail(f"{value!r} is none of {', '.join(NULLS)}", param, ctx)
+            self.fail(f"expected one of {', '.join(NULLS)}, found {value!r}", param, ctx)
         return str(value)
 
 

@@ -172,7 +172,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in plain text, numbers to the right; the headers bold where in colour.
 
     Where it is wider than `limit`, text in the last column is wrapped; where that is not enough,
-    each row becomes a block of lines, one a column.
+    each row becomes a block of lines, one per column.
     """
     shown = [[printable(cell) for cell in row] for row in rows]
     columns = [[header, *cells] for header, *cells in zip(headers, *shown, strict=True)]

@@ -19,21 +19,21 @@ from tests.lodcli.conftest import Lod
 
 # Each option as the file has it, and otherwise, with what is said of that.
 GRU = [
-    (["--cell", "gru"], ["--cell", "lstm"], "the cell is said to be gru, not lstm"),
+    (["--cell", "gru"], ["--cell", "lstm"], "it names the cell gru, not lstm"),
     (["--hidden", "4"], ["--hidden", "3"], "expected a hidden size of 3, found 4"),
     (["--layers", "2"], ["--layers", "1"], "expected a number of layers of 1, found 2"),
 ]
 ELMAN = [
-    (["--cell", "elman"], ["--cell", "gru"], "the cell is said to be elman, not gru"),
+    (["--cell", "elman"], ["--cell", "gru"], "it names the cell elman, not gru"),
     (
         ["--nonlinearity", "relu"],
         ["--nonlinearity", "tanh"],
-        "nonlinearity is said to be relu, not tanh",
+        "it stores nonlinearity=relu, not tanh",
     ),
     ([], ["--bidirectional"], "expected a number of directions of 2, found 1"),
 ]
 LSTM = [
-    (["--cell", "lstm"], ["--cell", "gru_paddle"], "the cell is said to be lstm"),
+    (["--cell", "lstm"], ["--cell", "gru_paddle"], "it names the cell lstm"),
     (["--coupled"], ["--nonlinearity", "relu"], "no option 'nonlinearity'"),
     (["--hidden", "4", "--layers", "1"], ["--layers", "2"], "layers of 2, found 1"),
 ]
@@ -133,7 +133,7 @@ def test_train_refuses_only_what_differs(
 
 @pytest.mark.parametrize(
     ("setting", "said"),
-    [("nonlinearity=relu", ""), ("nonlinearity=tanh", "is said to be relu, not tanh")],
+    [("nonlinearity=relu", ""), ("nonlinearity=tanh", "it stores nonlinearity=relu, not tanh")],
 )
 def test_weights_refuses_only_settings_that_differ(
     lod: Lod, files: Path, setting: str, said: str

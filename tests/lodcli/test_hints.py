@@ -136,6 +136,10 @@ def test_too_few_files_that_may_be_open_are_told_with_the_remedy(shell: Lod, fol
     )
     outputs = shell("ulimit -n 12; lod split words.lod.h5 --level -1 --by count 1 -o 'x-{}.npz'")
     assert outputs.stderr.endswith(": too many files are open; allow more with ulimit -n\n")
+    assert explained(OSError(errno.EMFILE, "Too many")) == (
+        "too many files are open; allow more with ulimit -n",
+        3,
+    )
 
 
 @pytest.mark.parametrize("name", ["", "lod-abc/copy.lod.h5"])
@@ -170,3 +174,18 @@ def test_without_a_folder_for_temporary_files_the_remedy_is_told(shell: Lod, fol
         "lod convert: standard output: needs a folder for temporary files, and none can be written "
         "to; set TMPDIR to one\n"
     )
+
+
+@pytest.mark.parametrize(("package", "out"), [("torch", "x.pt"), ("pyarrow", "x.arrow")])
+def test_a_package_that_cannot_be_imported_is_not_called_missing(
+    package: str, out: str, shell: Lod, folder: Path
+) -> None:
+    (folder / "broken" / package).mkdir(parents=True)
+    why = "libx.so: cannot open shared object file"
+    (folder / "broken" / package / "__init__.py").write_text(f"raise ImportError({why!r})\n")
+    done = shell(f"lod convert words.lod.h5 {out}", PYTHONPATH=str(folder / "broken"))
+    assert done.stderr == (
+        f"lod convert: a package is installed but cannot be imported: {why}; install it again\n"
+    )
+    assert done.code == 4
+    assert not (folder / out).exists()

@@ -111,7 +111,7 @@ def file_messages(data: Bytes) -> Iterator[tuple[int, Message]]:
     for place, header_bytes, body_bytes in blocks:
         message = next_message(Cursor(data, place).read)
         if isinstance(message, bytes):
-            raise DamagedFileError("is damaged (no message where its footer says)")
+            raise DamagedFileError("is damaged (no message at the position in its footer)")
         sizes = len(message.raw), message.body_bytes
         if place % 8 or sizes != (header_bytes, body_bytes):
             message = replace(message, regular=False)

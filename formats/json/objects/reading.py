@@ -172,7 +172,7 @@ def _picked(value: Any, step: Inside, lists: int, line: int, nullable: bool) -> 
     other = next((key for key in value if key not in step.known), None)
     if other is not None:
         raise InvalidDataError(
-            f"{where}: an object has a field {shown(other)}, which none of the first has"
+            f"{where}: an object has a field {shown(other)}, which none of the first objects has"
         )
     if step.key not in value and not nullable:
         raise InvalidDataError(

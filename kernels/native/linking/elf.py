@@ -73,7 +73,7 @@ def parse_object(data: bytes) -> ObjectFile:
     """Return what LLVM emitted."""
     ident, kind, machine, _, _, _, table, _, _, _, _, _, count, names = _HEADER.unpack_from(data)
     if ident[:6] != _IDENT[:6] or kind != _OBJECT:
-        raise ValueError("not an object file of 64 bits")
+        raise ValueError("not a 64-bit object file")
     headers = [_SECTION.unpack_from(data, table + 64 * n) for n in range(count)]
     bodies = [
         bytes(size) if kind == NOBITS else data[at : at + size]

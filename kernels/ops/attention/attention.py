@@ -141,7 +141,7 @@ def _checked(
     On a GPU rows of two bytes stay such: tensor cores multiply them.
     """
     if align not in ("first", "last"):
-        raise OptionError(f"{op}: align is 'first' or 'last', found {align!r}")
+        raise OptionError(f"{op}: align must be 'first' or 'last', found {align!r}")
     q_offsets, k_offsets = segments(q, level, op), segments(k, level, op)
     found = None
     if not q.lod is k.lod is v.lod:  # most are

@@ -30,28 +30,28 @@ def sequence_im2sequence(
     paddings: Quad = (0, 0, 0, 0),
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return one row for each window of each picture.
+    """Return one row for each window of each image.
 
     Args:
         images: data (n, c, h, w), any dtype, without levels.
         kernels: height and width of the window.
         strides: how far it moves, down and right.
-        paddings: zeros around the picture: up, left, down, right.
+        paddings: zeros around the image: up, left, down, right.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data (windows, c * kernel height * kernel width), channel-major; one level, whose
-        sequences are the pictures. Windows go by rows, then columns.
+        sequences are the images. Windows go by rows, then columns.
 
     Raises:
-        InvalidDataError: no pictures, sizes that are no such numbers, or a window larger
-            than the padded picture.
+        InvalidDataError: no images, sizes that are no such numbers, or a window larger
+            than the padded image.
 
     References:
         PaddlePaddle 2.6.2, im2sequence.
 
-    >>> pictures = LoDTensor(np.arange(6).reshape(1, 1, 2, 3))
-    >>> sequence_im2sequence(pictures, kernels=(2, 2)).data.tolist()
+    >>> images = LoDTensor(np.arange(6).reshape(1, 1, 2, 3))
+    >>> sequence_im2sequence(images, kernels=(2, 2)).data.tolist()
     [[0, 1, 3, 4], [1, 2, 4, 5]]
     """
     kernels, strides, paddings = map(_plain, (kernels, strides, paddings))
@@ -76,7 +76,7 @@ def sequence_im2sequence_grad(
 
     Args:
         upstream: (windows, c * kernel height * kernel width), the gradient of the result.
-        images, kernels, strides, paddings: as they went in; of the pictures only their shape
+        images, kernels, strides, paddings: as they went in; of the images only their shape
             is read.
 
     Returns:
@@ -86,8 +86,8 @@ def sequence_im2sequence_grad(
         InvalidDataError, ShapeMismatchError: as `sequence_im2sequence`; or `upstream` has
             another shape or index than the result.
 
-    >>> pictures = LoDTensor(np.zeros((1, 1, 1, 3)))
-    >>> sequence_im2sequence_grad([[1.0, 2.0], [3.0, 4.0]], pictures, kernels=(1, 2)).data.ravel()
+    >>> images = LoDTensor(np.zeros((1, 1, 1, 3)))
+    >>> sequence_im2sequence_grad([[1.0, 2.0], [3.0, 4.0]], images, kernels=(1, 2)).data.ravel()
     array([1., 5., 4.])
     """
     kernels, strides, paddings = map(_plain, (kernels, strides, paddings))
@@ -109,17 +109,17 @@ def _plain(numbers: Sequence[int]) -> tuple[int, ...]:
 
 
 def _checked(images: LoDTensor, kernels: Pair, strides: Pair, paddings: Quad) -> tuple[int, int]:
-    """Return how many windows of each picture lie below and beside each other."""
+    """Return how many windows of each image lie below and beside each other."""
     if images.lod.n_levels or images.data.ndim != 4:
         raise InvalidDataError(
-            "im2sequence needs pictures (n, c, h, w) without levels, found data of shape "
+            "im2sequence needs images (n, c, h, w) without levels, found data of shape "
             f"{images.data.shape} with {images.lod.n_levels} levels"
         )
     return window_counts(images.data.shape, kernels, strides, paddings)
 
 
 def _windows(images: int, windows: int) -> Offsets:
-    """Return the offsets of the windows of each picture."""
+    """Return the offsets of the windows of each image."""
     return np.arange(images + 1, dtype=np.int64) * windows
 
 
@@ -155,7 +155,7 @@ def _window_counts(
         size = shape[2 + axis] + paddings[axis] + paddings[axis + 2]
         if size < kernels[axis]:
             raise InvalidDataError(
-                f"im2sequence: a window {kernels[axis]} {name} does not fit a padded picture "
+                f"im2sequence: a window {kernels[axis]} {name} does not fit a padded image "
                 f"{size} {name}"
             )
         counts.append((size - kernels[axis]) // strides[axis] + 1)
@@ -163,7 +163,7 @@ def _window_counts(
 
 
 def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Quad) -> Array:
-    """Return the windows of (n, c, h, w) pictures, (windows, c * kh * kw)."""
+    """Return the windows of (n, c, h, w) images, (windows, c * kh * kw)."""
     up, left, down, right = paddings
     padded = np.pad(images, ((0, 0), (0, 0), (up, down), (left, right)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, tuple(kernels), axis=(2, 3))

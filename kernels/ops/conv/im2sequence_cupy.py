@@ -1,4 +1,4 @@
-"""See im2sequence.py. The padded pictures are never stored: im2sequence.cu."""
+"""See im2sequence.py. The padded images are never stored: im2sequence.cu."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Q
     """See im2sequence.py."""
     sizes = window_sizes(images.shape, kernels, strides, paddings)
     _, _, _, below, beside, *_ = sizes
-    # Places in a window, and windows of a picture, are numbers of 32 bits.
+    # Places in a window, and windows of a image, are numbers of 32 bits.
     if max(images.shape[1] * kernels[0] * kernels[1], below * beside) > MOST:
         raise UnsupportedError(
-            f"im2sequence on a GPU takes less than {MOST + 1} columns, and windows of a picture; "
-            "move the pictures to main memory (LoDTensor.to_device, --device cpu)"
+            f"im2sequence on a GPU takes less than {MOST + 1} columns, and windows of a image; "
+            "move the images to main memory (LoDTensor.to_device, --device cpu)"
         )
     shape = (len(images) * below * beside, images.shape[1] * kernels[0] * kernels[1])
     out: Array = cupy.empty(shape, images.dtype)

@@ -1,1 +1,1 @@
-"""Arithmetic of two tensors, row by row or one row a sequence."""
+"""Arithmetic of two tensors, row by row or one row per sequence."""

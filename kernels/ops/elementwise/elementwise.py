@@ -1,4 +1,4 @@
-"""Arithmetic row by row or with one row a sequence, and dot products of sequences."""
+"""Arithmetic row by row or with one row per sequence, and dot products of sequences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sequence_add(
             row for each of the S sequences of `level`, either without levels or under
             those above `level`; it goes to every row of its sequence. Its rows have the
             shape of those of `tensor`, or are single values.
-        level: the level that `other` has one row a sequence of.
+        level: the level that `other` has one row per sequence of.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -167,7 +167,7 @@ def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Of
     if found is None and other.rows != offsets.size - 1:
         found = f"{offsets.size - 1} sequences against {other.rows} rows"
     if found is not None:
-        raise ShapeMismatchError(f"{op}: expected one row a sequence: {found}")
+        raise ShapeMismatchError(f"{op}: expected one row per sequence: {found}")
     return offsets
 
 

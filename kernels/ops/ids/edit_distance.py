@@ -143,7 +143,7 @@ def sequence_ctc_align(
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError: not one whole number a row.
+        InvalidDataError: not one whole number per row.
 
     References:
         Graves et al. (2006), "Connectionist Temporal Classification", the map B.

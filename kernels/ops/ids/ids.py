@@ -38,7 +38,7 @@ def sequence_erase(
 
     Raises:
         SelectionError: no levels.
-        InvalidDataError: not one whole number a row, or tokens that are none.
+        InvalidDataError: not one whole number per row, or tokens that are none.
 
     >>> ids = LoDTensor(np.array([2, 7, 2, 5]), [[2, 1, 1]])
     >>> sequence_erase(ids, [2, 5])
@@ -74,7 +74,7 @@ def sequence_enumerate(
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError: not one whole number a row, a window of none, or a pad_value the
+        InvalidDataError: not one whole number per row, a window of none, or a pad_value the
             dtype cannot hold.
 
     >>> ids = LoDTensor(np.array([1, 2, 3]), [[2, 1]])

@@ -1,4 +1,4 @@
-"""Repeated sequences and rows: broadcasts one row a sequence, or copies blocks."""
+"""Repeated sequences and rows: broadcasts one row per sequence, or copies blocks."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def _require_window(length: int, stride: int, tail: Tail) -> None:
     require_at_least(length, 1, "length")
     require_at_least(stride, 1, "stride")
     if tail not in ("drop", "keep"):
-        raise OptionError(f"tail is 'drop' or 'keep', found {tail!r}")
+        raise OptionError(f"tail must be 'drop' or 'keep', found {tail!r}")
 
 
 @types_explained

@@ -1,1 +1,1 @@
-"""One row a sequence: sum, mean, max, first, last, top-k averages."""
+"""One row per sequence: sum, mean, max, first, last, top-k averages."""

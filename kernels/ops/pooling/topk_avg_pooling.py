@@ -38,7 +38,7 @@ def sequence_topk_avg_pooling(
     values of row r of that channel, divided by topks[j] even where there are fewer.
 
     Args:
-        tensor: one floating-point number a row, (N,) or (N, 1).
+        tensor: one floating-point number per row, (N,) or (N, 1).
         row: its finest level has the numbers of matrix rows, r_i, as lengths.
         column: its finest level has the numbers of matrix columns, c_i.
         topks: the K numbers k, each 1 or more, in any order.
@@ -118,7 +118,7 @@ def _checked(
     offsets = segments(tensor, level, op)
     data = working(tensor.data, op)
     if tensor.row_shape not in ((), (1,)):
-        raise InvalidDataError(f"{op} needs one value a row, found rows of {tensor.row_shape}")
+        raise InvalidDataError(f"{op} needs one value per row, found rows of {tensor.row_shape}")
     require_at_least(channel_num, 1, "channel_num")
     numbers = list(map(operator.index, topks))
     if not numbers:

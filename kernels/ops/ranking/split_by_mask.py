@@ -48,7 +48,7 @@ def sequence_split_by_mask(
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError, ShapeMismatchError: no booleans, or not one a sequence.
+        InvalidDataError, ShapeMismatchError: no booleans, or not one per sequence.
 
     >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
     >>> kept, rest = sequence_split_by_mask(words, [False, True, True])

@@ -92,7 +92,7 @@ def sequence_reshape_grad(
     """
     op, size = "sequence_reshape_grad", tensor.data.size
     if new_dim < 1 or size % new_dim:
-        raise ShapeMismatchError(f"{op}: {size} values, no whole number of rows of {new_dim}")
+        raise ShapeMismatchError(f"{op}: {size} values, not a multiple of {new_dim}")
     flow = upstream_of(
         *(upstream, (size // new_dim, new_dim), op),
         lambda: _reshaped(tensor, new_dim, level)[0],

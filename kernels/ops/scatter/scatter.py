@@ -105,12 +105,15 @@ def _checked(
     if found is not None:
         raise ShapeMismatchError(f"{op}: ids and updates are segmented differently: {found}")
     if updates.row_shape not in ((), (1,)):
-        raise ShapeMismatchError(f"{op} needs one update a row, found rows of {updates.row_shape}")
+        raise ShapeMismatchError(
+            f"{op} needs one update per row, found rows of {updates.row_shape}"
+        )
     if x.dtype != updates.dtype:
         raise InvalidDataError(f"{op}: x is {x.dtype}, updates are {updates.dtype}")
     if data.ndim != 2 or len(data) != offsets.size - 1:
         raise ShapeMismatchError(
-            f"{op} needs x of shape ({offsets.size - 1}, M), one row a sequence, found {data.shape}"
+            f"{op} needs x of shape ({offsets.size - 1}, M), one row per sequence, "
+            f"found {data.shape}"
         )
     return offsets, _known_columns(columns, data.shape[1])
 

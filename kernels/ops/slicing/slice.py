@@ -115,7 +115,7 @@ def _part(
         wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
         s, what = int(wrong.argmax()), "rows" if number == lod.n_levels - 1 else "items"
         raise ShapeMismatchError(
-            f"{op}: sequence {s} has {lengths[s]} {what}, no {count[s]} from {first[s]} on"
+            f"{op}: sequence {s} has {lengths[s]} {what}, not {count[s]} from {first[s]} on"
         )
     levels = [*lod.levels[:number], bounds]
     # A part of a sequence is one range of the items of each level below, and of the rows.

@@ -80,7 +80,7 @@ def sequence_truncate_grad(
 def _cut(lod: LoD, length: int, keep: Side, level: int | str) -> tuple[Offsets, Offsets]:
     require_at_least(length, 0, "length")
     if keep not in ("first", "last"):
-        raise OptionError(f"keep is 'first' or 'last', found {keep!r}")
+        raise OptionError(f"keep must be 'first' or 'last', found {keep!r}")
     offsets = lod.levels[lod.level(level)]
     cut = on("auto", segment_cut, size_bytes=offsets.nbytes)
     return cut(offsets, min(length, MOST_ITEMS), keep == "last")

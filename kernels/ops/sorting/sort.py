@@ -164,7 +164,7 @@ def sequence_unique(
     """Return the different values of every sequence, in ascending order.
 
     Args:
-        tensor: one value a row, (N,) or (N, 1), any dtype but complex.
+        tensor: one value per row, (N,) or (N, 1), any dtype but complex.
         level: the level whose sequences are looked at.
         backend: "auto", "numpy", "numba" or "cupy".
 
@@ -240,7 +240,7 @@ def sequence_searchsorted(
     """Return the insertion position of each value in the sorted sequence of the same number.
 
     Args:
-        tensor: one value a row, (N,) or (N, 1), ascending in every sequence (NaN last).
+        tensor: one value per row, (N,) or (N, 1), ascending in every sequence (NaN last).
         values: the values to place, (M,) or (M, 1), same dtype, as many sequences.
         level: the level of both whose sequences pair up.
         side: "left" of values equal to it, or "right" of them.
@@ -265,10 +265,10 @@ def sequence_searchsorted(
     if side not in ("left", "right"):
         raise OptionError(f"{op}: side must be 'left' or 'right', found {side!r}")
     if data.dtype != wanted.dtype:
-        raise InvalidDataError(f"{op}: the sorted are {data.dtype}, those to place {wanted.dtype}")
+        raise InvalidDataError(f"{op}: sorted values of {data.dtype}, values of {wanted.dtype}")
     if offsets.size != bounds.size:
         raise ShapeMismatchError(
-            f"{op}: {offsets.size - 1} sorted sequences, {bounds.size - 1} to place values in"
+            f"{op}: {offsets.size - 1} sorted sequences, {bounds.size - 1} sequences of values"
         )
     _require_sorted(data, offsets, op)
     run = on(backend, segment_searchsorted, size_bytes=data.nbytes + wanted.nbytes)
@@ -282,7 +282,7 @@ def sequence_histogram(
     """Return the number of values of every sequence in each bin.
 
     Args:
-        tensor: one value a row, (N,) or (N, 1), any dtype but complex.
+        tensor: one value per row, (N,) or (N, 1), any dtype but complex.
         edges: (B+1,) ascending numbers. Bin b holds edges[b] <= x < edges[b+1], the last
             one its upper edge as well; other values and NaN count nowhere.
         level: the level whose S sequences become rows.
@@ -318,7 +318,7 @@ def sequence_histogram(
 
 def _column(tensor: LoDTensor, op: str) -> Array:
     if tensor.row_shape not in ((), (1,)):
-        raise InvalidDataError(f"{op} needs one value a row, found rows of {tensor.row_shape}")
+        raise InvalidDataError(f"{op} needs one value per row, found rows of {tensor.row_shape}")
     return tensor.data.reshape(tensor.rows)
 
 

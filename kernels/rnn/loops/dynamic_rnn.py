@@ -22,7 +22,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import STEP_LEVEL, IndexMap
 
-# What a step carries on: an array of one row a sequence, several of them, or nothing yet.
+# What a step carries on: an array of one row per sequence, several of them, or nothing yet.
 Memory = Array | tuple[Array, ...] | None
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -123,7 +123,7 @@ class DynamicRNN:
         return outputs, _joined(ended[::-1], len(index_map.order))
 
     def _called(self, number: int, inputs: Any, memory: Memory, alive: int) -> tuple[Any, Memory]:
-        """Return what the step returns, as arrays of one row a sequence still alive."""
+        """Return what the step returns, as arrays of one row per sequence still alive."""
         returned = self._step(inputs, memory)
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise InvalidDataError(
@@ -177,7 +177,7 @@ def _checked(value: Any, what: str, alive: int) -> Any:
     found = len(value) if isinstance(value, LoDTensor) or value.ndim else "a single value"
     if found != alive:
         raise ShapeMismatchError(
-            f"{what}: expected {alive} rows, one a sequence still alive, found {found}"
+            f"{what}: expected {alive} rows, one per sequence still alive, found {found}"
         )
     return value
 
@@ -208,7 +208,7 @@ def _sorted(part: Array, index_map: IndexMap) -> Array:
     order: Offsets = index_map.order
     if len(part) != len(order):
         raise ShapeMismatchError(
-            f"memory: expected {len(order)} rows, one a sequence, found {len(part)}"
+            f"memory: expected {len(order)} rows, one per sequence, found {len(part)}"
         )
     return np.take(part, order, axis=0)
 

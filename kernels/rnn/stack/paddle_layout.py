@@ -96,7 +96,7 @@ def lstm_to_paddle(weights: LSTMWeights) -> tuple[Array, Array | None]:
     """
     for name in ("bias_hh", "weight_hr"):
         if getattr(weights, name) is not None:
-            raise InvalidDataError(f"{name}: Paddle's lstm has no place for it")
+            raise InvalidDataError(f"{name}: Paddle's lstm does not have it")
     weight = lstm_blocks_to_paddle(weights.weight_hh.T)
     if weights.bias_ih is None:
         if weights.peepholes is not None:
@@ -154,7 +154,7 @@ def gru_to_paddle(weights: PaddleGRUWeights) -> tuple[Array, Array | None]:
         InvalidDataError: a second bias, for which Paddle has no place.
     """
     if weights.bias_hh is not None:
-        raise InvalidDataError("bias_hh: Paddle's gru has no place for it")
+        raise InvalidDataError("bias_hh: Paddle's gru does not have it")
     size = weights.hidden_size
     columns = weights.weight_hh.T
     flat = [columns[:, : 2 * size].ravel(), columns[:, 2 * size :].ravel()]

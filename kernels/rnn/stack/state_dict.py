@@ -176,7 +176,7 @@ def weights_from_state_dict(
     told = said.pop("cell", None)
     untold = entries.untold if isinstance(entries, StateDict) else ()
     if cell is not None and told is not None and cell != told:
-        raise OptionError(f"state dict: the cell is said to be {told}, not {cell}")
+        raise OptionError(f"state dict: it names the cell {told}, not {cell}")
     layers, directions = _extent(found)
     named = str(told) if cell is None and told is not None else cell
     likely = _likely_kind(found, named)
@@ -204,7 +204,7 @@ def weights_from_state_dict(
         here, there = (getattr(one.layers[0][0], name) for one in (weights, changed))
         # A file that says the cell says all that is not as usual, where it has a place for it.
         if told is not None and here != there and name not in untold:
-            raise OptionError(f"state dict: {name} is said to be {here}, not {there}")
+            raise OptionError(f"state dict: it stores {name}={here}, not {there}")
     return changed
 
 

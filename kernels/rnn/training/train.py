@@ -49,7 +49,7 @@ class Labelled:
             )
         if self.labels.shape != (count,):
             raise ShapeMismatchError(
-                f"labels: expected {count}, one a sequence, found shape {self.labels.shape}"
+                f"labels: expected {count}, one per sequence, found shape {self.labels.shape}"
             )
         check_labels(self.labels)
         empty = np.flatnonzero(self.sequences.lod.lengths(0) == 0)

@@ -113,7 +113,7 @@ def _bags(t: _Tensors, mode: str) -> dict[str, Any]:
 
 
 def _product(t: _Tensors, weights: Any) -> Any:
-    """Return the product of a sparse matrix of a row a sequence, CSR, and the rows."""
+    """Return the product of a sparse matrix of a row per sequence, CSR, and the rows."""
     columns = torch.arange(len(t.x))
     with warnings.catch_warnings():
         # It tells that CSR is new.

@@ -65,7 +65,7 @@ class TensorExpression(Parsed):
             elif name not in _ONE and name not in _TWO and name != "tensor":
                 self._refuse_function(call, name)
         if not self.tensors:
-            self.fail(self.tree, "names no tensor; write its name, as in data * 2")
+            self.fail(self.tree, "has no tensor; write its name, as in data * 2")
 
     def check(self, schema: Schema) -> None:
         """Raise ExpressionError if a tensor that it names is not there, or holds no numbers."""
@@ -160,7 +160,7 @@ class _Tensors(Evaluation[Values]):
             self.fail(node, f"{entry.name} takes one tensor, and options by name, as level=0")
         tensor = self.of(node.args[0])
         if not isinstance(tensor, LoDTensor):
-            self.fail(node.args[0], f"{entry.name} is of a tensor, this is one number")
+            self.fail(node.args[0], f"{entry.name} takes a tensor, this is one number")
         options = {word.arg or "**": self._literal(word.value) for word in node.keywords}
         known = [one.name for one in own.options]
         for word in options:

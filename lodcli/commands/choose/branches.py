@@ -38,7 +38,7 @@ class _Cut:
     """What is cut out of which tensors.
 
     Attributes:
-        path: indices, one a level.
+        path: indices, one per level.
         ranges: of the items below; an index among them is one item. Empty if it is the item of the
             path that is wanted.
         lead: a tensor that has all these levels.

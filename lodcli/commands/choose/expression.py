@@ -164,7 +164,7 @@ class _Items(Evaluation[Values]):
         if name == "abs":
             return Values(np.abs(values.number), values.rows)
         if not values.data.ndim:
-            self.fail(node.args[0], f"{name} is of a tensor, this is one number")
+            self.fail(node.args[0], f"{name} takes a tensor, this is one number")
         try:
             return Values(REDUCTIONS[name](values))
         except InvalidDataError as error:

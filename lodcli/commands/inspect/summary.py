@@ -319,8 +319,8 @@ def _one(
                 if not one.min == one.max == 1:
                     continue
                 lines += output.wrapped(
-                    f"{one.name or f'level {one.level}'}: every length is 1, so that it tells "
-                    "nothing; lod apply lod_reset --drop-ones leaves it out"
+                    f"{one.name or f'level {one.level}'}: every length is 1, so the level is "
+                    "redundant; lod apply lod_reset --drop-ones removes it"
                 )
     shown = lod
     if level is not None:

@@ -58,7 +58,7 @@ class _Gradients:
 
 
 def _states(found: Any, lod: LoD) -> dict[str, LoDTensor]:
-    """Return the gradients of initial states in the form --h0 and --c0 take: a row a sequence."""
+    """Return the gradients of initial states in the form --h0 and --c0 take: a row per sequence."""
     given = {"h0": found.initial_hidden, "c0": found.initial_cell}
     return {
         name: LoDTensor(array[0] if len(array) == 1 else array.swapaxes(0, 1), lod)

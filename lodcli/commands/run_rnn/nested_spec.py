@@ -41,7 +41,7 @@ def _parse_one(part: str, text: str) -> LevelShape:
     for word in words:
         key, value = _parse_word(word, text)
         if key in said:
-            raise SelectionError(f"--nested {text!r}: {name} has two of {key}")
+            raise SelectionError(f"--nested {text!r}: {name}: {key} appears twice")
         said[key] = value
     return dataclasses.replace(shape, **said)
 

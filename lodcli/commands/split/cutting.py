@@ -69,7 +69,7 @@ def parse_how(text: str) -> How:
     if kind == "size":
         size_bytes = SIZE.convert(value, None, click.get_current_context(silent=True))
         if size_bytes < 1:
-            raise _bad("a file of at most 0 bytes holds nothing")
+            raise _bad("a file must hold at least 1 byte")
         return How(size_bytes=size_bytes)
     if kind == "count":
         if not re.fullmatch(r"[0-9]{1,18}", value) or not int(value):

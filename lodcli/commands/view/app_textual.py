@@ -180,7 +180,7 @@ class Viewer(App[None]):
         worker = get_current_worker()
         try:
             found = self.browser.search(self._sought, lambda: worker.is_cancelled)
-            note = f"{self._sought!r} is not in what follows" if found is None else ""
+            note = f"{self._sought!r} is not found below" if found is None else ""
         except (LodError, OSError) as error:
             found, note = None, str(error)
         if not worker.is_cancelled:

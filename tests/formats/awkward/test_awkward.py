@@ -171,7 +171,7 @@ def test_tensors_over_one_index_share_it_again(tmp_path: Path) -> None:
 def test_tensors_of_different_numbers_of_items_are_no_record(tmp_path: Path) -> None:
     items = {"a": LoDTensor(np.arange(3)), "b": LoDTensor(np.arange(2))}
     with pytest.raises(
-        ShapeMismatchError, match=r"equally many outermost items.* a has 3, b has 2"
+        ShapeMismatchError, match=r"same number of outermost items.* a has 3, b has 2"
     ):
         io.write(tmp_path / "x.npz", items, format_name="awkward")
     assert not list(tmp_path.iterdir())

@@ -345,7 +345,7 @@ FAULTS = [
         "twice",
         ".safetensors",
         _safetensors(_TWICE[:-1] + b"," + _TWICE[1:], b"\0"),
-        ("the header: has 'x' twice",),
+        ("the header: 'x' appears twice",),
     ),
     # -- letters --
     Fault("UTF-8", ".jsonl", b'["a"]\n["\xff"]\n', ("line 2: byte 2 is not UTF-8", "--encoding")),

@@ -129,7 +129,7 @@ def no_tensor(file: h5py.File, header: Header) -> None:
     header["datasets"] = {}
 
 
-@case("R7", DamagedFileError, "/flags/index/0 is no place for level 1", base="shared")
+@case("R7", DamagedFileError, "/flags/index/0 is not a path for level 1", base="shared")
 def level_in_the_place_of_another(file: h5py.File, header: Header) -> None:
     file.move("/index/1", "/flags/index/0")
     header["datasets"]["/flags/index/0"] = header["datasets"].pop("/index/1")
@@ -208,7 +208,7 @@ def header_that_is_a_group(file: h5py.File, header: Header) -> None:
     file.create_group("/header")
 
 
-@case("R9", NotThisFormatError, "no lod container (no /header)")
+@case("R9", NotThisFormatError, "not a lod container (no /header)")
 def header_missing(file: h5py.File, header: Header) -> None:
     del file["/header"]
 
@@ -252,7 +252,7 @@ def number_of_10_000_digits(file: h5py.File, header: Header) -> None:
     put_header(file, sealed(b'{"format":"lod","version":' + b"1" * 10_000))
 
 
-@case("R10", DamagedFileError, "/data: no shape")
+@case("R10", DamagedFileError, "is not a shape")
 def shape_of_400_digits(file: h5py.File, header: Header) -> None:
     header["datasets"]["/data"]["shape"] = [10**400, 2]
 
@@ -267,7 +267,7 @@ def missing_member(file: h5py.File, header: Header) -> None:
     del header["tensors"]["data"]["levels"]
 
 
-@case("R10", DamagedFileError, "/data: no shape [-1, 2]")
+@case("R10", DamagedFileError, "/data: [-1, 2] is not a shape")
 def negative_shape(file: h5py.File, header: Header) -> None:
     header["datasets"]["/data"]["shape"] = [-1, 2]
 
@@ -282,7 +282,7 @@ def level_named_like_a_number(file: h5py.File, header: Header) -> None:
     _levels(header)[0]["name"] = "7"
 
 
-@case("R10", DamagedFileError, "data: no kind of tensor 'list'")
+@case("R10", DamagedFileError, "data: unknown kind of tensor 'list'")
 def unknown_kind(file: h5py.File, header: Header) -> None:
     header["tensors"]["data"]["kind"] = "list"
 

@@ -156,7 +156,7 @@ def _documents(name: str, tensor: LoDTensor) -> LoDTensor:
     return LoDTensor(tensor.data, LoD.from_lengths([[1] * len(lengths), lengths]))
 
 
-APART = ("equally many outermost items", "same number of items")
+APART = ("same number of outermost items", "same number of items")
 # What no row of is written, nothing tells.
 EMPTY = ("no items", "no samples", "no empty", "without rows", "is empty")
 KINDS = {

@@ -27,7 +27,7 @@ from tests.sampling import many
 OF_VALUES = (
     *("is empty", "holds no empty", "no item without rows", "has none", "JSON has none"),
     *("whole numbers up to 2**53", "holds no nulls but"),
-    *("does not end with it", "does not begin with it", "has it inside"),
+    *("does not end with it", "does not begin with it", "has it before its end"),
     *("the longest sequences first", "--vocab"),
 )
 FORMS = (None, "nested", "packed", "padded", "list", "flat")

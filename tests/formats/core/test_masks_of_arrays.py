@@ -128,7 +128,7 @@ def without(name: str) -> dict[str, Any]:
 
 
 DAMAGE: dict[str, tuple[dict[str, Any], Any, str]] = {
-    "a mask that is missing": (without("valid.0"), ["valid.0"], "mask valid.0 is not there"),
+    "a mask that is missing": (without("valid.0"), ["valid.0"], "mask valid.0 is missing"),
     "a level that is not there": (ARRAYS, ["valid.1"], "no mask 'valid.1' of 1 levels"),
     "another name": (ARRAYS, ["lod.0"], "no mask 'lod.0'"),
     "no list": (ARRAYS, "valid.0", "expected names of masks"),

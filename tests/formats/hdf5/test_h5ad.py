@@ -231,9 +231,9 @@ def _attribute(path: str, name: str, value: Any) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_replace("X", None), "/X: is not there"),
+        (_replace("X", None), "/X: is missing"),
         (_replace("X", np.zeros((2, 2))), "/X: is a dense matrix"),
-        (_replace("X/data", None), "/X/data: is not there"),
+        (_replace("X/data", None), "/X/data: is missing"),
         (_replace("X/data", np.zeros(3)), "/X/data: "),
         (_replace("X/data", np.zeros((4, 1))), "expected numbers in one dimension"),
         (_replace("X/data", h5py.Empty("f4")), "/X/data: "),
@@ -271,10 +271,10 @@ def test_damage_is_named(change: Callable[[Any], None], message: str, tmp_path: 
 
 
 def test_a_file_without_x_names_the_matrices_it_has(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"/X: is not there.*--from hdf5 --data /obs/NAME"):
+    with pytest.raises(UnsupportedError, match=r"/X: is missing.*--from hdf5 --data /obs/NAME"):
         content(crafted(tmp_path, _replace("X", None)))
     path = crafted(tmp_path, lambda file: file.move("X", "layers/counts"))
-    with pytest.raises(UnsupportedError, match=r"/X: is not there.* --data: /layers/counts; or"):
+    with pytest.raises(UnsupportedError, match=r"/X: is missing.* --data: /layers/counts; or"):
         content(path)
     assert content(path, data="/layers/counts")["data"].identical(content(THEIRS)["data"])
 
@@ -289,9 +289,9 @@ def test_more_columns_than_rows_are_reported_before_a_line_is_printed() -> None:
 @pytest.mark.parametrize("part", ["X/data", "X/indptr"])
 def test_what_is_missing_is_damage_unless_a_person_named_it(part: str, tmp_path: Path) -> None:
     path = crafted(tmp_path, _replace(part, None))
-    with pytest.raises(DamagedFileError, match=f"/{part}: is not there"):
+    with pytest.raises(DamagedFileError, match=f"/{part}: is missing"):
         content(path)
-    with pytest.raises(SelectionError, match="/layers/nothing: is not there"):
+    with pytest.raises(SelectionError, match="/layers/nothing: is missing"):
         content(path, data="/layers/nothing")
 
 

@@ -221,7 +221,7 @@ def test_text_is_one_more_level_of_bytes(tmp_path: Path) -> None:
 
 
 def test_text_has_no_other_dtype(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="no tensor of numbers becomes float32"):
+    with pytest.raises(UnsupportedError, match="cannot cast numbers to float32"):
         given_lines(tmp_path, b'"ab"', dtype=np.dtype(np.float32))
 
 

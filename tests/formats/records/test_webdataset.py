@@ -237,8 +237,8 @@ def changed(data: bytes, place: int, new: bytes, *, sealed: bool = True) -> byte
     ("place", "new", "sealed", "message"),
     [
         (0, b"b", False, "checksum does not match"),
-        (148, b"999999", False, "in the place of a number"),
-        (124, b"99999999999", True, "in the place of a number"),
+        (148, b"999999", False, "in a field for a number"),
+        (124, b"99999999999", True, "in a field for a number"),
         (124, b"77777777777", True, "ends .* bytes early, within a file"),
         (124, b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", True, "bytes early, within a file"),
         (124, b"\xff" * 12, True, "bytes early, within a file"),

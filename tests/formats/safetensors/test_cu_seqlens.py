@@ -142,7 +142,7 @@ def test_an_offset_beyond_int32_is_refused(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("names", "tensors", "message"),
     [
-        (("cu", "cu"), {"x": IDS}, "expected 1 different names, one a level, found cu, cu"),
+        (("cu", "cu"), {"x": IDS}, "expected 1 different names, one per level, found cu, cu"),
         (("x",), {"x": IDS}, "x is the name of a tensor already"),
         (("a/b",), {"x": IDS}, "cannot name a tensor"),
         (("cu",), {"x": IDS, "y": LoDTensor(np.arange(5), [[5]])}, "do not share their levels"),

@@ -212,7 +212,7 @@ def test_a_journal_of_another_user_replaces_only_what_that_user_could(folder: Pa
     made.path.chmod(0o666)
     before = pair_in(folder)
     assert read_pair(folder) == OLD
-    with pytest.raises(OSError, match=r"\.t\.lod-commit beside it is of a user who may not"):
+    with pytest.raises(OSError, match=r"\.t\.lod-commit beside it is owned by a user who may not"):
         write_pair(folder)
     assert pair_in(folder) == before
     for name in OLD:

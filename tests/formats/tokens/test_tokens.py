@@ -149,11 +149,11 @@ def test_the_header_of_llmc_is_written(
     [
         ([[1, 0], []], {"end_token": 0}, "item 1 is empty: --end-token 0 would not restore"),
         ([[1, 0], [2], [3, 0]], {"end_token": 0}, "item 1 does not end with it"),
-        ([[1, 0, 2, 0]], {"end_token": 0}, "item 0 has it inside"),
-        ([[1, 0], [0, 2, 0]], {"end_token": 0}, "item 1 has it inside"),
+        ([[1, 0, 2, 0]], {"end_token": 0}, "item 0 has it before its end"),
+        ([[1, 0], [0, 2, 0]], {"end_token": 0}, "item 1 has it before its end"),
         ([[0, 1], []], {"start_token": 0}, "item 1 is empty: --start-token 0"),
         ([[1], [2]], {"start_token": 0}, "item 1 does not begin with it"),
-        ([[0, 1], [0, 2, 0]], {"start_token": 0}, "item 1 has it inside"),
+        ([[0, 1], [0, 2, 0]], {"start_token": 0}, "item 1 has it before its end"),
         ([[1]], {}, "holds no levels, data has 1, unless a token ends or begins"),
     ],
 )
@@ -231,8 +231,8 @@ def test_more_tokens_than_a_header_counts_are_refused(tmp_path: Path) -> None:
         (llmc(1, 2, count=-1), "announces -1 tokens"),
         (llmc(1, 2, count=2**31 - 1), "announces 2147483647 tokens, has 2"),
         (llmc(1, 2, magic=20240801, version=7), "announces 2 tokens, has 1"),
-        (llmc(1, magic=20240801, version=7), "has 2 bytes of tokens, no whole number of uint32"),
-        (llmc(1, 2) + b"x", "has 5 bytes of tokens, no whole number of uint16"),
+        (llmc(1, magic=20240801, version=7), "has 2 bytes of tokens, not a multiple of uint32"),
+        (llmc(1, 2) + b"x", "has 5 bytes of tokens, not a multiple of uint16"),
         (llmc(1, 2) + b"xy", "announces 2 tokens, has 3"),
         (llmc()[:1023], "is cut off within its header, 1023 of 1024 bytes"),
         (llmc()[:4], "is cut off within its header, 4 of 1024 bytes"),
@@ -256,7 +256,7 @@ def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
         (tmp_path / "x.bin").write_bytes(whole[:size])
         with pytest.raises(DamagedFileError):
             io.read(tmp_path / "x.bin", format_name="llmc")
-    with pytest.raises(DamagedFileError, match="has 3 bytes of tokens, no whole number of uint16"):
+    with pytest.raises(DamagedFileError, match="has 3 bytes of tokens, not a multiple of uint16"):
         content_of(tmp_path, ".bin", b"abc")
 
 

@@ -123,7 +123,7 @@ def test_text_beside_numbers_in_json_stays(
 
 def test_what_has_no_numbers_is_refused(tmp_path: Path) -> None:
     io.write(tmp_path / "t.lod.h5", LoDTensor.from_lists(["a", "b"]))
-    with pytest.raises(UnsupportedError, match=r"no tensor of numbers becomes int8; there are: "):
+    with pytest.raises(UnsupportedError, match=r"cannot cast numbers to int8; there are: "):
         lodcli.read(tmp_path / "t.lod.h5", dtype="int8")
     with pytest.raises(OptionError, match="give --dtype as well"):
         lodcli.read(tmp_path / "t.lod.h5", dtype_unsafe=True)

@@ -170,7 +170,7 @@ def test_a_state_dict_says_cell_and_options() -> None:
     assert said == {"": {"cell": "gru_paddle", "origin_mode": True}}
     assert weights_from_state_dict(StateDict(state_dict(weights), said)).cell == "gru_paddle"
     assert weights_from_state_dict(dict(state_dict(weights))).cell == "gru"
-    with pytest.raises(InvalidDataError, match="is said to be gru_paddle, not gru"):
+    with pytest.raises(InvalidDataError, match="it names the cell gru_paddle, not gru"):
         weights_from_state_dict(state_dict(weights), "gru")
 
 

@@ -231,7 +231,7 @@ def ours(tmp_path: Path) -> Path:
 
 def test_a_chunk_that_is_missing_is_damage_in_a_store_of_ours(ours: Path) -> None:
     (ours / "data" / "data" / "c" / "0" / "0").unlink()
-    _refused(ours, DamagedFileError, r"data/data/c/0/0: is not there; the store is not whole")
+    _refused(ours, DamagedFileError, r"data/data/c/0/0: is missing; the store is incomplete")
 
 
 def test_every_changed_byte_of_a_chunk_is_seen(ours: Path) -> None:

@@ -203,7 +203,7 @@ def test_the_wrong_order_is_noticed() -> None:
         # Does the empty sentence belong to the first article or to the second?
         ([[0, 3, 5], [0, 3, 3, 5]], None, 0, 1, "row 3 is several boundaries of level 1; give"),
         ([[0, 4, 5], [0, 3, 5]], None, 0, 1, "row 4 is no boundary of level 1"),
-        ([[0, 3], [0, 5]], None, 0, 1, "levels must end alike"),
+        ([[0, 3], [0, 5]], None, 0, 1, "must end with the same total"),
         ([[0, 9], [0, 3]], 5, 0, 1, "offset beyond the rows"),
         ([[0, 3, 2], [0, 3]], None, 0, 2, "decrease"),
         ([[0, 3], [1, 3]], None, 1, 0, "first offset"),

@@ -174,7 +174,7 @@ def test_float32_gradients_of_biases_lose_no_digits_to_the_number_of_rows(
 def _bias_gradients(
     weights: CellWeights, data: Array, upstream: Array, backend: Backend
 ) -> dict[str, Array]:
-    offsets = np.arange(len(data) + 1)  # every row a sequence: a step has all rows
+    offsets = np.arange(len(data) + 1)  # every row is a sequence: a step has all rows
     result = rnn_forward(data, offsets, weights, keep=True, backend=backend)
     assert result.tape is not None
     flow = np.repeat(upstream, result.outputs.shape[1], axis=1)

@@ -58,10 +58,10 @@ def test_gru_weights_come_back_as_they_went() -> None:
 def test_what_paddle_has_no_place_for_is_refused() -> None:
     rng = np.random.default_rng(0)
     two_biases: Any = seeded_weights("gru_paddle", 5, 3, rng=rng).layers[0][0]
-    with pytest.raises(InvalidDataError, match="bias_hh: Paddle's gru has no place for it"):
+    with pytest.raises(InvalidDataError, match="bias_hh: Paddle's gru does not have it"):
         gru_to_paddle(two_biases)
     projected: Any = seeded_weights("lstm", 5, 3, projection_size=2, bias=False, rng=rng)
-    with pytest.raises(InvalidDataError, match="weight_hr: Paddle's lstm has no place for it"):
+    with pytest.raises(InvalidDataError, match="weight_hr: Paddle's lstm does not have it"):
         lstm_to_paddle(projected.layers[0][0])
     peeping: Any = seeded_weights("lstm", 5, 3, peepholes=True, bias=False, rng=rng)
     with pytest.raises(InvalidDataError, match="peepholes: Paddle's lstm keeps them in its bias"):

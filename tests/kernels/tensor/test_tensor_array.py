@@ -186,7 +186,7 @@ def test_values_with_levels_do_not_stack() -> None:
 
 def test_no_values_have_no_shape() -> None:
     for read in (TensorArray().stack, lambda: TensorArray().steps):
-        with pytest.raises(InvalidDataError, match="no values cannot be"):
+        with pytest.raises(InvalidDataError, match="empty TensorArray cannot be"):
             read()
 
 

@@ -570,7 +570,7 @@ def test_threads_are_those_that_torch_may_use(monkeypatch: pytest.MonkeyPatch) -
 
 
 class Model(torch.nn.Module):  # type: ignore[misc]
-    """A kept index, a new one, and one row a sequence."""
+    """A kept index, a new one, and one row per sequence."""
 
     def forward(self, rows: Any, offsets: Any) -> Any:
         x = jagged(rows, offsets)

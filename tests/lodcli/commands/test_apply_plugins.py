@@ -387,7 +387,7 @@ FAULTS = {
     "lines": "an error of several lines",
     "parts": "by parts: expected",
     "index": "the result does not have the index",
-    "nothing": "computes of none of",
+    "nothing": "refuses every test tensor",
     "gradient": r"the gradient of tensor at \(.*by finite differences",
     "gradient's type": "has another type than the argument: ndarray",
     "two gradients": "expected a gradient of tensor, found 2",

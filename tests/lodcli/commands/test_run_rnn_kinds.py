@@ -138,7 +138,7 @@ def test_nested_rnns_do_not_depend_on_the_batches(lod: Lod, folder: Path) -> Non
     ("spec", "code", "said"),
     [
         ("article:gru:5/sentence:gru:x", 2, "'x' is not a cell, a hidden size or an option"),
-        ("article:gru:5:gru", 2, "article has two of cell"),
+        ("article:gru:5:gru", 2, "article: cell appears twice"),
         ("/sentence:gru:3", 2, "an RNN begins with its level"),
         ("article:gru:5:layers=0", 2, "'layers=0' is not a cell"),
         ("article:gru", 1, "nested, article: needs a cell and a hidden size"),

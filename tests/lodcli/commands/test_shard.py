@@ -131,7 +131,7 @@ def test_only_a_dataset_is_replaced(lod: Lod, source: str) -> None:
     [
         (["--shards", "2", "--shard-size", "1M"], "exclude each other"),
         (["--shards", "0"], "0 is not in the range"),
-        (["--shard-size", "0"], "at most 0 bytes holds nothing"),
+        (["--shard-size", "0"], "must hold at least 1 byte"),
         (["--shard-size", "many"], "is not a size"),
     ],
 )

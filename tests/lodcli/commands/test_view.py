@@ -211,7 +211,7 @@ def test_the_screen_jumps_and_searches(folder: Path) -> None:
         await pilot.press("n")
         await pilot.app.workers.wait_for_complete()
         await pilot.pause()
-        assert "'2950' is not in what follows" in shown()[1]
+        assert "'2950' is not found below" in shown()[1]
         await pilot.press("home", "pagedown")
         height = len(shown()) - 2
         assert shown()[1] == f"level 0 {height} of 1,000"

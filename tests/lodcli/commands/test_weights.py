@@ -117,7 +117,7 @@ def test_what_a_file_does_not_tell_can_be_said(lod: Lod, folder: Path) -> None:
         (["w.safetensors", "--to", "keras"], 2, "are for -o OUT"),
         (["w.safetensors", "-o", "w.bin"], 2, "w.bin: unknown file extension for weights"),
         (["w.safetensors", "-o", "w.safetensors"], 3, "exists already"),
-        (["w.safetensors", "--cell", "gru"], 2, "the cell is said to be lstm, not gru"),
+        (["w.safetensors", "--cell", "gru"], 2, "it names the cell lstm, not gru"),
         (["w.safetensors", "-o", "no/w.keras"], 3, "no/w.keras: cannot be written"),
     ],
 )

@@ -157,7 +157,7 @@ class ForwardSpace(NamedTuple):
         rows, places: (slots,) where the data are that are projected, and where they go.
         sums: what a tile has summed up, its rows at `sums_at`.
         rounded: rows as AMX multiplies them; see engine/amx. Empty for exact products.
-        x_at .. c_at: (total,) positions, one a sequence.
+        x_at .. c_at: (total,) positions, one per sequence.
     """
 
     inputs: Floats

@@ -99,7 +99,7 @@ def test_windows_are_those_of_the_loops(
     options: dict[str, Any] = {"kernels": kernels, "strides": strides, "paddings": paddings}
     wanted = [oracles_ids.im2sequence(image, **options) for image in x]
     if not wanted[0]:
-        with pytest.raises(InvalidDataError, match="does not fit a padded picture"):
+        with pytest.raises(InvalidDataError, match="does not fit a padded image"):
             sequence_im2sequence(LoDTensor(x), **options)
         return
     out = sequence_im2sequence(LoDTensor(x), **options)
@@ -157,9 +157,9 @@ def test_what_windows_share_is_added_in_the_order_of_the_places_in_them(
 
 def test_what_is_no_picture_is_refused() -> None:
     picture = LoDTensor(np.zeros((1, 1, 3, 3)))
-    with pytest.raises(InvalidDataError, match=r"pictures \(n, c, h, w\) without levels"):
+    with pytest.raises(InvalidDataError, match=r"images \(n, c, h, w\) without levels"):
         sequence_im2sequence(LoDTensor(np.zeros((3, 3))), kernels=(1, 1))
-    with pytest.raises(InvalidDataError, match=r"window 4 high does not fit .* picture 3 high"):
+    with pytest.raises(InvalidDataError, match=r"window 4 high does not fit .* image 3 high"):
         sequence_im2sequence(picture, kernels=(4, 1))
     with pytest.raises(InvalidDataError, match="paddings must be at least 0, found -1"):
         sequence_im2sequence(picture, kernels=(1, 1), paddings=(0, -1, 0, 0))

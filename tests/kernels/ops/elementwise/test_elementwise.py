@@ -1,4 +1,4 @@
-"""Arithmetic with one row a sequence, and dot products: by hand, loops, finite differences."""
+"""Arithmetic with one row per sequence, and dot products: by hand, loops, finite differences."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_what_does_not_fit_is_refused() -> None:
     one, two = LoDTensor(np.arange(3), [[2, 1]]), LoDTensor(np.arange(3), [[3]])
     with pytest.raises(InvalidDataError, match="stride must be at least 1, found 0"):
         sequence_windows(one, 2, stride=0)
-    with pytest.raises(InvalidDataError, match="tail is 'drop' or 'keep', found 'cut'"):
+    with pytest.raises(InvalidDataError, match="tail must be 'drop' or 'keep', found 'cut'"):
         sequence_windows(one, 2, tail="cut")  # type: ignore[arg-type]
     with pytest.raises(SelectionError, match="no level 1"):
         sequence_windows(one, 2, level=1)

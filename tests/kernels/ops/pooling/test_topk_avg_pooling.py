@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_refused() -> None:
     for wrong in ({"topks": [1, 2**70]}, {"channel_num": 2**70}):
         with pytest.raises(InvalidDataError, match=r"below 2\*\*61, found"):
             sequence_topk_avg_pooling(tensor, two, two, **options | wrong)
-    with pytest.raises(InvalidDataError, match="one value a row"):
+    with pytest.raises(InvalidDataError, match="one value per row"):
         sequence_topk_avg_pooling(LoDTensor(np.zeros((4, 2)), [[4]]), two, two, **options)
     with pytest.raises(SelectionError, match="no level"):
         sequence_topk_avg_pooling(tensor, LoD(), two, **options)

@@ -122,7 +122,7 @@ def test_refusals_say_where() -> None:
         sequence_scatter(x, ids, LoDTensor(ones, [[2, 0]]))
     with pytest.raises(InvalidDataError, match="x is float64, updates are float32"):
         sequence_scatter(x, ids, ids.with_data(ones.astype(np.float32)))
-    with pytest.raises(ShapeMismatchError, match="one update a row"):
+    with pytest.raises(ShapeMismatchError, match="one update per row"):
         sequence_scatter(x, ids, ids.with_data(np.ones((2, 2))))
     with pytest.raises(ShapeMismatchError, match=r"x of shape \(2, M\)"):
         sequence_scatter(LoDTensor(np.zeros((3, 3))), ids, ids.with_data(ones))

@@ -86,9 +86,9 @@ def test_parts_are_those_of_plain_loops(tensor: LoDTensor, first: int, most: int
 
 def test_what_cannot_be_is_refused() -> None:
     words = LoDTensor(np.arange(4.0).reshape(4, 1), [[3, 1]])
-    with pytest.raises(ShapeMismatchError, match="sequence 1 has 1 rows, no 2 from 0 on"):
+    with pytest.raises(ShapeMismatchError, match="sequence 1 has 1 rows, not 2 from 0 on"):
         sequence_slice(words, [0, 0], [3, 2])
-    with pytest.raises(ShapeMismatchError, match="no 9223372036854775807 from 1 on"):
+    with pytest.raises(ShapeMismatchError, match="not 9223372036854775807 from 1 on"):
         sequence_slice(words, [1, 0], [2**63 - 1, 0])
     with pytest.raises(InvalidDataError, match="offset must be whole numbers, found float64"):
         sequence_slice(words, [0.0, 0.0], [1, 1])
@@ -111,7 +111,7 @@ def test_whole_sentences_are_cut_out_of_articles(backend: Backend) -> None:
     assert found.lod.names == ("article", "sentence")
     back = sequence_slice_grad(np.ones(9), words, [1, 0, 1], [1, 0, 2], level=0)
     assert back.data.tolist() == [0] + [1] * 9
-    with pytest.raises(ShapeMismatchError, match="sequence 1 has 0 items, no 1 from 0 on"):
+    with pytest.raises(ShapeMismatchError, match="sequence 1 has 0 items, not 1 from 0 on"):
         sequence_slice(words, [0, 0, 0], [1, 1, 1], level=0)
 
 
@@ -153,5 +153,5 @@ def test_a_truncation_that_means_nothing_is_refused() -> None:
     words = LoDTensor(np.arange(3), [[3]])
     with pytest.raises(InvalidDataError, match="length must be at least 0, found -1"):
         sequence_truncate(words, -1)
-    with pytest.raises(InvalidDataError, match="keep is 'first' or 'last', found 'middle'"):
+    with pytest.raises(InvalidDataError, match="keep must be 'first' or 'last', found 'middle'"):
         sequence_truncate(words, 1, keep="middle")  # type: ignore[arg-type]

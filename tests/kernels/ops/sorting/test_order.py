@@ -299,9 +299,9 @@ def test_what_has_no_order_or_does_not_fit_is_refused() -> None:
             op(LoDTensor(np.zeros(2)))
     with pytest.raises(SelectionError, match="no level 1"):
         sequence_deduplicate(numbers, level=1)
-    with pytest.raises(InvalidDataError, match="sequence_unique needs one value a row"):
+    with pytest.raises(InvalidDataError, match="sequence_unique needs one value per row"):
         sequence_unique(wide)
-    with pytest.raises(InvalidDataError, match="sequence_histogram needs one value a row"):
+    with pytest.raises(InvalidDataError, match="sequence_histogram needs one value per row"):
         sequence_histogram(wide, [0, 1])
     with pytest.raises(InvalidDataError, match="k must be at least 0, found -1"):
         sequence_topk(numbers, -1)
@@ -324,9 +324,9 @@ def test_edges_and_sorted_sequences_are_checked() -> None:
     with pytest.raises(InvalidDataError, match="sequence 1 is not sorted: 5 and then 4 at its row"):
         sequence_searchsorted(numbers, numbers)
     good = sequence_sort(numbers)
-    with pytest.raises(InvalidDataError, match="sorted are int64, those to place float64"):
+    with pytest.raises(InvalidDataError, match="sorted values of int64, values of float64"):
         sequence_searchsorted(good, LoDTensor(np.zeros(2), [[1, 1]]))
-    with pytest.raises(ShapeMismatchError, match="2 sorted sequences, 1 to place"):
+    with pytest.raises(ShapeMismatchError, match="2 sorted sequences, 1 sequences of values"):
         sequence_searchsorted(good, LoDTensor(np.zeros(2, np.int64), [[2]]))
     with pytest.raises(InvalidDataError, match="side must be"):
         sequence_searchsorted(good, good, side="middle")  # type: ignore[arg-type]

@@ -233,7 +233,7 @@ def test_layers_that_do_not_fit_each_other_are_refused() -> None:
     projected = dataclasses.replace(first, weight_ih=None)
     with pytest.raises(InvalidDataError, match="expected both or neither, found one"):
         RNNWeights(((narrow.layers[0][0], projected),))
-    with pytest.raises(InvalidDataError, match="weight_ih_l1: only layer 0 can do without it"):
+    with pytest.raises(InvalidDataError, match="weight_ih_l1: only layer 0 may omit it"):
         RNNWeights((narrow.layers[0], (projected,)))
 
 

@@ -281,7 +281,7 @@ def test_what_does_not_fit_is_refused() -> None:
     data = LoDTensor(np.zeros((3, 4)), [[1, 0, 2]])
     with pytest.raises(EmptySequenceError, match="sequence 1 has no rows"):
         Labelled(data, np.zeros(3, np.int64))
-    with pytest.raises(ShapeMismatchError, match="expected 3, one a sequence"):
+    with pytest.raises(ShapeMismatchError, match="expected 3, one per sequence"):
         Labelled(data, np.zeros(2, np.int64))
     with pytest.raises(InvalidDataError, match="expected one level, found 0"):
         Labelled(LoDTensor(np.zeros((3, 4))), np.zeros(3, np.int64))
