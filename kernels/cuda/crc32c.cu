@@ -2,12 +2,12 @@
 #include "types.cuh"
 
 const int THREADS = 256;
-const int WORD = 16;                // bytes that a thread takes at once
-const int STRIDE = THREADS * WORD;  // to its next ones
-const int STEPS = 32;               // as in crc32c.py: how often, at most
+const int WORD = 16;                // bytes that a thread reads at once
+const int STRIDE = THREADS * WORD;  // distance to its next bytes
+const int STEPS = 32;               // as in crc32c.py: maximum number of steps
 const unsigned POLYNOMIAL = 0x82f63b78u;
 
-// The product of two polynomials modulo that of CRC32C. The highest bit is x^0.
+// Product of two polynomials modulo that of CRC32C. The highest bit is x^0.
 __device__ unsigned product(unsigned a, unsigned b) {
     unsigned sum = 0;
 #pragma unroll 8
@@ -18,8 +18,7 @@ __device__ unsigned product(unsigned a, unsigned b) {
     return sum;
 }
 
-// Bytes at..at + 16, with 0 for those before `begin` and from `end` on. `at` is aligned, if not
-// as a number then as an address.
+// Bytes at..at + 16, with 0 outside [begin, end). `at` is aligned, as a number or as an address.
 __device__ __forceinline__ uint4 bytes_at(const unsigned char* __restrict__ data, int64 at,
                                           int64 begin, int64 end) {
     if (at >= begin && at + WORD <= end) return *(const uint4*)(data + at);
@@ -39,12 +38,12 @@ __device__ __forceinline__ unsigned four(const unsigned* tables, unsigned word) 
 }
 
 // A thread block takes one of the `parts` of one block of bytes. Thread t takes bytes 16 t .. of
-// every STRIDE of it: what it has found so far is multiplied by all that lies in between while the
-// next bytes are looked up, for the tables are made so. In the end it stands where thread 0 would
-// stand after one more step, so thread t is 16 t bytes behind.
+// every STRIDE of it: its checksum so far is advanced over the gap and over the next bytes by the
+// same table look-ups. In the end its position is that of thread 0 after one more step, so thread t
+// is 16 t bytes behind.
 //
-// Zeros before a block change nothing. Those behind it, up to a whole step, are taken back: a
-// shift by fewer bits than none is one by 2^31 - 1 more, after which powers of x repeat.
+// Zeros before a block change nothing. Zeros after it, up to a whole step, are undone by a shift by
+// a negative number of bits: it equals one by 2^31 - 1 more, the period of the powers of x.
 __global__ void __launch_bounds__(256)
 crc32c_parts(const unsigned char* __restrict__ data, int64 size, int64 block_bytes, int64 parts,
              const unsigned* __restrict__ constants, int64 of_zeros, int64 of_last_zeros,

@@ -1,9 +1,9 @@
-// The first row of which something is true: of each tile of rows, a block each.
+// The first row for which a predicate holds: per tile of rows, one block each.
 #pragma once
 #include "types.cuh"
 
-// Writes the first row of a block's tile that is_one() tells true of; `rows` if of none. `first` is in
-// shared memory.
+// Writes the first row of a block's tile for which is_one() holds, or `rows` if there is none.
+// `first` is in shared memory.
 template <class IsOne>
 __device__ __forceinline__ void
 first_of_tile(int64 rows, int64 height, int64* __restrict__ firsts, uint64& first, const IsOne& is_one) {

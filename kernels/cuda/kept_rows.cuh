@@ -1,24 +1,24 @@
-// Rows that are kept: which they are, then where they go.
+// Stream compaction: marks kept rows, then computes their positions.
 //
-// Rows are cut into tiles of equal height, a multiple of CHUNK, of which a block has one. A launch marks
-// the rows and leaves of each tile how many it keeps. In the next one each block adds up those above its
-// own, of 2,048 tiles at most, and places its rows: no block waits for another one.
+// Rows are split into tiles of equal height, a multiple of CHUNK, one block each. One launch marks
+// the rows and counts the kept ones per tile. In the next, each block sums the counts of the tiles
+// before its own, of 2,048 tiles at most, and places its rows: no block waits for another.
 #pragma once
 #include "types.cuh"
 
 enum { KEPT_THREADS = 256, CHUNK = 1024, CHUNK_WORDS = CHUNK / 32 };
 
-// Of some rows, how many are kept, and the last of these; -1 if none is.
+// For some rows: the number of kept ones and the last of them, -1 if none.
 struct Kept {
     int64 count, last;
 };
 
-// What the warps of a block have.
+// Per warp of a block.
 struct Warps {
     Kept kept[KEPT_THREADS / 32];
 };
 
-// What the threads of a block have, joined, for all of them; `warps` is in shared memory.
+// Reduces the values of all threads of a block; `warps` is in shared memory.
 __device__ __forceinline__ Kept of_block(Kept mine, Warps& warps) {
     for (int bit = 16; bit; bit >>= 1) {
         mine.count += __shfl_xor_sync(0xffffffffu, mine.count, bit);
@@ -34,7 +34,8 @@ __device__ __forceinline__ Kept of_block(Kept mine, Warps& warps) {
     return mine;
 }
 
-// Marks the rows of a block's tile: `keeps` tells of each whether it is kept. `warps` is in shared memory.
+// Marks the rows of a block's tile: `keeps` returns for each whether it is kept. `warps` is in
+// shared memory.
 template <class Keeps>
 __device__ __forceinline__ void
 mark_rows(int64 rows, int64 height, Kept* __restrict__ tiles, Warps& warps, const Keeps& keeps) {
@@ -49,20 +50,21 @@ mark_rows(int64 rows, int64 height, Kept* __restrict__ tiles, Warps& warps, cons
     if (threadIdx.x == 0) tiles[blockIdx.x] = found;
 }
 
-// The marks of CHUNK rows, 32 a word, and how many rows above the tile and above each word are kept.
+// The marks of CHUNK rows, 32 per word, and the number of kept rows before the tile and before each
+// word.
 struct Chunk {
     unsigned words[CHUNK_WORDS];
     int above[CHUNK_WORDS];
     int count;
-    int64 begun;  // how many segments begin in these rows or above
+    int64 begun;  // number of segments that begin in these rows or before
     Warps warps;
 
     __device__ __forceinline__ bool keeps(int row) const { return words[row / 32] >> row % 32 & 1; }
-    // How many rows of the chunk before this one are kept.
+    // Number of rows of the chunk before this one that are kept.
     __device__ __forceinline__ int before(int row) const {
         return above[row / 32] + __popc(words[row / 32] & ((1u << row % 32) - 1));
     }
-    // The last one that is kept of the rows before one; -1 if none is.
+    // The last kept row before this one; -1 if none.
     __device__ __forceinline__ int last(int row) const {
         int word = row / 32;
         unsigned left = word < CHUNK_WORDS ? words[word] & ((1u << row % 32) - 1) : 0;
@@ -71,9 +73,10 @@ struct Chunk {
     }
 };
 
-// Goes through the rows of a block's tile. `place` is called by all threads for every chunk: its first
-// row, the number of its rows, and what is kept above it. `bounds` are those of what is kept of each segment;
-// of segments that begin where no row is, at the end, the last block has them. `chunk` is in shared memory.
+// Iterates over the rows of a block's tile. All threads call `place` for every chunk, with its
+// first row, its number of rows, and the counts before it. `bounds` are the new offsets of the
+// segments; the last block writes those of segments that begin after the last row. `chunk` is in
+// shared memory.
 template <class Place>
 __device__ __forceinline__ void
 place_rows(const bool* __restrict__ kept, const Kept* __restrict__ tiles, const int64* __restrict__ offsets,

@@ -1,10 +1,11 @@
-// The block that comes last, which may add up what all have left.
+// The last block to finish, which may reduce the results of all blocks.
 #pragma once
 #include "vectors.cuh"
 
 #ifdef __CUDA_ARCH__
-// The number of arrivals with this one. What this block wrote before its last barrier is seen by who
-// arrives later, and what earlier ones wrote by this block from its next barrier on.
+// Atomically increments the number of arrivals and returns it. Writes of this block before its last
+// barrier are visible to later arrivals, and earlier arrivals' writes to this block after its next
+// barrier.
 __device__ __forceinline__ unsigned arrived(unsigned* count) {
     unsigned before;
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
@@ -12,8 +13,8 @@ __device__ __forceinline__ unsigned arrived(unsigned* count) {
 }
 #endif
 
-// Whether this block is the last of `blocks` to come here; it sees what the others wrote before. All its
-// threads come, once. `count` begins at 0; `last` is in shared memory.
+// Whether this block is the last of `blocks` to arrive; it sees the previous writes of the others.
+// All its threads must call it, once. `count` starts at 0; `last` is in shared memory.
 __device__ __forceinline__ bool is_last_block(unsigned* count, unsigned blocks, bool& last) {
     __syncthreads();
     if (threadIdx.x == 0 && threadIdx.y == 0) last = arrived(count) == blocks;
@@ -21,14 +22,14 @@ __device__ __forceinline__ bool is_last_block(unsigned* count, unsigned blocks, 
     return last;
 }
 
-// Sets these counts to 0, for a later launch.
+// Resets these counts to 0 for a later launch.
 __device__ __forceinline__ void no_arrivals(unsigned* __restrict__ arrivals, int64 counts) {
     if (blockIdx.x || blockIdx.y) return;
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
     for (int64 i = thread; i < counts; i += blockDim.x * blockDim.y) arrivals[i] = 0;
 }
 
-// Adds up what the units of a block have for a column; those of the first one are the sums.
+// Sums the values of a block's units for each column; the first unit gets the sums.
 template <class A, int N> __device__ __forceinline__ void sum_of_units(Pack<A, N>& mine, Pack<A, N>* meeting) {
     const unsigned place = threadIdx.y * blockDim.x + threadIdx.x;
     meeting[place] = mine;
@@ -45,8 +46,8 @@ template <class A, int N> __device__ __forceinline__ void sum_of_units(Pack<A, N
     __syncthreads();
 }
 
-// The sums over blocks of `parts` (blocks, size), for every `step`th of size from `from` on and `count`
-// of them; all threads of a block come. A block is (columns, units): the units have blocks in turn.
+// Sums `parts` (blocks, size) over blocks, for `count` columns from `from` on with stride `step`;
+// all threads of a block must call it. A block is (columns, units): units process blocks in turn.
 template <class T>
 __device__ __forceinline__ void
 sum_of_blocks(const T* __restrict__ parts, int64 blocks, int64 size, int64 from, int64 step, int64 count,

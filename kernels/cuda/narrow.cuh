@@ -1,19 +1,19 @@
-// Rows of less than 32 bytes, which is the least that memory gives. If every thread walked down a
-// tile of its own in memory, neighbours would read as far apart as a tile is high. So a block
-// brings the tiles of all its units into shared memory, neighbouring threads neighbouring values,
-// and its units walk there. A block is (columns, units), without any idle thread.
+// Rows of less than 32 bytes, the size of a memory transaction. If every thread walked down a tile
+// of its own in global memory, accesses would not be coalesced. So a block first loads the tiles of
+// all its units into shared memory, coalesced, and its units walk there. A block is (columns,
+// units), without idle threads.
 #pragma once
 #include "parts.cuh"
 #include "vectors.cuh"
 
-// Of the tiles of a block: all rows of every unit, units of 256 bytes together (launch.py), and a
-// value to spare after every 64, without which the units would meet in one bank.
+// Size of the tiles of a block: all rows of every unit, in units of 256 bytes (launch.py), padded
+// by a value after every 64 to avoid bank conflicts.
 enum { NARROW_BYTES = HEIGHT * 256 + 256 };
 
 __device__ __forceinline__ int padded(int value) { return value + (value >> 6); }
 
-// The rows of a block, in shared memory as values of H; `data` of T is read for others, such as
-// the last unit may walk on to.
+// The rows of a block in shared memory, as values of H; other rows, which the last unit may walk on
+// to, are read from `data` of T.
 template <class T, class H> struct Tile {
     typedef H Value;
     typedef Pack<H, 1> Values;
@@ -30,7 +30,7 @@ template <class T, class H> struct Tile {
     }
 };
 
-// Results that take the place of the rows they come from; `out` is for other rows than the block's.
+// Results that replace their rows in shared memory; `out` is for rows outside the block.
 template <class H> struct InTile {
     typedef H Value;
     typedef Pack<H, 1> Values;
@@ -44,7 +44,7 @@ template <class H> struct InTile {
         if (row >= top && row < bottom) held[padded((int)(row - top) * width + column)] = values.at[0];
         else out[row * width + column] = values.at[0];
     }
-    // Writes rows of the block to memory, from one to before another; all results must be there.
+    // Writes rows [from, to) of the block to memory; all results must be complete.
     __device__ __forceinline__ void write_back(int64 from, int64 stop) const {
         const int64 count = (stop - top) * width;
         const int first = (int)(threadIdx.x + blockDim.x * threadIdx.y);
@@ -53,7 +53,7 @@ template <class H> struct InTile {
     }
 };
 
-// Rows `top` to before `bottom`, brought by all threads of the block: none may have left.
+// Loads rows [top, bottom) with all threads of the block: none may have exited.
 template <class T, class H>
 __device__ __forceinline__ Tile<T, H>
 brought(H* held, const T* data, int64 top, int64 bottom, int64 width) {
@@ -81,8 +81,8 @@ __device__ __forceinline__ Tile<T, T> brought(T* held, const T* data, int64 rows
     return brought(held, data, top, min(top + (int64)blockDim.y * HEIGHT, rows), width);
 }
 
-// The first of the block's rows that it writes: those above are the last ones of a segment of no
-// more than `longest` rows that the block above writes.
+// The first of the block's rows that it writes: those before belong to a segment of at most
+// `longest` rows, which the previous block writes.
 template <class Offsets>
 __device__ __forceinline__ int64
 first_written(const Offsets& offsets, int64 segments, int64 top, int64 longest) {

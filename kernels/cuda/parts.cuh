@@ -1,18 +1,18 @@
-// What tiles of equal height leave of segments that reach beyond them.
+// Partial results of tiles of equal height, for segments that extend beyond a tile.
 #pragma once
 #include "types.cuh"
 
-// Rows of a tile, which a unit walks: enough to make the parts few, few enough to make the units
-// many. Of a tile come two parts, so it must be more than two for them to become fewer.
+// Rows of a tile, which a unit walks: enough to make few parts, few enough to have many units. A
+// tile produces two parts, so it must have more than two rows for the reduction to shrink.
 enum { SHIFT = 6, HEIGHT = 1 << SHIFT };
 
-// Joins parts like rows, tile by tile, until all of a segment lie in one tile; `depth` reductions
-// after the rows. A block is (columns, units).
+// Reduces parts like rows, tile by tile, until all parts of a segment are in one tile; `depth` is
+// the number of previous reductions. A block is (columns, units).
 //
-//   parts, keys    of each tile below two parts and their segments, -1 for none
-//   none           what parts are joined to, by join(part, below)
-//   finish         takes what is done: (segment, column, part)
-//   carry          (2 * units, width) parts of what is not, and `carry_keys` their segments
+// parts, keys    two parts per tile of the previous pass, and their segments, -1 for none
+// none           initial value, combined by join(part, next)
+// finish         called with complete results: (segment, column, part)
+// carry          (2 * units, width) incomplete parts, and `carry_keys` their segments
 template <class Part, class Join, class Finish>
 __device__ __forceinline__ void
 join_parts(const Part* __restrict__ parts, const int64* __restrict__ keys,
@@ -31,7 +31,7 @@ join_parts(const Part* __restrict__ parts, const int64* __restrict__ keys,
             row++;
             continue;
         }
-        // Where the segment's parts lie: the first and the last of them.
+        // The first and last position of the segment's parts.
         int64 first = offsets[segment], last = offsets[segment + 1] - 1;
         for (int64 level = 0; level < depth; level++) {
             first = 2 * (first >> SHIFT) + 1;

@@ -1,10 +1,10 @@
-// Moving whole rows as words of W. See row_copies.py.
+// Copies whole rows as words of W. See row_copies.py.
 #include "row_partition.cuh"
 
 // Run k of the result, rows to[k] - first .. of it, comes from rows start[k], start[k] + step, ..
 // of the data; `step` is 1, -1 or 0. A block is (words, units); a unit walks down the rows of a
-// tile and looks up its run once. What is walked are the `rows` of all runs put end to end;
-// `place` says where run k begins in the result (the same, unless runs of others lie between).
+// tile and looks up its run once. Tiles cover the `rows` of all runs, concatenated; `place` is the
+// position of run k in the result (the same, unless there are gaps between runs).
 template <class W>
 __global__ void __launch_bounds__(256)
 move_runs(const W* __restrict__ data, const int64* __restrict__ start, int64 step,
@@ -19,7 +19,7 @@ move_runs(const W* __restrict__ data, const int64* __restrict__ start, int64 ste
     for (int64 row = top; row < bottom;) {
         const int64 begin = walk[run], end = min(walk[run + 1], bottom);
         int64 from = start[run] + (row - begin) * step, to = place[run] + row - begin;
-        // Several rows are asked for before the first of them is there.
+        // Several loads are in flight before the first is used.
 #pragma unroll 4
         for (; row < end; row++, from += step, to++)
             out[to * words + word] = data[from * words + word];
@@ -27,9 +27,9 @@ move_runs(const W* __restrict__ data, const int64* __restrict__ start, int64 ste
     }
 }
 
-// Inputs, and the rows of all: segment 0 of every input, then segment 1 of every input, and so on. `table`
-// has the addresses of the inputs' rows, then those of their offsets; BACK copies to the inputs. A block is
-// (words, units); the third axis of the grid is of inputs.
+// Inputs and their interleaved rows: segment 0 of every input, then segment 1 of every input, and
+// so on. `table` has the addresses of the inputs' rows, then of their offsets; BACK copies to the
+// inputs. A block is (words, units); the third axis of the grid is the input.
 template <class W, int BACK>
 __global__ void __launch_bounds__(256)
 concat_rows(const int64* __restrict__ table, int64 inputs, int64 segments, int64 words, int64 height,
@@ -65,8 +65,8 @@ concat_rows(const int64* __restrict__ table, int64 inputs, int64 segments, int64
     }
 }
 
-// A box of (segments, steps) rows: the first rows of each segment, then `fill`, one row, if `whole`;
-// else a value that `low` and `high` are the bytes of, repeated.
+// A padded batch (segments, steps): the first rows of each segment, then `fill`: one row if
+// `whole`, else a value of the bytes `low` and `high`, repeated.
 template <class W>
 __global__ void __launch_bounds__(256)
 move_pad(const W* __restrict__ data, const int64* __restrict__ offsets, int64 rows, int64 steps,
@@ -91,8 +91,8 @@ move_pad(const W* __restrict__ data, const int64* __restrict__ offsets, int64 ro
     }
 }
 
-// The same for rows of a few bytes. The rows of a block are assigned to its units in turn, not in
-// tiles of their own: neighbouring threads read and write neighbouring bytes.
+// The same for rows of a few bytes. Rows are assigned to the units of a block cyclically, not in
+// tiles, so that accesses are coalesced.
 template <class W>
 __global__ void __launch_bounds__(256)
 move_narrow_runs(const W* __restrict__ data, const int64* __restrict__ start, int64 step,
@@ -121,7 +121,7 @@ move_narrow_pad(const W* __restrict__ data, const int64* __restrict__ offsets, i
     int64 row = top + threadIdx.y;
     if (row >= rows || word >= words) return;
     const int64 bottom = min(top + (int64)blockDim.y * height, rows);
-    // Divided once: of 64 bits that takes a hundred instructions.
+    // Divided once: a 64-bit division takes about a hundred instructions.
     int64 segment = row / steps, step = row - segment * steps;
     const int across = steps > blockDim.y ? 0 : (int)(blockDim.y / (unsigned)steps);
     const int along = (int)(blockDim.y - across * steps);
@@ -138,7 +138,7 @@ move_narrow_pad(const W* __restrict__ data, const int64* __restrict__ offsets, i
     }
 }
 
-// The rows of segments from a box of (segments, steps) rows, zeros where a segment is longer.
+// The rows of segments from a padded batch (segments, steps), zeros for truncated rows.
 template <class W>
 __global__ void __launch_bounds__(256)
 move_unpad(const W* __restrict__ box, const int64* __restrict__ offsets, int64 segments, int64 rows,

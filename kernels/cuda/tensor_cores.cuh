@@ -1,4 +1,4 @@
-// Products of a warp on tensor cores: operands of fewer digits, sums in float32.
+// Warp-level products on tensor cores: operands of reduced precision, accumulators in float32.
 #pragma once
 #include "types.cuh"
 
@@ -26,8 +26,8 @@ __device__ __forceinline__ void mma_bf16(Sums& s, Lefts& a, Rights& b) {
     LOD_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
 }
 #undef LOD_MMA
-// Four matrices of 8 rows of 16 bytes, whose addresses lanes give in turn. Lane g * 4 + t gets word
-// t of row g of each; `_turned` of 16-bit values 2 t and 2 t + 1 of column g.
+// Loads four matrices of 8 rows of 16 bytes, whose addresses lanes pass in turn. Lane g * 4 + t
+// gets word t of row g of each; with `_turned`, 16-bit values 2 t and 2 t + 1 of column g.
 __device__ __forceinline__ void load_matrices(unsigned (&r)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -40,13 +40,13 @@ __device__ __forceinline__ void load_matrices_turned(unsigned (&r)[4], const voi
 }
 #endif
 
-// What operands are rounded to, to nearest. A word holds one value, or two that follow each other.
+// Rounding of operands, to nearest. A word holds one value, or two consecutive ones.
 struct TF32 {
     typedef float Value;
     static const int VALUES = 1;
     static __device__ __forceinline__ unsigned word(const float* v) {
         const unsigned bits = __float_as_uint(*v);
-        // Ten digits stay; half of the last is added. A NaN might be carried into a number.
+        // Keeps ten fraction bits by adding half a unit. A NaN could overflow into a number.
         return (bits & 0x7fffffffu) > 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
     }
     static __device__ __forceinline__ float value(float v) { return __uint_as_float(word(&v)); }
@@ -65,7 +65,7 @@ struct FP16 : Halves<float16> {
 };
 struct BF16 : Halves<bfloat16> {
 #if __CUDA_ARCH__ >= 800
-    // One instruction; the compiler joins two of float16 by itself.
+    // One instruction; the compiler pairs two of float16 by itself.
     static __device__ __forceinline__ unsigned word(const float* v) {
         unsigned pair;
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(v[1]), "f"(v[0]));

@@ -1,6 +1,6 @@
-// Element types: what a kernel reads, what it computes in, and how one becomes the other.
-// Half precision is taken apart by hand, so that no header of CUDA is needed to compile; on a GPU
-// one instruction does it for float16, and from compute capability 8.0 on for bfloat16.
+// Element types: storage type, compute type, and conversions between them. Half precision is
+// converted by bit operations, so that no CUDA header is needed to compile; on a GPU float16 takes
+// one instruction, and bfloat16 from compute capability 8.0 on.
 #pragma once
 
 typedef long long int64;
@@ -44,7 +44,7 @@ struct float16 {
         } else if (magnitude >= 0x477ff000u) {
             half = 0x7c00u;
         } else if (magnitude < 0x38800000u) {
-            // A subnormal: adding 0.5 leaves the fraction in the lowest bits, rounded.
+            // Subnormal: adding 0.5 leaves the rounded fraction in the lowest bits.
             half = __float_as_uint(bits_to_float(magnitude) + 0.5f) - 0x3f000000u;
         } else {
             half = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
@@ -90,14 +90,14 @@ template <class W> __device__ __forceinline__ W word_of(uint64 low, uint64 high)
     return word;
 }
 
-// The word at a place of memory that these 16 bytes fill over and over.
+// The word at an offset in memory that is filled with these 16 bytes repeatedly.
 template <class W> __device__ __forceinline__ W word_at(uint64 low, uint64 high, int64 place) {
     if (sizeof(W) == 16) return word_of<W>(low, high);
     const uint64 byte = (uint64)place * sizeof(W), eight = byte & 8 ? high : low;
     return word_of<W>(eight >> 8 * (byte & 7), 0);
 }
 
-// What values of a type are added up, compared and divided in.
+// Accumulator type: values are summed, compared and divided in it.
 template <class T> struct Wide { typedef int64 type; };
 template <> struct Wide<float> { typedef float type; };
 template <> struct Wide<double> { typedef double type; };
@@ -124,7 +124,7 @@ template <> __device__ __forceinline__ bfloat16 as<bfloat16, double>(double valu
     return bfloat16::from((float)value);
 }
 
-// Any shape of half precision from a whole number goes by way of float.
+// An integer is converted to half precision through float.
 template <> __device__ __forceinline__ float16 as<float16, int64>(int64 value) {
     return float16::from((float)value);
 }
@@ -132,7 +132,7 @@ template <> __device__ __forceinline__ bfloat16 as<bfloat16, int64>(int64 value)
     return bfloat16::from((float)value);
 }
 
-// Sums, differences and products; whole numbers wrap around where they overflow.
+// Sums, differences and products; integers wrap around on overflow.
 template <class A> __device__ __forceinline__ A plus(A a, A b) { return a + b; }
 template <class A> __device__ __forceinline__ A minus(A a, A b) { return a - b; }
 template <class A> __device__ __forceinline__ A times(A a, A b) { return a * b; }
@@ -146,7 +146,7 @@ template <> __device__ __forceinline__ int64 times<int64>(int64 a, int64 b) {
     return (int64)((uint64)a * (uint64)b);
 }
 
-// The segment of S that holds a row: the last one that starts at or before it.
+// Binary search for the segment of S that contains a row: the last one that starts at or before it.
 template <class Offsets>
 __device__ __forceinline__ int64 segment_of(const Offsets& offsets, int64 segments, int64 row) {
     int64 low = 0, high = segments;
@@ -157,8 +157,8 @@ __device__ __forceinline__ int64 segment_of(const Offsets& offsets, int64 segmen
     return low;
 }
 
-// The same, at or after a segment that begins no later than the row. The next one is looked at
-// first, then ever further ones: however many empty segments lie between, the looks are few.
+// The same, starting from a segment that begins at or before the row. An exponential search: it
+// takes few steps over many empty segments.
 template <class Offsets>
 __device__ __forceinline__ int64 segment_after(Offsets offsets, int64 segments, int64 segment, int64 row) {
     int64 step = 1;

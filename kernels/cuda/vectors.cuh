@@ -1,16 +1,16 @@
-// Rows in memory, several neighbouring values at a time.
+// Vectorised access to rows: several neighbouring values at a time.
 #pragma once
 #include "types.cuh"
 
-// N neighbouring values of a row. Up to 16 bytes are one request, whose address must be a multiple
-// of as many: who launches a kernel sees to that (launch.py, at_once).
+// N neighbouring values of a row. Up to 16 bytes are one transaction, whose address must be aligned
+// accordingly; the launch guarantees it (launch.py, at_once).
 template <class T, int N>
 struct alignas(N == 1 ? alignof(T) : sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
     T at[N];
 };
 
-// To global memory, in requests of 16 bytes where there are so many. The compiler by itself stores
-// values one by one where they were computed one by one.
+// Stores in 16-byte transactions where possible. By itself the compiler stores values one by one if
+// they are computed one by one.
 template <class T, int N> __device__ __forceinline__ void store(T* place, const Pack<T, N>& values) {
 #if defined(__CUDA_ARCH__)
     if constexpr (N > 1 && sizeof(values) % 4 == 0) {
@@ -41,7 +41,7 @@ template <class To, class T, int N> __device__ __forceinline__ Pack<To, N> cast(
     return result;
 }
 
-// One or the other, value by value: of two whole packs, `?:` keeps both in local memory.
+// Selects value by value: `?:` on whole packs would keep both in local memory.
 template <class T, int N>
 __device__ __forceinline__ Pack<T, N> either(bool first, const Pack<T, N>& a, const Pack<T, N>& b) {
     Pack<T, N> result;
@@ -50,8 +50,8 @@ __device__ __forceinline__ Pack<T, N> either(bool first, const Pack<T, N>& a, co
     return result;
 }
 
-// The N columns of a thread; `data` begins at the first of them. BURST rows are asked for before the
-// first of them is there: 32 to 64 bytes a thread, of what registers have room for.
+// Reads the N columns of a thread; `data` points to the first. BURST loads are in flight before the
+// first is used: 32 to 64 bytes per thread, as many as registers allow.
 template <class T, int N> struct Columns {
     typedef T Value;
     typedef Pack<T, N> Values;
@@ -76,7 +76,7 @@ template <class T, int N> struct Results {
     }
 };
 
-// Asks for COUNT rows from `row` on, of those before `stop`.
+// Loads COUNT rows from `row` on that lie before `stop`.
 template <class Rows, int COUNT>
 __device__ __forceinline__ void
 fetch(const Rows& rows, int64 row, int64 stop, typename Rows::Values (&got)[COUNT]) {

@@ -1,4 +1,4 @@
-"""Kernels that make offsets of lengths and back, or of several batches, and compare offsets."""
+"""Kernels that convert between lengths and offsets, join offsets of batches, and compare them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lodcli.kernels.native.declare import Pointer, kernel
 
 @kernel()
 def totals(lengths: Pointer[np.int64], offsets: Pointer[np.int64], count: int) -> int:
-    """Write 0 and the running total of the lengths; 1 if it ever falls."""
+    """Write 0 and the prefix sum of the lengths; return 1 if it overflows or decreases."""
     total = sign = 0
     offsets[0] = 0
     for k in range(count):
@@ -30,7 +30,7 @@ def differences(offsets: Pointer[np.int64], lengths: Pointer[np.int64], count: i
 
 @kernel()
 def falls(offsets: Pointer[np.int64], count: int) -> int:
-    """Return 1 if one of `count` offsets is below the one before it."""
+    """Return 1 if any of `count` offsets is less than the previous one."""
     fallen = 0
     for k in range(1, count):
         fallen |= 1 if offsets[k] < offsets[k - 1] else 0
@@ -41,7 +41,7 @@ def falls(offsets: Pointer[np.int64], count: int) -> int:
 def appended(
     offsets: Pointer[np.int64], count: int, joined: Pointer[np.int64], items: int
 ) -> int:  # fmt: skip
-    """Write the offsets of a batch of `count` items behind those of the `items` before it."""
+    """Append the offsets of a batch of `count` items to those of the `items` before it."""
     total = joined[items] if items else 0
     for k in range(count + 1):
         joined[items + k] = total + offsets[k]
@@ -52,7 +52,7 @@ def appended(
 def differ(
     one: Pointer[np.int64], two: Pointer[np.int64], count: int, piece: int, first: int, last: int
 ) -> int:
-    """Return 1 if some of the offsets of these pieces differ."""
+    """Return 1 if any of the offsets of these pieces differ."""
     begin, end = first * piece, min(last * piece, count)
     while begin < end:
         bits, stop = 0, min(begin + piece, end)

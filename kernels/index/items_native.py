@@ -63,5 +63,5 @@ def segment_steps(
 
 
 def longest(offsets: Offsets) -> int:
-    """Return the greatest length, 0 of none."""
+    """Return the greatest length, or 0 if there are no sequences."""
     return _longest[""].call(0, 1, np.ascontiguousarray(offsets), offsets.size - 1)

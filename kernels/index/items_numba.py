@@ -1,4 +1,4 @@
-"""Kernels that find items of a level: picked ones, the first of each sequence, time steps."""
+"""Kernels that select items of a level: chosen ones, the first of each sequence, time steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def pick(
     offsets: Pointer[np.int64], items: Pointer[np.int64], begins: Pointer[np.int64],
     bounds: Pointer[np.int64], count: int,
 ) -> int:  # fmt: skip
-    """Write where each item begins, and the running total of their lengths; 1 if it overflows."""
+    """Write where each chosen item begins, and the prefix sum of their lengths; return 1 on
+    overflow."""
     total = sign = 0
     bounds[0] = 0
     for k in range(count):
@@ -30,10 +31,11 @@ def capped(
     offsets: Pointer[np.int64], counts: Pointer[np.int64], of_all: int, bounds: Pointer[np.int64],
     segments: int,
 ) -> int:  # fmt: skip
-    """Write the offsets of the first counts[s] rows of each segment; 1 if one is below 0.
+    """Write the offsets of the first counts[s] rows of each segment; return 1 if a count is
+    negative.
 
     Args:
-        counts: None for `of_all` of each.
+        counts: None to use `of_all` for each segment.
     """
     if of_all < 0:
         return 1
@@ -51,13 +53,13 @@ def inner(
     offsets: Pointer[np.int64], starts: Pointer[np.int64], bounds: Pointer[np.int64],
     lower: Pointer[np.int64], begins: Pointer[np.int64], ends: Pointer[np.int64], count: int,
 ) -> int:  # fmt: skip
-    """Write what `pick` does of the items of ranges, and the ranges of what is in them.
+    """Like `pick`, for the items of ranges; also write the corresponding ranges of the next level.
 
     Args:
         offsets: of the level.
         starts, bounds: the first item of each range, (count,), and their offsets, (count + 1,).
-        lower: (bounds[count] + 1,), the running total of lengths; 1 is returned if it overflows.
-        begins, ends: as `starts` and `bounds`, of the next level.
+        lower: (bounds[count] + 1,), prefix sum of the lengths; 1 is returned if it overflows.
+        begins, ends: like `starts` and `bounds`, for the next level.
     """
     total = sign = 0
     lower[0] = ends[0] = 0
@@ -86,13 +88,13 @@ def steps(
     offsets: Pointer[np.int64], order: Pointer[np.int64], items: Pointer[np.int64],
     bounds: Pointer[np.int64], ends: Pointer[np.int64], count: int, length: int, back: bool,
 ) -> int:  # fmt: skip
-    """Write item t of every sequence that has one, in order, for t = 0, 1, ...
+    """Write item t of every sequence that has one, in order, for t = 0, 1, ..
 
     Args:
         offsets: of `count` sequences.
-        order: of the sequences in a step.
-        items: as many as the sequences have; with `back` the place of each.
-        bounds: (length + 1,), where the steps lie in `items`.
+        order: of the sequences within a step.
+        items: one entry per item; with `back`, its position in the steps.
+        bounds: (length + 1,), the offsets of the steps in `items`.
         ends: (length,), scratch.
         length: of the longest sequence.
     """

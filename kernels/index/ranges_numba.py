@@ -1,4 +1,5 @@
-"""Kernels of ranges: their numbers; what a number, a range and places pick of many groups."""
+"""Kernels for ranges: their numbers, and the items that an index, a range or a list selects per
+group."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ def ranges(
 ) -> int:  # fmt: skip
     """Write the numbers starts[i], starts[i] + step, .. to offsets[i]..offsets[i+1].
 
-    Returns 1 if these are no offsets of as many numbers as the last one says.
+    Returns 1 if `offsets` are invalid or do not match the number of numbers.
     """
     at, total = 0, offsets[count]
     for i in range(count):
@@ -33,12 +34,13 @@ def cut(
     offsets: Pointer[np.int64], items: Pointer[np.int64], begin: int, end: int, step: int,
     begins: bool, ends: bool, starts: Pointer[np.int64], bounds: Pointer[np.int64], count: int,
 ) -> int:  # fmt: skip
-    """Write the first item that a range picks of each group, and the offsets of those it picks.
+    """Write the first item that a range selects of each group, and the offsets of the selected
+    items.
 
     Args:
         offsets: of all groups.
         items: the groups.
-        begin, end, step: of the range, as of a slice of Python.
+        begin, end, step: of the range, as in a Python slice.
         begins, ends: whether it has a begin and an end.
     """
     total = 0
@@ -66,7 +68,8 @@ def number(
     offsets: Pointer[np.int64], items: Pointer[np.int64], place: int, numbers: Pointer[np.int64],
     count: int,
 ) -> int:  # fmt: skip
-    """Write the item at a place, or before the end, of each group; 1 if a group has none."""
+    """Write the item at an index (negative: from the end) of each group; return 1 if a group has
+    none."""
     for i in range(count):
         begin, end = offsets[items[i]], offsets[items[i] + 1]
         found = place + (end if place < 0 else begin)
@@ -81,15 +84,15 @@ def places(
     offsets: Pointer[np.int64], items: Pointer[np.int64], wanted: Pointer[np.int64], many: int,
     length: int, numbers: Pointer[np.int64], bounds: Pointer[np.int64], count: int,
 ) -> int:  # fmt: skip
-    """Write the items at several places of each group, and their offsets.
+    """Write the items at several indices of each group, and their offsets.
 
     Args:
         offsets: of all groups.
         items: the groups.
-        wanted: the places, `many`.
-        length: of each group; -1 for any.
+        wanted: `many` indices.
+        length: required length of each group; -1 for any.
 
-    Returns 1 if a group has no such place, or another length.
+    Returns 1 if an index is out of bounds, or a group has another length.
     """
     bounds[0] = 0
     for i in range(count):

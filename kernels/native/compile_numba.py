@@ -1,8 +1,8 @@
 """Compiles kernels to object files: numba to LLVM IR, LLVM to machine code.
 
-Numba's own way would optimise every function for itself, again inside of each of its callers, and
-emit machine code for all. Here nothing is optimised before everything that a kernel calls is in
-one module; then that is optimised once, by the passes that numba runs.
+Numba by default optimises and emits every function separately, and again where it is inlined. Here
+a kernel and everything it calls are linked into one module first, which is then optimised once, by
+the passes of numba.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from lodcli.kernels.native.processor import Level
 from lodcli.kernels.native.target import compile_for
 
 _SYMBOL_PREFIX = "lod."
-_RAISES = "lod.raises"  # stands for what must not be; never linked
-# What kernels may call of the C library. Whatever else is left undefined belongs to numba or to
-# CPython, which are not there when kernels run.
+_RAISES = "lod.raises"  # placeholder for forbidden calls; never linked
+# C library functions that kernels may call. Any other undefined symbol belongs to numba or CPython,
+# which are not available at run time.
 _MATHS = ("exp", "log", "log1p", "expm1", "pow", "tanh", "sin", "cos", "tan", "fmod", "sqrt")
 CALLED = frozenset(
     (
@@ -38,7 +38,7 @@ CALLED = frozenset(
         *("sched_getaffinity", "sched_setaffinity"),
     )
 )
-# numba.core is annotated in part.
+# numba.core is only partly annotated.
 _codegen: Any = codegen
 _cpu_target: Any = registry.cpu_target
 _dispatcher: Any = dispatcher
@@ -46,7 +46,7 @@ _compiler: Any = compiler
 
 
 class _Library(_codegen.CPUCodeLibrary):  # type: ignore[misc]
-    """Code of one function and what it calls, not optimised."""
+    """Unoptimised code of one function and its callees."""
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
@@ -63,18 +63,18 @@ class _Codegen(_codegen.AOTCPUCodegen):  # type: ignore[misc]
 
 
 class CompileError(TypeError):
-    """A kernel does what kernels must not: the message says what."""
+    """Raised when a kernel uses something that kernels must not; the message says what."""
 
 
 def symbol_of(module: str, name: str, build: tuple[str, ...]) -> str:
-    """Return the symbol of a kernel's entry in its object file, unique among all."""
+    """Return the symbol of a kernel's entry point, unique among all object files."""
     return ".".join([_SYMBOL_PREFIX + module, name, *build])
 
 
 class Compiler:
-    """Compiles kernels for one level of processors.
+    """Compiles kernels for one processor level.
 
-    It takes numba over: a process that has made one can run nothing by numba any more.
+    It changes numba's global state: a process that created one cannot run other numba code.
     """
 
     def __init__(self, level: Level) -> None:
@@ -83,22 +83,22 @@ class Compiler:
         llvm.initialize_all_asmprinters()
         self._level = level
         self._machine = _target_machine(level)
-        # Numba would look for code that was compiled elsewhere, and would keep ours.
+        # Numba would reuse code compiled elsewhere, and cache this code.
         _dispatcher.Dispatcher.enable_caching = lambda self: None
         self._typing, self._target = _cpu_target.typing_context, _cpu_target.target_context
         self._target._internal_codegen = _Codegen("lod")
-        # Nothing is run here. Numba wants a builtin, and a new one each time.
+        # Nothing runs here. Numba requires a builtin, and a new one each time.
         self._target.get_executable = lambda *_: [].append
 
     @global_compiler_lock  # type: ignore[untyped-decorator]
     def compile(self, declared: Declared, build: tuple[str, ...]) -> bytes:
-        """Return the object file of a kernel built for the dtypes of its type variables."""
+        """Return the object file of a kernel for the given dtypes of its type variables."""
         module = self.optimised(declared, build, symbol_of(declared.module, declared.name, build))
         code: bytes = self._machine.emit_object(module)
         return code
 
     def optimised(self, declared: Declared, build: tuple[str, ...], symbol: str) -> Any:
-        """Return LLVM's module of a kernel, all but its entry internal."""
+        """Return the LLVM module of a kernel, with all symbols but the entry point internal."""
         module = self._lowered(declared, build, symbol)
         for each in [*module.functions, *module.global_variables]:
             if not each.is_declaration and each.name != symbol:
@@ -110,7 +110,7 @@ class Compiler:
         return module
 
     def _lowered(self, declared: Declared, build: tuple[str, ...], symbol: str) -> Any:
-        """Return numba's code for a kernel and all it calls, with an entry."""
+        """Return numba's code for a kernel and its callees, with an entry point."""
         chosen = dict(zip(declared.variables, build, strict=True))
         arguments = [_numba_type(each, chosen) for each in declared.parameters]
         if declared.ranged:
@@ -135,9 +135,9 @@ class Compiler:
 
 
 def _require_plain(module: Any, symbol: str) -> None:
-    """Raise CompileError if a kernel calls what is not there when it runs, or raises."""
+    """Raise CompileError if a kernel calls functions missing at run time, or may raise."""
     outside = {each.name for each in module.functions if each.is_declaration}
-    # Called by the entry, unless LLVM sees that nothing raises.
+    # The entry point calls it, unless LLVM proves that nothing raises.
     if _RAISES in outside and not CHECKED:
         raise CompileError(
             f"kernel {symbol}: may raise an exception; it has to return a status instead"
@@ -157,7 +157,7 @@ def _target_machine(level: Level) -> Any:
 
 
 def _optimise(module: Any, machine: Any) -> None:
-    """Run what numba runs on the code of a function."""
+    """Run numba's passes on the code of a function."""
     cheap = llvm.create_pipeline_tuning_options(speed_level=0)
     cheap.loop_vectorization = cheap.slp_vectorization = False
     first = llvm.create_pass_builder(machine, cheap)
@@ -166,13 +166,14 @@ def _optimise(module: Any, machine: Any) -> None:
     passes.add_instruction_combine_pass()
     passes.add_jump_threading_pass()
     passes.run(module, first)
-    # Checked kernels are for tests: LLVM's higher levels take as long as all else to make them.
+    # Checked kernels are only for tests: higher optimisation levels would dominate the compile
+    # time.
     full = llvm.create_pipeline_tuning_options(speed_level=1 if CHECKED else 3)
     full.loop_vectorization, full.slp_vectorization = True, False
     second = llvm.create_pass_builder(machine, full)
     second.getModulePassManager().run(module, second)
     if any(each.name == _RAISES for each in module.functions):
-        # A large function is found never to raise only after its callers were optimised.
+        # LLVM proves that a large function never raises only after its callers are optimised.
         passes = first.getModulePassManager()
         passes.add_ipsccp_pass()
         passes.add_simplify_cfg_pass()
@@ -199,9 +200,9 @@ def _numba_type(parameter: Parameter | Group, chosen: dict[str, str]) -> Any:
 
 
 def _entry(declared: Declared, chosen: dict[str, str], native: str, symbol: str) -> str:
-    """Return LLVM code of what is called: int64 (address of the arguments, first, last).
+    """Return LLVM code of the entry point: int64 (address of the arguments, first, last).
 
-    The arguments are words of eight bytes, one behind another. It returns what the kernel does.
+    Arguments are consecutive 8-byte words. It returns the kernel's result.
     """
     loads, passed = list(_loads(declared)), ["ptr %returned", "ptr %raised"]
     lines = []
@@ -237,7 +238,8 @@ returns:
 
 
 def _loads(declared: Declared) -> Iterator[tuple[list[str], str]]:
-    """Yield what loads each argument, $ for its number, and how it is passed then."""
+    """Yield the code that loads each argument, with $ for its number, and the form in which it is
+    passed."""
     word = 0
     for each in flat(declared.parameters):
         if each.kind == "t":

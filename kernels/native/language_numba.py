@@ -1,6 +1,6 @@
-"""Extensions of numba's language for kernels: pointers, and callable functions.
+"""Extensions of numba's language for kernels: pointers and callable functions.
 
-For modules `*_numba.py` only, which are imported to build kernels and not to run them.
+Only for modules `*_numba.py`, which are imported to build kernels, not to run them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import intrinsic, lower_builtin, register_model
 
 _I64 = ir.IntType(64)
-_CONFIG: Any = nb.config  # its attributes are made while it is imported
-_njit: Any = nb.njit  # some of its options are not in its annotations
-#: Whether indices of pointers are checked: they carry how many elements lie behind them then.
+_CONFIG: Any = nb.config  # its attributes are created on import
+_njit: Any = nb.njit  # some of its options lack annotations
+# : Whether pointer indices are bounds-checked; pointers then carry their number of elements.
 CHECKED = bool(_CONFIG.BOUNDSCHECK)
 
 
@@ -28,7 +28,7 @@ def function(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator for a function that kernels call.
 
-    It has no reference counts, so it can make no arrays, and divides as NumPy does.
+    It has no reference counting, so it cannot create arrays; division is as in NumPy.
     """
     made: Any = _njit(
         nogil=True,
@@ -68,12 +68,12 @@ else:
 
 
 def data_of(builder: Any, value: Any) -> Any:
-    """Return LLVM's pointer to the first element."""
+    """Return the LLVM pointer to the first element."""
     return builder.extract_value(value, 0) if CHECKED else value
 
 
 def made_pointer(context: Any, builder: Any, kind: PointerType, data: Any, count: Any) -> Any:
-    """Return a pointer's value: `count` is that of the elements behind it, if checked."""
+    """Return a pointer value; `count` is its number of elements, used only if checked."""
     element = context.get_data_type(kind.dtype)
     data = builder.bitcast(data, element.as_pointer())
     if not CHECKED:
@@ -83,14 +83,14 @@ def made_pointer(context: Any, builder: Any, kind: PointerType, data: Any, count
 
 
 def _place(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Return the address of an element, checked."""
+    """Return the address of an element, bounds-checked if enabled."""
     pointer, index = args[:2]
     index = context.cast(builder, index, sig.args[1], types.int64)
     if CHECKED:
-        # Unsigned, so that negative ones are beyond the end.
+        # Unsigned, so that negative indices are out of bounds too.
         inside = builder.icmp_unsigned("<", index, builder.extract_value(pointer, 1))
         with builder.if_then(builder.not_(inside), likely=False):
-            message = ("an index leaves the array that a kernel was given",)
+            message = ("an index is out of bounds of an array argument",)
             context.call_conv.return_user_exc(builder, IndexError, message)
     return builder.gep(data_of(builder, pointer), [index])
 
@@ -142,7 +142,7 @@ def _further(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @intrinsic
 def _address(typing_context: Any, pointer: Any) -> Any:
-    """Return the address that a pointer holds, an int64."""
+    """Return the address in a pointer as int64."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.ptrtoint(data_of(builder, args[0]), _I64)
@@ -164,10 +164,10 @@ def _pointer(typing_context: Any, address: Any, count: Any, kind: Any) -> Any:
 
 @intrinsic
 def _not_inlined(typing_context: Any) -> Any:
-    """Keep the function this is called in apart from its callers.
+    """Prevent inlining of the calling function.
 
-    For one that computes with products and sums that may be fused: in each place it is inlined
-    LLVM may fuse others, and the results differ in the last bit.
+    For functions with products and sums that may be fused: LLVM could fuse differently at each
+    place of inlining, and the last bits of results would differ.
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -179,7 +179,7 @@ def _not_inlined(typing_context: Any) -> Any:
 
 @intrinsic
 def _item_bytes(typing_context: Any, kind: Any) -> Any:
-    """Return the bytes of an element of a type, known when the kernel is built."""
+    """Return the size of a type in bytes, as a compile-time constant."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return _I64(kind.dtype.bitwidth // 8)
@@ -189,7 +189,7 @@ def _item_bytes(typing_context: Any, kind: Any) -> Any:
 
 @intrinsic
 def _is_float(typing_context: Any, kind: Any) -> Any:
-    """Return whether a type is one of floating numbers, known when the kernel is built."""
+    """Return whether a type is floating-point, as a compile-time constant."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return ir.IntType(1)(int(isinstance(kind.dtype, types.Float)))
@@ -197,7 +197,7 @@ def _is_float(typing_context: Any, kind: Any) -> Any:
     return types.boolean(kind), generate
 
 
-# Called from kernels without the typing context that they are declared with.
+# Called from kernels without the typing context of their declaration.
 address: Any = _address
 not_inlined: Any = _not_inlined
 pointer: Any = _pointer

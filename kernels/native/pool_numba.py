@@ -1,17 +1,16 @@
-"""Compiled worker loop of the pool: runs without the interpreter.
+"""Compiled worker loop of the pool, which runs without the interpreter.
 
-A pool is some words of memory. Threads made by Python stay in `serve`, asleep on the word `bell`.
-A caller takes one of a few slots, writes down what is to be done and rings. Threads that find an
-open slot join it, take pieces until there are none, and leave; the caller does the same, closes
-the slot and waits until all have left. What is in a slot is read only by those who joined it.
+A pool is an array of words. Threads started by Python run `serve` and sleep on the word `bell`. A
+caller claims one of a few slots, stores its task there and rings. Workers that find an open slot
+join it, process pieces until none are left, and leave; the caller does the same, closes the slot
+and waits until all workers have left. Only workers that joined a slot read its task.
 
-Each thread takes pieces of its own share, from the first to the last one, and then of others'. So
-it comes to the same pieces in every run, and finds in its own cache what it read and wrote there.
+Each thread processes the pieces of its own share in order, then steals from other shares. So a
+thread mostly processes the same pieces in every run, whose data is still in its cache.
 
-All words of a slot that threads write to at once are changed by atomic instructions. Its state
-tells everything about it: how many helpers are in it, whether it is open, whether its caller
-sleeps, and above these a number that is new each time, so that no thread joins a slot that was
-opened again meanwhile.
+Words of a slot that several threads write are changed by atomic instructions. The state of a slot
+holds its number of helpers, whether it is open, whether its caller sleeps, and a generation number,
+so that no thread joins a slot that was reopened in the meantime (ABA problem).
 """
 
 from __future__ import annotations
@@ -38,33 +37,33 @@ from lodcli.kernels.native.system_numba import (
     store,
 )
 
-# Words of a pool, each with a cache line of its own; then its slots. The first is for teams.
+# Words of a pool, one cache line each; then its slots. The first word is for teams.
 BELL, ASLEEP, ENDED, SLOTS_AT = 0, 8, 16, 24
 SLOTS = 8
-# Words of a slot: state, owner, what is to be done, and on other lines what changes all the time,
-# the next piece of each share.
+# Words of a slot: state, owner and task; on separate cache lines the words that change often, the
+# next piece of each share.
 STATE, OWNER, CODE, BLOCK, PIECES, GRAIN, HELPERS, CPU = range(8)
 STATUS, SHARES, NEXT, LINE = 8, 9, 16, 8
 MOST_SHARES = 16
 SLOT_WORDS = NEXT + MOST_SHARES * LINE
 WORDS = SLOTS_AT + SLOTS * SLOT_WORDS
 
-# A state: 31 bits, for the system compares 32.
+# A state has 31 bits: futex compares 32.
 _USERS, _OPEN, _SLEEPS, _TURN, _ALL = (1 << 12) - 1, 1 << 12, 1 << 13, 1 << 14, (1 << 31) - 1
 
-#: What `run` and `finish` return when time is up and not all is done.
+# : Returned by `run` and `finish` when the time limit passed before all pieces were done.
 NOT_YET = -(1 << 62)
-# How long a thread spins for what it waits for before it sleeps: docs/decisions/0022. It looks at
-# the clock every so many pauses.
+# How long a thread spins before it sleeps: docs/decisions/0022. It reads the clock once per this
+# many pauses.
 _AWAKE_NANOSECONDS = 100_000
 _PAUSES = 32
-_WAIT, _WAKE = 128, 129  # futex operations, of this process alone
+_WAIT, _WAKE = 128, 129  # futex operations, private to this process
 _NANO = 1_000_000_000
 
 
 @function()
 def _wait(word: int, value: int, nanoseconds: int) -> None:
-    """Sleep while a word is `value`, perhaps shorter; 0 for no limit."""
+    """Sleep while a word is `value`, up to a time limit (0: none); may return early."""
     limit = stack_words(2)
     until = pointer(limit, 2, np.int64)
     until[0], until[1] = nanoseconds // _NANO, nanoseconds % _NANO
@@ -78,7 +77,7 @@ def _wake(word: int, count: int) -> None:
 
 @function()
 def _now() -> int:
-    """Return nanoseconds of a clock that only goes forward."""
+    """Return nanoseconds of the monotonic clock."""
     place = stack_words(2)
     clock_gettime(1, place)
     time = pointer(place, 2, np.int64)
@@ -88,7 +87,7 @@ def _now() -> int:
 
 @function()
 def _stays(word: int, value: int) -> bool:
-    """Spin as long as a word is `value`; return whether it still is when it is time to sleep."""
+    """Spin while a word is `value`; return whether it still is when spinning times out."""
     deadline = 0
     while True:
         for _ in range(_PAUSES):
@@ -103,13 +102,13 @@ def _stays(word: int, value: int) -> bool:
 
 @function()
 def _next(slot: int, share: int) -> int:
-    """Return the address of the number of the next piece of a share."""
+    """Return the address of a share's next piece."""
     return slot + 8 * (NEXT + share * LINE)
 
 
 @function()
 def _end(words: Any, share: int) -> int:
-    """Return where the pieces of a share end, and those of the next one begin."""
+    """Return the end of a share's pieces, where those of the next share begin."""
     end: int = words[PIECES] * (share + 1) // words[SHARES]
     return end
 
@@ -125,7 +124,8 @@ def _none_left(slot: int) -> bool:
 
 @function()
 def _work(slot: int, own: int, deadline: int) -> bool:
-    """Do pieces, of share `own` first, until there are none or time is up; return if none."""
+    """Process pieces, of share `own` first, until none are left or time is up; return whether none
+    are left."""
     words = pointer(slot, SLOT_WORDS, np.int64)
     grain, shares = words[GRAIN], words[SHARES]
     for turn in range(shares):
@@ -146,12 +146,12 @@ def _work(slot: int, own: int, deadline: int) -> bool:
 
 @function()
 def _helped(slot: int) -> bool:
-    """Join a slot and work there, if it is open and wants helpers."""
+    """Join a slot that is open and needs helpers, and work there."""
     state = load(slot)
     while state & _OPEN and state & _USERS < load(slot + 8 * HELPERS):
         if exchange(slot, state, state + 1):
-            # The system may wake a thread on the caller's processor though others are idle, and
-            # would go on to do so: the two would work in turns.
+            # The system may wake a thread on the caller's processor although others are idle, and
+            # keep it there: the two would take turns.
             cpu = load(slot + 8 * CPU)
             if cpu == current_cpu():
                 leave_cpu(cpu)
@@ -177,7 +177,7 @@ def serve(pool: int) -> int:
             continue
         if _stays(pool + 8 * BELL, rung):
             add(pool + 8 * ASLEEP, 1)
-            # Not if it has been rung since the slots were looked at.
+            # Not if the bell rang after the slots were checked.
             _wait(pool + 8 * BELL, rung & 0xFFFFFFFF, 0)
             add(pool + 8 * ASLEEP, -1)
     return 0
@@ -188,13 +188,13 @@ def run(
     ticket: int, pool: int, code: int, block: int, pieces: int, grain: int, helpers: int,
     shares: int, nanoseconds: int,
 ) -> int:  # fmt: skip
-    """Do pieces of a kernel with helpers; return the greatest status, or NOT_YET.
+    """Process the pieces of a kernel with helpers; return the greatest status, or NOT_YET.
 
     Args:
-        ticket: the address of a word: the slot as long as it is taken, else 0.
-        shares: at most MOST_SHARES. With one, pieces are begun in their order.
-        nanoseconds: after about so many, or as soon as the piece in work then is done, it returns
-            NOT_YET: `finish` is to be called.
+        ticket: the address of a word, set to the slot while it is in use, else 0.
+        shares: at most MOST_SHARES. With one, pieces begin in order.
+        nanoseconds: time limit; after it, and the piece in progress, NOT_YET is returned, and
+            `finish` must be called.
     """
     for number in range(1, SLOTS):
         slot = pool + 8 * (SLOTS_AT + number * SLOT_WORDS)
@@ -202,15 +202,15 @@ def run(
             _open(slot, ticket, pool, code, block, 0, pieces, grain, helpers, shares)
             status: int = _finished(ticket, nanoseconds)
             return status
-    alone: int = call_3(code, block, 0, pieces)  # as many callers as there are slots
+    alone: int = call_3(code, block, 0, pieces)  # as many concurrent callers as slots
     return alone
 
 
 @kernel()
 def begin(ticket: int, pool: int, code: int, block: int, members: int) -> int:
-    """Have helpers do pieces 1 to `members` - 1 of a kernel, in the slot of which there is one.
+    """Let helpers process pieces 1 to `members` - 1 of a kernel, in a slot of its own.
 
-    The caller does piece 0, and then calls `finish`.
+    The caller processes piece 0, then calls `finish`.
     """
     slot = pool + 8 * SLOTS_AT
     store(slot + 8 * OWNER, 1)
@@ -231,7 +231,7 @@ def _open(
     slot: int, ticket: int, pool: int, code: int, block: int, first: int, pieces: int, grain: int,
     helpers: int, shares: int,
 ) -> None:  # fmt: skip
-    """Write down what is to be done, from piece `first` on, and ring."""
+    """Store the task in the slot, starting at piece `first`, and ring."""
     words = pointer(slot, SLOT_WORDS, np.int64)
     words[CODE], words[BLOCK] = code, block
     words[PIECES], words[GRAIN], words[HELPERS] = pieces, grain, helpers
@@ -246,7 +246,7 @@ def _open(
 
 @function()
 def _ring(pool: int, helpers: int) -> None:
-    """Have threads look for an open slot: those that are awake, and so many that sleep."""
+    """Notify workers of an open slot: those awake, and up to this many sleeping ones."""
     add(pool + 8 * BELL, 1)
     if load(pool + 8 * ASLEEP):
         _wake(pool + 8 * BELL, helpers)
@@ -254,7 +254,7 @@ def _ring(pool: int, helpers: int) -> None:
 
 @kernel()
 def ring(pool: int, helpers: int) -> int:
-    """Wake helpers before there is work: they look for it for as long as they stay awake."""
+    """Wake helpers before there is work; they look for it until they go back to sleep."""
     _ring(pool, helpers)
     return 0
 
@@ -264,11 +264,11 @@ def call_each(
     code: int, blocks: Pointer[np.int64], starts: Pointer[np.int64], stopped: int, first: int,
     last: int,
 ) -> int:  # fmt: skip
-    """Call a kernel with the blocks of each of these members, one after another.
+    """Call a kernel for the blocks of each of these members, one after another.
 
     Args:
-        blocks: addresses of packed arguments; those of member n are starts[n] .. starts[n+1].
-        stopped: the address of a word: no more calls once it is not 0.
+        blocks: addresses of packed arguments; member n has starts[n] .. starts[n+1].
+        stopped: the address of a word; calls stop once it is not 0.
     """
     greatest = 0
     for member in range(first, last):
@@ -284,7 +284,7 @@ def call_each(
 
 @kernel()
 def finish(ticket: int, nanoseconds: int) -> int:
-    """Go on with what a ticket is for; see `run`."""
+    """Continue the task of a ticket; see `run`."""
     status: int = _finished(ticket, nanoseconds)
     return status
 
@@ -302,7 +302,7 @@ def _finished(ticket: int, nanoseconds: int) -> int:
 
 @kernel()
 def stop(ticket: int) -> int:
-    """Give out no more pieces; `finish` is to be called all the same."""
+    """Assign no more pieces; `finish` must still be called."""
     slot = load(ticket)
     for share in range(load(slot + 8 * SHARES)):
         store(_next(slot, share), 1 << 61)
@@ -331,7 +331,7 @@ def _closed(slot: int, deadline: int) -> bool:
 
 @kernel()
 def end(pool: int) -> int:
-    """Have all threads leave `serve`."""
+    """Make all threads leave `serve`."""
     store(pool + 8 * ENDED, 1)
     add(pool + 8 * BELL, 1)
     _wake(pool + 8 * BELL, 1 << 30)

@@ -50,7 +50,7 @@ def sleep_each(done: Pointer[np.int64], nanoseconds: int, first: int, last: int)
 
 @kernel()
 def leave() -> int:
-    """Leave the processor that this thread runs on; return whether it runs on another now."""
+    """Move this thread off its processor; return whether it now runs on another."""
     cpu = current_cpu()
     leave_cpu(cpu)
     return 1 if current_cpu() != cpu else 0
@@ -58,7 +58,7 @@ def leave() -> int:
 
 @kernel()
 def meet(met: Pointer[np.int64], members: int, first: int, last: int) -> int:
-    """Return once so many threads are here; count them, and those that leave."""
+    """Wait until this many threads have arrived; count arrivals and departures."""
     add(address(met), last - first)
     while load(address(met)) < members:
         sched_yield()
@@ -70,7 +70,7 @@ def meet(met: Pointer[np.int64], members: int, first: int, last: int) -> int:
 def order(
     places: Pointer[np.int64], begun: Pointer[np.int64], threads: int, first: int, last: int
 ) -> int:
-    """Write down as which one each piece was begun; end none before so many are begun."""
+    """Record the order in which pieces begin; block each until this many have begun."""
     for piece in range(first, last):
         places[piece] = add(address(begun), 1)
         while load(address(begun)) < threads:
@@ -82,7 +82,7 @@ def order(
 def arguments(
     x: Pointer[T], none: Pointer[T], real: float, whole: int, truth: bool, out: Pointer[np.float64]
 ) -> int:
-    """Write down what the arguments are."""
+    """Record the arguments."""
     out[0] = x[0]
     out[1] = address(none)
     out[2] = real

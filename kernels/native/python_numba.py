@@ -1,8 +1,8 @@
-"""Calls from Python to kernels with CPython's METH_FASTCALL convention.
+"""Calls from Python to kernels through CPython's METH_FASTCALL convention.
 
-A call by ctypes takes some 0.4 microseconds and 0.3 more for each argument that is converted; op
-on ten rows makes five of them. What is used of CPython is its stable ABI, and of NumPy's the
-place of an array's data, which every compiled extension relies on. See calls.py.
+A ctypes call takes about 0.4 microseconds, plus 0.3 for each converted argument; an op on ten rows
+makes five calls. Only CPython's stable ABI is used, and of NumPy the offset of an array's data
+pointer, which all compiled extensions rely on. See calls.py.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from lodcli.kernels.native.system_numba import (
 )
 
 WORDS = 64
-BYTES_AT = 32  # where the content of a bytes object begins
-TYPE_AT, DATA_AT = 8, 16  # where an object's type is, and an array's data
-# The words of a description: what is called, how many arguments it takes, the table below, and
-# for each argument its kind.
+BYTES_AT = 32  # offset of the content of a bytes object
+TYPE_AT, DATA_AT = 8, 16  # offsets of an object's type, and of an array's data pointer
+# Words of a description: the function, its number of arguments, the table below, and the kind of
+# each argument.
 FUNCTION, COUNT, TABLE, KINDS = 0, 1, 2, 3
 REAL = 1
-# The words of the table: functions and types of CPython and NumPy.
+# Words of the table: functions and types of CPython and NumPy.
 TO_INTEGER, TO_REAL, FAILED, RELEASE, ACQUIRE, FROM_INTEGER = range(6)
 RAISE, ERROR, MESSAGE, ARRAYS, IS_A, NONE, INTEGERS = range(6, 13)
 
 
 @kernel()
 def from_python(arguments: Arguments, first: int, last: int) -> int:
-    """Call a kernel with Python objects: `first` and `last` of pieces, then its arguments.
+    """Call a kernel with Python objects: `first` and `last` piece, then its arguments.
 
     Args:
-        arguments: the bytes object that describes the kernel, `self` of the builtin function.
-        first: where the arguments' addresses lie.
-        last: how many they are.
+        arguments: the bytes object describing the kernel, `self` of the builtin function.
+        first: the address of the argument pointers.
+        last: the number of arguments.
     """
     described = pointer(arguments + BYTES_AT, WORDS, np.int64)
     table = pointer(described[TABLE], WORDS, np.int64)
@@ -59,11 +59,11 @@ def from_python(arguments: Arguments, first: int, last: int) -> int:
         if kind == REAL:
             words[k] = bits_of(call_real_1(table[TO_REAL], argument))
         else:
-            # An array is its address, for a pointer and for a whole number alike.
+            # An array is passed as its address, to pointers and integers alike.
             owner = load(argument + TYPE_AT)
             is_array = owner == table[ARRAYS]
             if not is_array and owner != table[INTEGERS] and argument != table[NONE]:
-                # A C int: only its low half is defined.
+                # A C int: only the low half is defined.
                 is_array = call_2(table[IS_A], owner, table[ARRAYS]) & 0xFFFFFFFF != 0
             if is_array:
                 words[k] = load(argument + DATA_AT)
@@ -71,7 +71,7 @@ def from_python(arguments: Arguments, first: int, last: int) -> int:
                 words[k] = 0
             else:
                 words[k] = call_1(table[TO_INTEGER], argument)
-    # Asked once and not for every argument: nothing was done yet.
+    # Checked once, not per argument: nothing has been done yet.
     if call_0(table[FAILED]):
         return 0
     state = call_0(table[RELEASE])
@@ -83,7 +83,7 @@ def from_python(arguments: Arguments, first: int, last: int) -> int:
 
 @kernel()
 def keep(arguments: Arguments, first: int, last: int) -> int:
-    """Copy the arguments of a kernel, `last` words, to the address `first`."""
+    """Copy the `last` argument words of a kernel to the address `first`."""
     given, kept = pointer(arguments, WORDS, np.int64), pointer(first, WORDS, np.int64)
     for k in range(last):
         kept[k] = given[k]

@@ -1,4 +1,4 @@
-"""Intrinsics for threads and Python: atomic words, and calls by address."""
+"""Intrinsics for threads and Python: atomics, system calls, and calls by address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.native.target import level
 
-# Numbers of system calls.
+# System call numbers.
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _I32, _I64, _REAL = ir.IntType(32), ir.IntType(64), ir.DoubleType()
 
@@ -23,7 +23,8 @@ def _at(builder: Any, address: Any, kind: Any = _I64) -> Any:
 
 
 def _called(arguments: int, real: bool) -> Any:
-    """Return what calls a C function of so many int64 that returns an int64, or a float64."""
+    """Return an intrinsic that calls a C function of this many int64 and returns int64 or
+    float64."""
     result = types.float64 if real else types.int64
 
     def emit(builder: Any, args: Any) -> Any:
@@ -34,7 +35,7 @@ def _called(arguments: int, real: bool) -> Any:
 
 
 def _intrinsic_of(result: Any, count: int, emit: Callable[..., Any]) -> Any:
-    """Return an intrinsic of `count` int64 that is emit(builder, arguments)."""
+    """Return an intrinsic of `count` int64, implemented by emit(builder, arguments)."""
     sig = result(*[types.int64] * count)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -49,14 +50,14 @@ def _intrinsic_of(result: Any, count: int, emit: Callable[..., Any]) -> Any:
         return intrinsic(typed)
     names = ", ".join(f"a{n}" for n in range(count))
     space: dict[str, Any] = {"sig": sig, "generate": generate}
-    # Numba looks at the names of the parameters.
+    # Numba inspects the parameter names.
     exec(f"def typed(typing_context, {names}):\n    return sig, generate", space)
     return intrinsic(space["typed"])
 
 
 def _pause(builder: Any, args: Any) -> Any:
     name = {"x86_64": "llvm.x86.sse2.pause", "aarch64": "llvm.aarch64.hint"}[level().machine]
-    given = [_I32(1)] if level().machine == "aarch64" else []  # the hint called yield
+    given = [_I32(1)] if level().machine == "aarch64" else []  # the hint yield (pause)
     kind = ir.FunctionType(ir.VoidType(), [each.type for each in given])
     builder.call(cgutils.get_or_insert_function(builder.module, kind, name), given)
 
@@ -67,7 +68,8 @@ def _exchanged(builder: Any, args: Any) -> Any:
 
 
 def _external(name: str, result: Any, kinds: list[Any], *, variadic: bool = False) -> Any:
-    """Return what calls a function of the C library with int64, cut to what it takes."""
+    """Return an intrinsic that calls a C library function with int64 cast to its parameter
+    types."""
 
     def emit(builder: Any, args: Any) -> Any:
         fixed = kinds[:1] if variadic else kinds
@@ -85,23 +87,23 @@ def _external(name: str, result: Any, kinds: list[Any], *, variadic: bool = Fals
 
 call_0, call_1, call_2, call_3 = (_called(n, False) for n in range(4))
 call_real_1 = _called(1, True)
-#: load(address), store(address, value): seen by other threads with all that came before.
+# : load(address), store(address, value): with acquire and release ordering.
 load = _intrinsic_of(types.int64, 1, lambda b, a: b.load_atomic(_at(b, a[0]), "acquire", 8))
 store = _intrinsic_of(
     types.void, 2, lambda b, a: b.store_atomic(a[1], _at(b, a[0]), "release", 8) and None
 )
-#: add(address, value), at_least(address, value): return what was there before.
+# : add(address, value), at_least(address, value): return the previous value.
 add = _intrinsic_of(types.int64, 2, lambda b, a: b.atomic_rmw("add", _at(b, a[0]), a[1], "seq_cst"))
 at_least = _intrinsic_of(
     types.int64, 2, lambda b, a: b.atomic_rmw("max", _at(b, a[0]), a[1], "seq_cst")
 )
-#: exchange(address, old, new): whether `old` was there, and is `new` now.
+# : exchange(address, old, new): compare-and-swap; whether it succeeded.
 exchange = _intrinsic_of(types.int64, 3, _exchanged)
 pause = _intrinsic_of(types.void, 0, _pause)
 _syscall = _external("syscall", _I64, [_I64] * 5, variadic=True)
 clock_gettime = _external("clock_gettime", _I32, [_I32, _I64])
 sched_yield = _external("sched_yield", _I32, [])
-#: current_cpu(): the processor that this thread runs on; -1 if the system does not say.
+# : current_cpu(): the processor that this thread runs on; -1 if unknown.
 current_cpu = _external("sched_getcpu", _I32, [])
 _getaffinity, _setaffinity = (
     _external(f"sched_{name}affinity", _I32, [_I32, _I64, _I64]) for name in ("get", "set")
@@ -110,7 +112,8 @@ _getaffinity, _setaffinity = (
 
 @intrinsic(prefer_literal=True)
 def _stack_words(typing_context: Any, count: Any) -> Any:
-    """Return the address of so many words, a constant, that live as long as the call does."""
+    """Return the address of a constant number of stack words, which live until the function
+    returns."""
     words = count.literal_value
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -142,14 +145,14 @@ _number: Any = _futex_number
 
 @function()
 def futex(word: int, operation: int, value: int, limit: int) -> int:
-    """Sleep on a word, or wake those who do; see the system's futex(2)."""
+    """Wait on a word, or wake waiters; see futex(2)."""
     found: int = _syscall(_number(), word, operation, value, limit)
     return found
 
 
 @function()
 def sleep(nanoseconds: int) -> None:
-    """Sleep for so long."""
+    """Sleep for this long."""
     word = stack_words(3)
     store(word, 0)
     store(word + 8, nanoseconds // 1_000_000_000)
@@ -159,8 +162,8 @@ def sleep(nanoseconds: int) -> None:
 
 @function()
 def leave_cpu(cpu: int) -> None:
-    """Have this thread go on on another processor, if it may use one; it may return later."""
-    # Of 1024 processors: where there are more, nothing happens.
+    """Move this thread to another processor, if its affinity allows; it may be moved back later."""
+    # For up to 1024 processors; does nothing beyond.
     allowed = stack_words(16)
     if cpu < 0 or _getaffinity(0, 128, allowed):
         return
@@ -174,6 +177,6 @@ def leave_cpu(cpu: int) -> None:
         _setaffinity(0, 128, allowed)
 
 
-# Called from kernels without the typing context that they are declared with.
+# Called from kernels without the typing context of their declaration.
 stack_words: Any = _stack_words
 bits_of: Any = _bits_of

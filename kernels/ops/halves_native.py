@@ -1,4 +1,4 @@
-"""float16 and bfloat16 as float32 and back, in compiled code."""
+"""Compiled conversion of float16 and bfloat16 to and from float32."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SINGLE = np.dtype(np.float32)
 
 
 def widened(rows: Array) -> Array:
-    """Return float16 or bfloat16 as float32, of the same shape; other rows as they are."""
+    """Return float16 or bfloat16 as float32, in the same shape; other dtypes unchanged."""
     if rows.dtype.itemsize != 2 or not is_half(rows.dtype):
         return rows
     half = rows.dtype.newbyteorder("=")
@@ -35,7 +35,7 @@ def narrowed(singles: Array, half: np.dtype[np.generic]) -> Array:
 
 
 def narrow_to(out: Array, singles: Array) -> None:
-    """Write float32 of as many values to float16 or bfloat16: the nearest, of two the even one.
+    """Convert float32 to float16 or bfloat16, rounding to nearest, ties to even.
 
     Args:
         out: C-contiguous, in this machine's byte order.

@@ -1,6 +1,6 @@
-"""Kernels that convert float16 and bfloat16 to float32 and back, by the bits of their values.
+"""Kernels that convert float16 and bfloat16 to and from float32 by bit operations.
 
-NumPy converts value by value, and takes long for subnormal results. Most processors have
+NumPy converts one value at a time, and is slow for subnormal results. Most processors have
 instructions for this, but not all.
 """
 
@@ -17,7 +17,7 @@ from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.instructions import constant
 from lodcli.kernels.simd.vectors import Values, Vectors
 
-_HALF_BIAS = 112 << 23  # between the exponents of float32 and float16
+_HALF_BIAS = 112 << 23  # difference of the exponent biases of float32 and float16
 _INFINITE, _FRACTION = 0x7F800000, 0x007FFFFF
 
 
@@ -44,7 +44,7 @@ class _Bits:
         return self.builder.icmp_unsigned(">", value, self.all(limit))
 
     def rounded(self, value: Any, bits: int) -> Any:
-        """Return value / 2**bits, rounded to the nearest, of two the even one."""
+        """Return value / 2**bits, rounded to nearest, ties to even."""
         odd = self.masked(self.right(value, bits), 1)
         half = self.builder.add(odd, self.all((1 << (bits - 1)) - 1))
         return self.right(self.builder.add(value, half), bits)
@@ -72,12 +72,12 @@ def _to_float16(on: _Bits, x: Any) -> Any:
     builder = on.builder
     size = on.masked(x, 0x7FFFFFFF)
     normal = on.rounded(builder.sub(size, on.all(_HALF_BIAS)), 13)
-    # The last digit of 0.5 in float32 is that of subnormal numbers of float16.
+    # The unit in the last place of 0.5 in float32 is that of subnormal float16.
     half = constant(on.v.kind, 0.5)
     subnormal = builder.sub(on.of_float(builder.fadd(on.as_float(size), half)), on.of_float(half))
     found = builder.select(on.above(size, 0x387FFFFF), normal, subnormal)
     found = builder.select(on.above(size, 0x477FFFFF), on.all(0x7C00), found)
-    # A NaN keeps the first of its bits, and is none of infinity's.
+    # A NaN keeps its first fraction bit, so that it does not become infinity.
     nan = builder.or_(on.masked(on.right(size, 13), 0x03FF), on.all(0x7E00))
     found = builder.select(on.above(size, _INFINITE), nan, found)
     return builder.or_(found, on.right(on.masked(x, 0x80000000), 16))
@@ -144,7 +144,7 @@ def narrow(
     x: Pointer[np.float32], out: Pointer[np.uint16], brain: bool, count: int, piece_values: int,
     first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write float32 as the nearest float16, or bfloat16 if `brain`."""
+    """Convert float32 to float16, or bfloat16 if `brain`, rounding to nearest."""
     begin, end = first * piece_values, min(last * piece_values, count)
     if brain:
         _round_bfloat16(address(out + begin), address(x + begin), end - begin)

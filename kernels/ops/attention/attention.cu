@@ -1,20 +1,21 @@
 // Attention inside every segment. See attention.py.
 //
-// A block has a tile of rows of one segment and head, and goes through the rows of the other side a
-// tile at a time (attention_exact.cuh, attention_rounded.cuh). No scores are kept: the softmax of a
-// query is made over again as its greatest score grows, and the gradients work out scores from the
-// logarithm of each query's sum. Where queries are few and their keys many, several blocks have some
-// keys each, and another kernel joins what they leave, in order: results are the same every time.
-// Neither the number of segments times the longest nor a matrix of scores is held.
+// A block processes a tile of rows of one segment and head, and iterates over the rows of the other
+// side tile by tile (attention_exact.cuh, attention_rounded.cuh). Scores are not stored: the
+// softmax of a query is rescaled online as its maximum grows (as in FlashAttention), and gradients
+// recompute scores from the log-sum-exp of each query. If queries are few and their keys many,
+// several blocks share the keys, and another kernel joins their results in order: results are
+// deterministic. Memory is independent of segments times the longest, and no score matrix is
+// stored.
 //
-// Causal tiles on the diagonal multiply what a row does not see by 0, which makes NaN of NaN and
-// infinity. Rows that are not finite then are computed again, from what they see alone.
+// Causal tiles on the diagonal multiply masked values by 0, which turns NaN and infinity into NaN.
+// Rows with non-finite results are recomputed from visible rows only.
 #include "attention_exact.cuh"
 #include "attention_rounded.cuh"
 
 enum { QUERY, KEY };
 
-// The shared memory of the block; as many bytes as attention_cupy.py asks for.
+// The shared memory of the block; attention_cupy.py computes its size.
 extern __shared__ __align__(16) unsigned char shared[];
 
 template <class A, int LANES> __device__ __forceinline__ A row_sum(A value) {
@@ -34,8 +35,9 @@ template <class A> __device__ __forceinline__ A lowest();
 template <> __device__ __forceinline__ float lowest<float>() { return __uint_as_float(0xff800000u); }
 template <> __device__ __forceinline__ double lowest<double>() { return __longlong_as_double((int64)0xfff0000000000000ull); }
 
-// Where a block, or `block`, is: its own rows from `first` on, of `count` in a segment, and `others` of
-// the other side. `align`: 0 every query sees all keys; 1 up to its own number; 2 the last query's is the last.
+// Position of a block: its own rows from `first` on, of `count` in a segment, and `others` on the
+// other side. `align`: 0 every query sees all keys; 1 keys up to its own index; 2 the last query is
+// aligned with the last key.
 struct Place {
     int64 head, own, other;  // the segment's first rows
     int first, count, others;
@@ -73,8 +75,8 @@ struct Place {
     }
 };
 
-// What a block of attention() has: a tile of queries, and all that they see or a part of it: of keys
-// from `begin` on. The segment's first result goes to row `base`.
+// A block of attention(): a tile of queries, and all visible keys or a part of them, from `begin`
+// on. The segment's first result goes to row `base`.
 template <class Tiles> struct Part {
     int64 keys, block;
     Place at;
@@ -95,8 +97,8 @@ template <class Tiles> struct Part {
     }
 };
 
-// Writes the sums of a thread, each row by its factor; the segment's first row goes to row `base`.
-// Returns whether all of them are finite.
+// Writes the sums of a thread, each row times its factor; the segment's first row goes to row
+// `base`. Returns whether all are finite.
 template <class Tiles, class Out>
 __device__ __forceinline__ bool
 write(const Tiles& tiles, const Place& at, typename Tiles::A (&sums)[Tiles::ROWS][Tiles::SUMS],
@@ -131,8 +133,8 @@ write(const Tiles& tiles, const Place& at, typename Tiles::A (&sums)[Tiles::ROWS
     return zero == 0;
 }
 
-// One row, computed again by a warp from the rows it sees alone: slow, and the same for any of Tiles.
-// A lane has every 32nd column of the block's slab.
+// Recomputes one row by a warp from visible rows only: slow, and independent of Tiles. A lane has
+// every 32nd column of the block's slab.
 template <class Tiles, class Out> struct RowAgain {
     typedef typename Tiles::T T;
     typedef typename Tiles::A A;
@@ -170,7 +172,7 @@ template <class Tiles, class Out> struct RowAgain {
     }
 };
 
-// The product of two rows, by a warp.
+// Dot product of two rows, by a warp.
 template <class A, class T, class Other>
 __device__ __forceinline__ A product(const HeadRows<T>& one, int row, const HeadRows<Other>& other, int other_row) {
     A sum = (A)0;
@@ -179,8 +181,8 @@ __device__ __forceinline__ A product(const HeadRows<T>& one, int row, const Head
     return row_sum<A, 32>(sum);
 }
 
-// The results of a block that are not finite, of attention()'s arguments. It asks anew where it is: what
-// is known of that during attention() would take registers there.
+// Recomputes the non-finite results of a block of attention(), from the same arguments. Its
+// position is computed again, because keeping it during attention() would cost registers.
 template <class Tiles, class Out>
 __device__ __forceinline__ void
 attend_again(const typename Tiles::T* q, const typename Tiles::T* k, const typename Tiles::T* v, const int64* q_offsets,
@@ -198,7 +200,7 @@ attend_again(const typename Tiles::T* q, const typename Tiles::T* k, const typen
         if (again.is_finite()) continue;
         const int end = part.end_of(at.first + row);
         A top = lowest<A>(), total = (A)0;
-        // Once the sum of powers is NaN all sums stay so.
+        // Once the sum of exponentials is NaN, all sums stay NaN.
 #pragma unroll 1
         for (int key = part.begin; key < end && total == total; key++) {
             const A score = product<A>(own, row, others, key) * scale;
@@ -216,10 +218,10 @@ attend_again(const typename Tiles::T* q, const typename Tiles::T* k, const typen
     }
 }
 
-// The result, and of each query the logarithm of its sum of powers. The grid is (tiles of queries,
-// heads, slabs of columns); `tiles` are the offsets of those of each segment. With `parts`, the offsets
-// of each tile's parts of `keys` keys, it is (parts, ..), and the results of part p are those of its
-// keys alone, from row p * `most_rows` on.
+// The result, and the log-sum-exp of each query. The grid is (tiles of queries, heads, slabs of
+// columns); `tiles` are the offsets of the tiles of each segment. With `parts`, the offsets of each
+// tile's parts of `keys` keys, it is (parts, ..), and the results of part p, over its keys only, go
+// to row p * `most_rows` and following.
 template <class Tiles, class Out>
 __global__ void __launch_bounds__(Tiles::THREADS, Tiles::BLOCKS)
 attention(const typename Tiles::T* __restrict__ q, const typename Tiles::T* __restrict__ k,
@@ -264,7 +266,7 @@ attention(const typename Tiles::T* __restrict__ q, const typename Tiles::T* __re
             here = row_max<A, Tiles::ROW_LANES>(here);
             if (here > before) top[r] = here;
             const A factor = before == top[r] ? (A)1 : Tiles::power(before - top[r]);
-            // Where all scores so far are -inf their powers are 0, not NaN: greater ones may come.
+            // While all scores are -inf, exponentials are 0, not NaN: greater scores may follow.
             const A less = top[r] == lowest<A>() ? (A)0 : top[r];
             sum[r] *= factor;
 #pragma unroll
@@ -292,8 +294,8 @@ attention(const typename Tiles::T* __restrict__ q, const typename Tiles::T* __re
                             align, parts, keys, most_rows, out);
 }
 
-// The result and the logarithm of each query from those of its parts of the keys, each by its share of
-// the sum of powers. The grid is (queries, heads).
+// Joins the results of parts of the keys to the result and log-sum-exp of each query, weighted by
+// their sums of exponentials. The grid is (queries, heads).
 template <class Tiles, class Out>
 __global__ void __launch_bounds__(128)
 attention_joined(const typename Tiles::A* __restrict__ results, const typename Tiles::A* __restrict__ part_logs,
@@ -310,8 +312,8 @@ attention_joined(const typename Tiles::A* __restrict__ results, const typename T
         const A log = part_logs[first + part * apart];
         if (log > top) top = log;
     }
-    // The logarithm is the lowest of a part that the query sees no key of, or only scores of -inf: its
-    // results, 0 or NaN, count where no part has others.
+    // The log-sum-exp is minimal for a part with no visible key, or only scores of -inf: its
+    // results, 0 or NaN, count only if all parts are like that.
     const auto share = [&](int64 part) {
         const A log = part_logs[first + part * apart];
         return log == lowest<A>() ? (A)0 : Tiles::power(log - top);
@@ -330,7 +332,7 @@ attention_joined(const typename Tiles::A* __restrict__ results, const typename T
     }
 }
 
-// The gradients of a block that are not finite, of attention_grad()'s arguments.
+// Recomputes the non-finite gradients of a block of attention_grad(), from the same arguments.
 template <class Tiles, int OF, class Out>
 __device__ __forceinline__ void
 differentiate_again(const typename Tiles::T* own_rows, const typename Tiles::T* own_values,
@@ -362,7 +364,7 @@ differentiate_again(const typename Tiles::T* own_rows, const typename Tiles::T* 
             const A change = power * (flow - (OF == KEY ? deltas[query] : own_delta));
             if constexpr (OF == KEY) values.add(power, others[1], other);
             again.add(change, others[0], other);
-            // Once a factor was NaN all sums stay so.
+            // Once a factor is NaN, all sums stay NaN.
             if (OF == KEY ? power != power : change != change) break;
         }
         again.write((A)scale_);
@@ -370,10 +372,10 @@ differentiate_again(const typename Tiles::T* own_rows, const typename Tiles::T* 
     }
 }
 
-// Gradients: those of the queries of a block, from `own` q and the result's gradient and the others'
-// k and v; or those of its keys and values, from `own` k and v and the others' q and result's gradient.
-// `deltas` are, of each query, result times gradient: the kernel of the queries leaves them to that of
-// the keys.
+// Gradients: either of the queries of a block, from `own` q and upstream gradient and the others' k
+// and v; or of its keys and values, from `own` k and v and the others' q and upstream gradient.
+// `deltas` are, per query, the dot product of result and gradient: written by the kernel of the
+// queries, read by that of the keys.
 template <class Tiles, class Out, int OF>
 __global__ void __launch_bounds__(Tiles::THREADS, Tiles::BLOCKS)
 attention_grad(const typename Tiles::T* __restrict__ own_rows, const typename Tiles::T* __restrict__ own_values,

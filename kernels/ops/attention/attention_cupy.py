@@ -14,15 +14,15 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.ops.attention.attention import Align
 from lodcli.kernels.ops.common import is_half, working_dtype
 
-# Columns of rows that the tiles on tensor cores are made for; wider rows are computed exactly.
+# Width of rows that the tensor core tiles are made for; wider rows use the exact tiles.
 WIDTHS = (32, 64, 128)
 _NUMBERS = {"float32": "TF32", "float16": "FP16", "bfloat16": "BF16"}
-# Keys of one query are divided into parts where that fills a GPU, of so many keys at least.
+# Keys of a query are divided into parts if that fills a GPU; minimum number of keys of a part.
 LEAST_KEYS = 256
-# Blocks of attention.cu that a multiprocessor has at once; and beyond how many times as many tiles
-# no part is worth looking for.
+# Blocks of attention.cu resident on a multiprocessor; no parts are made if there are more than this
+# many times as many tiles.
 _RESIDENT, _MANY = 2, 16
-# Places inside a segment are numbers of 32 bits.
+# Positions inside a segment are 32-bit.
 _LONGEST = (1 << 31) - 256
 
 
@@ -31,10 +31,10 @@ class _Tiles(NamedTuple):
 
     Attributes:
         name: the type in C++.
-        own: rows of a block.
-        wide: columns of the result that a block computes.
-        threads: of a block.
-        shared_bytes: of shared memory that it needs.
+        own: rows per block.
+        wide: columns of the result per block.
+        threads: per block.
+        shared_bytes: shared memory per block.
     """
 
     name: str
@@ -45,16 +45,16 @@ class _Tiles(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What is computed.
+    """The problem of one launch.
 
     Attributes:
         q, k, v: (N, heads, D), (M, heads, D) and (M, heads, E), as kernels read them.
         q_offsets, k_offsets: (S+1,).
-        rounded: whether products are computed on tensor cores.
-        result: the dtype of results.
-        sums: the dtype of sums.
-        way: 0 for all keys, 1 or 2 for causal: attention.cu.
-        scale: of the scores.
+        rounded: whether products use tensor cores.
+        result: the dtype of the result.
+        sums: the dtype of accumulators.
+        way: 0 for all keys, 1 or 2 for causal: see attention.cu.
+        scale: factor of the scores.
     """
 
     q: Array
@@ -74,7 +74,7 @@ class _Task(NamedTuple):
         return self.q.shape[1], self.q.shape[2], self.v.shape[2]
 
     def tiles(self, of: str) -> _Tiles:
-        """Return the tiles of the result ("", or of the gradients of "QUERY" or "KEY")."""
+        """Return the tiles for the result (""), or for the gradients of "QUERY" or "KEY"."""
         _, *widths = self.sizes
         wide = max(widths) if of == "KEY" else widths[0] if of else widths[1]
         return (
@@ -95,7 +95,7 @@ def segment_attention(
     align: Align = "last",
     scale: float,
 ) -> Array:
-    """See attention.py. Rows of two bytes are multiplied as such on tensor cores."""
+    """See attention.py. Two-byte rows are multiplied on tensor cores without conversion."""
     return _forward(_task(q, k, v, q_offsets, k_offsets, causal, align, scale))[0]
 
 
@@ -111,7 +111,7 @@ def segment_attention_grad(
     align: Align = "last",
     scale: float,
 ) -> tuple[Array, Array, Array]:
-    """See attention.py. Rows of two bytes are multiplied as such on tensor cores."""
+    """See attention.py. Two-byte rows are multiplied on tensor cores without conversion."""
     task = _task(q, k, v, q_offsets, k_offsets, causal, align, scale)
     flow = cupy.ascontiguousarray(grad.astype(task.q.dtype, copy=False))
     result, logs = _forward(task)
@@ -132,7 +132,7 @@ def _task(
     align: Align,
     scale: float,
 ) -> _Task:
-    """Return what to compute, in what dtype, for what is asked."""
+    """Return the problem and its dtypes."""
     for offsets in (q_offsets, k_offsets):
         if offsets.size > 1 and shortest_and_longest(offsets)[1] > _LONGEST:
             raise UnsupportedError(
@@ -164,7 +164,7 @@ def _exact_tiles(dtype: np.dtype[Any], width: int, of: str) -> _Tiles:
     many = 16 // dtype.itemsize
     high = 16 * many
     parts = 1 if width <= high else 2
-    # So that all of a thread's values are in registers.
+    # So that all values of a thread fit in registers.
     threads = 256 if of and dtype.itemsize == 4 else 128
     name = f"ExactTiles<{c_type(dtype, 'attention')}, {parts}, {threads}>"
     values = 2 * 2 * high * (4 * many + many) + high * (high + 4 * many)
@@ -183,7 +183,7 @@ def _rounded_tiles(dtype: np.dtype[Any], width: int, of: str) -> _Tiles:
 
 
 def _forward(task: _Task) -> tuple[Array, Array]:
-    """Return the result, and (N, heads) the logarithm of every query's sum of powers."""
+    """Return the result, and (N, heads) the log-sum-exp of every query."""
     heads, _, width = task.sizes
     out = cupy.empty((task.q.shape[0], heads, width), task.result)
     logs = cupy.empty(out.shape[:2], task.sums)
@@ -220,8 +220,8 @@ class _Parts(NamedTuple):
 
     Attributes:
         offsets: of the parts of each tile.
-        keys: of a part.
-        rows: of a tile, at most.
+        keys: per part.
+        rows: maximum per tile.
     """
 
     offsets: Offsets
@@ -230,12 +230,12 @@ class _Parts(NamedTuple):
 
 
 def _parts(task: _Task, counts: Offsets, own: int, slabs: int) -> _Parts | None:
-    """Return the parts that keys are divided into; None if every tile goes through all of its own.
+    """Return how to split the keys into parts; None if each tile processes all its keys.
 
     Args:
         counts: offsets of the tiles of each segment.
-        own: queries of a tile.
-        slabs: of columns of the result.
+        own: queries per tile.
+        slabs: number of column slabs of the result.
     """
     wanted, tiles = _RESIDENT * limits().multiprocessors, int(counts[-1])
     each = task.sizes[0] * slabs
@@ -246,7 +246,7 @@ def _parts(task: _Task, counts: Offsets, own: int, slabs: int) -> _Parts | None:
     segments = np.repeat(np.arange(many.size), np.diff(counts))
     ends = others[segments]
     if task.way:
-        # What the last query of each tile sees.
+        # The number of keys that the last query of each tile sees.
         last = (np.arange(tiles) - counts[segments] + 1) * own
         seen = np.minimum(last, many[segments])
         seen += (others - many)[segments] if task.way == 2 else 0
@@ -268,9 +268,9 @@ def _gradients(
     logs: Array,
     deltas: Array,
 ) -> tuple[Array, Array]:
-    """Return the gradients of own rows and values; those of the queries have only the first.
+    """Return the gradients of own rows and values; those of queries have only the first.
 
-    Those of the queries come first: they write the `deltas` that those of the keys read.
+    The kernel of the queries runs first: it writes the `deltas` that the kernel of the keys reads.
     """
     ours, theirs = task.q_offsets, task.k_offsets
     if of == "KEY":
@@ -292,5 +292,5 @@ def _gradients(
 
 
 def _counts(offsets: Offsets, own: int) -> Offsets:
-    """Return the offsets of the tiles of so many rows that each segment is cut into."""
+    """Return the offsets of the tiles of this many rows that each segment is split into."""
     return lengths_to_offsets(-(-np.diff(offsets) // own), level=0)

@@ -1,14 +1,14 @@
-// Tiles of attention in the type of its rows: any width, a few columns at a time.
+// Tiles of attention in the precision of the rows: any width, a few columns at a time.
 #pragma once
 #include "attention_rows.cuh"
 
-// A thread has rows HIGH apart, of the scores columns 16 apart, of the results VEC neighbours in
-// each part. So a warp reads 16 rows of an operand without a conflict, or two of the other one, and
-// sixteen neighbouring lanes have all of a row.
+// A thread has rows HIGH apart; of the scores, columns 16 apart; of the results, VEC neighbours in
+// each part. So a warp reads 16 rows of an operand, or two of the other, without bank conflicts,
+// and sixteen neighbouring lanes have a whole row.
 //
 // Shared memory, in this order (attention_cupy.py counts it, too):
-//   stages   2 x (own and other rows, DEEP + VEC): one is read while the other is brought
-//   weights  (own, others + 4 VEC): of a row only the lanes that have it write and read
+// stages   2 x (own and other rows, DEEP + VEC): double buffered
+// weights  (own, others + 4 VEC): each row is accessed only by the lanes that own it
 template <class T_, int PARTS, int THREADS_> struct ExactTiles {
     typedef T_ T;
     typedef T_ A;
@@ -74,7 +74,7 @@ template <class T_, int PARTS, int THREADS_> struct ExactTiles {
     __device__ __forceinline__ void gather(const A (&s)[ROWS][COLUMNS], const Rows (&others)[2], int first, int from, A (&sums)[ROWS][SUMS]) {
         if (from >= others[SIDE].width) return;
         T* mine = weights + y * WEIGHTS;
-        __syncwarp();  // of rows without columns there was no barrier since they were read
+        __syncwarp();  // rows without columns: there was no barrier since the last read
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
 #pragma unroll
@@ -108,7 +108,7 @@ template <class T_, int PARTS, int THREADS_> struct ExactTiles {
     }
 
   private:
-    // A stage was last read before the barrier that all have passed since.
+    // The last read of this stage precedes the last barrier.
     __device__ __forceinline__ void bring_both(const Rows& own, const Rows& others, int first, int from) {
         T* tile = stages + stage * STAGE;
         ask_for<THREADS, OWN, DEEP, ACROSS>(tile, own, 0, from);

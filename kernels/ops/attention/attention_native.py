@@ -14,17 +14,17 @@ from lodcli.kernels.ops.attention.attention import Align
 from lodcli.kernels.runtime import buffers
 from lodcli.kernels.runtime.threads import thread_count
 
-# Multiplied in the time in which a byte is read and written.
+# Number of multiplications in the time of reading and writing a byte.
 _PRODUCTS_A_BYTE = 2
-# With fewer scores than this, the longest segment is not computed.
+# Below this many scores the longest segment is not computed.
 _FEW = 1 << 12
-# A block takes two vectors of a row, and vectors have up to so many bytes.
+# A block has two vectors of queries, of up to this many bytes.
 _BLOCK_BYTES = 128
-# Workers for each thread, so that all end at about the same time.
+# Workers per thread, for load balancing.
 _WORKERS = 4
-# An interrupt is heard after so much work, about 0.2 s of a core.
+# An interrupt is checked after this much work, about 0.2 s of a core.
 _TURN_BYTES = 4 << 30
-# All workers together have at most so much memory for scores, or as much as keys and values take.
+# Memory limit for the scores of all workers together, or the size of keys and values if larger.
 _SCRATCH_BYTES = 1 << 26
 
 _MODULE = "kernels.ops.attention.attention_numba"
@@ -75,7 +75,7 @@ def segment_attention_grad(
 
 
 def _run(kernel: Kernel, words: tuple[Any, ...], workers: int, work: int, *arrays: Array) -> None:
-    """Do the work of all workers in turns."""
+    """Run all workers, in turns."""
     turns = 1 + work // _TURN_BYTES
     for turn in range(turns):
         run(kernel, workers, work, *words, workers, turn, turns, *arrays)
@@ -93,7 +93,7 @@ def _queries(
     scale: float,
     backward: bool = False,
 ) -> tuple[tuple[Any, ...], int, int]:
-    """Return the fields of Queries, how many workers there are, and their work in bytes."""
+    """Return the fields of Queries, the number of workers, and their scratch size in bytes."""
     (count, heads, depth), width, segments = q.shape, v.shape[2], q_offsets.size - 1
     most, scores, workers = k.shape[0], count * k.shape[0], 1
     few = scores <= _FEW

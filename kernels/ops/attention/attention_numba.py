@@ -1,12 +1,12 @@
 """Kernels of attention inside segments, by blocks of queries.
 
-A block is as many queries of one head as two vectors have lanes. What belongs to them lies
-transposed, each lane a query: row j of the scores has those of key j. So products take elements of
-keys and values one by one as they lie in memory, and a softmax goes down the rows, without sums
-across lanes. Lanes past the queries hold zeros, and are not written.
+A block has as many queries of one head as two vectors have lanes. Its data is transposed, with one
+lane per query: row j of the scores has the scores of key j. So products read keys and values
+element by element in memory order, and a softmax runs down the rows, without sums across lanes.
+Lanes beyond the last query hold zeros and are not written.
 
-All queries of a block see the first `common` keys; those from there on are hidden from some. They
-are left out there: 0 times what is hidden may be NaN.
+All queries of a block see the first `common` keys; later keys are hidden from some of them. Hidden
+keys are skipped, not multiplied by 0, which would be NaN for infinite values.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.simd.exponential import exp
 from lodcli.kernels.simd.lanes_numba import lanes_in, load, positive, store, zero
 
-TILE = 6  # rows of a product whose sums are in registers, two vectors each, on every level
-# Keys whose weights stay in the nearest cache while all columns of the values are multiplied. Their
-# sums join those of the keys before them: rounding grows with this and with the number of joins.
+TILE = 6  # rows of a product with sums in registers, two vectors each, on every level
+# Keys per chunk: their weights stay in the L1 cache while all columns of the values are multiplied.
+# Partial sums are then added to the total: rounding errors grow with the chunk and with the number
+# of chunks.
 KEYS = 128
 
 
@@ -33,8 +34,8 @@ class Queries(NamedTuple, Generic[T]):
     Attributes:
         q_offsets, k_offsets: (segments + 1,).
         last: whether the last query is aligned with the last key.
-        most: the keys of the longest segment, at least.
-        spare: `room` elements for each worker; see _Block.
+        most: at least the number of keys of the longest segment.
+        spare: `room` scratch elements per worker; see _Block.
     """
 
     q: Pointer[T]
@@ -88,14 +89,14 @@ def _tile(
         xe, ye = xe + x * e[at], ye + y * e[at]
         xf, yf = xf + x * f[at], yf + y * f[at]
     if onto:
-        # Last: a sum of many products loses fewer digits in parts of its own.
+        # Added last: partial sums of many products lose fewer digits.
         xa, ya = load(oa, 0, count) + xa, load(oa, lanes, rest) + ya
         xb, yb = load(ob, 0, count) + xb, load(ob, lanes, rest) + yb
         xc, yc = load(oc, 0, count) + xc, load(oc, lanes, rest) + yc
         xd, yd = load(od, 0, count) + xd, load(od, lanes, rest) + yd
         xe, ye = load(oe, 0, count) + xe, load(oe, lanes, rest) + ye
         xf, yf = load(of, 0, count) + xf, load(of, lanes, rest) + yf
-    # The last row stands for those that are not there: they hold the same.
+    # Missing rows repeat the last row.
     store(xa, oa, 0, count)
     store(ya, oa, lanes, rest)
     store(xb, ob, 0, count)
@@ -115,11 +116,11 @@ def _products(
     a: Any, apart: int, step: int, rows: int, panel: Any, depth: int, onto: bool, out: Any,
     out_apart: int, count: int,
 ) -> None:  # fmt: skip
-    """Write rows of sums over k < depth of a[row * apart + k * step] * panel[k], a block each.
+    """Write rows of sums over k < depth of a[row * apart + k * step] * panel[k], one block each.
 
     Args:
-        onto: add them to what is in `out`, whose rows are `out_apart` elements apart.
-        count: how many columns of the block to write.
+        onto: add to `out`, whose rows are `out_apart` elements apart.
+        count: number of columns of the block to write.
     """
     for row in range(0, rows, TILE):
         _tile(
@@ -130,7 +131,7 @@ def _products(
 
 @function()
 def _transposed(source: Any, apart: int, count: int, width: int, to: Any) -> None:
-    """Write `count` rows, `apart` elements apart, as the columns of a block; zeros beside them."""
+    """Write `count` rows, `apart` elements apart, as the columns of a block, padded with zeros."""
     block = 2 * lanes_in(to)
     for column in range(width):
         for row in range(count):
@@ -141,7 +142,7 @@ def _transposed(source: Any, apart: int, count: int, width: int, to: Any) -> Non
 
 @function()
 def _panels(source: Any, apart: int, count: int, width: int, to: Any) -> None:
-    """Write `count` rows, `apart` elements apart, as panels of so many columns as a block has."""
+    """Write `count` rows, `apart` elements apart, as panels as wide as a block."""
     block = 2 * lanes_in(to)
     for first in range(0, width, block):
         for row in range(count):
@@ -163,16 +164,17 @@ def _seen(of: Any, i: int, s: int, size: int) -> Any:
 
 @function()
 def _shown(sees: Any, beyond: int, value: Any, other: Any) -> Any:
-    """Return `value` where a query sees the key so far beyond the common ones, else `other`."""
+    """Return `value` if a query sees this many keys beyond the common ones, else `other`."""
     return positive(sees - np.float64(beyond), value, other)
 
 
 @function()
 def _softmax(scores: Any, keys: int, common: int, sees: Any, scale: float, totals: Any) -> None:
-    """Make scores those of a softmax, not divided yet by their totals; 0 where hidden.
+    """Replace scores by unnormalised softmax weights, to be divided by their totals; 0 where
+    hidden.
 
     Args:
-        sees: how many keys beyond the common ones each query sees.
+        sees: number of keys beyond the common ones that each query sees.
     """
     lanes, none = lanes_in(scores), load(scores, 0, 0)
     block = 2 * lanes
@@ -207,7 +209,7 @@ def _softmax(scores: Any, keys: int, common: int, sees: Any, scale: float, total
 
 @function()
 def _divided(rows: Any, count: int, totals: Any) -> None:
-    """Divide rows by the totals of a softmax; those of queries that see no key are 0."""
+    """Divide rows by the softmax totals; rows of queries that see no key are 0."""
     lanes = lanes_in(rows)
     x_total, y_total = load(totals, 0, lanes), load(totals, lanes, lanes)
     for at in range(0, count * 2 * lanes, 2 * lanes):
@@ -220,7 +222,7 @@ def _divided(rows: Any, count: int, totals: Any) -> None:
 def _combined(
     rows: Any, apart: int, width: int, weights: Any, keys: int, common: int, sees: Any, sums: Any
 ) -> None:
-    """Write the sums of rows of keys, `apart` elements apart, with the weights of each query.
+    """Write the weighted sums of rows of keys, `apart` elements apart, for each query.
 
     Args:
         sums: (width, block).
@@ -255,14 +257,14 @@ def _written(sums: Any, width: int, count: int, out: Any, apart: int) -> None:
 
 
 class _Block(NamedTuple):
-    """Where a worker has what belongs to a block.
+    """Scratch arrays of a worker for one block.
 
     Attributes:
         queries, upstream: transposed.
-        sees, totals: one a query.
-        sums: of up to D or E columns.
+        sees, totals: one per query.
+        sums: up to D or E columns.
         weights, slopes: a row for each key.
-        panels: of the rows of the queries or of what flows back to them.
+        panels: rows of the queries or of the upstream gradient.
     """
 
     queries: Any
@@ -291,7 +293,8 @@ def _block_of(of: Any, worker: int) -> Any:
 
 @function()
 def _weigh(of: Any, own: Any, s: int, head: int, start: int, count: int) -> Any:
-    """Fill the weights of a block of queries; return how many keys some see, and how many all."""
+    """Compute the weights of a block of queries; return how many keys any query sees, and all
+    see."""
     block = 2 * lanes_in(of.q)
     first, size = of.k_offsets[s], of.k_offsets[s + 1] - of.k_offsets[s]
     common, keys = _seen(of, start, s, size), _seen(of, start + count - 1, s, size)
@@ -309,9 +312,9 @@ def _weigh(of: Any, own: Any, s: int, head: int, start: int, count: int) -> Any:
 
 @function()
 def _is_due(number: int, worker: int, workers: int, turn: int, turns: int) -> bool:
-    """Return whether a worker does this block in this turn.
+    """Return whether a worker processes this block in this turn.
 
-    One further on in each round: the last blocks of causal sequences are the most work.
+    The assignment rotates each round: the last blocks of causal sequences are the most work.
     """
     every = workers * turns
     return (number + number // every) % every == turn * workers + worker
@@ -323,7 +326,7 @@ def forward(
 ) -> int:
     """Write the attention of each query, (N, heads, E).
 
-    Of `workers` those `first` to `last` do what is theirs in one of several turns.
+    Workers `first` to `last` of `workers` process their share of one of several turns.
     """
     block, apart = 2 * lanes_in(of.q), of.heads * of.width
     for worker in range(first, last):
@@ -349,7 +352,7 @@ def forward(
 
 @function()
 def _slopes(own: Any, keys: int, common: int, scale: float) -> None:
-    """Make slopes of weights those of scores; 0 where hidden."""
+    """Convert gradients of weights to gradients of scores; 0 where hidden."""
     lanes = lanes_in(own.weights)
     block, none = 2 * lanes, load(own.weights, 0, 0)
     x_sees, y_sees = load(own.sees, 0, lanes), load(own.sees, lanes, lanes)
@@ -405,9 +408,9 @@ def backward(
     of: Queries[T], workers: int, turn: int, turns: int, grad: Pointer[T], grad_q: Pointer[T],
     grad_k: Pointer[T], grad_v: Pointer[T], first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the gradient of queries, and add those of keys and values to zeros.
+    """Write the gradient of queries, and add to the gradients of keys and values.
 
-    One worker does all of a segment's head, block by block: sums over queries have one order.
+    One worker processes all of a segment's head, block by block, for a fixed summation order.
 
     Args:
         grad: (N, heads, E).

@@ -1,17 +1,17 @@
-// Tiles of attention on tensor cores: operands of fewer digits, sums in float32.
+// Tiles of attention on tensor cores: operands of reduced precision, accumulators in float32.
 #pragma once
 #include "attention_rows.cuh"
 #include "tensor_cores.cuh"
 
-// A warp has 16 own rows and all others; lane g * 4 + t of them rows g and g + 8, and columns 2 t and
-// 2 t + 1 of every eight: where mma.sync leaves sums is where it takes the left operand of the next
-// product from, so that no weights go through shared memory. For tf32 the next product takes the keys
-// of every eight in the order 0, 2, 4, 6, 1, 3, 5, 7, so that this holds there as well.
+// A warp has 16 own rows and all others; of them, lane g * 4 + t has rows g and g + 8, and columns
+// 2 t and 2 t + 1 of every eight: mma.sync leaves sums where the next product takes its left
+// operand, so that weights do not pass through shared memory. For tf32 the next product takes the
+// keys of every eight in the order 0, 2, 4, 6, 1, 3, 5, 7, for the same reason.
 //
-// WIDE: columns of rows at most. SIDES: of own rows: 1, or 2 in the gradients.
+// WIDE: maximum number of columns. SIDES: arrays of own rows: 1, or 2 in the gradients.
 // Shared memory, in this order (attention_cupy.py counts it, too), in words:
 //   own     (SIDES, 64, words of WIDE + 4)
-//   others  2 x (2, others, words of WIDE + 4): one pair is read while the other is brought
+// others  2 x (2, others, words of WIDE + 4): double buffered
 template <class Number, int WIDE_, int OTHERS_, int SIDES> struct RoundedTiles {
     typedef typename Number::Value T;
     typedef float A;
@@ -42,13 +42,13 @@ template <class Number, int WIDE_, int OTHERS_, int SIDES> struct RoundedTiles {
     __device__ __forceinline__ int column(int j) const { return j / 2 * 8 + 2 * t + j % 2; }
     __device__ __forceinline__ int result_column(int e) const { return column(e); }
 
-    // Asks for the first others.
+    // Starts loading the first others.
     __device__ __forceinline__ void begin(const Rows (&others)[2], int first) {
         bring_pair(others, first);
         copies_done();
         settle<SIDES * OWN>(own);
     }
-    // Waits for what was asked for, and asks for those from `first` on if there are `more`.
+    // Waits for the current load, and starts loading those from `first` on if there are `more`.
     __device__ __forceinline__ void turn(const Rows (&others)[2], int first, bool more) {
         copies_done();
         settle<2 * OTHERS>(next);
@@ -132,7 +132,7 @@ template <class Number, int WIDE_, int OTHERS_, int SIDES> struct RoundedTiles {
         bring<OTHERS>(next, others[0], first);
         bring<OTHERS>(next + OTHERS * ACROSS, others[1], first);
     }
-    // Rounds what this thread has brought, piece by piece as ask_for() does, to the digits of tf32.
+    // Rounds the values that this thread loaded, in the order of ask_for(), to tf32.
     template <int HIGH> static __device__ __forceinline__ void settle(unsigned* tile) {
         if constexpr (VALUES == 1)
 #pragma unroll 1

@@ -1,10 +1,10 @@
-// The rows around each row. See conv.py.
+// Convolutions over the rows of each segment. See conv.py.
 #include "last_block.cuh"
 
-// What surrounds each row that is computed: (rows, length, width), for a matrix product. Rows
-// `first_row` and on are written; `kept` are the offsets of those computed, every stride-th one
-// of each segment. A block is (columns, units); a unit walks down the rows of a tile. Counts of
-// arrivals are set to 0 for conv_grad_rows.
+// The context of each computed row: (rows, length, width), for a matrix product. Rows `first_row`
+// and following are written; `kept` are the offsets of the computed rows, every stride-th one of
+// each segment. A block is (columns, units); a unit walks down the rows of a tile. Resets the
+// counts of arrivals for conv_grad_rows.
 template <class T>
 __global__ void __launch_bounds__(256, 2)
 conv_context(const T* __restrict__ data, const int64* __restrict__ offsets,
@@ -33,7 +33,7 @@ conv_context(const T* __restrict__ data, const int64* __restrict__ offsets,
     }
 }
 
-// The gradient for the rows: each gathers what it gave to the contexts that it is in.
+// The gradient of the rows: each gathers the gradients of the contexts that contain it.
 template <class T>
 __device__ __forceinline__ void
 grad_of_rows(const T* __restrict__ grad, const int64* __restrict__ offsets, const int64* __restrict__ kept,
@@ -56,7 +56,7 @@ grad_of_rows(const T* __restrict__ grad, const int64* __restrict__ offsets, cons
     }
 }
 
-// What the segments of a tile add to the gradient of a row of the padding.
+// Contribution of the segments of a tile to the gradient of a padding row.
 template <class T>
 __device__ __forceinline__ T
 grad_of_padding(const T* __restrict__ grad, const int64* __restrict__ offsets, const int64* __restrict__ kept,
@@ -66,7 +66,7 @@ grad_of_padding(const T* __restrict__ grad, const int64* __restrict__ offsets, c
     T sum = T();
     for (int64 segment = top; segment < bottom; segment++) {
         const int64 count = kept[segment + 1] - kept[segment];
-        // Where the padding row lies, seen from the segment's first row.
+        // Position of the padding row relative to the segment's first row.
         const int64 at = row < up ? row - up : offsets[segment + 1] - offsets[segment] + row - up;
         for (int64 k = 0; k < length; k++) {
             const int64 ahead = at - start - k;
@@ -77,8 +77,8 @@ grad_of_padding(const T* __restrict__ grad, const int64* __restrict__ offsets, c
     return sum;
 }
 
-// Both gradients. Blocks behind the `tiled` ones of the rows have `part_height` segments a unit; the last
-// of these blocks adds up what they have left, (blocks, extra, width). Arrivals begin at 0.
+// Both gradients. Blocks after the `tiled` ones of the rows process `part_height` segments per
+// unit; the last of these blocks sums their results, (blocks, extra, width). Arrivals start at 0.
 template <class T>
 __global__ void __launch_bounds__(256, 2)
 conv_grad_rows(const T* __restrict__ grad, const int64* __restrict__ offsets,
@@ -104,8 +104,8 @@ conv_grad_rows(const T* __restrict__ grad, const int64* __restrict__ offsets,
     sum_of_blocks(parts, blocks, extra * width, column, width, extra, column < width, meeting, of_padding);
 }
 
-// Every row plus those that follow (step 1) or come before (step -1), weighted by column.
-// Counts of arrivals are set to 0 for row_conv_grad_weight.
+// Every row plus the following (step 1) or previous (step -1) ones, weighted by column. Resets the
+// counts of arrivals for row_conv_grad_weight.
 template <class T>
 __global__ void __launch_bounds__(256, 2)
 row_conv(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments, int64 rows,
@@ -128,8 +128,8 @@ row_conv(const T* __restrict__ data, const int64* __restrict__ offsets, int64 se
     }
 }
 
-// The gradient of the weight, (length, width): what each block's rows add to it, (blocks, length, width),
-// is added up by the last block. Arrivals begin at 0.
+// The gradient of the weight, (length, width): the last block sums the partial sums of all blocks,
+// (blocks, length, width). Arrivals start at 0.
 template <class T>
 __global__ void __launch_bounds__(256, 2)
 row_conv_grad_weight(const T* __restrict__ grad, const T* __restrict__ data,

@@ -9,10 +9,10 @@ from lodcli.kernels.cuda.launch import blocks, c_type, flat_rows, on_device, run
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.conv.conv import strided_offsets
 
-# Contexts of this many bytes are held at a time.
+# Size limit of the gathered contexts.
 CONTEXT_BYTES = 1 << 28
 HEIGHT = 8
-# Rows or segments at least that a unit adds up; blocks at most whose sums the last one adds up.
+# Minimum of rows or segments that a unit sums; maximum of blocks whose sums the last block adds.
 PART_HEIGHT, MOST_PARTS = 64, 512
 
 
@@ -107,7 +107,7 @@ def segment_row_conv_grad(
 
 
 def _parts(count: int, units: int) -> tuple[int, int]:
-    """Return how many rows or segments a unit adds up, and how many blocks do."""
+    """Return the number of rows or segments that a unit sums, and the number of blocks."""
     height = max(PART_HEIGHT, blocks(count, MOST_PARTS * units))
     return height, blocks(count, height * units)
 
@@ -115,7 +115,7 @@ def _parts(count: int, units: int) -> tuple[int, int]:
 def _row_conv(
     data: Array, offsets: Offsets, weight: Array, step: int, arrivals: Array | None = None
 ) -> Array:
-    """Return the rows; `arrivals` are set to 0."""
+    """Return the rows; sets `arrivals` to 0."""
     dtype = np.result_type(data.dtype, weight.dtype)
     rows, scales = (flat_rows(one.astype(dtype, copy=False)) for one in (data, weight))
     count, width = rows.shape
@@ -141,9 +141,9 @@ def _context(
     stop: int,
     arrivals: Array | None = None,
 ) -> Array:
-    """Return what surrounds rows first..stop of those computed: (rows, length * width).
+    """Return the contexts of computed rows first..stop: (rows, length * width).
 
-    `arrivals` are set to 0.
+    Sets `arrivals` to 0.
     """
     count, width = stop - first, data.shape[1]
     out: Array = cupy.empty((count, weight.shape[0]), data.dtype)

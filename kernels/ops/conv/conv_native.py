@@ -1,4 +1,4 @@
-"""See conv.py. At most the context of a block of rows is gathered, never that of all."""
+"""See conv.py. Contexts are gathered for one block of rows at a time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lodcli.kernels.ops.common import common_dtype
 from lodcli.kernels.ops.conv.conv import strided_offsets
 from lodcli.kernels.runtime.buffers import empty
 
-# Smaller blocks stay in the cache, but waking the threads of the product then costs more.
+# Smaller blocks would stay in the cache, but waking the threads of the product costs more.
 _BLOCK_BYTES = 1 << 21
 
 _MODULE = "kernels.ops.conv.conv_numba"
-# Up to so many columns, and with a weight that stays in the second cache, the product without
-# copies is faster than NumPy's.
+# Up to this many columns, and with a weight that fits the L2 cache, the product without copies is
+# faster than NumPy's.
 _COLUMNS, _WEIGHT_BYTES = 96, 1 << 19
-# Of that product: rows a piece and a tile; columns are padded to whole vectors of all processors.
+# Of that product: rows per piece and per tile; columns are padded to whole vectors of every level.
 _PIECE_ROWS, _TILE, _LANES = 2048, 8, 16
 _product = load.kernel("kernels.ops.conv.conv_product_numba", "product")
 _strided, _gather, _scatter = (
@@ -32,7 +32,7 @@ _shifted_sums, _shifted_products = (
     load.kernel("kernels.ops.conv.row_conv_numba", name)
     for name in ("shifted_sums", "shifted_products")
 )
-# Of these, values a piece.
+# Of these kernels: values per piece.
 _PIECE_VALUES = 1 << 16
 
 
@@ -69,7 +69,7 @@ def segment_conv(
 
 
 def _multiply(plan: _Plan, weight: Array, out: Array, context_start: int) -> None:
-    """Write the product of all contexts with a weight, of which each row is read many times."""
+    """Write the product of all contexts with a weight, each row of which is read many times."""
     depth, columns = weight.shape
     padded = np.zeros((depth, -(-columns // _LANES) * _LANES), weight.dtype)
     padded[:, :columns] = weight
@@ -103,10 +103,10 @@ def segment_conv_grad(
     plan = _Plan(data, offsets, weight, stride, padding)
     dtype = common_dtype(grad.dtype, weight.dtype)
     grad_weight = np.zeros(weight.shape, common_dtype(grad.dtype, data.dtype))
-    # Zeros outside a segment times what is infinite are no zeros.
+    # Zeros outside a segment times infinity would be NaN.
     plain = plain and weight.size > 0 and bool(np.isfinite(weight).all())
     if plain:
-        # The gradient of the data is a convolution too, with the weight turned round.
+        # The gradient of the data is a convolution with the flipped weight.
         turned = weight.reshape(-1, data.shape[1], weight.shape[1])[::-1].transpose(0, 2, 1)
         start = 1 - len(turned) - context_start
         matrix = np.ascontiguousarray(turned).reshape(-1, data.shape[1])
@@ -129,7 +129,7 @@ def segment_conv_grad(
 
 
 class _Plan:
-    """Contiguous arguments, and how the rows are cut into blocks."""
+    """Contiguous arguments, and the partition of the rows into blocks."""
 
     def __init__(
         self, data: Array, offsets: Offsets, weight: Array, stride: int, padding: Array | None
@@ -152,7 +152,7 @@ class _Plan:
         return [(a, min(a + self.step, self.rows)) for a in range(0, self.rows, self.step)]
 
     def context(self, words: tuple[Any, ...], rows: int) -> Array:
-        """Return the context of so many rows, those that `words` are of, (rows, K * D)."""
+        """Return the contexts of the rows that `words` describes, (rows, K * D)."""
         block = np.empty((rows, self.width), self.data.dtype)
         _gather[block.dtype.char].call(0, 1, *words, self.data, self.padding, block)
         return block
@@ -199,7 +199,7 @@ def _row_sums(
 def _row_products(
     data: Array, offsets: Offsets, flow: Array, length: int, start: int = 0, zeros: bool = False
 ) -> Array:
-    """Return the sums of `shifted_products` of rows and of what flows back, (K, D)."""
+    """Return the sums of `shifted_products` of rows and the upstream gradient, (K, D)."""
     dtype, width = common_dtype(flow.dtype, data.dtype), data.shape[1]
     if not data.size:
         return np.zeros((length, width), dtype)
@@ -220,5 +220,5 @@ def _row_products(
 
 @lru_cache(1 << 6)
 def _repeated(width: int) -> Offsets:
-    """Return the columns of a row, and again from the first on for as long as kernels read."""
+    """Return the columns of a row, repeated cyclically for as long as kernels read."""
     return np.arange(width + 4 * _LANES) % width

@@ -12,15 +12,15 @@ from lodcli.kernels.simd.row_partition_numba import segment_at
 
 
 class Context(NamedTuple):
-    """The context of some rows of the result.
+    """The contexts of some rows of the result.
 
     Attributes:
-        offsets, kept: (segments + 1,) of the rows, and of the rows of the result.
-        row: of the result, the first.
-        rows: how many.
-        length, width: K rows of D values are one row's context.
-        start: the first row of a context, beside its own.
-        padded: whether rows outside a segment are those of the padding, else zeros.
+        offsets, kept: (segments + 1,), of the rows and of the rows of the result.
+        row: first row of the result.
+        rows: number of rows.
+        length, width: the context of a row is K rows of D values.
+        start: first row of a context, relative to its own row.
+        padded: whether rows outside a segment come from the padding; else they are zeros.
     """
 
     offsets: Pointer[np.int64]
@@ -50,7 +50,7 @@ def strided(
 
 @function()
 def write_context(of: Any, segment: int, row: int, data: Any, padding: Any, out: Any) -> None:
-    """Write the context of a row of the result, which is in this segment, (K * D,)."""
+    """Write the context of a row of the result, in this segment, (K * D,)."""
     up, width = max(0, -of.start), of.width
     low, high = of.offsets[segment], of.offsets[segment + 1]
     first = low + of.stride * (row - of.kept[segment]) + of.start
@@ -73,7 +73,7 @@ def write_context(of: Any, segment: int, row: int, data: Any, padding: Any, out:
 
 @kernel(types=FLOATS)
 def gather(of: Context, data: Pointer[T], padding: Pointer[T], out: Pointer[T]) -> int:
-    """Write the context of rows, (rows, K * D)."""
+    """Write the contexts of rows, (rows, K * D)."""
     segment = segment_at(of.kept, of.segments, of.row)
     for place in range(of.rows):
         while of.kept[segment + 1] <= of.row + place:
@@ -85,7 +85,7 @@ def gather(of: Context, data: Pointer[T], padding: Pointer[T], out: Pointer[T]) 
 
 @kernel(types=FLOATS)
 def scatter(of: Context, grad: Pointer[T], grad_data: Pointer[T], grad_padding: Pointer[T]) -> int:
-    """Add the gradient of the context of rows to those of the rows and the padding."""
+    """Add the gradients of contexts to the gradients of the rows and the padding."""
     up, width = max(0, -of.start), of.width
     segment = segment_at(of.kept, of.segments, of.row)
     for place in range(of.rows):

@@ -1,7 +1,7 @@
-"""The context of each row times a weight matrix, without copies of most contexts.
+"""Product of each row's context and a weight matrix, mostly without copies.
 
-The rows of a context lie one after another in the data already. Contexts that reach beyond their
-segment, and those of a few rows beside such, are gathered first.
+The rows of a context are consecutive in the data. Only contexts that reach beyond their segment,
+and those of a few rows beside them, are gathered first.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from lodcli.kernels.ops.conv.conv_numba import Context, write_context
 from lodcli.kernels.simd.lanes_numba import lanes_in, load, store
 from lodcli.kernels.simd.row_partition_numba import segment_at
 
-# Rows that share every load of the weight: their sums fit into the registers of all levels.
+# Rows that share each load of the weight: their sums fit in the registers on all levels.
 TILE = 8
-# Fewer rows whose contexts need no copies are gathered with others.
+# Shorter runs of rows that need no copies are gathered with their neighbours.
 _LEAST = 4
-# Deeper products take longer than copies: then all rows up to a whole tile are gathered.
+# Deeper products take longer than copies: then rows are gathered up to whole tiles.
 _SHALLOW = 32
 
 
@@ -27,7 +27,7 @@ def _vector(
     x: Any, apart: int, rows: int, weight: Any, step: int, depth: int, out: Any, width: int,
     count: int,
 ) -> None:  # fmt: skip
-    """Write up to 8 rows, `width` apart, of one vector of columns, of which `count` are there."""
+    """Write up to 8 rows of one vector of columns, `width` apart; `count` columns are valid."""
     last, lanes, zero = rows - 1, lanes_in(weight), load(weight, 0, 0)
     a, b = x, x + min(1, last) * apart
     c, d = x + min(2, last) * apart, x + min(3, last) * apart
@@ -38,7 +38,7 @@ def _vector(
         w = load(weight, k * step, lanes)
         ra, rb, rc, rd = ra + w * a[k], rb + w * b[k], rc + w * c[k], rd + w * d[k]
         re, rf, rg, rh = re + w * e[k], rf + w * f[k], rg + w * g[k], rh + w * h[k]
-    # From the last, which stands for all that are not there, to the first.
+    # From last to first: the last row stands in for missing rows.
     store(rh, out, min(7, last) * width, count)
     store(rg, out, min(6, last) * width, count)
     store(rf, out, min(5, last) * width, count)
@@ -97,7 +97,7 @@ def _multiply(
 
 @function()
 def _within(of: Any, segment: int, row: int, end: int) -> Any:
-    """Return how many rows from this on, up to `end`, have contexts inside their segment."""
+    """Return how many rows from this one up to `end` have contexts inside their segment."""
     low, high = of.offsets[segment], of.offsets[segment + 1]
     source = low + of.stride * (row - of.kept[segment]) + of.start
     room = high - of.length - source
@@ -111,11 +111,11 @@ def product(
     of: Context, data: Pointer[T], padding: Pointer[T], weight: Pointer[T], spare: Pointer[T],
     out: Pointer[T], columns: int, step: int, block: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the context of rows times the weight, `block` rows a piece.
+    """Write the contexts of rows times the weight, `block` rows per piece.
 
     Args:
-        weight: (K * D, step), zeros from `columns` on; step is a whole number of vectors.
-        spare: (pieces, TILE, K * D), for contexts that are gathered.
+        weight: (K * D, step), zeros beyond `columns`; step is a whole number of vectors.
+        spare: (pieces, TILE, K * D), for gathered contexts.
     """
     depth, apart = of.length * of.width, of.stride * of.width
     for piece in range(first, last):

@@ -1,7 +1,7 @@
-"""Convolutions that keep the columns apart: each is a sum of shifted rows times a number a column.
+"""Depthwise convolutions: each is a sum of shifted rows times one weight per column.
 
-Rows are read as one line of values, a vector of which may hold several rows. The weight is given
-over so many columns that a vector may begin at any of them.
+Rows are read as one line of values, so a vector may hold several rows. The weight is repeated over
+enough columns that a vector may begin at any of them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _ROWS = 16
 
 
 class Shifts(NamedTuple):
-    """Which rows are summed up for a row.
+    """Which rows are summed for a row.
 
     Attributes:
         offsets: (segments + 1,).
-        rows, width: (N, D) they are.
-        length: how many rows a sum has.
-        start, way: number k is `start + k * way` rows further on.
-        zeros: whether rows outside the segment count as zeros; else they do not count, whatever
-            the weight.
-        block: rows of a piece.
+        rows, width: their shape (N, D).
+        length: number of rows in a sum.
+        start, way: term k is the row at distance `start + k * way`.
+        zeros: whether rows outside the segment count as zeros; else they are skipped, even for an
+            infinite weight.
+        block: rows per piece.
     """
 
     offsets: Pointer[np.int64]
@@ -46,10 +46,10 @@ class Shifts(NamedTuple):
 def shifted_sums(
     of: Shifts, x: Pointer[T], weight: Pointer[T], out: Pointer[T], first: int, last: int
 ) -> int:
-    """Write for each row the sum of row k of the weight times the row that k names, (N, D).
+    """Write for each row the sum over k of weight row k times the row of term k, (N, D).
 
     Args:
-        weight: (K, D + 64), column d of it is d % D.
+        weight: (K, D + 64); column d holds weight column d % D.
     """
     lanes, step = lanes_in(x), of.width + 64
     low, high = _reach(of)
@@ -60,7 +60,7 @@ def shifted_sums(
             while of.offsets[segment + 1] * of.width <= at:
                 segment += 1
             begin, end = of.offsets[segment] * of.width, of.offsets[segment + 1] * of.width
-            # Pieces and segments begin with a row.
+            # Pieces and segments begin at row boundaries.
             upto, column = min(stop, end), 0
             while at < upto:
                 count = 4 * lanes
@@ -80,14 +80,14 @@ def shifted_sums(
 
 @function()
 def _reach(of: Any) -> Any:
-    """Return how far before and behind its place a value has others in its sum."""
+    """Return how far before and after its position a value has terms in its sum."""
     ends = of.start * of.width, (of.start + of.way * (of.length - 1)) * of.width
     return min(ends), max(ends)
 
 
 @function()
 def _four_totals(of: Any, x: Any, weight: Any, step: int, out: Any) -> None:
-    """Write four vectors of sums of rows that all lie in the segment."""
+    """Write four vectors of sums whose rows all lie in the segment."""
     lanes = lanes_in(x)
     a = b = c = d = load(x, 0, 0)
     for k in range(of.length):
@@ -104,7 +104,7 @@ def _four_totals(of: Any, x: Any, weight: Any, step: int, out: Any) -> None:
 
 @function()
 def _total(of: Any, x: Any, weight: Any, step: int, begin: int, end: int) -> Any:
-    """Return a vector of sums; the segment is `begin` to `end`, counted from where `x` is."""
+    """Return a vector of sums; the segment is `begin` to `end`, relative to `x`."""
     lanes = lanes_in(x)
     total = load(x, 0, 0)
     for k in range(of.length):
@@ -122,13 +122,13 @@ def _total(of: Any, x: Any, weight: Any, step: int, begin: int, end: int) -> Any
 def shifted_products(
     of: Shifts, x: Pointer[T], flow: Pointer[T], sums: Pointer[T], step: int, first: int, last: int
 ) -> int:
-    """Add each row of `flow` times the row that k names to row k of the sums of a piece.
+    """Add each row of `flow` times the row of term k to row k of the sums of a piece.
 
     Args:
-        sums: (pieces, K, step): column d of rows is d, d + D, ..; all of them less than `step`.
+        sums: (pieces, K, step): column d of the rows is d, d + D, .. below `step`.
     """
     lanes = lanes_in(x)
-    # As many whole rows as a vector holds, or some that stay in the first cache.
+    # As many whole rows as fit a vector, or a few that stay in the L1 cache.
     narrow = 2 * of.width <= lanes
     each = lanes // of.width if narrow else _ROWS
     for piece in range(first, last):
@@ -154,7 +154,8 @@ def shifted_products(
 def _add_vector(
     of: Any, x: Any, flow: Any, sums: Any, step: int, rows: int, begin: int, end: int
 ) -> None:
-    """Add the products of one vector of rows; the segment is rows `begin` to `end` from `x`."""
+    """Add the products of one vector of rows; the segment is rows `begin` to `end` relative to
+    `x`."""
     lanes, count = lanes_in(x), rows * of.width
     up = load(flow, 0, count)
     for k in range(of.length):

@@ -1,4 +1,4 @@
-// Arithmetic with one row a row, or one a segment. See elementwise.py.
+// Arithmetic with one row per row, or one per segment. See elementwise.py.
 #include "row_partition.cuh"
 
 enum { ADD, SUB, MUL, DIV };
@@ -10,8 +10,8 @@ template <int OP, class A> __device__ __forceinline__ A combined(A x, A z) {
     return x / z;
 }
 
-// Where the values are that go with rows: a row of them for each segment, or, without segments,
-// for each row. These are `width` wide as the rows are, or 1 for one value that goes to a whole row.
+// Location of the values combined with rows: one row of them per segment, or, without segments, per
+// row. These have `width` columns like the rows, or 1, broadcast to the whole row.
 struct Places {
     const int64* offsets;
     int64 segments, segment, stop;
@@ -69,7 +69,7 @@ binary(const T* __restrict__ data, const Z* __restrict__ values, const int64* __
     }
 }
 
-// The products of the values of each row of two, added up: (rows,). A block is (threads of a row, rows).
+// Dot product of each row of two arrays: (rows,). A block is (threads of a row, rows).
 template <class T, class Z, class A, int N>
 __global__ void __launch_bounds__(256)
 dot_rows(const T* __restrict__ a, const Z* __restrict__ b, int64 rows, int64 width, A* __restrict__ out) {
@@ -86,7 +86,8 @@ dot_rows(const T* __restrict__ a, const Z* __restrict__ b, int64 rows, int64 wid
     if (threadIdx.x == 0 && row < rows) out[row] = sum;
 }
 
-// Gradients of a product or a quotient: for the rows, and what each row adds to that of its value.
+// Gradients of a product or a quotient: of the rows, and each row's contribution to that of its
+// value.
 template <class A, int OP, int N>
 __global__ void __launch_bounds__(256)
 binary_grad(const A* __restrict__ data, const A* __restrict__ values,

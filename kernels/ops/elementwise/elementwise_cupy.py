@@ -1,4 +1,4 @@
-"""See elementwise.py. One pass: values are broadcast to rows while these are read."""
+"""See elementwise.py. One pass: values are broadcast on the fly."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
 def kernel_index(
     offsets: Offsets | None, rows: Array, values: Array, *others: Array
 ) -> tuple[tuple[Grid, Grid], int, tuple[Any, ...]]:
-    """Return grid and block, columns of a thread, and what says where rows and values lie.
+    """Return grid and block, columns per thread, and the arguments that locate rows and values.
 
     Args:
-        offsets: (S+1,), or None: row r of the values goes with row r.
+        offsets: (S+1,), or None if values have one row per row.
         rows: (N, D).
         values: (S, D) or (S, 1).
-        others: what is as wide as the rows.
+        others: arrays as wide as the rows.
     """
     where = cupy.empty(0, np.int64) if offsets is None else on_device(offsets)
     segments = 0 if offsets is None else offsets.size - 1
@@ -84,7 +84,7 @@ def kernel_index(
 
 
 def _composed(op: Arithmetic, data: Array, values: Array, offsets: Offsets | None) -> Array:
-    """Return the same in two passes: of complex numbers, which no kernel is made for."""
+    """Return the same in two passes, for complex numbers, which have no kernel."""
     if values.ndim != data.ndim:
         values = values.reshape(values.shape[0], *(1 for _ in data.shape[1:]))
     if offsets is not None:

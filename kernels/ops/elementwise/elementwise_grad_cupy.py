@@ -29,10 +29,10 @@ def segment_binary_grad(
             args = (rows, other, *index, flow, for_data, each)
             run("elementwise", kernel, *shape, *args)
     if flat_rows(values).shape[1] != each.shape[1]:
-        # One value went to a whole row.
+        # One value was broadcast to a whole row.
         each = each.sum(axis=1, keepdims=True)
     if offsets is None:
-        # Not the rows of the caller.
+        # A copy: these may be the caller's rows.
         totals = -each if op == "sub" else each.copy() if op == "add" else each
     else:
         totals = (segment_negative_sum if op == "sub" else segment_sum)(each, offsets)

@@ -27,7 +27,7 @@ def segment_binary_grad(
 ) -> tuple[Array, Array]:
     """See elementwise_grad.py."""
     if offsets is None and values.size == data.size:
-        # Value by value: nothing is summed up.
+        # Elementwise: no sums.
         rows, each = _pairwise(op, data, values.reshape(data.shape), grad)
         return rows, each.reshape(values.shape).astype(grad.dtype, copy=False)
     grad_data = (
@@ -36,7 +36,7 @@ def segment_binary_grad(
     dtype = common_dtype(grad.dtype, data.dtype, values.dtype)
     flow, x = flat_rows(grad.astype(dtype, copy=False)), flat_rows(data.astype(dtype, copy=False))
     z = flat_rows(values.astype(dtype, copy=False))
-    # Sums in float64, as the reference makes them.
+    # Sums in float64, as in the reference.
     grad_values = empty(z.shape, np.dtype(np.float64))
     pieces = piece_count(x)
     run(

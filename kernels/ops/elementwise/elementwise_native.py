@@ -1,4 +1,4 @@
-"""See elementwise.py. The row of a sequence is read in place, never broadcast."""
+"""See elementwise.py. Rows of sequences are read in place, not broadcast."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lodcli.kernels.simd.row_copies import STREAMED_BYTES
 
 PIECE_BYTES = 1 << 18
 PIECES = 64
-# Segments of fewer values than this in all are left to one thread anyway.
+# Segments with fewer values than this in total are processed by one thread anyway.
 PIECE_VALUES = 1 << 12
 _LINE = 64  # bytes
 
@@ -26,7 +26,7 @@ _MODULE = "kernels.ops.elementwise.elementwise_numba"
 _binary = {op: load.kernel(_MODULE, op) for op in ("add", "sub", "mul", "div")}
 _pairs = {op: load.kernel(_MODULE, f"{op}_pairs") for op in ("add", "sub", "mul", "div")}
 _dot = load.kernel(_MODULE, "dot")
-# Whole numbers as those that are compiled: the same bits wrap around alike.
+# Integers are cast to the compiled dtypes of the same size: overflow wraps around in the same bits.
 _WRAPPING = {
     **{each: each for each in "fdilBFD"},
     **{"I": "i", "L": "l", "q": "l", "Q": "l", "b": "B"},
@@ -57,8 +57,8 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
 
 
 def _result_dtype(op: Arithmetic, data: Array, values: Array) -> np.dtype[Any]:
-    """Return the dtype that NumPy's results have."""
-    if data.dtype is values.dtype and data.dtype.kind in "fc":  # most, in less time
+    """Return the dtype of NumPy's result."""
+    if data.dtype is values.dtype and data.dtype.kind in "fc":  # fast path
         return data.dtype
     none: Array = UFUNCS[op](data[:0], values[:0].reshape(0, *[1] * (data.ndim - 1)))
     return none.dtype
@@ -69,17 +69,17 @@ def _single(rows: Array) -> Array:
 
 
 def row_ends(rows: Array, offsets: Offsets | None) -> Offsets:
-    """Return offsets as kernels read them; those of single rows for None."""
+    """Return offsets as kernels read them; for None, one row per row."""
     return np.arange(len(rows) + 1) if offsets is None else np.ascontiguousarray(offsets)
 
 
 def _pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
-    """Return value with value combined."""
+    """Combine two arrays elementwise."""
     dtype = _result_dtype(op, data, values)
     compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
     if is_half(dtype):
         return narrowed(_pairwise(op, _single(data), _single(values)), dtype)
-    # Compiled products of complex numbers are rounded otherwise than those of `x * y`.
+    # Compiled products of complex numbers would round differently from `x * y`.
     if compiled is None or dtype.kind == "c":
         return reference.segment_binary(op, data, values, None)
     x, z = np.ascontiguousarray(data, dtype), np.ascontiguousarray(values, dtype)
@@ -101,11 +101,11 @@ def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
         return reference.segment_dot(a, b, offsets)
     halves = is_half(dtype)
     wide = np.dtype(np.float32) if halves else dtype
-    # The bits of products and sums are the same whether there is a sign or not.
+    # The bits of products and sums do not depend on signedness.
     compiled = np.dtype(np.int64) if wide.kind in "iu" else wide
     x, y = (_single(one) if halves else one.astype(wide, copy=False) for one in (a, b))
     x, y = (flat_rows(one).view(compiled) for one in (x, y))
-    # Sums of float32 in float64, as the reference makes them.
+    # Sums of float32 are in float64, as in the reference.
     out = np.empty(offsets.size - 1, np.float64 if wide.kind == "f" else np.int64)
     pieces = piece_count(x)
     run(
@@ -117,5 +117,5 @@ def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
 
 
 def piece_count(rows: Array) -> int:
-    """Return into how many pieces to cut the segments; no result depends on it."""
+    """Return the number of pieces to split the segments into; results do not depend on it."""
     return min(PIECES, 1 + rows.size // PIECE_VALUES)

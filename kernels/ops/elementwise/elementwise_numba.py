@@ -1,4 +1,4 @@
-"""Kernels of arithmetic of rows with one row or value a segment, and its gradients."""
+"""Kernels of arithmetic of rows with one row or value per segment, and its gradients."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from lodcli.kernels.simd.nontemporal_stores import settle, store_line
 from lodcli.kernels.simd.row_partition_numba import segment_at, segments_of_piece
 from lodcli.kernels.simd.vectors import Values, Vectors
 
-# Others wrap around as one of these does, or are computed by NumPy: elementwise.py.
+# Other integers wrap around like one of these; other dtypes are computed by NumPy: elementwise.py.
 _WHOLE, _COMPLEX = ("int32", "int64", "uint8"), ("complex64", "complex128")
 
 
 def _line_of(real: str, whole: str) -> Any:
-    """Return a function of pointers x, z and `out` that combines the line of values from k on.
+    """Return a function of pointers x, z and `out` that combines a line of values from k on.
 
     Args:
-        real, whole: LLVM's instruction for floating and whole numbers.
+        real, whole: LLVM's instruction for floating-point numbers and integers.
     """
 
     @intrinsic
@@ -69,11 +69,11 @@ def _declare(
         x: Pointer[T], z: Pointer[T], out: Pointer[T], count: int, line_values: int,
         piece_values: int, first: int, last: int,
     ) -> int:  # fmt: skip
-        """Combine value with value.
+        """Combine two arrays elementwise.
 
         Args:
-            line_values: how many values a line has, where lines of `out` bypass the caches: it
-                begins where one does, and so do pieces. 0: they do not.
+            line_values: number of values per cache line if `out` is written with non-temporal
+                stores; `out` and pieces are then line-aligned. Else 0.
         """
         k, stop = first * piece_values, min(last * piece_values, count)
         if CHECKED and k < stop:
@@ -91,7 +91,7 @@ def _declare(
         x: Pointer[T], z: Pointer[T], offsets: Pointer[np.int64], out: Pointer[T],
         segments: int, width: int, z_width: int, piece_rows: int, first: int, last: int,
     ) -> int:  # fmt: skip
-        """Combine rows (N, width) with those of their segments, (S, width) or (S, 1)."""
+        """Combine rows (N, width) with the rows of their segments, (S, width) or (S, 1)."""
         total = offsets[segments]
         r, stop = first * piece_rows, min(last * piece_rows, total)
         s = segment_at(offsets, segments, r)
@@ -117,7 +117,7 @@ def div_pairs_grad(
     flow: Pointer[T], x: Pointer[T], z: Pointer[T], grad_x: Pointer[T], grad_z: Pointer[T],
     count: int, piece_values: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write both gradients of x / z, value by value."""
+    """Write both gradients of x / z, elementwise."""
     for k in range(first * piece_values, min(last * piece_values, count)):
         grad_x[k] = flow[k] / z[k]
         grad_z[k] = -flow[k] * x[k] / (z[k] * z[k])
@@ -125,10 +125,10 @@ def div_pairs_grad(
 
 
 def _total_of(terms: Callable[[Any, Any, Any, Any], Any], *, two: bool) -> Any:
-    """Return a function that sums terms(v, a, b, by) of values at two addresses in 64 bits.
+    """Return a function that sums terms(v, a, b, by) over values at two addresses, in 64 bits.
 
     Args:
-        two: whether the second address is read.
+        two: whether the second address is used.
     """
 
     @intrinsic

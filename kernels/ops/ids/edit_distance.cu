@@ -1,8 +1,8 @@
 // Edit distances, and labels of CTC paths. See edit_distance.py.
 #include "kept_rows.cuh"
 
-// A block a pair. The table of Wagner and Fischer is walked by diagonals: the cells of one depend
-// on the two before it alone. These three are kept in `scratch`, by column.
+// One block per pair. The Wagner-Fischer table is processed by anti-diagonals, each of which
+// depends only on the two before it. These three are stored in `scratch`, by column.
 template <class T>
 __global__ void __launch_bounds__(128)
 edit_distance(const T* __restrict__ hyps, const int64* __restrict__ hyp_offsets,
@@ -33,7 +33,8 @@ edit_distance(const T* __restrict__ hyps, const int64* __restrict__ hyp_offsets,
     if (threadIdx.x == 0) out[pair] = before[m];
 }
 
-// Marks the ids that are labels: not blank, and if `merged` not the id just before in the segment.
+// Marks the ids that are labels: not blank and, if `merged`, different from the previous id of the
+// segment.
 template <class W>
 __global__ void __launch_bounds__(256)
 ctc_kept(const W* __restrict__ ids, const int64* __restrict__ offsets, int64 segments, int64 rows,

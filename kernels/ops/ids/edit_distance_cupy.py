@@ -21,7 +21,7 @@ def segment_edit_distance(
     pairs = hyp_offsets.size - 1
     out: Array = cupy.empty(pairs, np.int64)
     scratch = cupy.empty(3 * (int(ref_offsets[-1]) + pairs), np.int32)
-    # Ids are compared, never added: words of their size do.
+    # Ids are only compared, so unsigned words of their size suffice.
     run(
         *("edit_distance", f"edit_distance<{WORDS[hyps.itemsize]}>", (pairs,), (THREADS,)),
         *(cupy.ascontiguousarray(hyps), on_device(hyp_offsets), cupy.ascontiguousarray(refs)),

@@ -17,7 +17,7 @@ _ctc_align, _edit_distance = (load.kernel(_MODULE, name) for name in ("ctc_align
 def segment_edit_distance(
     hyps: Array, hyp_offsets: Offsets, refs: Array, ref_offsets: Offsets
 ) -> Offsets:
-    """See edit_distance.py. Two rows of the longest reference are all the memory."""
+    """See edit_distance.py. Scratch memory: two rows of the longest reference."""
     out = np.empty(hyp_offsets.size - 1, np.int64)
     row = np.empty(longest(ref_offsets) + 1, np.int64)
     ours, theirs = as_compiled(hyps), as_compiled(refs)

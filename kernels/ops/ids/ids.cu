@@ -1,4 +1,4 @@
-// Every id with those that follow it, and rows that a mask keeps. See ids.py.
+// n-grams of ids, and compaction of rows by a mask. See ids.py.
 #include "kept_rows.cuh"
 
 // A block is (columns of the result, units); a unit walks down the rows of a tile.
@@ -14,12 +14,12 @@ enumerate(const W* __restrict__ ids, const int64* __restrict__ offsets, int64 se
     int64 segment = segment_of(offsets, segments, top);
     for (int64 row = top; row < bottom; row++) {
         segment = segment_after(offsets, segments, segment, row);
-        // Not row + column < end, which a huge window would overflow.
+        // Not row + column < end, which could overflow for a huge window.
         out[row * width + column] = column < offsets[segment + 1] - row ? ids[row + column] : *pad;
     }
 }
 
-// Marks the ids that are none of `tokens`, which are in ascending order.
+// Marks the ids that are not in `tokens`, which are sorted.
 template <class T>
 __global__ void __launch_bounds__(256)
 erase_kept(const T* __restrict__ ids, int64 rows, int64 height, const T* __restrict__ tokens, int64 count,
@@ -36,14 +36,14 @@ erase_kept(const T* __restrict__ ids, int64 rows, int64 height, const T* __restr
     });
 }
 
-// The same of rows that are marked.
+// The same for marked rows.
 __global__ void __launch_bounds__(256)
 mask_kept(const bool* __restrict__ kept, int64 rows, int64 height, Kept* __restrict__ tiles) {
     __shared__ Warps warps;
     mark_rows(rows, height, tiles, warps, [=](int64 row) { return kept[row]; });
 }
 
-// The kept rows as words of W: `lanes` threads have a row, a power of two.
+// Copies the kept rows as words of W: `lanes` threads per row, a power of two.
 template <class W>
 __global__ void __launch_bounds__(256, 4)
 compress_rows(const W* __restrict__ data, const bool* __restrict__ kept, const Kept* __restrict__ tiles,

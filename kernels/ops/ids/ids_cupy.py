@@ -24,7 +24,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 
 HEIGHT = 8
 CHUNK, MOST_TILES = 1024, 2048  # as in kept_rows.cuh
-# A result that leaves more room than that unused is copied, if it is more than the result.
+# A result with more unused room than this, and more than its own size, is copied.
 SPARE_BYTES = 1 << 20
 
 
@@ -33,7 +33,7 @@ class Marks(NamedTuple):
 
     Attributes:
         kept: (N,) booleans.
-        tiles: of each tile of rows, how many are kept and the last of them.
+        tiles: per tile of rows, the number of kept rows and the last of them.
         height: of a tile.
     """
 
@@ -43,17 +43,17 @@ class Marks(NamedTuple):
 
     @property
     def grid(self) -> Grid:
-        """The blocks of what marks or places these rows: one a tile."""
+        """The number of blocks of the kernels that mark or place these rows: one per tile."""
         return (self.tiles.shape[0],)
 
     def placed_by(self, offsets: Offsets) -> tuple[Any, ...]:
-        """Return what a kernel that places the rows takes of marks and index."""
+        """Return the arguments of a kernel that places the rows, for marks and index."""
         index = (on_device(offsets), offsets.size - 1, self.kept.size)
         return self.kept, self.tiles, *index, self.height
 
 
 def room_for_marks(rows: int, kept: Array | None = None) -> Marks:
-    """Return room for the marks of so many rows, or of rows whose marks are there."""
+    """Return arrays for the marks of this many rows, or for rows with given marks."""
     height = CHUNK * max(1, blocks(rows, CHUNK * MOST_TILES))
     tiles = cupy.empty((blocks(rows, height), 2), np.int64)
     return Marks(cupy.empty(rows, np.bool_) if kept is None else kept, tiles, height)
@@ -77,7 +77,7 @@ def segment_compress(data: Array, offsets: Offsets, mask: Array) -> tuple[Array,
 
 
 def compressed(data: Array, offsets: Offsets, marks: Marks) -> tuple[Array, Offsets]:
-    """Return the rows of data (N, ...) that are marked, and where each segment lies then."""
+    """Return the marked rows of data (N, ...), and the new offsets."""
     rows, out = flat_rows(data), cupy.empty(data.shape, data.dtype)
     row_bytes = rows.shape[1] * rows.itemsize
     word = word_bytes(row_bytes, rows, out) if row_bytes else 1
@@ -91,13 +91,13 @@ def compressed(data: Array, offsets: Offsets, marks: Marks) -> tuple[Array, Offs
 
 
 def kept_bounds(bounds: Array, rows: int) -> Offsets:
-    """Return the offsets that placing so many rows wrote, in main memory; without rows, zeros."""
+    """Return the new offsets in main memory; zeros if there are no rows."""
     there: Offsets = cupy.asnumpy(bounds) if rows else np.zeros(bounds.size, np.int64)
     return there
 
 
 def trimmed(out: Array, bounds: Offsets) -> Array:
-    """Return the rows that were written: a view, unless it would keep far more memory."""
+    """Return the written rows: a view, unless it would keep far more memory alive."""
     found: Array = out[: int(bounds[-1])]
     spare = out.nbytes - found.nbytes
     return found.copy() if spare > max(SPARE_BYTES, found.nbytes) else found

@@ -22,7 +22,7 @@ _COMPILED: dict[int, np.dtype[Any]] = {
 def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, Offsets]:
     """See ids.py."""
     given = as_compiled(ids)
-    # In the order of the numbers that are compared: those of unsigned ones differ.
+    # Sorted by the numbers that are compared: the order of unsigned ones differs.
     unwanted = as_compiled(tokens).copy()
     unwanted.sort()
     out, bounds = np.empty(given.size, given.dtype), unwritten(offsets.size)
@@ -45,15 +45,15 @@ def segment_enumerate(ids: Array, offsets: Offsets, win_size: int, pad_value: in
 
 
 def as_compiled(ids: Array) -> Array:
-    """Return ids in a dtype that is compiled: the same bits where they are as many."""
+    """Return ids in a compiled dtype: reinterpreted if of the same size."""
     if ids.itemsize == 2:
         return ids.astype(np.int32)
     return np.ascontiguousarray(ids).view(_COMPILED[ids.itemsize])
 
 
 def as_given(left: Array, ids: Array) -> Array:
-    """Return the ids that are left in the dtype of those given."""
+    """Return the remaining ids in the dtype of the input."""
     if left.itemsize != ids.itemsize:
         return left.astype(ids.dtype)
-    # A copy, unless all are left: the few ids would keep all the memory.
+    # A copy, unless all remain: a few ids would keep all the memory alive.
     return (left if left.size == ids.size else left.copy()).view(ids.dtype)

@@ -6,7 +6,7 @@ import numpy as np
 
 from lodcli.kernels.native.declare import Pointer, T, kernel
 
-# Others are cast to one of these: ids.py.
+# Other dtypes are cast to one of these: ids.py.
 _IDS = ("uint8", "int32", "int64")
 
 
@@ -15,7 +15,7 @@ def erase(
     ids: Pointer[T], offsets: Pointer[np.int64], tokens: Pointer[T], count: int, out: Pointer[T],
     bounds: Pointer[np.int64], segments: int,
 ) -> int:  # fmt: skip
-    """Copy the ids that are none of `count` sorted tokens, and write their offsets."""
+    """Copy the ids that are not among `count` sorted tokens, and write their offsets."""
     left = 0
     bounds[0] = 0
     for segment in range(segments):
@@ -39,7 +39,7 @@ def erase(
 def enumerate_ids(
     ids: Pointer[T], offsets: Pointer[np.int64], out: Pointer[T], segments: int, width: int
 ) -> int:
-    """Write for each id those from it on, up to `width` of them, to rows of padding."""
+    """Write for each id the ids from it on, up to `width` of them, into rows of padding."""
     for segment in range(segments):
         end = offsets[segment + 1]
         for row in range(offsets[segment], end):
@@ -54,7 +54,7 @@ def ctc_align(
     ids: Pointer[T], offsets: Pointer[np.int64], blanks: Pointer[T], count: int, merge: bool,
     out: Pointer[T], bounds: Pointer[np.int64], segments: int,
 ) -> int:  # fmt: skip
-    """Copy the ids that are no blank and, to `merge`, none that repeats; write their offsets.
+    """Copy the non-blank ids, merging repeats if `merge`; write their offsets.
 
     Args:
         blanks, count: the blank, or none.
@@ -85,7 +85,7 @@ def edit_distance(
     for s in range(segments):
         begin, end = hyp_offsets[s], hyp_offsets[s + 1]
         ref_begin, ref_end = ref_offsets[s], ref_offsets[s + 1]
-        # What both begin and end with costs nothing.
+        # A common prefix and suffix cost nothing.
         while begin < end and ref_begin < ref_end and hyps[begin] == refs[ref_begin]:
             begin += 1
             ref_begin += 1

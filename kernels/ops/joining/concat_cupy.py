@@ -40,7 +40,7 @@ def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Arr
 
 
 def _copy(parts: list[Array], offsets: Sequence[Offsets], rows: Array, *, back: bool) -> None:
-    """Copy the parts to all rows, or back."""
+    """Copy the parts to the joined rows, or back."""
     if not rows.size:
         return
     width = rows.nbytes // len(rows)
@@ -48,7 +48,7 @@ def _copy(parts: list[Array], offsets: Sequence[Offsets], rows: Array, *, back: 
     there = [on_device(each) for each in offsets]
     table = cupy.asarray(np.array([address(each) for each in (*parts, *there)], np.int64))
     tiled, block = tiles(max(map(len, parts)), width // word, HEIGHT)
-    # Blocks go on with the inputs that the grid has no room for.
+    # Blocks loop over inputs that exceed the grid.
     grid = (*tiled, min(len(parts), MOST_BLOCKS))
     sizes = (len(parts), offsets[0].size - 1, width // word, HEIGHT, int(is_narrow(width)))
     kernel = f"concat_rows<{WORDS[word]}, {int(back)}>"

@@ -1,4 +1,4 @@
-"""Kernels that make the offsets of items of several levels that take turns."""
+"""Kernels that compute the offsets of interleaved items of several inputs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lodcli.kernels.simd.byte_moves import number_at
 def item_turns(
     offsets: Pointer[np.int64], joined: Pointer[np.int64], count: int, parts: int, part: int
 ) -> int:
-    """Write the running total of the lengths of item 0 of every part, then item 1, and so on.
+    """Write the prefix sum of the lengths of item 0 of every part, then item 1, and so on.
 
-    Each call writes the lengths of one part; that for the last part adds all up.
+    Each call writes the lengths of one part; the call for the last part computes the sums.
 
     Args:
         offsets: of the part's `count` items.
@@ -38,13 +38,13 @@ def turns(
     table: Pointer[np.int64], parts: int, ranges: int, offsets: Pointer[np.int64],
     inner: Pointer[np.int64],
 ) -> int:  # fmt: skip
-    """Write the running total of the lengths of range 0 of every part, then range 1, and so on.
+    """Write the prefix sum of the lengths of range 0 of every part, then range 1, and so on.
 
     Args:
-        table: as `part` of row_copies_numba.py writes it, of each part's offsets and of its ranges
-            in its items.
-        offsets: one more than there are items; 1 is returned if they are too many for int64.
-        inner: (parts, ranges + 1), the ranges of what is in the items, of each part.
+        table: as written by `part` of row_copies_numba.py, for the offsets of each part and its
+            ranges of items.
+        offsets: number of items + 1; 1 is returned if they overflow int64.
+        inner: (parts, ranges + 1), the ranges of the next level, per part.
     """
     total = sign = at = 0
     offsets[0] = 0

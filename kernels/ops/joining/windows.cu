@@ -1,10 +1,10 @@
-// Rows added up where ranges of them overlap. See windows.py.
+// Sums of overlapping ranges of rows. See windows.py.
 #include "vectors.cuh"
 
-// Rows of a unit: enough that searching for the first ranges of a unit costs little.
+// Rows per unit: enough to amortise the search for its first ranges.
 enum { HEIGHT = 16 };
 
-// The first of so many ranges that ends behind a row.
+// The first of these ranges that ends after a row.
 __device__ __forceinline__ int64
 first_behind(const int64* __restrict__ starts, const int64* __restrict__ offsets, int64 ranges, int64 row) {
     int64 low = 0, high = ranges;
@@ -16,9 +16,9 @@ first_behind(const int64* __restrict__ starts, const int64* __restrict__ offsets
     return low;
 }
 
-// Range i are the rows offsets[i]..offsets[i+1], which go to those from starts[i] on. Neither starts nor
-// ends ever fall, so the ranges that hold a row are neighbours. A block is (columns, units); a thread
-// has N columns.
+// Range i are the rows offsets[i]..offsets[i+1], added to those from starts[i] on. Starts and ends
+// never decrease, so the ranges that contain a row are consecutive. A block is (columns, units); a
+// thread has N columns.
 template <class T, class A, int N>
 __global__ void __launch_bounds__(256)
 window_add(const T* __restrict__ rows, const int64* __restrict__ starts,

@@ -13,7 +13,7 @@ HEIGHT = 16  # as in windows.cu
 
 
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
-    """See windows.py: each row adds up those that go there."""
+    """See windows.py: each row sums the rows that map to it."""
     out: Array = cupy.empty((count, *rows.shape[1:]), rows.dtype)
     given, to = real_columns(flat_rows(rows)), real_columns(out)
     wide = summed_dtype(given.dtype)

@@ -36,7 +36,7 @@ def segment_dealt(
 ) -> tuple[Offsets, list[tuple[Offsets, Offsets]]] | None:
     """See windows.py."""
     each, rest = divmod(offsets.size - 1, parts)
-    if rest:  # before memory for far too many parts is asked for
+    if rest:  # before memory for far too many parts is requested
         return None
     fewer, begins = unwritten(held.size), np.empty((parts, each), _INT64)
     size = each + 1

@@ -1,4 +1,4 @@
-"""Kernels that find the windows of every segment, and add up what overlaps."""
+"""Kernels that find the windows of every segment, and sum overlapping windows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ def counts(
     offsets: Pointer[np.int64], length: int, stride: int, keep: bool, counted: Pointer[np.int64],
     segments: int,
 ) -> int:  # fmt: skip
-    """Write the running total of how many windows each segment has.
+    """Write the prefix sum of the number of windows of each segment.
 
     Args:
-        keep: whether items behind the last whole window are one more, if one can start there.
+        keep: whether items after the last whole window form one more, if one can start there.
     """
     counted[0] = 0
     for s in range(segments):
         items = offsets[s + 1] - offsets[s]
         whole = (items - length) // stride + 1 if items >= length else 0
         reached = (whole - 1) * stride + length if whole else 0
-        # Not whole * stride: it may be more than an int64 holds.
+        # Not whole * stride, which may overflow int64.
         more = keep and reached < items and (items - 1) // stride >= whole
         counted[s + 1] = counted[s] + whole + (1 if more else 0)
     return 0
@@ -33,7 +33,7 @@ def windows(
     offsets: Pointer[np.int64], length: int, stride: int, counted: Pointer[np.int64],
     starts: Pointer[np.int64], bounds: Pointer[np.int64], segments: int,
 ) -> int:  # fmt: skip
-    """Write the first item of each window, and the offsets of the items of all."""
+    """Write the first item of each window, and the offsets of the items of all windows."""
     bounds[0] = 0
     for s in range(segments):
         for w in range(counted[s], counted[s + 1]):
@@ -50,10 +50,10 @@ def deal(
     """Write the items 0, parts, .. of a level, then 1, 1 + parts, .., and so on.
 
     Args:
-        held, fewer: (above,), offsets of the level above, in all and in each part; 1 is returned if
-            they are no multiples of `parts`.
-        begins: (parts, each), where the items begin.
-        bounds: (parts, each + 1), their offsets side by side.
+        held, fewer: (above,), offsets of the level above, of the whole and of each part; 1 is
+            returned if they are not multiples of `parts`.
+        begins: (parts, each), the first row of each item.
+        bounds: (parts, each + 1), the offsets of each part.
     """
     for s in range(above):
         if held[s] % parts:
@@ -75,7 +75,7 @@ def add(
     rows: Pointer[T], starts: Pointer[np.int64], offsets: Pointer[np.int64], out: Pointer[T],
     segments: int, width: int,
 ) -> int:  # fmt: skip
-    """Add the rows of each segment to those from starts[s] on, one segment after another."""
+    """Add the rows of each segment to the rows from starts[s] on, one segment after another."""
     for s in range(segments):
         source, to = rows + offsets[s] * width, out + starts[s] * width
         for k in range((offsets[s + 1] - offsets[s]) * width):

@@ -1,6 +1,6 @@
-"""Narrow rows side by side in LLVM IR: a vector for each column, each lane another row.
+"""Narrow rows in LLVM IR: one vector per column, one row per lane.
 
-Rows are loaded and stored whole, and turned into columns and back in registers.
+Whole rows are loaded and stored, and transposed in registers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def load_columns(v: Vectors, at: Any, width: int) -> Values:
     """Return the columns of as many rows at an address as `v` has lanes.
 
     Args:
-        width: of a row, at most as many. If it is no power of two, a part of the next row is read.
+        width: of a row, at most the lanes. If not a power of two, part of the next row is read too.
     """
     padded = _padded(width)
     if padded == width:
@@ -28,7 +28,8 @@ def load_columns(v: Vectors, at: Any, width: int) -> Values:
         while vectors[0].type.count < v.lanes:
             both = list(range(2 * vectors[0].type.count))
             vectors = [v.ordered(a, both, b) for a, b in _pairs(vectors)]
-    # Values are numbered by row and column. A round moves the last bit of the number to the front.
+    # Values are numbered by row and column. Each round rotates the last bit of the number to the
+    # front.
     for _ in range(padded.bit_length() - 1):
         vectors = [
             v.ordered(a, list(range(odd, 2 * v.lanes, 2)), b)
@@ -39,14 +40,14 @@ def load_columns(v: Vectors, at: Any, width: int) -> Values:
 
 
 def store_columns(v: Vectors, columns: Values, to: Any) -> None:
-    """Write rows given as columns to an address: as many as `v` has lanes.
+    """Store rows given as columns at an address: as many rows as `v` has lanes.
 
-    If their width is no power of two, a part of the next row is written, too.
+    If their width is not a power of two, part of the next row is written too.
     """
     width, half = len(columns), v.lanes // 2
     padded = _padded(width)
     vectors = columns + [ir.Constant(v.kind, ir.Undefined)] * (padded - width)
-    # The rounds of `load_columns`, back.
+    # The rounds of `load_columns`, reversed.
     for _ in range(padded.bit_length() - 1):
         middle = len(vectors) // 2
         vectors = [
@@ -66,7 +67,7 @@ def store_columns(v: Vectors, columns: Values, to: Any) -> None:
 
 def whole_blocks(v: Vectors, rows: Any, width: int) -> Any:
     """Return how many of `rows` rows can be loaded and stored as columns."""
-    # Where a part of the next row is read and written, there has to be one.
+    # If part of the next row is accessed, there must be one.
     spare = 0 if _padded(width) == width else 1
     any_rows = v.builder.icmp_signed(">", rows, _I64(0))
     last = v.builder.select(any_rows, v.builder.sub(rows, _I64(spare)), _I64(0))
@@ -74,7 +75,7 @@ def whole_blocks(v: Vectors, rows: Any, width: int) -> Any:
 
 
 def _padded(width: int) -> int:
-    """Return the least power of two that is no less."""
+    """Return the next power of two."""
     return 1 << (width - 1).bit_length()
 
 

@@ -1,4 +1,4 @@
-// Normalising every row over its own features. See norms.py.
+// Normalises every row over its features. See norms.py.
 #include "last_block.cuh"
 #include "row_partition.cuh"
 
@@ -8,7 +8,7 @@ template <class A, int N, class T> __device__ __forceinline__ Pack<A, N> load(co
     return cast<A>(Columns<T, N>{place, 0}.at(0));
 }
 
-// A weight or bias that need not be given.
+// An optional weight or bias.
 template <class A, int N, class W>
 __device__ __forceinline__ Pack<A, N> load_or(const W* place, int64 given, A otherwise) {
     Pack<A, N> values;
@@ -18,8 +18,8 @@ __device__ __forceinline__ Pack<A, N> load_or(const W* place, int64 given, A oth
     return values;
 }
 
-// Mean and 1 / sqrt(mean square + epsilon) of a row, in two passes over it: the second is of the
-// cache, and nothing is lost to a mean far from 0.
+// Mean and 1 / sqrt(mean square + epsilon) of a row, in two passes over it: the second hits the
+// cache, and avoids cancellation for a mean far from 0.
 template <int KIND, int N, class A, class T>
 __device__ __forceinline__ void moments(const T* row, int64 width, A epsilon, A& mean, A& scale) {
     A sum = (A)0, squares = (A)0;
@@ -41,8 +41,8 @@ __device__ __forceinline__ void moments(const T* row, int64 width, A epsilon, A&
     scale = (A)1 / sqrt(shared_sum(squares) / (A)width + epsilon);
 }
 
-// A block is (threads of a row, rows): no thread leaves before the shuffles are done. A thread has
-// every blockDim.x-th N values of its row.
+// A block is (threads of a row, rows): no thread exits before the shuffles are done. A thread has
+// every blockDim.x-th group of N values of its row.
 template <class T, class W, int KIND, int N>
 __global__ void __launch_bounds__(256)
 norm_rows(const T* __restrict__ data, const W* __restrict__ weight, int64 has_weight,
@@ -64,7 +64,8 @@ norm_rows(const T* __restrict__ data, const W* __restrict__ weight, int64 has_we
     }
 }
 
-// The gradient for the rows, and for the pass over the columns the moments of each and `counts` zeros.
+// The gradient of the rows; also writes the moments of each row for the pass over columns, and
+// `counts` zeros.
 template <class T, class W, int KIND, int N>
 __global__ void __launch_bounds__(256)
 norm_grad_rows(const T* __restrict__ grad, const T* __restrict__ data, const W* __restrict__ weight,
@@ -104,8 +105,8 @@ norm_grad_rows(const T* __restrict__ grad, const T* __restrict__ data, const W* 
     }
 }
 
-// The gradients of weight and bias, (2, width): what each block's rows add to them, (2, blocks, width),
-// is added up by the last block. A block is (columns, units); a thread has N columns. `arrivals` are 0.
+// The gradients of weight and bias, (2, width): the last block sums the partial sums of all blocks,
+// (2, blocks, width). A block is (columns, units); a thread has N columns. `arrivals` start at 0.
 template <class T, int N>
 __global__ void __launch_bounds__(256)
 norm_grad_columns(const T* __restrict__ grad, const T* __restrict__ data,

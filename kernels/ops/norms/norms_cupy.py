@@ -1,4 +1,4 @@
-"""See norms.py. Adjacent threads read one row, of any width of number: norms.cu."""
+"""See norms.py. Adjacent threads read one row, for any number of columns: norms.cu."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lodcli.kernels.cuda.launch import (
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import working_dtype
 
-# Rows of a unit at least, and blocks at most: the last one adds up what all have found.
+# Minimum of rows per unit, and maximum of blocks: the last block adds the sums of all.
 HEIGHT, MOST_PARTS = 64, 2048
 
 
@@ -67,7 +67,7 @@ def _gradients(
     kind: str, upstream: Array, data: Array, weight: Array | None, epsilon: float
 ) -> tuple[Array, Array, Array]:
     work = working_dtype(data.dtype)
-    # Of two dtypes nothing is lost in the wider one.
+    # The wider of two dtypes loses nothing.
     dtype = data.dtype if upstream.dtype == data.dtype else work
     rows, flow = (cupy.ascontiguousarray(one.astype(dtype, copy=False)) for one in (data, upstream))
     count, width = rows.shape
@@ -100,13 +100,13 @@ def _types(dtype: np.dtype[Any], of_weight: np.dtype[Any]) -> str:
 
 
 def _feature_dtype(rows: Array, *given: Array | None) -> np.dtype[Any]:
-    """Return the dtype that weight and bias are read in: that of the rows if they have it."""
+    """Return the dtype that weight and bias are read in: that of the rows if possible."""
     narrow = all(one is None or one.dtype == rows.dtype for one in given)
     return rows.dtype if narrow else working_dtype(rows.dtype)
 
 
 def _feature(given: Array | None, dtype: np.dtype[Any]) -> tuple[Array, int]:
-    """Return a weight or bias as a launch takes it, and whether it was given."""
+    """Return a weight or bias as kernel arguments, and whether it was given."""
     if given is None:
         return cupy.empty(0, dtype), 0
     return cupy.ascontiguousarray(given.astype(dtype, copy=False)), 1

@@ -1,4 +1,4 @@
-"""See norms.py. A row is read twice while in the cache; nothing else is stored."""
+"""See norms.py. A row is read twice while in the cache; no intermediate results are stored."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _gradients(
     piece_rows = _piece_rows(data)
     pieces = -(-rows // piece_rows)
     out = empty(data.shape, data.dtype)
-    # Cut at fixed places and joined in order: the same sums for any number of threads.
+    # Pieces are fixed and joined in order: the sums do not depend on the number of threads.
     sums = np.zeros((2, pieces, width))
     flow, x = np.ascontiguousarray(widened(upstream), data.dtype), np.ascontiguousarray(data)
     w = _feature(weight, 1, data)

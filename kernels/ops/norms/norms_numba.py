@@ -42,7 +42,8 @@ def backward(
     scale: Pointer[np.float64], shift: Pointer[np.float64], epsilon: float, centred: bool,
     rows: int, width: int, piece_rows: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the gradient of rows (N, width), and add those of the weight and bias of each piece.
+    """Write the gradient of rows (N, width), and add the gradients of weight and bias of each
+    piece.
 
     Args:
         scale, shift: (pieces, width), zeros.

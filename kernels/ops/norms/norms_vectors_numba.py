@@ -1,6 +1,6 @@
 """Row norms and their gradients in LLVM IR, in float64: row by row, or narrow rows side by side.
 
-Both ways add up in the same order, so that a row has the same values beside others as alone.
+Both variants sum in the same order, so the result of a row does not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _I64, _DOUBLE = ir.IntType(64), ir.DoubleType()
 
 
 class _Row:
-    """Values of a row, vector by vector.
+    """The values of a row, one vector at a time.
 
     Attributes:
-        count: the width as a number that sums are divided by.
-        epsilon: what is added to mean squares.
+        count: the width as a floating-point divisor.
+        epsilon: added to mean squares.
     """
 
     def __init__(self, context: Any, builder: Any, kind: Any, width: Any, epsilon: Any) -> None:
@@ -37,7 +37,7 @@ class _Row:
         self.v.store(self.narrowed(value), self.v.place(to, k), mask)
 
     def add(self, value: Any, to: Any, k: Any, mask: Any) -> None:
-        """Add to float64 in memory."""
+        """Add to a float64 in memory."""
         v = self.v
         place = v.place(to, k, v.total_bytes)
         old = v.load(place, v.total_kind, mask, self.all(0.0))
@@ -59,7 +59,7 @@ class _Row:
         self.v.each(self.width, [], called)
 
     def sums(self, number: int, body: Callable[[Any, Any], Values]) -> Values:
-        """Return the sums of the `number` values that body(k, mask) gives for each vector."""
+        """Return the sums of the `number` values that body(k, mask) returns for each vector."""
         v = self.v
 
         def added(k: Any, mask: Any, totals: Values) -> Values:
@@ -84,7 +84,7 @@ class _Row:
         return self.builder.fmul(self.builder.fsub(self.load(at, k, mask), mean), over)
 
     def measured(self, at: Any, centred: bool) -> Values:
-        """Return the mean that is subtracted, and one over the root of the mean square left."""
+        """Return the mean to subtract, and the inverse root mean square of the rest."""
         builder = self.builder
         mean = self.all(0.0)
         if centred:
@@ -101,19 +101,19 @@ class _Row:
 
 
 class _Beside(_Row):
-    """Values of rows side by side, a vector for each column: k is a number known here."""
+    """The values of rows side by side, one vector per column; k is a compile-time constant."""
 
     def __init__(self, context: Any, builder: Any, kind: Any, width: int, epsilon: Any) -> None:
         super().__init__(context, builder, kind, _I64(width), epsilon)
         self.epsilon, self.count = self.everywhere(epsilon), self.all(float(width))
         self.columns = range(width)
-        # By where they lie: columns that were loaded, what is to be stored, and totals.
+        # Per column: loaded values, values to store, and totals.
         self.held: dict[Any, Values] = {}
         self.results: Values = []
         self.totals: dict[Any, Values] = {}
 
     def hold(self, at: Any) -> None:
-        """Load what is the same for all rows: before the loop, whose stores may change it."""
+        """Load values shared by all rows, before the loop, whose stores might alias them."""
         v = self.v
         found = [v.load(v.place(at, _I64(k)), v.kind.element) for k in self.columns]
         if v.bytes != 8:
@@ -144,13 +144,13 @@ class _Beside(_Row):
         return [self.column_sum(list(one)) for one in zip(*found, strict=True)]
 
     def column_sum(self, values: Values) -> Any:
-        """Return the sum that `lane_sums` has for a row: of lanes with zeros behind the last."""
+        """Return the sum as `lane_sums` computes it for a row, with zeros after the last lane."""
         by = self.v.lanes // 2
         while by:
             behind = values[by:]
             values = self.plus(values[: len(behind)], behind) + values[len(behind) : by]
             by //= 2
-        # It begins at 0 there: no sum is -0.
+        # There it starts at 0, so no sum is -0.
         return self.builder.fadd(values[0], self.all(0.0))
 
     def everywhere(self, number: Any) -> Any:
@@ -160,7 +160,7 @@ class _Beside(_Row):
         """Call body(offset in bytes) for blocks of rows; return how many rows these are.
 
         Args:
-            totals: addresses of float64 for each column, to which what was added up is added.
+            totals: addresses of float64 accumulators for each column.
         """
         builder, v, width = self.builder, self.v, len(self.columns)
         many = whole_blocks(v, rows, width)
@@ -219,7 +219,7 @@ def _flow_back(
 
 
 def _of_width(v: Vectors, width: Any, emit: Callable[[int], Any]) -> Any:
-    """Return emit(width), an int64, where the width is known and at most `v.lanes`; else 0."""
+    """Return emit(width), an int64, with a constant width of at most `v.lanes`; else 0."""
     builder = v.builder
     found = [(_I64(0), builder.block)]
     after = builder.append_basic_block("other_widths")
@@ -251,7 +251,7 @@ def _forward(centred: bool) -> tuple[Any, Any]:
         epsilon: Any,
         like: Any,
     ) -> Any:
-        """Normalise one row; all but the numbers are addresses."""
+        """Normalise one row; all arguments but the numbers are addresses."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             to, at, weight, bias, width, epsilon, _ = args
@@ -273,7 +273,7 @@ def _forward(centred: bool) -> tuple[Any, Any]:
         epsilon: Any,
         like: Any,
     ) -> Any:
-        """Normalise the first of `rows` rows; return how many: 0 of rows that are too wide."""
+        """Normalise the first of `rows` rows; return how many, 0 if rows are too wide."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             to, at, weight, bias, rows, width, epsilon, _ = args
@@ -313,7 +313,7 @@ def _backward(centred: bool) -> tuple[Any, Any]:
         epsilon: Any,
         like: Any,
     ) -> Any:
-        """Write the gradient of one row, and add those of the weight and bias in float64."""
+        """Write the gradient of one row, and add those of weight and bias in float64."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             to, up, at, weight, scales, shifts, width, epsilon, _ = args
@@ -337,7 +337,7 @@ def _backward(centred: bool) -> tuple[Any, Any]:
         epsilon: Any,
         like: Any,
     ) -> Any:
-        """Do so for the first of `rows` rows; return how many: 0 of rows that are too wide."""
+        """Likewise for the first of `rows` rows; return how many, 0 if rows are too wide."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             to, up, at, weight, scales, shifts, rows, width, epsilon, _ = args

@@ -36,5 +36,5 @@ def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) 
 
 
 def segment_pad_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See pad.py. Rows that were cut off are zeros."""
+    """See pad.py. Truncated rows get zeros."""
     return segment_unpad(upstream, offsets)

@@ -30,7 +30,7 @@ def segment_pad(
     result = result_array(out, (segments, maxlen, *data.shape[1:]), data.dtype, data)
     if result.size:
         rows, width = flat_rows(data), row_bytes(result.reshape(-1, *data.shape[1:]))
-        # Many rows of it, so that most gaps are filled in one move.
+        # Many copies of the fill row, so that most gaps are filled in one move.
         fill = np.empty((FILL_BYTES // width + 1, *data.shape[1:]), data.dtype)
         fill[...] = pad_value
         piece_rows, size = rows_a_piece(width), result.nbytes

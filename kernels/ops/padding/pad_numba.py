@@ -14,11 +14,11 @@ def pad(
     at: int, size: int, offsets: Pointer[np.int64], steps: int, fill: int, fill_size: int, to: int,
     width: int, segments: int, piece_rows: int, streamed: bool, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write every segment in `steps` rows of `width` bytes, those past its end from `fill`.
+    """Write every segment into `steps` rows of `width` bytes, padded from `fill`.
 
     Args:
         at, size: the rows of the segments.
-        fill, fill_size: copies of the row to fill with.
+        fill, fill_size: copies of the fill row.
     """
     total = segments * steps
     for piece in range(first, last):

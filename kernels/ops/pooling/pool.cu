@@ -1,12 +1,12 @@
 // Pooling. See pool.py.
 //
-// Rows are cut into tiles of equal height, whatever segments they belong to, so that one long
-// segment beside many short ones keeps every unit busy. A unit walks down the rows of its
-// tile with the running values of its columns in registers. A segment of no more rows than a
-// tile is written by the unit that it begins at, though it may end below. Of a longer one each
-// tile keeps a part: slot 0 for the segment that began above, slot 1 for the one that goes on
-// below. The parts are rows again, far fewer, and are reduced tile by tile until all fit one:
-// the order in which values meet depends on the offsets alone.
+// Rows are split into tiles of equal height, regardless of segments, so that one long segment
+// beside many short ones keeps every unit busy. A unit walks down the rows of its tile with the
+// accumulators of its columns in registers. A segment no longer than a tile is written by the unit
+// in whose tile it begins, even if it ends below. For a longer segment each tile stores a part:
+// slot 0 for the segment that began above, slot 1 for the one that continues below. Parts are
+// reduced like rows, of which there are far fewer, until all fit one tile: the order of operations
+// depends only on the offsets.
 #include "narrow.cuh"
 #include "row_partition.cuh"
 
@@ -26,8 +26,8 @@ template <> struct Highest<double> { __device__ static double of() { return __lo
 template <> struct Highest<int64> { __device__ static int64 of() { return 0x7fffffffffffffffll; } };
 template <> struct Highest<uint64> { __device__ static uint64 of() { return 0xffffffffffffffffull; } };
 
-// What a unit carries: nothing yet, a row more, a part more, and the end of a segment.
-// `first` is whether a row is its segment's first: a NaN counts only there.
+// Accumulator of a unit: initial value, add a row, add a part, end of a segment. `first`: whether a
+// row is its segment's first: only there does a NaN count.
 template <int OP, class A> struct Running;
 
 template <class A> struct Running<SUM, A> {
@@ -74,8 +74,8 @@ template <int OP, class A> struct RunningIndex {
 template <class A> struct Running<MAX_INDEX, A> : RunningIndex<MAX_INDEX, A> {};
 template <class A> struct Running<MIN_INDEX, A> : RunningIndex<MIN_INDEX, A> {};
 
-// What becomes of running values at their segment's end. `scale`: 0 as they are, 1 a mean,
-// 2 over the square root of the number of rows, 3 the negative.
+// Finishes the accumulator at its segment's end. `scale`: 0 as is, 1 mean, 2 divided by the square
+// root of the number of rows, 3 negative.
 template <class Out, class A, int N>
 __device__ __forceinline__ void finish(const Pack<A, N>& parts, int64 rows, int64 scale, Out* out, int64*) {
     const double by = scale == 3 ? -1.0 : scale == 2 ? sqrt((double)rows) : (double)rows;
@@ -98,10 +98,10 @@ __device__ __forceinline__ void finish(const Pack<Indexed<A>, N>& parts, int64, 
     store(index, places);
 }
 
-// Rows of a segment that one unit may walk down: no more than its share, or others wait for it.
+// Maximum of rows of a segment that one unit walks down: more would delay other units.
 enum { LONG = HEIGHT };
 
-// One row more.
+// Adds one row.
 template <class Rule, class T, int N>
 __device__ __forceinline__ void
 take(Pack<typename Rule::Part, N>& parts, const Pack<T, N>& values, int64 row, bool first) {
@@ -109,7 +109,7 @@ take(Pack<typename Rule::Part, N>& parts, const Pack<T, N>& values, int64 row, b
     for (int n = 0; n < N; n++) Rule::row(parts.at[n], (typename Rule::Value)values.at[n], row, first);
 }
 
-// What one unit does of its columns from `column` on. `rows` are all there are.
+// Work of one unit on its columns from `column` on. `rows` is the total.
 template <class A, class Out, int OP, int N, class Rows>
 __device__ __forceinline__ void
 pool_tile(const Rows& data, int64 unit, int64 column, const int64* __restrict__ offsets,
@@ -152,8 +152,8 @@ pool_tile(const Rows& data, int64 unit, int64 column, const int64* __restrict__ 
     }
 }
 
-// The segments without rows, whose values are `low` and `high` repeated: those of the blocks behind the
-// `tiled` ones of the rows, each EMPTY a unit.
+// Fills empty segments with `low` and `high` repeated: blocks after the `tiled` ones of the rows,
+// EMPTY segments per unit.
 enum { EMPTY = 8 };
 
 template <class A, class Out, int OP, int N>
@@ -179,9 +179,9 @@ pool_empty(int64 column, const int64* __restrict__ offsets, int64 segments, int6
 // A block is (columns, units); a thread has N columns.
 //
 //   data      (rows, width)
-//   out       (segments, width); `index` likewise, for those that tell a row
-//   carry     (2 * units, width) parts, and `carry_keys` their segments, -1 for none; neither is
-//             there unless a segment is longer than LONG
+// out       (segments, width); `index` likewise, for ops that return rows
+// carry     (2 * units, width) parts, and `carry_keys` their segments, -1 for none; both only
+// exist if a segment is longer than LONG
 template <class T, class A, class Out, int OP, int N>
 __global__ void __launch_bounds__(256, 3)
 pool_tiles(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
@@ -213,8 +213,8 @@ pool_narrow(const T* __restrict__ data, const int64* __restrict__ offsets, int64
                              index, has_long, carry, carry_keys);
 }
 
-// Joins parts: see parts.cuh. `parts` and `keys` are what pool_tiles left in `carry` and
-// `carry_keys`, or the depth before.
+// Joins parts: see parts.cuh. `parts` and `keys` are the `carry` and `carry_keys` of pool_tiles or
+// of the previous depth.
 template <class A, class Out, int OP>
 __global__ void __launch_bounds__(256)
 pool_parts(const typename Running<OP, A>::Part* __restrict__ parts, const int64* __restrict__ keys,
@@ -233,7 +233,7 @@ pool_parts(const typename Running<OP, A>::Part* __restrict__ parts, const int64*
                carry_keys);
 }
 
-// The first or last row of each segment, moved as words of W; of one without rows `low` and `high`.
+// Copies the first or last row of each segment as words of W; `low` and `high` for an empty one.
 template <class W>
 __global__ void __launch_bounds__(256)
 pool_pick(const W* __restrict__ data, const int64* __restrict__ offsets, int64 segments, int64 width, int64 height,

@@ -30,7 +30,7 @@ from lodcli.kernels.ops.common import is_float, mean_dtype, real_columns, summed
 
 AS_IT_IS, MEAN, ROOT, NEGATIVE = range(4)
 HEIGHT, LONG, EMPTY = 64, 64, 8  # as in parts.cuh and pool.cu
-PICKED = 4  # segments whose first or last row a thread copies a word of
+PICKED = 4  # segments whose first or last row a thread copies one word of
 
 
 def segment_sum(
@@ -149,7 +149,7 @@ def _reduce(
     scale: int,
     pad: tuple[int, int],
 ) -> None:
-    """Write the reduction of every segment; `pad` are the bytes of one without rows."""
+    """Write the reduction of every segment; `pad` are the bytes of a segment without rows."""
     count, width = rows.shape
     segments = offsets.size - 1
     if not segments or not width:
@@ -160,12 +160,12 @@ def _reduce(
     found = cupy.empty(0, np.int64) if index is None else index
     where = on_device(offsets)
     shortest, longest = shortest_and_longest(offsets)
-    # Aligned, as the compiler lays a struct out.
+    # Aligned like the fields of a struct in C++.
     part = np.dtype([("value", wide), ("row", np.int64)], align=True) if has_index else wide
     has_long, units = longest > LONG, blocks(count, HEIGHT)
 
     def space(units: int) -> tuple[Array, Array]:
-        """Return room for parts, and for their segments."""
+        """Return arrays for parts and their segments."""
         size_bytes = 2 * units * width * part.itemsize
         return cupy.empty(size_bytes, np.uint8), cupy.empty(2 * units, np.int64)
 
@@ -192,12 +192,12 @@ def _reduce(
 
 
 def wide_type(dtype: np.dtype[Any]) -> str:
-    """Return the C++ type that values are computed in: float of half precision."""
+    """Return the C++ accumulator type: float for half precision."""
     return C_WIDE[_wide(dtype, AS_IT_IS).name]
 
 
 def _wide(dtype: np.dtype[Any], scale: int) -> np.dtype[Any]:
-    """Return what values are reduced in; a mean of whole numbers in double precision."""
+    """Return the dtype of accumulators; double precision for the mean of integers."""
     if is_float(dtype):
         return np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
     if scale:
@@ -208,7 +208,7 @@ def _wide(dtype: np.dtype[Any], scale: int) -> np.dtype[Any]:
 def _pad_numbers(
     pad_value: npt.ArrayLike, dtype: np.dtype[Any], offsets: Offsets
 ) -> tuple[int, int]:
-    """Return the 16 bytes that fill segments without rows; any if there are none."""
+    """Return the 16 bytes that fill empty segments; any bytes if there are none."""
     if offsets.size == 1 or shortest_and_longest(offsets)[0]:
         return 0, 0
     return word_numbers(np.asarray(pad_value).astype(dtype))

@@ -3,9 +3,8 @@
 
 enum { EVERY, MEAN, ROOT, FIRST, LAST };
 
-// A row of the result takes its segment's row of `upstream`, or its share. A block is
-// (columns, units); a thread has N columns. It looks up a segment once, however many of its rows
-// follow each other.
+// A row of the result is its segment's row of `upstream`, or its share of it. A block is (columns,
+// units); a thread has N columns. It looks up a segment once for its consecutive rows.
 template <class T, class A, int N>
 __global__ void __launch_bounds__(256, 4)
 pool_spread(const T* __restrict__ upstream, const int64* __restrict__ offsets, int64 segments,
@@ -35,8 +34,8 @@ pool_spread(const T* __restrict__ upstream, const int64* __restrict__ offsets, i
     }
 }
 
-// The same of words: each column of a row takes its segment's word if `index` says that it was taken
-// from this row, and zeros if not.
+// The same for words: each column of a row gets its segment's word if `index` names this row, else
+// zeros.
 template <class W, int N>
 __global__ void __launch_bounds__(256, 4)
 pool_taken(const W* __restrict__ upstream, const int64* __restrict__ index,
@@ -64,7 +63,7 @@ pool_taken(const W* __restrict__ upstream, const int64* __restrict__ index,
     }
 }
 
-// A segment's upstream goes to any row that `index` names, of a result that was zeroed before.
+// Scatters a segment's upstream to the row that `index` names, in a zeroed result.
 template <class T>
 __global__ void __launch_bounds__(256)
 pool_scatter(const T* __restrict__ upstream, const int64* __restrict__ index, int64 count,

@@ -50,7 +50,7 @@ def segment_last_grad(upstream: Array, offsets: Offsets) -> Array:
 
 
 def segment_taken_grad(upstream: Array, index: Array, offsets: Offsets) -> Array:
-    """See pool_grad.py. Every row is written once, zeros among others."""
+    """See pool_grad.py. Every row is written once, including zeros."""
     rows = int(offsets[-1])
     result: Array = cupy.empty((rows, *upstream.shape[1:]), upstream.dtype)
     index = index.astype(np.int64, copy=False)
@@ -79,7 +79,7 @@ def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
 
 def _spread(upstream: Array, offsets: Offsets, how: int) -> Array:
     if how in (MEAN, ROOT) and not is_float(upstream.dtype) and upstream.dtype.kind != "c":
-        upstream = upstream.astype(np.float64)  # as the reference divides whole numbers
+        upstream = upstream.astype(np.float64)  # integers are divided as in the reference
     rows, segments = int(offsets[-1]), offsets.size - 1
     result: Array = cupy.empty((rows, *upstream.shape[1:]), upstream.dtype)
     if not result.size:

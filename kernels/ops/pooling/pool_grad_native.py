@@ -63,7 +63,7 @@ def segment_taken_grad(upstream: Array, index: Array, offsets: Offsets) -> Array
 
 
 def _divided(upstream: Array, offsets: Offsets, *, root: bool) -> Array:
-    """Return every row over the length of its segment, or over the square root of that."""
+    """Return every row divided by the length of its segment, or the square root of it."""
     if upstream.dtype.char not in "fd":
         return reference.divided_rows(upstream, offsets, root=root)
     rows, out = flat_rows(upstream), empty(upstream.shape, upstream.dtype)

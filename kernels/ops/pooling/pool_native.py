@@ -105,7 +105,7 @@ def segment_last(
 
 
 def _plain(data: Array) -> Array:
-    """Return (N, D) rows of a dtype that kernels know."""
+    """Return rows (N, D) in a dtype that kernels support."""
     return flat_rows(widened(data))
 
 
@@ -152,7 +152,7 @@ def _divided(
     if data.dtype.kind not in "iub":
         return _reduced(SUM, data, offsets, pad_value, dtype, out, divided=divided)
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
-    # Whole numbers are added as such: float64 would round large ones on the way.
+    # Integers are added as integers: float64 would round large ones.
     totals = segment_sum(data, offsets, pad_value=_NOTHING)
     _averaged[""].call(
         0, 1, totals.view(np.int64), totals.dtype.kind == "u", np.ascontiguousarray(offsets),
@@ -180,12 +180,12 @@ def _reduced_index(
 
 
 def _plain_target(result: Array) -> Array:
-    """Return (S, D) rows of a dtype that kernels know, to write for `result`: itself, or not."""
+    """Return rows (S, D) in a supported dtype to write to: `result` itself if possible."""
     return flat_rows(np.empty(result.shape, np.float32) if is_half(result.dtype) else result)
 
 
 def _delivered(rows: Array, result: Array) -> Array:
-    """Return `result` with what was written to the `_plain_target` of it."""
+    """Return `result` with the values of its `_plain_target`."""
     if rows.dtype != result.dtype:
         narrow_to(result, rows)
     return result

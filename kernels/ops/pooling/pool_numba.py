@@ -1,4 +1,4 @@
-"""Kernels of means of whole numbers, whose sums are whole, and of gradients."""
+"""Kernels of means of integers, whose sums are exact, and of gradients."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def averaged(
     totals: Pointer[np.int64], unsigned: bool, offsets: Pointer[np.int64], root: bool,
     pad: Pointer[np.float64], out: Pointer[np.float64], segments: int, width: int,
 ) -> int:  # fmt: skip
-    """Write the totals of each segment over its length, or over the square root of that.
+    """Write the totals of each segment divided by its length, or by the square root of it.
 
     Args:
         totals: (segments, width).
-        unsigned: whether their bits are those of uint64.
-        pad: one value, for empty segments.
+        unsigned: whether the bits are those of uint64.
+        pad: the value for empty segments.
     """
     for s in range(segments):
         length = offsets[s + 1] - offsets[s]
@@ -37,7 +37,7 @@ def divided(
     rows: Pointer[T], offsets: Pointer[np.int64], root: bool, out: Pointer[T], segments: int,
     width: int, pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write row s over the length of segment s, 1 at least, or over the square root of that."""
+    """Write row s divided by the length of segment s, at least 1, or by the square root of it."""
     for s in range(first * segments // pieces, last * segments // pieces):
         by = np.float64(max(offsets[s + 1] - offsets[s], 1))
         if root:
@@ -47,16 +47,17 @@ def divided(
     return 0
 
 
-# Words of their bits: a version for each size, not for each dtype.
+# Reinterpreted as unsigned words: one version per item size, not per dtype.
 @kernel(types=("uint8", "uint16", "uint32", "uint64"))
 def put(
     values: Pointer[T], rows: Pointer[np.int64], out: Pointer[T], count: int, width: int,
     pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write each of (count, width) values to its column of `out`, in the row named for it, if any.
+    """Write each of (count, width) values to the row of its column in `out` that `rows` gives, if
+    any.
 
     Args:
-        rows: (count, width), each once in a column; -1 is no row.
+        rows: (count, width), unique within a column; -1 for none.
     """
     for row in range(first * count // pieces, last * count // pieces):
         given, named = values + row * width, rows + row * width

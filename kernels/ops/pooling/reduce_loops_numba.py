@@ -1,8 +1,8 @@
 """Inner loops of sums, min/max and argmin/argmax, on the vectors of vectors.py.
 
-Each is made in four shapes: `columns` for some columns of many rows, `row` for one row that is too
-wide for registers, `values` for whole rows of a width that divides a vector, read as one run of
-values and folded at the end, and `single` for short segments of single values.
+There are four variants: `columns` for some columns of many rows, `row` for one row that is too wide
+for registers, `values` for whole rows whose width divides a vector, read as one run of values and
+folded at the end, and `single` for short segments of single values.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.vectors import FIRST, MORE, STREAMS, Values, Vectors
 
-# Whether there are 32 registers of a vector each. STREAMS rows of two or three vectors have room in
-# them, and rows of up to 24 vectors.
+# Whether there are 32 vector registers. They hold STREAMS rows of two or three vectors, and rows of
+# up to 24 vectors.
 MANY_REGISTERS = level().registers * level().vector_bytes >= 32 * VECTOR_BYTES
 
 _I64, _BIT = ir.IntType(64), ir.IntType(1)
@@ -26,7 +26,7 @@ _I64, _BIT = ir.IntType(64), ir.IntType(1)
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the result of some lanes goes, and what stands there."""
+    """The destination of the result of some lanes, and its current content."""
 
     to: Any
     index_to: Any
@@ -39,7 +39,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Row:
-    """Values that are taken in: 0 where the mask is unset; `number` tells their rows."""
+    """Input values: 0 where the mask is unset; `number` are their row numbers."""
 
     values: Any
     number: Any
@@ -47,12 +47,12 @@ class _Row:
     mask: Any
 
 
-# What some vectors have come to, and where it goes.
+# Accumulators of some vectors, and their destination.
 Results = list[tuple[Values, _Place]]
 
 
 class _Sum:
-    """One running total a lane."""
+    """One running total per lane."""
 
     def start(self, v: Vectors) -> Values:
         return [v.constant(0.0 if v.floating else 0, v.total_kind)]
@@ -69,7 +69,8 @@ class _Sum:
     def finish(self, v: Vectors, results: Results) -> None:
         with v.builder.if_else(_is(v, results[0][1], MORE)) as (more, new):
             with more:
-                # A sum begins at 0 and joins the old one last: short sums lose fewer digits.
+                # A sum starts at 0 and is added to the previous total last: short sums lose fewer
+                # digits.
                 zero = self.start(v)[0]
                 old = [v.load(place.to, v.total_kind, place.mask, zero) for _, place in results]
                 for (state, place), before in zip(results, old, strict=True):
@@ -85,7 +86,7 @@ class _Sum:
 
 
 class _Extreme:
-    """The greatest value a lane."""
+    """The greatest value per lane."""
 
     def start(self, v: Vectors) -> Values:
         return [v.lost()]
@@ -117,7 +118,7 @@ class _Extreme:
                     v.store(v.flipped(own, place.flip), place.to, place.mask)
 
     def add(self, v: Vectors, place: _Place, numbers: Any) -> Any:
-        """Return where the new values were better."""
+        """Return where the new values are better."""
         old, new = (v.load(each, v.kind, place.mask, v.zero()) for each in (place.to, place.at))
         better = v.greater(v.flipped(new, place.flip), v.flipped(old, place.flip))
         v.store(v.builder.select(better, new, old), place.to, place.mask)
@@ -125,7 +126,7 @@ class _Extreme:
 
 
 class _Index(_Extreme):
-    """The greatest value a lane and the number of its row, `nowhere` where there is none yet."""
+    """The greatest value per lane and its row number, `nowhere` if there is none yet."""
 
     def start(self, v: Vectors) -> Values:
         return [v.lost(), v.constant(v.nowhere, v.numbers)]
@@ -140,7 +141,7 @@ class _Index(_Extreme):
 
     def merge(self, v: Vectors, a: Values, b: Values) -> Values:
         builder = v.builder
-        # Lanes are not in the order of rows: of equal values the earlier row.
+        # Lanes are not in row order: among equal values the earlier row wins.
         alike = builder.not_(builder.or_(v.greater(a[0], b[0]), v.greater(b[0], a[0])))
         earlier = builder.and_(alike, builder.icmp_unsigned("<", b[1], a[1]))
         better = builder.or_(v.greater(b[0], a[0]), earlier)
@@ -181,7 +182,7 @@ class _Index(_Extreme):
                     index, none = self._index(v, at, place)
                     first = v.flipped(v.load(place.at, v.kind, place.mask, v.zero()), place.flip)
                     begins = _everywhere(v, _is(v, place, FIRST))
-                    # What no row beats is the first row's own.
+                    # If no row is better, the result is that of the first row.
                     kept = builder.and_(begins, builder.or_(none, v.stays(first)))
                     index = builder.select(none, v.constant(-1, v.longs), index)
                     own = builder.select(kept, first, best)
@@ -195,7 +196,7 @@ class _Index(_Extreme):
         v.store(v.builder.select(better, numbers, old), place.index_to, place.mask)
 
     def _index(self, v: Vectors, at: Any, place: _Place) -> Values:
-        """Return the numbers of rows in the tensor, and where there is none."""
+        """Return the row numbers in the tensor; `nowhere` if there is none."""
         wide = at if v.numbers == v.longs else v.builder.sext(at, v.longs)
         index = v.builder.add(wide, v.all(place.row, v.longs))
         return [index, v.builder.icmp_signed("==", wide, v.constant(v.nowhere, v.longs))]
@@ -210,12 +211,12 @@ def _everywhere(v: Vectors, condition: Any) -> Any:
 
 
 def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
-    """Return a function of up to `blocks` vectors side by side.
+    """Return a function for up to `blocks` vectors side by side.
 
     Args:
-        fixed: how many vectors there are at least, all of them whole. The others end where the
-            columns end, over those before them if need be: the same values, computed again. By
-            default there are all, and the last one has a mask.
+        fixed: the minimum number of vectors, all whole. The last of them ends at the last column
+            and may overlap the previous one, recomputing the same values. By default all vectors,
+            the last one masked.
     """
 
     @intrinsic
@@ -233,7 +234,7 @@ def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
         zero: Any,
         total: Any,
     ) -> Any:
-        """Reduce `count` columns of so many rows, `row_bytes` apart."""
+        """Reduce `count` columns of this many rows, `row_bytes` apart."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             v = Vectors(context, builder, sig.args[9], sig.args[10])
@@ -302,7 +303,7 @@ def _numbered(v: Vectors, number: Any) -> Any:
 
 
 def _row(reduction: Any, *, numbered: bool) -> Any:
-    """Return a function of one row of values, or, if `numbered`, of what rows have come to."""
+    """Return a function for one row of values, or, if `numbered`, for partial results."""
 
     @intrinsic
     def row(
@@ -316,8 +317,8 @@ def _row(reduction: Any, *, numbered: bool) -> Any:
         zero: Any,
         total: Any,
     ) -> Any:
-        """Join `count` columns at `at` to those at `to`: `number` is that of their row, or the
-        address of one for each."""
+        """Join `count` columns at `at` to those at `to`: `number` is the row number, or the address
+        of one row number per column."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             v = Vectors(context, builder, sig.args[6], sig.args[7])
@@ -331,7 +332,7 @@ def _row(reduction: Any, *, numbered: bool) -> Any:
                 reduction.add(v, _Place(*places, None, None, flip, mask), numbers)
                 return []
 
-            # Each store to a whole line: one that crosses two takes twice as long.
+            # Aligned stores: a store across two cache lines takes twice as long.
             first = builder.and_(builder.neg(to), _I64(v.lanes * v.total_bytes - 1))
             first = builder.udiv(first, _I64(v.total_bytes))
             first = builder.select(builder.icmp_signed("<", count, first), count, first)
@@ -362,7 +363,7 @@ def _values(reduction: Any) -> Any:
         zero: Any,
         total: Any,
     ) -> Any:
-        """Reduce `count` values, rows of `width` = 2**`shift` values that divide a vector."""
+        """Reduce `count` values: rows of `width` = 2**`shift` values, which divides a vector."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             v = Vectors(context, builder, sig.args[9], sig.args[10])
@@ -401,9 +402,9 @@ def _single(reduction: Any) -> Any:
         zero: Any,
         total: Any,
     ) -> Any:
-        """Reduce `count` single values that begin a segment; reads up to a vector further.
+        """Reduce `count` single values at the start of a segment; reads up to one vector further.
 
-        Not with a mask: a masked load that crosses a cache line takes twice as long.
+        Not masked: a masked load across a cache line takes twice as long.
         """
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -415,8 +416,8 @@ def _single(reduction: Any) -> Any:
             def taken(state: Values, k: Any, mask: Any) -> Values:
                 new = v.load(v.place(at, k), v.kind)
                 if mask is not None:
-                    # Bits that are not known here, but none, turned over: of a load and a choice
-                    # LLVM makes one masked load, twice as slow where it crosses a cache line.
+                    # An opaque zero, inverted: from a load and a select LLVM would make a masked
+                    # load, which is twice as slow across a cache line.
                     new = new if extreme else v.flipped(new, flip)
                     new = builder.select(mask, new, v.nothing())
                 return list(reduction.take(v, state, _Row(new, None, flip, mask)))
@@ -439,7 +440,7 @@ def _single(reduction: Any) -> Any:
 
 
 def _put_place(v: Vectors, place: _Place, best: Any, count: Any) -> None:
-    """Write the number of the first row that holds the best value, if only the first one's."""
+    """Write the number of the first row with the best value, if it differs from the current one."""
     builder = v.builder
     before = builder.block
     head, after = builder.append_basic_block("v_seek"), builder.append_basic_block("v_found")
@@ -458,7 +459,7 @@ def _put_place(v: Vectors, place: _Place, best: Any, count: Any) -> None:
     builder.position_at_end(after)
     lane = builder.zext(builder.cttz(bits, _BIT(0)), _I64)
     at = builder.add(k, lane)
-    # A NaN that stands first is the greatest, and equals nothing.
+    # A NaN in the first row is the greatest, and is not equal to anything.
     one = Vectors(v.context, builder, v.value, v.total, lanes=1)
     first = builder.extract_element(one.stays(one.load(place.at, one.kind)), ir.IntType(32)(0))
     kept = builder.or_(first, builder.icmp_signed(">=", at, count))
@@ -467,8 +468,8 @@ def _put_place(v: Vectors, place: _Place, best: Any, count: Any) -> None:
 
 
 def _made(reduction: Any, single: Any) -> Sequence[Any]:
-    """Return its functions for one to three vectors, for 4, 8, 16 and 24, whole rows, rows of what
-    rows have come to, values, single ones."""
+    """Return the functions for one to three vectors, for 4, 8, 16 and 24, whole rows, partial
+    results, values and single values."""
     tails, blocks = [_columns(reduction, 1)] * 3, [_columns(reduction, 4, 3)] * 4
     if MANY_REGISTERS and not isinstance(reduction, _Index):
         tails[1:] = _columns(reduction, 2), _columns(reduction, 3)
@@ -478,7 +479,7 @@ def _made(reduction: Any, single: Any) -> Sequence[Any]:
 
 
 class _ShortIndex(_Index):
-    """The greatest value; its place is looked up once it is known."""
+    """The greatest value; its row is looked up afterwards."""
 
     def take(self, v: Vectors, state: Values, new: _Row) -> Values:
         return _Extreme.take(self, v, state, new)

@@ -1,4 +1,4 @@
-"""Segments reduced in pieces of the rows; see reduce_numba.py."""
+"""Reduces segments in pieces of rows; see reduce_numba.py."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from lodcli.kernels.runtime.threads import thread_count
 
 SUM, EXTREME, INDEX = "sum", "extreme", "index"
 PLAIN, MEAN, ROOT = 0, 1, 2
-PIECE = 1 << 17  # values in a piece
+PIECE = 1 << 17  # values per piece
 LEAST_ROWS = 16
-# Rows whose sums take more are added one after another within a piece; of others a piece has runs
-# of RUN rows (reduce_numba.py). Rounding grows with both.
+# Rows with longer sums are added one after another within a piece; other pieces have runs of RUN
+# rows (reduce_numba.py). Rounding errors grow with both.
 BLOCK_BYTES, RUN = 256, 256
-CLOSE_BYTES = 256  # up to which rows that lie apart are fetched by the processor itself
+CLOSE_BYTES = 256  # number of strided rows up to which the hardware prefetches
 PIECE_SEGMENTS = 1 << 10
 PIECE_BYTES = 1 << 18
-_AHEAD = 64  # rows asked for before their turn
+_AHEAD = 64  # prefetch distance in rows
 _LINE = 64
 
 _MODULE = "kernels.ops.pooling.reduce_numba"
 _reduce = {name: load.kernel(_MODULE, name) for name in (SUM, EXTREME, INDEX)}
 _join = {name: load.kernel(_MODULE, f"{name}_join") for name in (SUM, EXTREME, INDEX)}
 _pick = load.kernel(_MODULE, "pick")
-# Whole numbers of other dtypes as what is compiled: wider ones hold them, the same bits are
-# summed alike, and compared alike with `flip`.
+# Compiled dtype for other integers: wider ones hold the same values, equal sizes have the same
+# sums, and compare equally with `flip`.
 _SUMMED = {"b": "i", "h": "i", "H": "i", "I": "l", "L": "l", "?": "B", "q": "l", "Q": "l"}
 _AS_THEY_ARE = "fdil"
 _COMPARED = {"B": "b", "?": "b", "h": "i", "H": "i", "I": "i", "L": "l", "q": "l", "Q": "l"}
@@ -52,9 +52,9 @@ def reduce_rows(
         kind: SUM, EXTREME or INDEX.
         rows: C-contiguous; real numbers of four or eight bytes, whole ones or booleans.
         pad_value: for empty segments.
-        out: C-contiguous; of the dtype of `rows`, for sums perhaps a wider one.
-        least: the least instead of the greatest value.
-        divided: PLAIN, MEAN: by the length, ROOT: by its square root.
+        out: C-contiguous, in the dtype of `rows`; sums may be wider.
+        least: minimum instead of maximum.
+        divided: PLAIN, MEAN (by the length) or ROOT (by its square root).
         index: (S, D) int64, for INDEX: the rows of the extremes.
     """
     if not out.size:
@@ -71,7 +71,7 @@ def reduce_rows(
     parts = np.empty((pieces, width), to.dtype)
     places = np.empty((pieces, width), np.int64) if index is not None else None
     pad = pad_value
-    if not (type(pad) is np.ndarray and pad.dtype is to.dtype):  # most are, in less time
+    if not (type(pad) is np.ndarray and pad.dtype is to.dtype):  # fast path
         pad = np.asarray(pad_value).astype(out.dtype)
         pad = pad.view(to.dtype) if pad.itemsize == to.itemsize else pad.astype(to.dtype)
     flip = _flip(out.dtype, to.dtype, least) if kind != SUM else 0
@@ -87,7 +87,7 @@ def reduce_rows(
 
 
 def _as_compiled(kind: str, rows: Array, out: Array) -> tuple[Array, Array]:
-    """Return the rows and the target in dtypes that are compiled."""
+    """Return rows and target in compiled dtypes."""
     if kind == SUM:
         if rows.dtype is out.dtype and rows.dtype.char in _AS_THEY_ARE:
             return rows, out
@@ -102,15 +102,16 @@ def _as_compiled(kind: str, rows: Array, out: Array) -> tuple[Array, Array]:
 
 
 def _cast(rows: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Return rows as another dtype: the same bits where they are as many, else the same value."""
+    """Return rows in another dtype: reinterpreted if of the same size, else converted."""
     return rows.view(dtype) if rows.itemsize == dtype.itemsize else rows.astype(dtype)
 
 
 def _flip(dtype: np.dtype[np.generic], compared: np.dtype[np.generic], least: bool) -> int:
-    """Return the bits that make the wanted extreme the greatest of signed or real numbers."""
+    """Return the bits whose flip turns the wanted extreme into the maximum of signed or real
+    numbers."""
     if dtype.kind == "f":
         return (1 << 31 if dtype.itemsize == 4 else -(1 << 63)) if least else 0
-    # Unsigned numbers become signed ones in the same order when their highest bit turns over.
+    # Flipping the highest bit maps unsigned to signed numbers in the same order.
     same = dtype.kind in "ub" and dtype.itemsize == compared.itemsize
     flip = -(1 << (8 * dtype.itemsize - 1)) if same else 0
     return ~flip if least else flip
@@ -125,7 +126,7 @@ def pick_rows(
         source, fill = flat_rows(rows), np.empty((1, *rows.shape[1:]), rows.dtype)
         fill[...] = pad_value
         segments, width = result.shape[0], result.nbytes // result.shape[0]
-        # Whole lines are read, however little of them is wanted.
+        # Whole cache lines are read, even for a few bytes.
         read_bytes = min(max(result.nbytes, _LINE * segments), source.nbytes)
         piece_segments = min(PIECE_SEGMENTS, max(1, PIECE_BYTES // max(1, width)))
         run(

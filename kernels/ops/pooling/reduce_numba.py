@@ -1,13 +1,12 @@
-"""Kernels of sums, extremes and their places: pieces of the rows, so that threads share even one
-giant segment.
+"""Kernels of sums, extremes and their positions: threads share even a single long segment.
 
-Every segment is cut into pieces of so many rows from its own first row on, which are reduced
-alone and joined in order. So its result depends neither on the threads nor on the segments beside
-it, bit for bit. A chunk is a range of rows: it has the pieces that begin there. Pieces of a
-segment that began in another chunk wait in rows of their own, and are joined by a kernel that
-runs when all chunks are done.
+Every segment is split into pieces of a fixed number of rows from its own first row on, which are
+reduced separately and joined in order. So its result depends neither on the threads nor on its
+neighbours, bit for bit. A chunk is a range of rows and owns the pieces that begin there. Pieces of
+a segment that began in another chunk are stored in rows of their own, and joined by a kernel that
+runs after all chunks.
 
-Whole numbers are compared as signed ones; `flip` makes them those that are wanted.
+Integers are compared as signed; `flip` converts them.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from lodcli.kernels.simd.row_partition_numba import segment_at
 from lodcli.kernels.simd.vectors import FIRST, MORE, NEXT, divide
 
 PLAIN, MEAN, ROOT = 0, 1, 2
-RUN = 256  # rows or vectors summed before joining the total: rounding grows with this
+RUN = 256  # rows or vectors per partial sum: rounding errors grow with this
 _put, _value_at, _divide_row = scalars.put, scalars.value_at, divide
 _copy_row, _fetch, _word, _require = moves.copy_row, moves.fetch_far, moves._word_4, moves.require
 
-# What other dtypes are reduced as: see reduce.py.
+# Compiled dtypes; others: see reduce.py.
 _SUMS = (
     *(("float32", "float32"), ("float64", "float64")),
     *(("int32", "int64"), ("int64", "int64"), ("uint8", "int64")),
@@ -40,19 +39,19 @@ _EXTREMES = tuple((each, each) for each in ("float32", "float64", "int8", "int32
 
 
 class Rows(NamedTuple, Generic[T, U]):
-    """What is reduced, and where it goes.
+    """The input and output of a reduction.
 
     Attributes:
         x: (rows, width).
         offsets: (segments + 1,).
         out: (segments, width).
-        numbers: the rows of extremes, the same shape, or none.
-        pad: one value, for empty segments.
-        parts, places: (rows / piece_rows, width), rounded up: what waits, the piece that begins
-            at row `lo` in row `lo // piece_rows`. No two have the same one: the first piece of a
-            segment does not wait.
-        flip: the bits that make the wanted extreme the greatest of signed numbers.
-        divided: PLAIN, MEAN: by the length, ROOT: by its square root.
+        numbers: the rows of extremes, in the same shape, or none.
+        pad: the value for empty segments.
+        parts, places: (rows / piece_rows, width), rounded up: pending results; the piece that
+            begins in row `lo` has row `lo // piece_rows`. These rows are unique, as the first piece
+            of a segment is never pending.
+        flip: the bits that turn the wanted extreme into the maximum of signed numbers.
+        divided: PLAIN, MEAN (by the length) or ROOT (by its square root).
     """
 
     x: Pointer[T]
@@ -81,12 +80,12 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
     """Declare the two kernels of a reduction.
 
     Args:
-        tools: its functions for one to three vectors of columns, 4, 8, 16 and 24, rows, what rows
-            have come to, values, single ones.
+        tools: its functions for one to three vectors of columns, 4, 8, 16 and 24, rows, partial
+            results, values, single values.
     """
     vector, two, three, four, eight, sixteen, twenty_four, whole, joined, values, single = tools
     indexed = name == "index"
-    # How many vectors of columns are taken at once: of up to 3, and of more.
+    # How many vectors of columns are processed at once: of up to 3, and of more.
     masked, most = (1 if three is vector else 3), (4 if twenty_four is four else 24)
 
     @function()
@@ -94,10 +93,10 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
         to: int, index_to: int, at: int, row: int, rows: int, width: int, fresh: int, flip: int,
         value: Any, total: Any,
     ) -> None:  # fmt: skip
-        """Reduce so many rows, of which the first at `at` is number `row`, to the row at `to`.
+        """Reduce this many rows, the first of them at `at` with number `row`, to the row at `to`.
 
-        Rows are read from end to end: processors foresee that best. What rows too wide for
-        registers have come to stays in the nearest cache, at `to`.
+        Rows are read from end to end, which hardware prefetching favours. Partial results of rows
+        too wide for registers stay in the L1 cache, at `to`.
         """
         value_bytes, total_bytes = item_bytes(value), item_bytes(total)
         lanes = VECTOR_BYTES // max(4, total_bytes)
@@ -150,8 +149,8 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
 
     @function()
     def shorts(r: Any, s: int, stop: int, end: int, value: Any, total: Any) -> int:
-        """Reduce short segments of single values from `s` on; return the first that is none, or
-        does not begin before row `stop`."""
+        """Reduce short segments of single values from `s` on; return the first that is longer, or
+        begins at or after row `stop`."""
         value_bytes, total_bytes = item_bytes(value), item_bytes(total)
         zero, like = value(0), total(0)
         most = RUN * (VECTOR_BYTES // max(4, total_bytes))
@@ -181,12 +180,14 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
 
     @function()
     def next_piece(begin: int, row: int, piece_rows: int) -> int:
-        """Return where the first piece at or after `row` of a segment from `begin` on begins."""
+        """Return the start of the first piece at or after `row` of a segment that begins at
+        `begin`."""
         return begin + -(-(row - begin) // piece_rows) * piece_rows
 
     @function()
     def wait(r: Any, lo: int, hi: int, value: Any, total: Any) -> int:
-        """Reduce the piece from row `lo` on of a segment that ends at `hi`; return its rows."""
+        """Reduce the piece at row `lo` of a segment that ends at `hi` to its pending row; return
+        its rows."""
         width, slot = r.width, lo // r.piece_rows
         n: int = min(r.piece_rows, hi - lo)
         part(
@@ -199,7 +200,7 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
 
     @function()
     def join_piece(r: Any, s: int, lo: int, total: Any) -> None:
-        """Join the piece that waits, from row `lo` on, to its segment `s`."""
+        """Join the pending piece at row `lo` to its segment `s`."""
         out_bytes, index_bytes, slot = r.width * item_bytes(total), r.width * 8, lo // r.piece_rows
         joined(
             address(r.out) + s * out_bytes, address(r.numbers) + s * index_bytes,
@@ -265,7 +266,7 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
 
     @kernel(name=f"{name}_join", types=types)
     def join_chunks(r: Rows[T, U], value: type[T], total: type[U], pieces: int, chunks: int) -> int:
-        """Join the pieces of segments that go on in later chunks, when all chunks are done."""
+        """After all chunks: join the pieces of segments that continue in later chunks."""
         for number in range(1, chunks):
             start = pieces * number // chunks * r.piece_rows
             stop = min(pieces * (number + 1) // chunks * r.piece_rows, r.rows)
@@ -294,7 +295,7 @@ _declare("index", reductions.INDEXES, _EXTREMES)
 def _pick_words(
     to: int, at: int, end: int, offsets: Any, count: int, last_of: bool, fill: int
 ) -> None:
-    """Copy of every segment of words of 4 bytes the first or last one, `fill` of an empty one."""
+    """Copy the first or last row, in 4-byte words, of every segment; `fill` for an empty one."""
     for s in range(count):
         place = offsets[s + 1] - 1 if last_of else offsets[s]
         empty = offsets[s] == offsets[s + 1]
@@ -308,11 +309,11 @@ def pick(
     at: int, size: int, offsets: Pointer[np.int64], fill: int, last_of: bool, to: int, width: int,
     segments: int, piece_segments: int, ahead: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Copy the first or last row, of `width` bytes, of every segment, `fill` of an empty one.
+    """Copy the first or last row, of `width` bytes, of every segment; `fill` for an empty one.
 
     Args:
-        size: bytes from `at` on.
-        ahead: how many segments ahead to fetch rows; 0 for none.
+        size: number of bytes at `at`.
+        ahead: prefetch distance in segments; 0 for none.
     """
     end, back = at + size, 1 if last_of else 0
     if width == 4 and not ahead:

@@ -1,8 +1,8 @@
-// Averages of the largest values in the rows of matrices: see topk_avg_pooling.py. `order` says where the
-// values of each row lie, the largest first.
+// Averages of the largest values in the rows of matrices: see topk_avg_pooling.py. `order` are the
+// positions of the values of each row, largest first.
 #include "types.cuh"
 
-// One average a thread, out (rows, channels, count).
+// One average per thread, out (rows, channels, count).
 template <class A>
 __global__ void __launch_bounds__(256)
 topk_averages(const A* __restrict__ values, const int64* __restrict__ order,
@@ -23,7 +23,7 @@ topk_averages(const A* __restrict__ values, const int64* __restrict__ order,
     out[place] = sum / (A)k;
 }
 
-// The gradient of a value a thread: the m-th largest is in every sum of more than m.
+// One gradient value per thread: the m-th largest is part of every sum of more than m values.
 template <class A>
 __global__ void __launch_bounds__(256)
 topk_averages_grad(const A* __restrict__ grad, const int64* __restrict__ order,

@@ -52,7 +52,7 @@ def _run(
     values: Array,
     out: Array,
 ) -> None:
-    """Write every value of `out`, made of `values` and of the order of each row of the matrices."""
+    """Write every value of `out`, from `values` and the sorted order of each matrix row."""
     rows, columns = offsets_to_lengths(row_offsets), offsets_to_lengths(column_offsets)
     cells = lengths_to_offsets(columns.repeat(rows * channel_num), level=0)
     # Not descending: a NaN counts as smaller than any number.

@@ -66,7 +66,7 @@ def _matrices(
 ) -> tuple[Any, ...]:
     """Return the fields of Matrices: see topk_avg_pooling_numba.py."""
     index = map(np.ascontiguousarray, (offsets, row_offsets, column_offsets))
-    # The most values of a row that can ever be asked for.
+    # The maximum number of values of a row that can be requested.
     most = min(max(topks.tolist()), longest(column_offsets))
     places = np.empty(most, np.int64)
     wanted = np.ascontiguousarray(topks)

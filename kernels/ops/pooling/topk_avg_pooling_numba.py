@@ -11,7 +11,7 @@ from lodcli.kernels.native.language_numba import function
 
 
 class Matrices(NamedTuple):
-    """Matrices of `channels` channels, one behind another.
+    """Matrices of `channels` channels, stored consecutively.
 
     Attributes:
         offsets, row_offsets, column_offsets: (matrices + 1,), of all values, rows and columns.
@@ -32,12 +32,13 @@ class Matrices(NamedTuple):
 
 @function()
 def _largest(data: Any, first: int, count: int, places: Any, most: int) -> int:
-    """Fill `places` with the largest of count values, largest first; return how many."""
+    """Fill `places` with the positions of the largest of count values, largest first; return how
+    many."""
     held = 0
     for place in range(first, first + count):
         value = data[place]
         at = held
-        # Behind equal ones, which come first; a NaN behind everything.
+        # After equal ones, which come first; a NaN comes last.
         while at > 0:
             other = data[places[at - 1]]
             if not (value > other or (other != other and value == value)):
@@ -56,7 +57,7 @@ def misfit(
     offsets: Pointer[np.int64], row_offsets: Pointer[np.int64], column_offsets: Pointer[np.int64],
     matrices: int, channels: int,
 ) -> int:  # fmt: skip
-    """Return the first segment that has not as many values as its matrices, or -1."""
+    """Return the first segment whose number of values does not match its matrices, or -1."""
     for i in range(matrices):
         rows = row_offsets[i + 1] - row_offsets[i]
         columns = column_offsets[i + 1] - column_offsets[i]
@@ -88,7 +89,7 @@ def forward(data: Pointer[T], of: Matrices, out: Pointer[T], zero: type[T]) -> i
 def backward(
     data: Pointer[T], of: Matrices, grad: Pointer[U], out: Pointer[U], zero: type[U]
 ) -> int:
-    """Add the gradients of the averages to those of the values, zeros first."""
+    """Add the gradients of the averages to those of the values, initially zeros."""
     for i in range(of.matrices):
         rows = of.row_offsets[i + 1] - of.row_offsets[i]
         columns = of.column_offsets[i + 1] - of.column_offsets[i]

@@ -1,4 +1,4 @@
-"""Kernel that takes a rank table apart."""
+"""Kernel that splits a rank table into order and lengths."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from lodcli.kernels.native.declare import Pointer, kernel
 def ranks(
     table: Pointer[np.int64], order: Pointer[np.int64], offsets: Pointer[np.int64], count: int
 ) -> int:
-    """Write the sequences of a table (count, 2) in order, and their offsets; 1 if it is none."""
+    """Write the sequences of a table (count, 2) in order, and their offsets; return 1 if it is
+    invalid."""
     lengths, total = offsets + 1, 0
     offsets[0] = 0
     for s in range(count):
-        # No sequence has it: below all lengths of a table that is accepted, and of all others.
+        # A sentinel that no sequence has: below all valid and invalid lengths.
         lengths[s] = -1
     for place in range(count):
         sequence, length = table[2 * place], table[2 * place + 1]
@@ -27,7 +28,7 @@ def ranks(
         lengths[sequence] = length
     for s in range(count):
         total += lengths[s]
-        if total < 0:  # beyond int64
+        if total < 0:  # overflows int64
             return 1
         lengths[s] = total
     return 0

@@ -1,4 +1,4 @@
-"""Kernels that merge two parts by a mask, and pick the items of both."""
+"""Kernels that merge two parts by a mask, and select the items of both."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def merged(
     mask: Pointer[np.uint8], true: Pointer[np.int64], false: Pointer[np.int64],
     offsets: Pointer[np.int64], bounds: Pointer[np.int64], count: int, wanted: int,
 ) -> int:  # fmt: skip
-    """Write the offsets of two parts merged, and what each has before every place of the mask.
+    """Write the offsets of two merged parts, and how many items each has before every position.
 
     Args:
         true, false: the offsets of the parts.
         offsets: (count + 1,); 1 is returned if they overflow.
-        bounds: (2, count + 1), of the true part and the false one.
-        wanted: how many sequences the true part has; 2 is returned if the mask is true for others.
+        bounds: (2, count + 1), of the true and the false part.
+        wanted: number of sequences of the true part; 2 is returned if the mask has another count.
     """
     if _trues(mask, count) != wanted:
         return 2
@@ -51,20 +51,20 @@ def split(
     mask: Pointer[np.uint8], offsets: Pointer[np.int64], begins: Pointer[np.int64],
     bounds: Pointer[np.int64], count: int,
 ) -> int:  # fmt: skip
-    """Write where the items of a level begin, and their offsets, of both parts of a mask.
+    """Write the items of both parts of a mask, and their offsets.
 
     Args:
         offsets: (count + 1,), of the level.
-        begins: (count,), first of the items where the mask is true, whose number is returned, then
-            of the others.
-        bounds: (count + 2,), the offsets of the one part, then those of the other.
+        begins: (count,), the first rows of items where the mask is true, whose number is returned,
+            then of the others.
+        bounds: (count + 2,), the offsets of the true part, then those of the false part.
     """
     trues: int = _trues(mask, count)
     true, false = bounds, bounds + (trues + 1)
     at = total = 0
     true[0] = false[0] = 0
     for item in range(count):
-        # Without a branch, which no processor foresees in a mask.
+        # Branch-free: a mask is unpredictable.
         one = 1 if mask[item] else 0
         begins[at if one else trues + item - at] = offsets[item]
         at += one

@@ -1,7 +1,7 @@
-"""Loops of linear recurrences over rows: their states, and what they make of any state.
+"""Loops of linear recurrences over rows: their states, and their effect on any initial state.
 
-Each loop takes the addresses of the first rows of a, b and the result, and the steps to the next
-ones, which are negative where the recurrence runs from the end. A complex number is two columns.
+Each loop takes the addresses of the first rows of a, b and the result, and strides, which are
+negative for a recurrence in reverse. A complex number is two columns.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Numbers(NamedTuple):
     """How vectors of numbers are multiplied.
 
     Attributes:
-        taken: returns a vector of a as it is, or its conjugate.
-        factor: returns what `times` takes of a vector.
+        taken: returns a vector of a, or its conjugate.
+        factor: prepares a vector as a factor for `times`.
         times: returns a factor times a vector.
-        times_plus: returns that and another vector added up.
+        times_plus: returns that product plus another vector.
     """
 
     taken: Callable[[Any], Any]
@@ -90,8 +90,8 @@ def row_loops(numbers: Numbers) -> tuple[Callable[..., Any], ...]:
     """Return loops over rows of any width.
 
     Returns:
-        `states`, which writes them; `effect`, what rows make of any state; `carry`, which applies
-        that to a state; `products` of states and rows.
+        `states`, which writes states; `effect`, the linear map of rows on any state; `carry`, which
+        applies that map to a state; `products` of states and rows.
     """
     taken, factor, times, times_plus = numbers
 
@@ -103,11 +103,11 @@ def row_loops(numbers: Numbers) -> tuple[Callable[..., Any], ...]:
     def states(
         a: Any, b: Any, before: Any, out: Any, count: int, width: int, a_step: int, step: int
     ) -> None:
-        """Write the states of `count` rows; `before` is the one before them."""
+        """Write the states of `count` rows; `before` is the previous state."""
         lanes = lanes_in(a)
         k = 0
         while k + 4 * lanes <= width:
-            # Whole lines of memory, and four sums at once.
+            # Whole cache lines, and four independent sums.
             h0, h1 = load(before, k, lanes), load(before, k + lanes, lanes)
             h2, h3 = load(before, k + 2 * lanes, lanes), load(before, k + 3 * lanes, lanes)
             x, y, to = a + k, b + k, out + k
@@ -146,7 +146,7 @@ def row_loops(numbers: Numbers) -> tuple[Callable[..., Any], ...]:
     def effect(
         a: Any, b: Any, product: Any, total: Any, count: int, width: int, a_step: int, step: int
     ) -> None:
-        """Write what rows make of a state h: product h + total."""
+        """Write the effect of rows on a state h: product h + total."""
         lanes = lanes_in(a)
         for k in range(0, width, lanes):
             n = min(lanes, width - k)
@@ -156,7 +156,7 @@ def row_loops(numbers: Numbers) -> tuple[Callable[..., Any], ...]:
 
     @function()
     def carry(product: Any, before: Any, total: Any, width: int) -> None:
-        """Add what becomes of a state to `total`."""
+        """Add the mapped state to `total`."""
         lanes = lanes_in(total)
         for k in range(0, width, lanes):
             n = min(lanes, width - k)
@@ -177,15 +177,15 @@ def row_loops(numbers: Numbers) -> tuple[Callable[..., Any], ...]:
 def parts_loops(
     numbers: Numbers, load: Callable[..., Any], store: Callable[..., None]
 ) -> tuple[Callable[..., Any], ...]:
-    """Return loops over columns that make up a vector, four parts side by side.
+    """Return loops over columns that fill a vector, for four parts side by side.
 
     Args:
         load, store: of `n` columns.
 
     Returns:
-        `effects`, what each part of `count` rows makes of any state; `whole`, the product of all
-        four; `starts`, the state before each part and after the last one; `after`, the state after
-        a few more rows; `states_of_four`, which writes all states of the parts.
+        `effects`, the linear map of each part of `count` rows; `whole`, the product of all four;
+        `starts`, the state before each part and after the last one; `after`, the state after a few
+        more rows; `states_of_four`, which writes all states of the parts.
     """
     taken, factor, times, times_plus = numbers
 

@@ -1,7 +1,6 @@
-"""See linear_scan.py. Prefix sum of what rows make of a state, over tiles: scan.cu.
+"""See linear_scan.py. Prefix sum of linear maps (factor, summand) over tiles: scan.cu.
 
-Across tiles the factors of a column are multiplied: where 64 of them overflow, a state of 0 becomes
-NaN.
+Factors of a column are multiplied across tiles: if 64 of them overflow, a state of 0 becomes NaN.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def _run(
     *more: Array | int,
     behind: int = 0,
 ) -> None:
-    """Run down all rows with a kernel; its totals are of rows of another type, see scan.cu."""
+    """Run a kernel down all rows; its totals are of another type than the rows, see scan.cu."""
     factors, summands = flat_rows(a), flat_rows(b)
     count, width = summands.shape
     start = summands if initial is None else flat_rows(initial)

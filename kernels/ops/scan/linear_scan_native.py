@@ -14,9 +14,9 @@ from lodcli.kernels.ops.common import flat_rows, real_columns
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.runtime.threads import thread_count
 
-# Of each array in a piece: all fit the second cache. Last digits of results depend on it. A quarter
-# of it is no multiple of a page, or the four parts of a piece would share their places in the first
-# cache.
+# Size of each array in a piece: all fit the L2 cache. The last digits of results depend on it. A
+# quarter of it is not a multiple of a page, so that the four parts of a piece do not compete for
+# the same cache sets.
 PIECE_BYTES = (1 << 17) + 4 * 9 * 64
 _LEAST_ROWS = 64
 
@@ -82,13 +82,13 @@ def segment_linear_scan_grad(
 
 
 def _columns(array: Array) -> Array:
-    """Return rows of any rank as real columns."""
+    """Return rows of any shape as real columns."""
     return real_columns(flat_rows(array))
 
 
 def _like(columns: Array, given: Array) -> Array:
-    """Return columns as rows of the dtype and shape that they were given in."""
-    if given.ndim == 2 and columns.dtype is given.dtype:  # most, in less time
+    """Return columns in the dtype and shape of the given rows."""
+    if given.ndim == 2 and columns.dtype is given.dtype:  # fast path
         return columns
     return columns.view(given.dtype).reshape(given.shape)
 
@@ -98,14 +98,14 @@ def _step(a: Array, b: Array) -> int:
 
 
 class _Pieces:
-    """Rows cut into pieces of equal height, and what the pieces tell each other."""
+    """Rows split into pieces of equal height, and the carries between them."""
 
     def __init__(self, rows: Array, offsets: Offsets, reverse: bool) -> None:
         count, width = rows.shape
         self.rows = max(_LEAST_ROWS, PIECE_BYTES // (width * rows.itemsize))
         self.count = -(-count // self.rows)
         self.scratch: tuple[Array | None, ...] = (None, None, None)
-        if self.count > 1:  # a single piece passes no state on
+        if self.count > 1:  # a single piece has no carry
             shape = (self.count, width)
             self.scratch = (
                 *(np.empty(shape, rows.dtype), np.empty(shape, rows.dtype)),
@@ -117,9 +117,9 @@ class _Pieces:
             _turned[""].call(0, 1, given, self.offsets, offsets.size - 1)
 
     def run(self, kernel: Kernel, size_bytes: int, *arguments: Any) -> None:
-        """Do all pieces, by several threads if that is faster."""
+        """Process all pieces, by several threads if that is faster."""
         if size_bytes < SHARED_BYTES or self.count < 2:
             kernel.call(0, self.count, *arguments)
         else:
-            # One at a time: a thread that took several would keep the next one waiting.
+            # One at a time: a thread that took several would delay the next piece.
             run_shared(kernel, self.count, thread_count(), *arguments, grain=1, in_order=True)

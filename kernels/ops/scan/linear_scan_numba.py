@@ -1,10 +1,10 @@
-"""Kernels of linear recurrences: blocks of rows in turn, their states passed on.
+"""Kernels of linear recurrences: blocks of rows in order, with carries (decoupled look-back).
 
-Rows are cut into pieces of equal height, whatever segments they belong to, and counted in the
-order of the recurrence. A piece that lies within one segment does not wait for the state that it
-begins with: it finds out what it makes of any state (a factor and a summand for each column),
-waits for the piece before it, says at once what state the next one begins with, and computes its
-rows, which are still in the cache. Pieces begin in their order, so the one waited for is at work.
+Rows are split into pieces of equal height, regardless of segments, in the order of the recurrence.
+A piece within one segment does not wait for its initial state: it first computes its linear map (a
+factor and a summand per column), waits for the carry of the previous piece, publishes the carry for
+the next piece, and computes its rows, which are still in the cache. Pieces begin in order, so the
+previous piece is always in progress.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SPINS = 100
 
 @function()
 def _wait(ready: Any, piece: int) -> None:
-    """Return once a piece has said which state the next one begins with."""
+    """Wait until a piece has published its carry."""
     word, spins = address(ready) + 8 * piece, 0
     while system.load(word) == 0:
         spins += 1
@@ -56,7 +56,7 @@ def _copy(row: Any, out: Any, width: int) -> None:
 
 
 def _blocks(loops: tuple[Callable[..., Any], ...]) -> Callable[..., Any]:
-    """Return what computes a piece within one segment."""
+    """Return a function that computes a piece within one segment."""
     states, effect, carry, _ = loops
 
     @function()
@@ -89,9 +89,9 @@ def _parts_blocks(
     load: Callable[..., Any],
     store: Callable[..., None],
 ) -> Callable[..., Any]:
-    """Return what computes a piece within one segment in four parts at once.
+    """Return a function that computes a piece within one segment in four parts at once.
 
-    A step takes as long as a sum takes to be there, whatever else the processor could do meanwhile.
+    A single chain of dependent steps would be bound by the latency of an addition.
     """
     effects, whole, starts, after, states_of_four = parts_loops(numbers, load, store)
 
@@ -132,7 +132,7 @@ def _scan(
     """Return the recurrence over one piece.
 
     Args:
-        behind: 1 if the factor of a row is that of the row before it.
+        behind: 1 if the factor of a row belongs to the previous row.
     """
     states = loops[0]
     wide = _blocks(loops)
@@ -155,7 +155,7 @@ def _scan(
     @function()
     def begun(a: Any, b: Any, start: Any, out: Any, count: int, width: int, a_step: int, step: int,
               has_start: bool) -> None:  # fmt: skip
-        """Write the states of rows that begin a segment."""
+        """Write the states of the first rows of segments."""
         if has_start:
             states(a, b, start, out, count, width, a_step, step)
             return
@@ -168,7 +168,7 @@ def _scan(
         segments: int, width: int, a_step: int, has_initial: bool, reverse: bool, piece_rows: int,
         number: int,
     ) -> None:  # fmt: skip
-        """Write the states of one piece. Offsets are those in the order of the recurrence."""
+        """Write the states of one piece. Offsets are in the order of the recurrence."""
         rows = offsets[segments]
         top = number * piece_rows
         bottom = min(top + piece_rows, rows)
@@ -232,7 +232,7 @@ def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> 
         Args:
             times, ends: scratch, (pieces, width).
             ready: (pieces,) zeros.
-            a_step: from one row of `a` to the next, `width` or 0.
+            a_step: stride between rows of `a`: `width` or 0.
         """
         for number in range(first, last):
             forward(
@@ -248,14 +248,14 @@ def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> 
         ready: Pointer[np.int64], segments: int, width: int, a_step: int, reverse: bool,
         piece_rows: int, first: int, last: int,
     ) -> int:  # fmt: skip
-        """Write the gradients for a and b; that of a segment's first row for a is not yet right.
+        """Write the gradients for a and b; those for a of first rows of segments are fixed later.
 
         Args:
-            offsets, reverse: in the order of the gradient, against that of h.
+            offsets, reverse: in the order of the gradient, opposite to that of h.
             times, ends, ready, a_step: as in `linear`.
         """
         rows = offsets[segments]
-        # The state before a row of h lies behind it in this order.
+        # The previous state of h is the next row in this order.
         behind = -1 if reverse else 1
         for number in range(first, last):
             backward(
@@ -278,7 +278,7 @@ def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> 
         initial: Pointer[T], of_initial: Pointer[T], segments: int, width: int, a_step: int,
         has_initial: bool, reverse: bool,
     ) -> int:  # fmt: skip
-        """Mend the gradients for a of the first row of each segment; write those for `initial`.
+        """Fix the gradients for a of the first row of each segment; write those for `initial`.
 
         Args:
             offsets, reverse: in the order of h.
@@ -294,7 +294,7 @@ def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> 
                 products(flow, initial, to, width)
                 continue
             products(flow, a + row * a_step, of_initial + s * width, width)
-            # NumPy's factors in its order, for the same last digits: conj(conj(flow) state).
+            # Factors in NumPy's order, for bitwise equal results: conj(conj(flow) state).
             products(initial + s * width, flow, to, width)
             if conjugated:
                 for k in range(1, width, 2):
@@ -304,7 +304,7 @@ def _declare(name: str, forward_numbers: Numbers, backward_numbers: Numbers) -> 
 
 @kernel()
 def turned(offsets: Pointer[np.int64], out: Pointer[np.int64], segments: int) -> int:
-    """Write the offsets of the same rows read from the last to the first."""
+    """Write the offsets of the same rows in reverse."""
     for s in range(segments + 1):
         out[s] = offsets[segments] - offsets[segments - s]
     return 0

@@ -1,7 +1,7 @@
-"""Kernel of the gradient of running products, in float64: see scan.py.
+"""Kernel of the gradient of cumulative products, in float64: see scan.py.
 
-Columns are carried down the rows side by side. Those with a zero, which takes other products, and
-single ones are done alone.
+Columns are processed side by side. Columns with a zero, which need other products, and single
+columns are processed one at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 from lodcli.kernels.simd.vectors import Values, Vectors
 
 _I64 = ir.IntType(64)
-SIDE = 8  # columns side by side, at most
+SIDE = 8  # maximum number of columns side by side
 
 
 class _Columns:
@@ -30,7 +30,7 @@ class _Columns:
         self.step, self.mask = step, None if count is None else self.v.below(count)
 
     def load(self, at: Any, row: Any) -> Any:
-        """Return values; 1 beyond the columns, where it changes no product and is no zero."""
+        """Return values; 1 beyond the columns, which is neutral."""
         v = self.v
         ones = v.constant(1.0, v.kind)
         return v.widened(v.load(self._place(at, row, v.bytes), v.kind, self.mask, ones))
@@ -53,7 +53,7 @@ class _Columns:
 
 
 def _products(on: _Columns, to: Any, flow: Any, x: Any, rows: Any, exclusive: Any) -> Any:
-    """Write upstream gradients times running products; return whether there is a zero."""
+    """Write upstream gradients times cumulative products; return whether there is a zero."""
     v, builder = on.v, on.v.builder
     ones, none = v.constant(1.0, v.total_kind), v.constant(0.0, v.total_kind)
     ahead = builder.zext(exclusive, _I64)
@@ -78,7 +78,7 @@ def _products(on: _Columns, to: Any, flow: Any, x: Any, rows: Any, exclusive: An
 
 
 def _quotients(on: _Columns, to: Any, at: Any, x: Any, rows: Any) -> None:
-    """Write for each row the sum of the products from there on, over the row."""
+    """Write for each row the sum of the products from there on, divided by the row."""
     v, builder = on.v, on.v.builder
     last = builder.sub(rows, _I64(1))
 
@@ -92,9 +92,9 @@ def _quotients(on: _Columns, to: Any, at: Any, x: Any, rows: Any) -> None:
 
 
 def _carried(lanes: int, *, whole: bool = False) -> Any:
-    """Return a function of up to `lanes` columns, or of just as many.
+    """Return a function for up to `lanes` columns, or for exactly as many.
 
-    These need no mask: stores with one take long with AVX2.
+    The latter needs no mask: masked stores are slow with AVX2.
     """
 
     @intrinsic
@@ -110,9 +110,9 @@ def _carried(lanes: int, *, whole: bool = False) -> Any:
         exclusive: Any,
         like: Any,
     ) -> Any:
-        """Write the gradient, unless there is a zero, and return whether there is one.
+        """Write the gradient if there is no zero; return whether there is one.
 
-        All but the numbers are addresses.
+        All arguments but the numbers are addresses.
         """
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -139,10 +139,10 @@ def product_grad(
     out: Pointer[T], segments: int, width: int, exclusive: bool, reverse: bool, pieces: int,
     first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the gradient of running products of rows (N, width).
+    """Write the gradient of cumulative products of rows (N, width).
 
     Args:
-        products: scratch, as large.
+        products: scratch of the same size.
     """
     step = -width if reverse else width
     for piece in range(first, last):
@@ -153,7 +153,7 @@ def product_grad(
                 continue
             at = (offsets[s + 1] - 1 if reverse else offsets[s]) * width
             if width == 1:
-                # Short segments of single values take longer by way of the others.
+                # The other paths are slower for short segments of single values.
                 _column(flow, x, products, out, at, step, count, exclusive)
                 continue
             for start in range(at, at + width, SIDE):
@@ -218,7 +218,7 @@ def _from_zero(
     flow: Any, x: Any, products: Any, out: Any, start: int, step: int, count: int, zero: int,
     exclusive: bool,
 ) -> None:  # fmt: skip
-    """Write the gradient at the zeros of a column, the first of which is row `zero`."""
+    """Write the gradient at the zeros of a column, the first of which is in row `zero`."""
     others = 1.0
     for i in range(count):
         at = start + step * i

@@ -1,17 +1,17 @@
-// Running totals. See scan.py.
+// Prefix sums. See scan.py.
 //
-// Rows are cut into tiles of equal height, as in pool.cu. A segment of no more rows than a tile is
-// done by the unit that it begins at: one pass over memory. Of longer ones a pass before that
-// leaves of each tile the total of those rows at its end whose segment goes on below. These totals
-// are added up tile by tile, and the last pass walks down each tile from the total above it.
-// Inside a tile values meet in the order of the rows; across tiles, tile by tile: a product may
-// overflow where one from left to right would come back into range.
+// Rows are split into tiles of equal height, as in pool.cu. A segment no longer than a tile is
+// computed by the unit in whose tile it begins: one pass over memory. For longer ones a previous
+// pass computes, per tile, the total of its last rows whose segment continues below. These totals
+// are scanned tile by tile, and the last pass walks down each tile starting from the carry. Values
+// are combined in row order within a tile, then tile by tile: a product may overflow where a
+// sequential one would not.
 #include "narrow.cuh"
 
 enum { SUM, PRODUCT, LINEAR };
 enum { LONG = HEIGHT };
 
-// For products; sums take the two parts as columns of their own.
+// For products; sums treat the two parts as separate columns.
 template <class A> struct Complex { A real, imaginary; };
 template <class A> __device__ __forceinline__ Complex<A> times(Complex<A> a, Complex<A> b) {
     return {a.real * b.real - a.imaginary * b.imaginary, a.real * b.imaginary + a.imaginary * b.real};
@@ -19,7 +19,7 @@ template <class A> __device__ __forceinline__ Complex<A> times(Complex<A> a, Com
 template <class A> __device__ __forceinline__ Complex<A> plus(Complex<A> a, Complex<A> b) {
     return {a.real + b.real, a.imaginary + b.imaginary};
 }
-// What a row makes of a state h: factor h + summand. See linear_scan.py.
+// Effect of a row on a state h: factor h + summand. See linear_scan.py.
 template <class A> struct Effect {
     A factor, summand;
 };
@@ -30,7 +30,7 @@ template <class A> struct Number<Complex<A> > {
     __device__ __forceinline__ static Complex<A> of(int value) { return {(A)value, (A)0}; }
 };
 
-// What joins two totals, and what is none.
+// The operator that joins two totals, and its identity.
 template <int OP, class A> struct Running {
     __device__ __forceinline__ static A none() { return Number<A>::of(0); }
     __device__ __forceinline__ static A join(A above, A below) { return plus(above, below); }
@@ -47,7 +47,7 @@ template <class A> struct Running<LINEAR, Effect<A> > {
     }
 };
 
-// Rows and offsets as they are, or from the last row to the first.
+// Rows and offsets in order, or from last to first.
 struct Direction {
     const int64* offsets;
     int64 segments, rows;
@@ -59,7 +59,7 @@ struct Direction {
     __device__ __forceinline__ int64 number(int64 segment) const {
         return reverse ? segments - 1 - segment : segment;
     }
-    // Where a row lies in memory.
+    // The position of a row in memory.
     __device__ __forceinline__ int64 place(int64 row) const { return reverse ? rows - 1 - row : row; }
 };
 template <class Rows> struct Turned {
@@ -81,8 +81,8 @@ template <class Results> struct TurnedResults {
     }
 };
 
-// What differs in the first row of a segment, and what else is written of each row: nothing, unless
-// rows or results say so.
+// Differences for the first row of a segment, and additional outputs per row: none, unless rows or
+// results define them.
 template <class Rows, class Values>
 __device__ __forceinline__ void begin(const Rows& rows, Values& values, int64 segment) {}
 template <class Out, class Values>
@@ -103,8 +103,8 @@ template <int OP, class A, int N> __device__ __forceinline__ Pack<A, N> nothing(
     return total;
 }
 
-// What the rows at the end of a unit's tile come to, if their segment is long and goes on below;
-// `keys` are these segments, -1 for none.
+// The total of the last rows of a unit's tile, if their segment is long and continues below; `keys`
+// are these segments, -1 for none.
 template <int OP, class A, int N, class Rows>
 __device__ __forceinline__ void
 total_of(const Rows& data, const Direction& way, int64 unit, int64 column, int64 width,
@@ -146,7 +146,7 @@ scan_totals(const T* __restrict__ data, const int64* __restrict__ offsets, int64
     total_of<OP, A, N>(from, way, unit, column, width, totals, keys);
 }
 
-// The block's rows, as results' values; from the last to the first, they lie at the other end.
+// The block's rows, as values of results; in reverse they are stored at the other end.
 template <class T, class Out>
 __device__ __forceinline__ Tile<T, Out>
 brought_from(Out* held, const T* data, const Direction& way, int64 width) {
@@ -168,7 +168,7 @@ scan_narrow_totals(const T* __restrict__ data, const int64* __restrict__ offsets
     total_of<OP, A, 1>(from, way, unit, threadIdx.x, width, totals, keys);
 }
 
-// The same of `count` totals: what the last ones of a tile that belong together come to.
+// The same for `count` totals: the total of the last ones of a tile in the same segment.
 template <class A, int OP>
 __global__ void __launch_bounds__(256)
 scan_above(const A* __restrict__ totals, const int64* __restrict__ keys, int64 count, int64 width,
@@ -188,7 +188,7 @@ scan_above(const A* __restrict__ totals, const int64* __restrict__ keys, int64 c
     above[unit * width + column] = total;
 }
 
-// Adds to every total those before it in its segment; `above` holds that of each tile's end.
+// Adds to every total the previous ones of its segment; `above` holds the carry of each tile.
 template <class A, int OP>
 __global__ void __launch_bounds__(256)
 scan_through(A* __restrict__ totals, const int64* __restrict__ keys, int64 count, int64 width,
@@ -212,8 +212,8 @@ scan_through(A* __restrict__ totals, const int64* __restrict__ keys, int64 count
     }
 }
 
-// Every row's running total, of the rows that are a unit's. `totals` hold what came before each tile
-// in the long segment at its top.
+// The prefix sums of a unit's rows. `totals` hold the carry into each tile for the long segment at
+// its top.
 template <int OP, class A, int N, class Rows, class Out>
 __device__ __forceinline__ void
 scan_unit(const Rows& data, const Out& out, const Direction& way, int64 unit, int64 column, int64 width,
@@ -286,7 +286,7 @@ scan_narrow_rows(const T* __restrict__ data, const int64* __restrict__ offsets, 
 
 // -- gradients of products -----------------------------------------------------------------
 
-// The product of rows, the same with the first 0 left out, and how many are 0: 2 for more.
+// The product of rows, the product without the first 0, and the number of zeros (2 for more).
 struct Products {
     double all, others;
     int64 zeros;
@@ -356,7 +356,7 @@ cumprod_rows(const T* __restrict__ data, const int64* __restrict__ offsets, int6
     scan_unit<PRODUCT, Products, 1>(from, to, way, unit, column, width, exclusive, totals);
 }
 
-// What the sums of the pairs come to. See scan.py.
+// The result from the sums of the pairs. See scan.py.
 template <class T> struct Quotients {
     typedef Complex<double> Value;
     typedef Pack<Complex<double>, 1> Values;
@@ -396,8 +396,8 @@ template <class A> __device__ __forceinline__ Complex<A> conjugate(Complex<A> va
     return {value.real, -value.imaginary};
 }
 
-// A column of what goes into a recurrence: rows of factors, `step` values apart (0: one for all rows),
-// and of summands; what is before the first row of each segment, if has_initial.
+// A column of the input of a recurrence: rows of factors, `step` values apart (0: one for all
+// rows), and of summands; initial states per segment if has_initial.
 template <class T> struct Recurrence {
     const T* factors;
     int64 step;
@@ -423,7 +423,7 @@ template <class T> struct Effects {
 
     __device__ __forceinline__ Values at(int64 row) const { return {{{of.factor(row), of.summand(row)}}}; }
 };
-// The factor of a first row counts for an initial state only, whatever it is.
+// The factor of a first row applies to an initial state only.
 template <class T>
 __device__ __forceinline__ void begin(const Effects<T>& rows, Pack<Effect<T>, 1>& values, int64 segment) {
     Effect<T>& first = values.at[0];
@@ -473,8 +473,8 @@ linear_rows(const T* __restrict__ factors, int64 step, const T* __restrict__ sum
     scan_unit<LINEAR, Effect<T>, 1>(from, to, way, unit, column, width, 0, totals);
 }
 
-// The gradient of the summands is a recurrence from the last row to the first, whose factors are those
-// of the row behind: `way` is that of the gradient.
+// The gradient of the summands is the recurrence in reverse, with the factors of the next row:
+// `way` is the direction of the gradient.
 template <class T> struct Backward {
     typedef Pack<Effect<T>, 1> Values;
     enum { BURST = 4 };
@@ -488,7 +488,7 @@ template <class T>
 __device__ __forceinline__ void begin(const Backward<T>& rows, Pack<Effect<T>, 1>& values, int64 segment) {
     values.at[0].factor = Number<T>::of(0);
 }
-// With the state before each row, which the gradient of its factor needs.
+// With the previous state of each row, which the gradient of its factor needs.
 template <class T> struct Arriving {
     Effect<T> effect;
     T before;
@@ -534,8 +534,8 @@ put(const Gradients<T>& out, int64 row, const Pack<Effect<T>, 1>& total,
         *of.of_segment(out.initial, segment) = times(conjugate(of.factor(row)), flow);
 }
 
-// The gradient of what is before segments without rows: those of blocks behind the `tiled` ones of the
-// rows, each EMPTY a unit.
+// The gradient of the initial states of empty segments: blocks after the `tiled` ones of the rows,
+// EMPTY segments per unit.
 enum { EMPTY = 8 };
 
 template <class T>

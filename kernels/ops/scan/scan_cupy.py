@@ -31,7 +31,7 @@ HEIGHT, LONG = 64, 64  # as in parts.cuh and scan.cu
 def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
     """See scan.py."""
     if data.dtype.kind == "c":
-        # Real and imaginary parts are columns that are added up apart.
+        # Real and imaginary parts are separate columns.
         rows = _scanned("SUM", real_columns(flat_rows(data)), offsets, exclusive, reverse)
         return rows.view(data.dtype).reshape(data.shape)
     return _scanned("SUM", data, offsets, exclusive, reverse)
@@ -45,7 +45,7 @@ def segment_cumprod(data: Array, offsets: Offsets, *, exclusive: bool, reverse: 
 def segment_cumprod_grad(
     upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
 ) -> Array:
-    """See scan.py: products down the rows, then their sums the other way."""
+    """See scan.py: products down the rows, then their sums in reverse."""
     result: Array = cupy.empty(data.shape, data.dtype)
     if not data.size:
         return result
@@ -92,13 +92,13 @@ def _scanned(op: str, data: Array, offsets: Offsets, exclusive: bool, reverse: b
 
 
 class Kernels(NamedTuple):
-    """Two kernels of scan.cu, and what they hand on.
+    """Two kernels of scan.cu, and the data they exchange.
 
     Attributes:
-        totals: what each tile leaves of long segments.
-        rows: what each row comes to.
-        joined: types of `scan_through`: of a total, and what joins two.
-        dtype, values: of a total, and how many it consists of.
+        totals: per tile, the totals of long segments.
+        rows: the result of each row.
+        joined: types of `scan_through`: of a total, and of the operator that joins two.
+        dtype, values: of a total, and its number of values.
     """
 
     totals: str
@@ -118,17 +118,17 @@ def down_tiles(
     more: tuple[Any, ...],
     behind: int = 0,
 ) -> None:
-    """Run down all rows. Of long segments a pass before leaves what each tile comes to.
+    """Run down all rows. For long segments a first pass computes the total of each tile.
 
     Args:
         kernels: with their types.
-        grid: of both, grid and block.
+        grid: grid and block of both.
         offsets: (S+1,).
-        reverse: whether rows are taken from the last to the first.
+        reverse: whether rows are processed from last to first.
         shape: (N, D), of the rows.
-        given: what both kernels take first.
-        more: what the kernel of rows takes at last.
-        behind: blocks that this kernel has behind those of the grid, along its first axis.
+        given: the first arguments of both kernels.
+        more: the last arguments of the kernel of rows.
+        behind: additional blocks of this kernel along the first axis of the grid.
     """
     args = (*given, on_device(offsets), offsets.size - 1, *shape, int(reverse))
     units = blocks(shape[0], HEIGHT) if shortest_and_longest(offsets)[1] > LONG else 0
@@ -142,7 +142,7 @@ def down_tiles(
 
 
 def _through(joined: str, totals: Array, keys: Array) -> None:
-    """Add to every total those before it of its segment: (units, D, values)."""
+    """Add to every total the previous ones of its segment: (units, D, values)."""
     count, width = totals.shape[:2]
     grid, block = tiles(count, width, HEIGHT)
     units = blocks(count, HEIGHT)

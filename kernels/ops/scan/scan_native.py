@@ -30,7 +30,7 @@ def segment_cumprod_grad(
     upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
 ) -> Array:
     """See scan.py."""
-    # Others are worked out from float64, and rounded once.
+    # Other dtypes are computed in float64, and rounded once.
     single = data.dtype == upstream.dtype == np.float32
     dtype = np.dtype(np.float32 if single else np.float64)
     flow, x = (flat_rows(widened(one).astype(dtype, copy=False)) for one in (upstream, data))
@@ -50,7 +50,7 @@ def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reve
     dtype = summed_dtype(data.dtype)
     half = is_half(dtype)
     rows = flat_rows(widened(data) if half else data.astype(dtype, copy=False))
-    # Sums and products of unsigned numbers have the same bits.
+    # Sums and products of unsigned integers have the same bits.
     rows = rows.view(np.int64) if rows.dtype.kind == "u" else rows
     out = empty(rows.shape, rows.dtype)
     pieces = piece_count(rows)

@@ -36,7 +36,7 @@ def running(
 def _column(
     x: Any, out: Any, count: int, start: Any, product: bool, exclusive: bool, reverse: bool
 ) -> None:
-    """Write the running result of one column, which stays in a register."""
+    """Write the cumulative result of one column, held in a register."""
     step, row = (-1, count - 1) if reverse else (1, 0)
     total = start if exclusive else x[row]
     behind = step if exclusive else 0
@@ -53,7 +53,7 @@ def _rows(
     x: Any, out: Any, count: int, width: int, start: Any, product: bool, exclusive: bool,
     reverse: bool,
 ) -> None:  # fmt: skip
-    """Write the running result of several columns: each row is made of the one before it."""
+    """Write the cumulative result of several columns, row by row."""
     step, row = (-1, count - 1) if reverse else (1, 0)
     behind = step if exclusive else 0
     for k in range(width):

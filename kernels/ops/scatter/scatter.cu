@@ -1,14 +1,15 @@
 // Updates added to chosen columns of each segment's row. See scatter.py.
 #include "first_row.cuh"
 
-// The first update of each tile whose id is no column; those below 0 are above all others.
+// The first update of each tile with an invalid id; negative ids are large when unsigned.
 __global__ void __launch_bounds__(256)
 scatter_outside(const int64* __restrict__ ids, int64 columns, int64 count, int64 height, int64* __restrict__ firsts) {
     __shared__ uint64 first;
     first_of_tile(count, height, firsts, first, [=](int64 place) { return (uint64)ids[place] >= (uint64)columns; });
 }
 
-// One thread an update. Where several go to one place, the order of floating sums is open.
+// One thread per update. If several go to one position, the order of floating-point sums is
+// undefined.
 template <class T>
 __global__ void __launch_bounds__(256)
 scatter_add(const int64* __restrict__ ids, const T* __restrict__ updates,
@@ -20,7 +21,7 @@ scatter_add(const int64* __restrict__ ids, const T* __restrict__ updates,
     atomicAdd(out + segment * columns + ids[place], updates[place]);
 }
 
-// The values that updates went to, moved as words of W.
+// The gathered values, copied as words of W.
 template <class W>
 __global__ void __launch_bounds__(256)
 scatter_take(const W* __restrict__ rows, const int64* __restrict__ ids,

@@ -27,7 +27,7 @@ def segment_scatter(data: Array, ids: Array, updates: Array, offsets: Offsets) -
         ]
         return (parts[0] + 1j * parts[1]).astype(data.dtype)
     if data.dtype.kind in "iub":
-        # A GPU adds 64 bits at once, whatever their sign; narrower numbers wrap around alike.
+        # GPUs have 64-bit atomic adds; narrower integers wrap around alike.
         out = data.astype(np.int64, order="C").view(np.uint64)
         added = updates.astype(np.int64).view(np.uint64)
     else:

@@ -11,7 +11,7 @@ from lodcli.kernels.ops.scatter import scatter as reference
 
 _MODULE = "kernels.ops.scatter.scatter_numba"
 _scatter, _pick = (load.kernel(_MODULE, name) for name in ("scatter", "pick"))
-# Whole numbers as those that are compiled: the same bits wrap around alike.
+# Integers are cast to the compiled dtypes of the same size: overflow wraps around in the same bits.
 _WRAPPING = {
     **{each: each for each in "fdilBFD"},
     **{"I": "i", "L": "l", "q": "l", "Q": "l", "b": "B"},

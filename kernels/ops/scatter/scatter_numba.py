@@ -1,4 +1,4 @@
-"""Kernels that add values to the rows of segments, and gather them again."""
+"""Kernels that add values to the rows of segments, and gather them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def scatter(
     return 0
 
 
-# Words of their bytes: a version for each size, not for each dtype.
+# Reinterpreted as unsigned words: one version per item size, not per dtype.
 @kernel(types=("uint8", "uint16", "uint32", "uint64", "complex128"))
 def pick(
     rows: Pointer[T], width: int, ids: Pointer[np.int64], offsets: Pointer[np.int64],

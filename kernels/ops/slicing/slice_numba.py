@@ -1,4 +1,4 @@
-"""Kernels that compute the ranges of slices of segments, and which slices cut them short."""
+"""Kernels that compute the ranges of slices of segments, and find slices out of bounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def cut(
     offsets: Pointer[np.int64], starts: Pointer[np.int64], counts: Pointer[np.int64],
     segments: int, length: int, at_end: bool,
 ) -> int:  # fmt: skip
-    """Write where the first `length` items of each segment begin, or the last, and how many."""
+    """Write the start and length of the first, or last, `length` items of each segment."""
     for s in range(segments):
         items = offsets[s + 1] - offsets[s]
         counts[s] = min(items, length)
@@ -40,7 +40,8 @@ def part_bounds(
     before: Pointer[np.int64], rows: Pointer[np.int64], bounds: Pointer[np.int64],
     segments: int, piece_segments: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write where each slice begins, and where in the result; 1 if one leaves its segment.
+    """Write where each slice begins, and its offsets in the result; return 1 if one is out of
+    bounds.
 
     Args:
         before: the sum of the counts before each piece.
@@ -50,7 +51,7 @@ def part_bounds(
         begin, end = piece * piece_segments, min((piece + 1) * piece_segments, segments)
         for s in range(begin, end):
             left = offsets[s + 1] - offsets[s] - starts[s]
-            # Negative if one of them is. Where the others are not, left - count cannot overflow.
+            # Negative if any of them is. If the others are not, left - count cannot overflow.
             sign |= starts[s] | counts[s] | left | (left - counts[s])
             rows[s] = offsets[s] + starts[s]
         total = before[piece]

@@ -1,17 +1,17 @@
 // Softmax and its gradients. See softmax.py.
 //
-// Rows are cut into tiles of equal height, as in pool.cu. A segment that begins in a tile is done by as
-// many threads as keep all its rows in registers: one pass over memory. These are the unit, or the
-// units of a warp, or those of the block, which take its rows in turn. Segments of more than LONG
-// rows are left to softmax_long.cu.
+// Rows are split into tiles of equal height, as in pool.cu. A segment that begins in a tile is
+// computed by as many threads as hold all its rows in registers: one pass over memory. These are
+// one unit, or the units of a warp, or those of the block, with rows assigned cyclically. Segments
+// of more than LONG rows are left to softmax_long.cu.
 #include "softmax.cuh"
 
-// A block is (columns, units) of 256 threads. It has at most 32 / N columns, 128 bytes of float, and so
-// 8 N units or more; and at least 2, since a row that is not narrow has 32 bytes.
+// A block is (columns, units) of 256 threads. It has at most 32 / N columns, 128 bytes of float,
+// and so at least 8 N units; and at least 2 columns, since a row that is not narrow has 32 bytes.
 enum { WARPS = 8, MOST_UNITS = 128 };
 
-// The segments that begin in a block's tiles and are more than one unit keeps, by number: those for
-// a warp first, those for the block from the other end on.
+// The segments that begin in a block's tiles and exceed one unit, by number: those for a warp from
+// the front, those for the block from the back.
 template <int OP, class A> struct Listed {
     enum { MOST = MOST_UNITS * HEIGHT / Room<OP, A, 1>::KEPT };
     int64 segments[MOST];
@@ -26,7 +26,7 @@ template <int OP, class A> struct Listed {
     }
 };
 
-// What one unit does of its columns: the segments that begin in its tile and that it keeps.
+// Work of one unit on its columns: the segments that begin in its tile and fit the unit.
 template <int OP, class A, int N, class Rows, class Out>
 __device__ __forceinline__ void
 softmax_unit(const Rows& x, const Rows& flow, const Out& out, int64 unit, bool has_columns,
@@ -58,7 +58,7 @@ softmax_unit(const Rows& x, const Rows& flow, const Out& out, int64 unit, bool h
     }
 }
 
-// The greatest, or the sum, of what all units of a warp or of a block have for a column.
+// The maximum, or the sum, over all units of a warp or of a block, per column.
 template <bool GREATEST, class A> __device__ __forceinline__ A joined(A a, A b) {
     return GREATEST ? (b > a ? b : a) : a + b;
 }
@@ -81,16 +81,16 @@ __device__ __forceinline__ void of_team(Pack<A, N>& mine, bool of_block, Pack<A,
     __syncthreads();
 }
 
-// Two blocks a multiprocessor: told nothing, the compiler spills rather than take more registers.
+// Two blocks per multiprocessor: without this bound the compiler spills registers.
 //
-//   x, flow     (rows, width); `flow` is read by gradients only
+// x, flow     (rows, width); only gradients read `flow`
 template <class T, class A, int OP, int N>
 __global__ void __launch_bounds__(256, 2)
 softmax_tiles(const T* __restrict__ x, const T* __restrict__ flow, const int64* __restrict__ offsets,
               int64 segments, int64 rows, int64 width, T* __restrict__ out) {
     __shared__ Pack<A, N> meeting[WARPS][32 / N];
     __shared__ Listed<OP, A> listed;
-    // Blocks that read the same rows run side by side.
+    // Blocks that read the same rows are adjacent.
     const unsigned across = (unsigned)((width / N + blockDim.x - 1) / blockDim.x);
     const int64 unit = (int64)(blockIdx.x / across) * blockDim.y + threadIdx.y;
     const int64 column = N * ((int64)(blockIdx.x % across) * blockDim.x + threadIdx.x);
@@ -129,7 +129,7 @@ softmax_tiles(const T* __restrict__ x, const T* __restrict__ flow, const int64* 
     }
 }
 
-// The same of narrow rows, in shared memory, where a unit may read them again.
+// The same for narrow rows, in shared memory, which a unit may read again.
 template <int OP, class A, class Rows, class Out>
 __device__ __forceinline__ void
 narrow_unit(const Rows& x, const Rows& flow, const Out& out, int64 unit,

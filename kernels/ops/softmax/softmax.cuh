@@ -1,11 +1,11 @@
-// What the kernels of softmax.cu and softmax_long.cu share: what a row adds to its segment, what
-// becomes of it, and rows that wait for that in registers.
+// Shared by softmax.cu and softmax_long.cu: the contribution of a row to its segment, its result,
+// and rows held in registers meanwhile.
 #pragma once
 #include "narrow.cuh"
 
 enum { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD };
-// Rows that a thread keeps, N values of each: what registers have room for, where gradients read two
-// values for each. More than LONG rows, for which a block has none, are those of a long segment.
+// Rows that a thread holds, N values each: as many as registers allow, where gradients read two
+// values each. More than LONG rows, too many for a block, are a long segment.
 template <int OP, class A, int N> struct Room {
     enum { KEPT = OP >= SOFTMAX_GRAD ? 7 : sizeof(A) == 8 ? 10 : 13, LONG = 8 * N * KEPT };
 };
@@ -14,8 +14,8 @@ __device__ __forceinline__ float power(float value) { return expf(value); }
 __device__ __forceinline__ double power(double value) { return exp(value); }
 __device__ __forceinline__ float logarithm(float value) { return logf(value); }
 __device__ __forceinline__ double logarithm(double value) { return log(value); }
-// Of a sum of at least 1, or NaN: without the routine that a division calls for numbers too small
-// or too large to occur here. One step of Newton's makes up for the guess.
+// Inverse of a sum of at least 1, or NaN: without the slow path of division for denormal or huge
+// numbers. One Newton step refines the estimate.
 __device__ __forceinline__ float inverse(float sum) {
     const float guess = __fdividef(1.0f, sum);
     return guess * (2.0f - sum * guess);
@@ -25,8 +25,8 @@ template <class A> __device__ __forceinline__ A infinity();
 template <> __device__ __forceinline__ float infinity<float>() { return __uint_as_float(0x7f800000u); }
 template <> __device__ __forceinline__ double infinity<double>() { return __longlong_as_double(0x7ff0000000000000ll); }
 
-// The greatest value so far, and the sum of exp(value - greatest). Of gradients a sum alone: they
-// have 0 for the greatest. From the first NaN or positive infinity on the sum is NaN.
+// The running maximum, and the sum of exp(value - maximum). Gradients have only a sum, with 0 as
+// the maximum. After the first NaN or positive infinity the sum is NaN.
 template <class A> struct Powers {
     A top, sum;
 
@@ -45,15 +45,15 @@ template <class A> struct Powers {
 template <int OP, class A> struct Rule {
     enum { IS_GRADIENT = OP >= SOFTMAX_GRAD };
     __device__ __forceinline__ static A least() { return IS_GRADIENT ? (A)0 : -infinity<A>(); }
-    // What values are taken from: an infinity less itself would be NaN, where all are that small.
+    // The value to subtract: infinity minus itself would be NaN if all values are -inf.
     __device__ __forceinline__ static A base(A top) { return top == -infinity<A>() ? (A)0 : top; }
-    // What a row adds to the sum: `x` is of the data, or of the result for gradients; `flow` of the
-    // gradient that flows in.
+    // The contribution of a row to the sum: `x` is the data, or the result for gradients; `flow`
+    // the upstream gradient.
     __device__ __forceinline__ static A term(A x, A flow, A base) {
         if (OP == SOFTMAX_GRAD) return flow * x;
         return OP == LOG_SOFTMAX_GRAD ? flow : power(x - base);
     }
-    // What every row needs of the sum, once: its inverse, or its logarithm.
+    // Computed once per sum: its inverse, or its logarithm.
     __device__ __forceinline__ static Powers<A> closed(Powers<A> part) {
         if (OP == SOFTMAX) return {part.top, inverse(part.sum)};
         return {part.top, OP == LOG_SOFTMAX ? logarithm(part.sum) : part.sum};
@@ -65,7 +65,7 @@ template <int OP, class A> struct Rule {
     }
 };
 
-// Rows in registers: every `step`th of the `left` ones from a row on.
+// Rows in registers: every `step`th of the remaining `left` rows from a row on.
 template <int OP, class A, int N> struct Kept {
     typedef Rule<OP, A> Of;
     enum { KEPT = Room<OP, A, N>::KEPT };
@@ -117,13 +117,13 @@ template <int OP, class A, int N> __device__ __forceinline__ Pack<Powers<A>, N> 
     for (int n = 0; n < N; n++) parts.at[n] = {Rule<OP, A>::least(), (A)0};
     return parts;
 }
-// What all rows of a segment need, from what these and others come to.
+// What all rows of a segment need, from the reduction of these and other rows.
 template <int OP, class A, int N> __device__ __forceinline__ void close(Pack<Powers<A>, N>& parts) {
 #pragma unroll
     for (int n = 0; n < N; n++) parts.at[n] = Rule<OP, A>::closed(parts.at[n]);
 }
 
-// What `count` rows come to. The last ones stay in `kept`, from `last` on.
+// The reduction of `count` rows. The last ones stay in `kept`, from `last` on.
 template <int OP, class A, int N, class Rows>
 __device__ __forceinline__ Pack<Powers<A>, N>
 reduced(const Rows& x, const Rows& flow, int64 row, int count, Kept<OP, A, N>& kept, int& last) {

@@ -53,7 +53,7 @@ def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -
 def _gradient(op: str, upstream: Array, result: Array, offsets: Offsets) -> Array:
     y, flow = result, upstream
     if flow.dtype != y.dtype:
-        # Of two dtypes neither is rounded to the other's before it is used.
+        # Neither of two dtypes is rounded to the other before use.
         narrow = max(y.itemsize, flow.itemsize) < 8
         wide = np.dtype(np.float32 if narrow else np.float64)
         y, flow = y.astype(wide), flow.astype(wide)
@@ -98,13 +98,13 @@ def _write(op: str, x: Array, flow: Array, offsets: Offsets, out: Array) -> None
 
 
 def _parts(count: int, width: int, wide: str) -> Array:
-    """Return room for parts: of each column, the greatest value and the sum."""
+    """Return arrays for parts: per column, the maximum and the sum."""
     made: Array = cupy.empty((count, width, 2), np.float64 if wide == "double" else np.float32)
     return made
 
 
 def _teams(rows: int, width: int, many: int) -> tuple[Grid, Grid]:
-    """Return grid and block of few columns, so that a block has many units for one segment."""
+    """Return grid and block with few columns, so that a block has many units per segment."""
     columns = width // many
     across = min(32 // many, 1 << (columns - 1).bit_length())
     units = THREADS // across

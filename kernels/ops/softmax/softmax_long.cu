@@ -1,11 +1,11 @@
 // Softmax and its gradients of long segments. See softmax.py.
 //
-// Of a long segment each tile of rows keeps a part. The parts are joined like rows, tile by tile,
-// until all fit one; a last pass reads and writes the rows of these segments alone.
+// Each tile of rows of a long segment stores a part. Parts are reduced like rows, tile by tile,
+// until all fit one; a last pass reads and writes the rows of these segments only.
 #include "softmax.cuh"
 
-// Of long segments, of which at most two have rows in a tile, what those rows come to: slot 0 of
-// the unit for the one that began above, slot 1 for the one that goes on below.
+// Partial results of long segments, at most two per tile: slot 0 of the unit for the segment that
+// began above, slot 1 for the one that continues below.
 template <int OP, class A, int N, class Rows>
 __device__ __forceinline__ void
 long_parts(const Rows& x, const Rows& flow, int64 unit, int64 column, const int64* __restrict__ offsets,
@@ -30,8 +30,8 @@ long_parts(const Rows& x, const Rows& flow, int64 unit, int64 column, const int6
     }
 }
 
-// The parts of long segments: (2 * units, width), and their segments, -1 for none. Two blocks a
-// multiprocessor would make the compiler spill; what one has under way is enough.
+// The parts of long segments: (2 * units, width), and their segments, -1 for none. Two blocks per
+// multiprocessor would make the compiler spill; the loads in flight suffice.
 template <class T, class A, int OP, int N>
 __global__ void __launch_bounds__(256, 1)
 softmax_long(const T* __restrict__ x, const T* __restrict__ flow, const int64* __restrict__ offsets,
@@ -57,8 +57,8 @@ softmax_narrow_long(const T* __restrict__ x, const T* __restrict__ flow,
                          offsets, segments, rows, width, HEIGHT, carry, carry_keys);
 }
 
-// Joins parts: see parts.cuh. What a segment comes to goes to the row of `totals` of the tile of
-// rows that it began in, for in each at most one begins that goes on below.
+// Joins parts: see parts.cuh. The result of a segment goes to the row of `totals` of the tile in
+// which it begins, since at most one segment per tile begins there and continues below.
 template <class A, int OP>
 __global__ void __launch_bounds__(256)
 softmax_parts(const Powers<A>* __restrict__ parts, const int64* __restrict__ keys,
@@ -112,7 +112,7 @@ softmax_rest(const T* __restrict__ x, const T* __restrict__ flow, const int64* _
     }
 }
 
-// The same for narrow rows: a value a thread, wherever in memory it lies.
+// The same for narrow rows: one value per thread, regardless of alignment.
 template <class T, class A, int OP>
 __global__ void __launch_bounds__(256)
 softmax_narrow_rest(const T* __restrict__ x, const T* __restrict__ flow,

@@ -14,13 +14,13 @@ from lodcli.kernels.ops.halves_native import narrow_to, narrowed, widened
 from lodcli.kernels.runtime.buffers import empty
 
 PIECES = 64
-# Segments of fewer rows than this in all are done by one thread anyway.
+# Segments with fewer rows than this in total are processed by one thread anyway.
 PIECE_VALUES = 1 << 12
-# A segment is long if it has more than one part in so many of all rows, and enough of them.
+# A segment is long if it has more than 1/N of all rows, and at least this many.
 LONG_SHARE = 32
 LONG_VALUES = 1 << 18
 LONG_PIECE_VALUES = 1 << 15
-FOLD = 64  # values side by side where rows are narrow
+FOLD = 64  # values side by side for narrow rows
 
 _MODULE = "kernels.ops.softmax.softmax_numba"
 _rows, _backward = (load.kernel(_MODULE, name) for name in ("rows", "gradient"))
@@ -91,15 +91,15 @@ def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) ->
 
 
 def _pieces(rows: Array) -> int:
-    """Return into how many pieces to cut the segments; no result depends on it."""
+    """Return the number of pieces to split the segments into; results do not depend on it."""
     return min(PIECES, 1 + rows.size // PIECE_VALUES)
 
 
-# -- Long segments: all threads, pass by pass, in the same pieces whatever their number ------
+# -- Long segments: all threads, pass by pass, in the same pieces for any number of threads ------
 
 
 def longest(rows: Array) -> int:
-    """Return how many rows a segment may have that is not long."""
+    """Return the maximum number of rows of a segment that is not long."""
     width = int(rows.shape[1])
     if not width:
         return len(rows)
@@ -160,7 +160,7 @@ def _softmax_long_grad(flow: Array, y: Array, out: Array, *, log: bool) -> None:
 
 
 def _folded(rows: Array) -> list[Array]:
-    """Return narrow rows side by side, as wider ones, and those left over."""
+    """Return narrow rows folded into wider ones, and the remaining rows."""
     width = rows.shape[1]
     fold = max(1, FOLD // width)
     many = rows.shape[0] // fold * fold
@@ -169,7 +169,7 @@ def _folded(rows: Array) -> list[Array]:
 
 
 def _wide(row: Array, part: Array) -> Array:
-    """Return a row as often as it stands in one of `part`."""
+    """Return a row repeated as often as it occurs in a row of `part`."""
     return np.tile(row, part.shape[1] // row.size)
 
 
@@ -182,5 +182,5 @@ def _count(part: Array) -> int:
 
 
 def _of_pieces(part: Array) -> Array:
-    """Return room for a row of each piece."""
+    """Return scratch memory of one row per piece."""
     return np.empty((_count(part), part.shape[1]), part.dtype)

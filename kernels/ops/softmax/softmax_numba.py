@@ -1,4 +1,5 @@
-"""Kernels of softmax: a segment in the cache; a long one in several passes over pieces."""
+"""Kernels of softmax: in the cache for each segment; in several passes over pieces for a long
+one."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _flows, _back = vectors.flows, vectors.back
 @function(inline="always")
 def _many(size: int, step: int) -> int:
     """Return the greatest multiple of `step` below `size`."""
-    # A division takes longer than the powers of a short segment.
+    # A division takes longer than the exponentials of a short segment.
     return (size - 1) & -step if step & (step - 1) == 0 else (size - 1) // step * step
 
 
@@ -41,9 +42,10 @@ def rows(
     first: int,
     last: int,
 ) -> int:
-    """Softmax of rows, segment by segment; 1 if one had more than `most` rows and was left."""
+    """Softmax of rows, segment by segment; return 1 if one with more than `most` rows was
+    skipped."""
     skipped, lanes = 0, VECTOR_BYTES // _bytes_each(x)
-    step = lanes // width * width  # the values of as many whole rows as a vector has room for
+    step = lanes // width * width  # the values of as many whole rows as fit a vector
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
         stop = offsets[after] * width
@@ -57,7 +59,7 @@ def rows(
                 _forward(to, at, 0, 0, count, width, log, x)
             elif count:
                 many = _many(size, step)
-                # What is written behind a segment is overwritten by the next of this piece.
+                # Writes beyond a segment are overwritten by the next segment of this piece.
                 if lo + size + lanes > stop:
                     _exact(to, at, 0, size, many, width, step, log, x)
                 elif width == 1 and size * _bytes_each(x) <= _short_bytes:
@@ -83,7 +85,7 @@ def gradient(
     first: int,
     last: int,
 ) -> int:
-    """Gradient of softmax; 1 if a segment had more than `most` rows and was left."""
+    """Gradient of softmax; return 1 if a segment with more than `most` rows was skipped."""
     skipped, lanes = 0, VECTOR_BYTES // _bytes_each(y)
     step = lanes // width * width
     for piece in range(first, last):
@@ -127,7 +129,7 @@ def long_tops(
     first: int,
     last: int,
 ) -> int:
-    """Write the greatest values of every piece: (pieces, width)."""
+    """Write the maxima of every piece: (pieces, width)."""
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
         at, to = address(x + lo * width), address(tops + piece * width)
@@ -147,7 +149,7 @@ def long_powers(
     first: int,
     last: int,
 ) -> int:
-    """Write the powers, and their sums over every piece: (pieces, width)."""
+    """Write the exponentials, and their sums over every piece: (pieces, width)."""
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
         at, to = address(x + lo * width), address(out + lo * width)
@@ -169,7 +171,7 @@ def long_finish(
     first: int,
     last: int,
 ) -> int:
-    """Multiply the powers by `by`, or subtract it from the values for logarithms."""
+    """Multiply the exponentials by `by`, or subtract it from the values for logarithms."""
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
         at, to = address(x + lo * width), address(out + lo * width)
@@ -189,7 +191,7 @@ def long_flows(
     first: int,
     last: int,
 ) -> int:
-    """Write what the gradient sums up over every piece: (pieces, width)."""
+    """Write the sums of the gradient over every piece: (pieces, width)."""
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
         up, own = address(flow + lo * width), address(y + lo * width)

@@ -1,7 +1,7 @@
-"""Softmax and its gradient with running values in vector registers, on the vectors of vectors.py.
+"""Softmax and its gradient with accumulators in vector registers, on the vectors of vectors.py.
 
-Rows of at most a vector are read as one run of values, as many whole rows at once as a vector has
-room for; wider ones in blocks of columns, each carried down the rows.
+Rows of at most a vector are read as one run of values, as many whole rows at once as fit a vector;
+wider rows in blocks of columns, each carried down the rows.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from lodcli.kernels.simd.vectors import Values, Vectors
 
 _I64 = ir.IntType(64)
 
-BLOCKS = 4  # vectors side by side
-# So many bytes of single values are one narrower vector: the same sums, as zeros are left out.
+BLOCKS = 4  # number of vectors side by side
+# Single values of at most this many bytes use one narrower vector: the same sums, without zeros.
 SHORT_BYTES = min(level().vector_bytes, VECTOR_BYTES // 2)
 
 
@@ -35,7 +35,7 @@ class _Columns:
         """Call body(offset in bytes, mask, block, carried) for every vector.
 
         Returns:
-            What it carries on, from `start`, for each block; with no start, nothing.
+            It carries values, initially `start`, for each block; without `start`, none.
         """
         builder = self.v.builder
 
@@ -49,11 +49,11 @@ class _Columns:
         return self.v.loop(self.rows, 1, start, row)
 
     def fold(self, values: Values, merge: Callable[[Any, Any], Any]) -> Values:
-        """Join what belongs to the same column."""
+        """Join the lanes of the same column."""
         return values
 
     def keep(self, value: Any, to: Any, offset: Any, mask: Any) -> None:
-        """Store a value that is loaded and stored again."""
+        """Store a value that will be loaded and stored again."""
         self.store(value, to, offset, mask)
 
     def rewrite(self, to: Any, change: Callable[[Any, int], Any]) -> None:
@@ -65,13 +65,13 @@ class _Columns:
         self.visit([], changed)
 
     def fetch(self, at: Any, offset: Any) -> None:
-        """Have the same of the next segment brought nearer, if it is as long."""
+        """Prefetch the next segment, assuming that it is as long."""
         builder = self.v.builder
         size = builder.mul(self.rows, self.row_bytes)
         self.v.fetch(builder.add(builder.add(at, offset), size))
 
     def map(self, values: Values, function: Callable[[Any], Any]) -> Values:
-        """Return function(value) of what has been folded."""
+        """Return function(value) of a folded value."""
         return [function(value) for value in values]
 
     def load(self, at: Any, offset: Any, mask: Any) -> Any:
@@ -85,8 +85,8 @@ class _Columns:
 class _Narrow(_Columns):
     """Visits the values of rows of at most a vector, `step` at a time: some whole rows.
 
-    Lanes past `step` hold the next row, and are read and written again with it. The last vector,
-    which may not be full, comes first: for short segments it is all, and stays in registers.
+    Lanes beyond `step` hold the next row, and are read and written again with it. The last vector,
+    which may be partial, comes first: short segments have only this one, and it stays in registers.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class _Narrow(_Columns):
         self.v, self.many, self.width, self.step, self.loose = v, many, width, step, loose
         self.mask = v.below(v.builder.sub(size, many))
         self.blocks = 1
-        # Of the last vector, by where it stands: what is loaded or stored stays in registers.
+        # Of the last vector, by address: loads and stores stay in registers.
         self.held: dict[Any, Any] = {}
 
     def visit(self, start: Values, body: Callable[..., Any]) -> Values:
@@ -146,7 +146,7 @@ class _Narrow(_Columns):
         def changed(k: Any, values: Values) -> Values:
             after = builder.add(k, self.step)
             more = builder.icmp_signed("<", after, self.many)
-            # Before the store, which covers a part of it: a load would wait for that.
+            # Before the store, which overlaps it: a load after it would stall.
             following = self.load(to, offset(builder.select(more, after, k)), None)
             value = builder.select(own, change(values[0], 0), values[0])
             self.store(value, to, offset(k), None)
@@ -176,9 +176,9 @@ class _Narrow(_Columns):
 
 
 def _folded(v: Vectors, value: Any, width: int, merge: Callable[[Any, Any], Any]) -> Any:
-    """Return in every lane what the lanes of its column come to."""
+    """Return in every lane the reduction of its column."""
     if width == 1:
-        # By halves, narrower vectors each time, in the order of `joined`.
+        # By halves, with narrower vectors each time, in the order of `joined`.
         while value.type.count > 1:
             half = value.type.count // 2
             low, high = (v.ordered(value, list(range(n, n + half))) for n in (0, half))
@@ -194,16 +194,16 @@ def _folded(v: Vectors, value: Any, width: int, merge: Callable[[Any, Any], Any]
     return reduce(merge, rows)
 
 
-# -- What is done to the values of a segment, or of a piece of one --------------------------------
+# -- Operations on the values of a segment, or of a piece of one ----------------------------------
 
 
 def _greater(v: Vectors) -> Callable[[Any, Any], Any]:
-    # A NaN is taken up. Even where one is lost, its power is a NaN, and so are the sum and all.
+    # Maxima propagate NaN. Even if one is lost, its exponential is NaN, and so are the sum and all.
     return lambda top, new: v.builder.select(v.greater(top, new), top, new)
 
 
 def _tops(on: _Columns, at: Any) -> Values:
-    """Return the greatest value of every column."""
+    """Return the maximum of every column."""
     v = on.v
 
     def top(offset: Any, mask: Any, block: int, top: Any) -> Any:
@@ -213,7 +213,7 @@ def _tops(on: _Columns, at: Any) -> Values:
 
 
 def _powers(on: _Columns, to: Any, at: Any, tops: Values, *, kept: bool = True) -> Values:
-    """Return the sums of the powers, which are written if `kept`."""
+    """Return the sums of the exponentials, which are written if `kept`."""
     v = on.v
 
     def power(offset: Any, mask: Any, block: int, total: Any) -> Any:
@@ -238,7 +238,7 @@ def _subtract(on: _Columns, to: Any, at: Any, tops: Values, logs: Values) -> Non
 
 
 def _flows(on: _Columns, flow: Any, y: Any, log: bool) -> Values:
-    """Return the sums that the gradient of every column takes."""
+    """Return the sums of every column for the gradient."""
     v = on.v
 
     def added(offset: Any, mask: Any, block: int, total: Any) -> Any:
@@ -266,11 +266,11 @@ def _flow_back(on: _Columns, to: Any, flow: Any, y: Any, totals: Values, log: bo
     on.visit([], back)
 
 
-# -- Functions of compiled code: what they take is in order of use, addresses first ---------------
+# -- Functions of compiled code: arguments in order of use, addresses first -----------------------
 
 
 def _either(on: _Columns, log: Any, emit: Callable[[bool], None]) -> None:
-    """Emit emit(True) for where `log` is set, and emit(False)."""
+    """Emit emit(True) if `log` is set, else emit(False)."""
     held = on.held
     with on.v.builder.if_else(log) as branches:
         for branch, is_log in zip(branches, (True, False), strict=True):
@@ -300,7 +300,7 @@ def _backward(on: _Columns, to: Any, flow: Any, y: Any, _: Any, log: Any) -> Non
 
 
 def _in_memory(on: _Columns, at: Any) -> Values:
-    """Return what a row holds for the columns."""
+    """Return the values of a row for the columns."""
     return [on.load(at, _I64(n * VECTOR_BYTES), on.mask) for n in range(on.blocks)]
 
 
@@ -340,11 +340,11 @@ def _part_back(on: _Columns, to: Any, flow: Any, y: Any, total: Any, log: Any) -
 def _narrow(
     emit: Callable[..., None], *, loose: bool, single: bool = False, most_bytes: int = 0
 ) -> Any:
-    """Return a function of a segment of narrow rows, or of `single` values.
+    """Return a function for a segment of narrow rows, or of `single` values.
 
     Args:
-        loose: whether it reads and writes up to a vector further.
-        most_bytes: of a segment, if it is known to be short.
+        loose: whether it may read and write up to one vector further.
+        most_bytes: maximum size of a segment, if known to be short.
     """
 
     @intrinsic
@@ -360,7 +360,7 @@ def _narrow(
         log: Any,
         like: Any,
     ) -> Any:
-        """Do it to `size` values, rows of `width`: the last vector of them begins at `many`."""
+        """Process `size` values, rows of `width`: their last vector begins at `many`."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             v = _vectors(context, builder, sig, most_bytes)
@@ -378,19 +378,19 @@ def _narrow(
 
 
 def _vectors(context: Any, builder: Any, sig: Any, vector_bytes: int = 0) -> Vectors:
-    """Return vectors of what the last argument points to."""
+    """Return the vectors for the dtype of the last argument."""
     kind = sig.args[-1].dtype
     return Vectors(context, builder, kind, kind, vector_bytes * 8 // kind.bitwidth)
 
 
 @function(inline="always")
 def bytes_each(like: Any) -> Any:
-    """Return the size of what a pointer points to."""
+    """Return the item size of a pointer."""
     return address(like + 1) - address(like)
 
 
 def _columns(emit: Callable[..., None]) -> Any:
-    """Return a function of all columns of some rows."""
+    """Return a function for all columns of some rows."""
 
     def of_blocks(blocks: int, *, masked: bool = False) -> Any:
         @intrinsic
@@ -406,7 +406,7 @@ def _columns(emit: Callable[..., None]) -> Any:
             log: Any,
             like: Any,
         ) -> Any:
-            """Do it to some vectors of columns, or to `count` columns."""
+            """Process some vectors of columns, or `count` columns."""
 
             def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
                 v = _vectors(context, builder, sig)

@@ -1,7 +1,7 @@
-"""Sorting of one segment: its keys as whole numbers, ranks in short blocks, merges, the first few.
+"""Sorting within one segment: integer sort keys, ranks in short blocks, merges, top-k.
 
-Keys are int64, equal ones in the order of their rows. Up to BLOCK of them are sorted by counting
-for each how many stand before it, a vector of them at a time and without a branch.
+Keys are int64; equal keys keep the order of their rows. Up to BLOCK keys are sorted by counting for
+each how many precede it, one vector at a time and branch-free.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.vectors import Values, Vectors
 
 BLOCK = 64
-# The first so many, of so many rows or more, are found by insertion; else all are sorted.
+# Up to this many first rows, of at least this many rows, are found by insertion; else all are
+# sorted.
 MOST_FIRST, LEAST_ROWS = 32, 32
 _I64 = ir.IntType(64)
 _GREATEST = (1 << 63) - 1
@@ -21,7 +22,7 @@ _GREATEST = (1 << 63) - 1
 
 @intrinsic
 def _order_key(typing_context: Any, value: Any) -> Any:
-    """Return an int64 that compares as a number does; that of a NaN is the greatest."""
+    """Return an int64 that compares like the number; that of a NaN is the greatest."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         if not isinstance(value, types.Float):
@@ -39,7 +40,7 @@ def _order_key(typing_context: Any, value: Any) -> Any:
 
 @intrinsic
 def _write_ranks(typing_context: Any, keys: Any, ranks: Any, count: Any) -> Any:
-    """Write how many of `count` keys at an address stand before each."""
+    """Write how many of `count` keys at an address precede each key."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         v = Vectors(context, builder, types.int64, types.int64)
@@ -88,7 +89,7 @@ _count_before: Any = _write_ranks
 
 @function()
 def keys_of(x: Any, count: int, width: int, descending: bool, keys: Any) -> None:
-    """Write the keys of every `width`-th of some values; those of greater ones first if so."""
+    """Write the keys of every `width`-th value; in descending order if set."""
     turn = -1 if descending else 0
     if width == 1:
         for row in range(count):
@@ -100,7 +101,7 @@ def keys_of(x: Any, count: int, width: int, descending: bool, keys: Any) -> None
 
 @function()
 def first_rows(keys: Any, count: int, wanted: int, best: Any, rows: Any) -> None:
-    """Write the `wanted` first rows in order; `best` has room for so many keys."""
+    """Write the first `wanted` rows in order; `best` is scratch for as many keys."""
     found = 0
     for row in range(count):
         key = keys[row]
@@ -116,11 +117,11 @@ def first_rows(keys: Any, count: int, wanted: int, best: Any, rows: Any) -> None
 
 @function()
 def sorted_rows(keys: Any, rows: Any, other_keys: Any, other_rows: Any, count: int) -> bool:
-    """Write all rows in order to `rows`, or to `other_rows`: whether to these.
+    """Write all rows in order to `rows` or `other_rows`; return whether to the latter.
 
     Args:
-        keys: what is sorted; lost.
-        other_keys: room for as many.
+        keys: the input; overwritten.
+        other_keys: scratch of the same size.
     """
     for first in range(0, count, BLOCK):
         own, size = keys + first, min(BLOCK, count - first)
@@ -146,14 +147,14 @@ def sorted_rows(keys: Any, rows: Any, other_keys: Any, other_rows: Any, count: i
 
 @function()
 def _merge_equal(keys: Any, rows: Any, first: int, size: int, to_keys: Any, to_rows: Any) -> None:
-    """Write two sorted runs of `size` as one, half of it from the front and half from the back.
+    """Merge two sorted runs of `size`, half of the result from the front and half from the back.
 
-    Neither half can go past the end of a run, and they do not wait for each other.
+    Neither half can run past the end of a run, and they are independent of each other.
     """
     a, b, c, d = first, first + size, first + size - 1, first + 2 * size - 1
     low, high = a, d
     for _ in range(size):
-        # Without a branch. Equal ones come first from the first.
+        # Branch-free. Among equal keys those of the first run come first.
         one, other = keys[a], keys[b]
         later = other < one
         to_keys[low], to_rows[low] = other if later else one, rows[a + (b - a) * later]
@@ -172,7 +173,7 @@ def _merge_equal(keys: Any, rows: Any, first: int, size: int, to_keys: Any, to_r
 def _merge(
     keys: Any, rows: Any, first: int, middle: int, end: int, to_keys: Any, to_rows: Any
 ) -> None:
-    """Write two sorted runs as one."""
+    """Merge two sorted runs."""
     a, b = first, middle
     in_order = middle == end or keys[middle - 1] <= keys[middle]
     for at in range(first, end):

@@ -1,20 +1,20 @@
-// Keys that CuPy sorts, and what is made of sorted rows: see sort_cupy.py. A thread has a row, and walks
-// along its columns.
+// Keys that CuPy sorts, and operations on sorted rows: see sort_cupy.py. A thread has a row, and
+// iterates over its columns.
 #include "first_row.cuh"
 #include "kept_rows.cuh"
 
 enum { UNSIGNED, SIGNED, FLOATING };
-// The last one: ascending, as if a floating number were negated. A NaN is last all the same.
+// NEGATED: ascending, as if floating-point numbers were negated. NaN is still last.
 enum { ASCENDING, DESCENDING, NEGATED };
-enum { COLUMNS = 16 };  // of a block at a time, which lie apart where keys are written
+enum { COLUMNS = 16 };  // columns of a block at a time, which are strided where keys are written
 
-// Calls for every column of the thread; the grid need not hold all of them.
+// Calls a function for every column of the thread; columns may exceed the grid.
 template <class Each> __device__ __forceinline__ void each_column(int64 columns, Each each) {
     for (int64 first = (int64)blockIdx.y * COLUMNS; first < columns; first += (int64)gridDim.y * COLUMNS)
         for (int64 column = first; column < min(first + COLUMNS, columns); column++) each(column);
 }
 
-// An unsigned number of the same order: NaN last, -0.0 equal to 0.0. `infinity` are its bits.
+// An unsigned number with the same order: NaN last, -0.0 equal to 0.0. `infinity` are its bits.
 template <class W, int KIND> __device__ __forceinline__ W rank_of(W bits, W infinity) {
     const W sign = (W)((W)1 << (8 * sizeof(W) - 1));
     if (KIND == UNSIGNED) return bits;
@@ -22,11 +22,11 @@ template <class W, int KIND> __device__ __forceinline__ W rank_of(W bits, W infi
     const W size = bits & (W)~sign;
     if (size > infinity) return (W)~(W)0;
     if (!size) return sign;
-    // Of negative numbers the greater bits are the smaller number.
+    // For negative numbers greater bits are a smaller number.
     return bits & sign ? (W)~bits : (W)(bits | sign);
 }
 
-// The same for values that are sorted in an order.
+// The same for values in a sort order.
 template <class W, int KIND> __device__ __forceinline__ W rank_in(W bits, W infinity, int64 order) {
     if (order == NEGATED) bits ^= (W)((W)1 << (8 * sizeof(W) - 1));
     const W rank = rank_of<W, KIND>(bits, infinity);
@@ -75,10 +75,10 @@ sort_places(const int64* __restrict__ order, int64 rows, int64 columns, int64* _
 
 enum { VALUES = 2048, SORTERS = 512, EACH = VALUES / SORTERS, RUN = 32 };
 
-// The order of segments of at most `longest` rows, every column by itself, (rows, columns). A block has
-// the segments that begin in `height` rows, 1 << shift columns of them, VALUES at most. Values are
-// ranked in shared memory: in runs of RUN by counting, then two runs at a time by bisection, so that
-// each goes to its place among both. What is equal stays in its order.
+// The order of segments of at most `longest` rows, each column separately, (rows, columns). A block
+// has the segments that begin in `height` rows, and 1 << shift of their columns, at most VALUES
+// values. Values are sorted in shared memory: runs of RUN by counting ranks, then pairs of runs are
+// merged by binary search. The sort is stable.
 template <class W, int KIND>
 __global__ void __launch_bounds__(SORTERS, 2)
 sort_short(const W* __restrict__ values, const int64* __restrict__ offsets, int64 segments, int64 rows,
@@ -90,7 +90,7 @@ sort_short(const W* __restrict__ values, const int64* __restrict__ offsets, int6
     const int64 top = (int64)(blockIdx.x / groups) * height;
     const int column = (int)(threadIdx.x & (across - 1));
     const int64 at = (int64)(blockIdx.x % groups << shift) + column;
-    // A segment belongs to the block that it begins in.
+    // A segment belongs to the block in which it begins.
     const int64 first_segment = segment_of(offsets, segments, top);
     const int64 from = offsets[first_segment] < top ? offsets[first_segment + 1] : top;
     int64 stop = rows;
@@ -131,7 +131,8 @@ sort_short(const W* __restrict__ values, const int64* __restrict__ offsets, int6
                     to[k] += other < rank[k] || (other == rank[k] && i < row);
                 }
             } else {
-                // In the other half of the run, what is equal goes before only what is in the right one.
+                // In the other half of the run, equal values come first only if they are in the
+                // right half.
                 const int half = run / 2, right = within & half;
                 int low = min(first + half - right, ends[k]), high = min(low + half, ends[k]);
                 to[k] = row - right - low;
@@ -159,8 +160,8 @@ sort_short(const W* __restrict__ values, const int64* __restrict__ offsets, int6
     }
 }
 
-// The first of the ordered rows of each segment, as many as `bounds` has: their places, (n, columns), and
-// if asked for their values.
+// The first of the ordered rows of each segment, as many as in `bounds`: their positions, (n,
+// columns), and optionally their values.
 template <class W>
 __global__ void __launch_bounds__(256)
 sort_best(const W* __restrict__ data, const int64* __restrict__ order, const int64* __restrict__ offsets,
@@ -177,8 +178,8 @@ sort_best(const W* __restrict__ data, const int64* __restrict__ order, const int
     });
 }
 
-// What went to the first of the ordered rows, (n, columns), in the rows these came from, (rows, columns);
-// zero in the others.
+// Scatters the gradient of the first of the ordered rows, (n, columns), to the rows they came from,
+// (rows, columns); zero elsewhere.
 template <class W>
 __global__ void __launch_bounds__(256)
 sort_back(const W* __restrict__ best, const int64* __restrict__ order, const int64* __restrict__ offsets,
@@ -194,9 +195,9 @@ sort_back(const W* __restrict__ best, const int64* __restrict__ order, const int
     });
 }
 
-// Marks the rows that differ from the one before, in a value or in the segment: the rows as they lie, or
-// if `ordered` in an `order` inside segments. What is true of a row is written at its place in that
-// order, or if `ordered` is 2 where the row lies; tiles are those of the order.
+// Marks the rows that differ from the previous one, in value or segment: in the given order, or if
+// `ordered` in an `order` within segments. The mark is written at the position in that order, or if
+// `ordered` is 2 at the original row; tiles are those of the order.
 template <class W, int KIND>
 __global__ void __launch_bounds__(256)
 sort_differs(const W* __restrict__ values, const int64* __restrict__ order, int64 ordered,
@@ -215,8 +216,8 @@ sort_differs(const W* __restrict__ values, const int64* __restrict__ order, int6
     });
 }
 
-// The first row of each run of equal ones, and how many they are: those rows in `order` are kept. Each
-// tells the length of the run before it.
+// The first row of each run of equal ones, and its length: those rows of `order` are kept. Each one
+// writes the length of the previous run.
 template <class W>
 __global__ void __launch_bounds__(256)
 sort_runs(const W* __restrict__ values, const int64* __restrict__ order, const bool* __restrict__ kept,
@@ -236,7 +237,7 @@ sort_runs(const W* __restrict__ values, const int64* __restrict__ order, const b
     place_rows(kept, tiles, offsets, segments, rows, height, bounds, marks, place);
 }
 
-// The first row of each tile that is smaller than the one before in its segment.
+// The first row of each tile that is smaller than the previous one of its segment.
 template <class W, int KIND>
 __global__ void __launch_bounds__(256)
 sort_falls(const W* __restrict__ values, const int64* __restrict__ offsets, int64 segments, uint64 infinity,
@@ -248,7 +249,8 @@ sort_falls(const W* __restrict__ values, const int64* __restrict__ offsets, int6
     });
 }
 
-// Where values go in the sorted segment of the same number: left or right of those that are equal.
+// The insertion points of values in the corresponding sorted segment: left or right of equal
+// values.
 template <class W, int KIND>
 __global__ void __launch_bounds__(256)
 sort_search(const W* __restrict__ sorted, const int64* __restrict__ offsets, const W* __restrict__ values,
@@ -267,7 +269,7 @@ sort_search(const W* __restrict__ sorted, const int64* __restrict__ offsets, con
     out[row] = low - first;
 }
 
-// Counts (segments, bins) of values between edges: the last bin has its upper edge as well.
+// Histogram (segments, bins) of values between edges: the last bin includes its upper edge.
 template <class T>
 __global__ void __launch_bounds__(256)
 sort_bins(const T* __restrict__ values, const int64* __restrict__ offsets, int64 segments, int64 rows,

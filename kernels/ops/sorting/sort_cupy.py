@@ -1,9 +1,8 @@
 """See sort.py. A block sorts short segments in its shared memory: sort.cu.
 
-Of longer ones cupy sorts one 64-bit key of segment and value if it fits. Keys are unsigned
-integers, which cupy sorts digit by digit and stably; one kernel makes them. Floating numbers it
-sorts so only in one column, with a NaN of negative sign before all
-others; complex ones it compares.
+For longer segments cupy sorts one 64-bit key of segment and value, if both fit. Keys are unsigned
+integers, made by one kernel, for which cupy uses a stable radix sort. For floating-point numbers it
+does so only in one column, and sorts negative NaN before all others; complex numbers it compares.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from lodcli.kernels.ops.ids.ids_cupy import (
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 
 THREADS, COLUMNS, SORTERS, VALUES = 256, 16, 512, 2048  # as in sort.cu
-# Rows of a segment that a block sorts; as many columns as memory gives at once.
+# Rows of a segment that a block sorts; columns as wide as a memory transaction.
 LONG, COLUMNS_AT_ONCE = 1024, 8
 ORDERS = ("ASCENDING", "DESCENDING", "NEGATED")
 
 
 def segment_numbers(offsets: Offsets) -> Array:
-    """Return the segment of every row, (N,) int64, worked out on the device."""
+    """Return the segment of every row, (N,) int64, computed on the device."""
     return segment_broadcast(cupy.arange(offsets.size - 1, dtype=np.int64), offsets)
 
 
@@ -62,12 +61,12 @@ def segment_order(
 
 
 def order_of(data: Array, offsets: Offsets, order: str) -> Array:
-    """Return the row that each row of the sorted columns comes from: real (N, ...) to (N, ...).
+    """Return the source row of each row of the sorted columns: real (N, ...) to (N, ...).
 
     Args:
-        data: of one or more values.
+        data: one or more values per row.
         offsets: (S+1,).
-        order: "ASCENDING", "DESCENDING", or "NEGATED": floats as if by their negatives.
+        order: "ASCENDING", "DESCENDING", or "NEGATED": floats as if negated.
     """
     values = flat_rows(data)
     rows, columns = values.shape
@@ -84,7 +83,7 @@ def order_of(data: Array, offsets: Offsets, order: str) -> Array:
 
 
 def _sort_short(values: Array, offsets: Offsets, longest: int, order: str, out: Array) -> None:
-    """See sort_short in sort.cu. What a block has room for is at least twice `longest` rows."""
+    """See sort_short in sort.cu. A block has room for at least twice `longest` rows."""
     rows, columns = values.shape
     most = min(columns, COLUMNS_AT_ONCE, VALUES // (2 * longest))
     shift = most.bit_length() - 1
@@ -98,7 +97,7 @@ def _sort_short(values: Array, offsets: Offsets, longest: int, order: str, out: 
 
 def _complex_order(values: Array, numbers: Array, descending: bool) -> Array:
     if descending:
-        # Ascending from the last row to the first: equal values then end in their order.
+        # Ascending, from last row to first: equal values then end up in order.
         turned = _complex_order(values[::-1], numbers[-1] - numbers[::-1], False)
         return len(values) - 1 - turned[::-1]
     order = cupy.argsort(values, axis=0)
@@ -169,7 +168,7 @@ def segment_deduplicate(
     rows = real_columns(flat_rows(data))
     if adjacent:
         return compressed(data, bounds, _differs(rows, offsets))
-    # The last key first: each sorting keeps the order of those before.
+    # The last key first: each sort is stable.
     order = cupy.arange(len(rows))
     for key in (*_ranks(rows)[::-1], segment_numbers(offsets)):
         order = order[cupy.argsort(key[order])]
@@ -186,7 +185,7 @@ def segment_first_fall(data: Array, offsets: Offsets) -> int:
 def segment_searchsorted(
     data: Array, offsets: Offsets, values: Array, bounds: Offsets, side: str
 ) -> Array:
-    """See sort.py. A thread bisects for each value."""
+    """See sort.py. A thread does a binary search for each value."""
     rows = len(values)
     out: Array = cupy.empty(rows, np.int64)
     kernel, infinity = _ranked("sort_search", data.dtype)
@@ -197,7 +196,7 @@ def segment_searchsorted(
 
 
 def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Array:
-    """See sort.py. A thread bisects the edges for each value."""
+    """See sort.py. A thread does a binary search in the edges for each value."""
     rows, segments, bins = len(data), offsets.size - 1, edges.size - 1
     dtype = np.result_type(comparable(data[:0]).dtype, comparable(edges).dtype)
     values = cupy.ascontiguousarray(comparable(data).astype(dtype, copy=False))
@@ -210,18 +209,18 @@ def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Array:
 
 
 class _Keys(NamedTuple):
-    """Where keys of some tensors go, all columns one behind the other.
+    """Arrays for the keys of some tensors, with all columns concatenated.
 
     Attributes:
         keys: (D, N) unsigned.
-        owners: (D, N) unsigned, of column and segment; None where keys hold these as well.
+        owners: (D, N) unsigned, column and segment; None if the keys include them.
     """
 
     keys: Array
     owners: Array | None
 
     def put(self, values: Array, offsets: Offsets, order: str) -> None:
-        """Write those of values (N, D)."""
+        """Write the keys of values (N, D)."""
         rows, columns = values.shape
         shape = _grid(rows, columns), (THREADS,)
         index = (on_device(offsets), offsets.size - 1, rows, columns)
@@ -232,7 +231,7 @@ class _Keys(NamedTuple):
             run("sort", kernel, *shape, *index, rows, self.owners)
 
     def order(self) -> Array:
-        """Return (D * N,) the stable order of all keys."""
+        """Return the stable order of all keys, (D * N,)."""
         order: Array = cupy.argsort(self.keys.reshape(-1))
         if self.owners is not None:
             order = order[cupy.argsort(self.owners.reshape(-1)[order])]
@@ -240,7 +239,8 @@ class _Keys(NamedTuple):
 
 
 def _room_for_keys(rows: int, columns: int, value_bytes: int, segments: int) -> _Keys:
-    """Return room for keys, the shortest that hold all: the fewer digits, the quicker."""
+    """Return arrays for keys, in the narrowest dtype that fits: radix sort is faster with fewer
+    digits."""
     bits = (columns * segments).bit_length()
     needed = 8 * value_bytes + bits
     if needed <= 64:
@@ -280,7 +280,7 @@ def _launch_ranks(
 def _ranked(kernel: str, dtype: np.dtype[Any], *types: str) -> tuple[str, int]:
     """Return a kernel that compares values of a dtype by rank_of, and the bits of infinity.
 
-    NaN of either sign is last, -0.0 is equal to 0.0.
+    NaN of either sign is last; -0.0 equals 0.0.
     """
     infinity, kind = 0, "SIGNED" if dtype.kind == "i" else "UNSIGNED"
     if is_float(dtype):
@@ -292,13 +292,13 @@ def _ranked(kernel: str, dtype: np.dtype[Any], *types: str) -> tuple[str, int]:
 def _differs(
     rows: Array, offsets: Offsets, order: Array | None = None, *, by_row: bool = False
 ) -> Marks:
-    """Mark rows (N, D) that differ from the row before, or whose segment does.
+    """Mark rows (N, D) that differ from the previous row, or belong to another segment.
 
     Args:
         rows: real.
         offsets: (S+1,).
-        order: (N,) the rows of each segment in order; None as they lie.
-        by_row: True: marks are where the rows lie, not in `order`; tiles are not to be used.
+        order: (N,), the sorted rows of each segment; None for the given order.
+        by_row: True: marks are at the original rows, not in `order`; tiles must not be used.
     """
     count, columns = rows.shape
     marks = room_for_marks(count)

@@ -1,4 +1,4 @@
-"""See sort.py. Segments are sorted by ranks and merges; insertion points by bisection."""
+"""See sort.py. Segments are sorted by ranks and merges; insertion points by binary search."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def segment_best(
 
 def segment_unsorted(best: Array, order: Offsets, offsets: Offsets, bounds: Offsets) -> Array:
     """See sort.py."""
-    # Of as many as there are, all.
+    # As many as there are.
     rows = order if offsets is bounds else _first(order, offsets, bounds, places=False)
     return segment_max_grad(best, rows, len(order))
 
 
 def _first(order: Offsets, offsets: Offsets, bounds: Offsets, *, places: bool) -> Offsets:
-    """Return the first of the ordered rows of each segment, or their places in it."""
+    """Return the first of the ordered rows of each segment, or their positions in it."""
     given = flat_rows(order)
     found = np.empty((bounds.item(-1), *order.shape[1:]), _INT64)
     pieces = piece_count(given)
@@ -126,7 +126,7 @@ def segment_first_fall(data: Array, offsets: Offsets) -> int:
         _first_fall[rows.dtype.char], pieces, rows.nbytes, rows, np.ascontiguousarray(offsets),
         found, offsets.size - 1, pieces,
     )  # fmt: skip
-    # Pieces are in the order of their rows.
+    # Pieces are in row order.
     return next((row for row in found.tolist() if row >= 0), -1)
 
 
@@ -148,7 +148,7 @@ def segment_searchsorted(
 def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Offsets:
     """See sort.py."""
     values, cuts = _wide(data), _wide(edges)
-    # NumPy compares in the dtype that holds both.
+    # NumPy compares in the common dtype.
     both = np.result_type(values, cuts)
     values, cuts = (
         np.ascontiguousarray(_comparable(one.astype(both, copy=False))) for one in (values, cuts)
@@ -175,7 +175,7 @@ def _changes(rows: Array, offsets: Offsets) -> npt.NDArray[np.bool_]:
 
 
 def _wide(data: Array) -> Array:
-    """Return the same numbers with 64 bits if they are whole, and no halves."""
+    """Return the same numbers as 64-bit integers, or without half precision."""
     if is_half(data.dtype):
         return widened(data)
     whole = data.dtype.kind in "uib" and data.dtype != _UINT64
@@ -183,8 +183,8 @@ def _wide(data: Array) -> Array:
 
 
 def _comparable(data: Array) -> Array:
-    """Return numbers of a dtype that is compiled, which compare as these do."""
-    if data.dtype.char in "fdl":  # most, in less time
+    """Return numbers in a compiled dtype with the same order."""
+    if data.dtype.char in "fdl":  # fast path
         return data
     wide = _wide(data)
     return (wide ^ _TOP_BIT).view(np.int64) if wide.dtype == _UINT64 else wide

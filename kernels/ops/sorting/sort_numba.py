@@ -18,7 +18,7 @@ _TYPES = (*FLOATS, "int64")
 
 @function(inline="always")
 def _before(a: Any, b: Any) -> Any:
-    """Return whether a stands before b; a NaN is the greatest."""
+    """Return whether a precedes b; a NaN is the greatest."""
     return a < b or (b != b and a == a)
 
 
@@ -28,17 +28,18 @@ def order(
     out: Pointer[np.int64], scratch: Pointer[np.int64], segments: int, width: int,
     descending: bool, pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the rows of each segment in the order of each column to `out`.
+    """Write the rows of each segment, sorted by each column, to `out`.
 
     Args:
         data, out: (N, width).
-        bounds: as offsets, how many of each segment are needed; None: all. Others stay as they are.
+        bounds: offsets of how many rows of each segment are needed; None: all. The rest is not
+            written.
         scratch: (4, N).
     """
     total = offsets[segments]
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
-        # The same for all segments of a piece: it stays in the cache.
+        # The same scratch for all segments of a piece: it stays in the cache.
         keys = scratch + offsets[begin]
         other_keys, rows, other_rows = keys + total, keys + 2 * total, keys + 3 * total
         for s in range(begin, after):
@@ -66,7 +67,7 @@ def pick(
     data: Pointer[T], rows: Pointer[np.int64], out: Pointer[T], count: int, width: int,
     pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write what each column of `data` has at the rows that the same column of `rows` names."""
+    """Write for each column the values of `data` at the rows in the same column of `rows`."""
     for row in range(first * count // pieces, last * count // pieces):
         named, to = rows + row * width, out + row * width
         for k in range(width):
@@ -80,7 +81,8 @@ def firsts(
     out: Pointer[np.int64], places: bool, segments: int, width: int, pieces: int,
     first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the first bounds[s]..bounds[s+1] rows of `order` of each segment, or their places."""
+    """Write the first bounds[s+1] - bounds[s] rows of `order` of each segment, or their
+    positions."""
     for piece in range(first, last):
         begin, after = segments_of_piece(bounds, segments, piece, pieces)
         for s in range(begin, after):
@@ -97,7 +99,7 @@ def best(
     bounds: Pointer[np.int64], values: Pointer[T], places: Pointer[np.int64], segments: int,
     width: int, pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write what `pick` does of the rows that `firsts` finds, and their places."""
+    """Like `pick` for the rows of `firsts`; also write their positions."""
     for piece in range(first, last):
         begin, after = segments_of_piece(bounds, segments, piece, pieces)
         for s in range(begin, after):
@@ -114,7 +116,7 @@ def differs(
     x: Pointer[T], offsets: Pointer[np.int64], out: Pointer[np.uint8], segments: int, width: int,
     pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write for rows (N, width) whether each differs from the one before it in its segment."""
+    """Write for rows (N, width) whether each differs from the previous row of its segment."""
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
         for s in range(begin, after):
@@ -134,7 +136,8 @@ def runs(
     keys: Pointer[T], order: Pointer[np.int64], offsets: Pointer[np.int64],
     firsts: Pointer[np.int64], counts: Pointer[np.int64], bounds: Pointer[np.int64], segments: int,
 ) -> int:  # fmt: skip
-    """Write the first row of each run of equal values in order, their count, the runs' offsets."""
+    """Write the first row of each run of equal values, their lengths, and the offsets of the
+    runs."""
     found = 0
     bounds[0] = 0
     for s in range(segments):
@@ -154,7 +157,8 @@ def first_fall(
     data: Pointer[T], offsets: Pointer[np.int64], out: Pointer[np.int64], segments: int,
     pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the first row of each piece less than the one before in its segment; -1 if none."""
+    """Write the first row of each piece that is less than the previous one of its segment; -1 if
+    none."""
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
         out[piece] = -1
@@ -173,7 +177,8 @@ def searchsorted(
     data: Pointer[T], offsets: Pointer[np.int64], values: Pointer[T], bounds: Pointer[np.int64],
     out: Pointer[np.int64], segments: int, right: bool, pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write where each of the values, in segments by `bounds`, belongs in that of `data`."""
+    """Write the insertion point of each value, in segments by `bounds`, in that segment of
+    `data`."""
     for piece in range(first, last):
         begin, after = segments_of_piece(bounds, segments, piece, pieces)
         for s in range(begin, after):

@@ -1,13 +1,13 @@
-// Paddle's GRU: see gru_paddle.py for the equations. The candidate needs the reset gate
-// before its product, so that a step is two launches.
+// Paddle's GRU: see gru_paddle.py for the equations. The candidate's product needs the reset gate,
+// so a step takes two launches.
 #include "rnn.cuh"
 
-// How much of the old state a step keeps.
+// The share of the old state that a step keeps.
 template <bool ORIGIN, class T> __device__ __forceinline__ T kept(T update) {
     return ORIGIN ? update : (T)1 - update;
 }
 
-// Writes reset * hidden, and leaves the gates where what gave them was.
+// Writes reset * hidden, and overwrites the pre-activations with the gates.
 template <class T, int GATE>
 __global__ void __launch_bounds__(256, 2)
 paddle_gates(const Run<T>* __restrict__ about, int64 step, int64 alive) {

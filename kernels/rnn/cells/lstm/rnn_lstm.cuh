@@ -7,7 +7,7 @@ template <int GATE, int CELL, int CANDIDATE, bool COUPLED> struct LSTM {
     static const int STATES = 1;
     static const bool HAS_CELL = true;
 
-    // See Elman. With a projection the result is what is projected.
+    // See Elman. With a projection the result is the input of the projection.
     template <class V, class T>
     static __device__ __forceinline__ T
     step(const Run<V>& run, int64 unit, int64 row, const T (&given)[GATES], const T (&recurrent)[GATES], T (&state)[STATES]) {
@@ -55,7 +55,7 @@ template <int GATE, int CELL, int CANDIDATE, bool COUPLED> struct LSTM {
         T before = cell * f;
         if (back.peepholes) before += by_i * back.peepholes[unit] + by_f * back.peepholes[size + unit];
         back.carried_cell[here] = before;
-        // With a projection it is that of the projected state, see lstm_arriving.
+        // With a projection it is the gradient of the projection's input, see lstm_arriving.
         if (!back.opened) back.carried[here] = (T)0;
         by[0] = by_i;
         by[1] = by_f;

@@ -1,4 +1,4 @@
-// The sLSTM, one head of it: see slstm.py for the equations. The cell state of a sequence, and its
+// The sLSTM, one head: see slstm.py for the equations. The cell state of a sequence, and its
 // gradient, are c, n and m side by side: 3H values.
 #pragma once
 #include "rnn.cuh"
@@ -27,7 +27,7 @@ struct SLSTM {
         const T old = state[0], norm = state[1];
         const T log_f = (f < (T)0 ? f : (T)0) - log_of_1_plus(exponential(f < (T)0 ? f : -f));
         const T before = log_f + state[2];
-        // Where nothing is remembered i leads by so much that F is 0.
+        // If n is 0, i exceeds so far that F is 0.
         const bool fresh = norm == (T)0;
         const T lead = fresh ? (T)3e38 : i - before;
         const T other = share(lead), enter = lead > (T)0 ? (T)1 : other;

@@ -1,9 +1,10 @@
-// Layers in one launch whose states stay in shared memory, of one block or of a cluster: see
-// rnn_one_launch.cuh. Blocks of a cluster are on the chip at once, however many clusters there are.
+// Layers in one launch with states in shared memory, of one block or of a cluster: see
+// rnn_one_launch.cuh. Blocks of a cluster are always co-resident, regardless of the number of
+// clusters.
 #include "rnn_cluster.cuh"
 #include "rnn_one_launch.cuh"
 
-// The shared memory of the block; as many bytes as costs.py counts.
+// The shared memory of the block; costs.py computes its size.
 extern __shared__ __align__(16) unsigned char shared[];
 
 // In the shared memory of each of the SIZE blocks of a cluster; see Pair.
@@ -11,7 +12,8 @@ template <class V, int SIZE> struct InCluster {
     V* tiles;
     int64 stride, tile;
 
-    // No block may be written to that has not begun yet, or still multiplies what a slice left.
+    // A block must not be written to before it starts, or while it multiplies the operand of a
+    // slice.
     __device__ __forceinline__ void begin() const {
         if (SIZE > 1) cluster_meet();
     }
@@ -29,7 +31,7 @@ template <class V, int SIZE> struct InCluster {
     }
 };
 
-// The product's Lefts are a Pair. A grid is (SIZE, groups).
+// The left operands of the product are a Pair. The grid is (SIZE, groups).
 template <int SIZE, class Cell, class Product, class V = typename Product::T>
 __global__ void __launch_bounds__(THREADS, 1) CLUSTER_OF(SIZE)
 cluster_forward(const Run<V>* __restrict__ about, const V* __restrict__ weight, int64 units, int64 tall,

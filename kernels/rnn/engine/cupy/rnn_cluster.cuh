@@ -1,5 +1,5 @@
-// The blocks of a cluster, from compute capability 9.0 on: they are on neighbouring multiprocessors, and
-// write to each other's shared memory.
+// Clusters of blocks, from compute capability 9.0 on: their blocks run on neighbouring
+// multiprocessors, and write to each other's shared memory (distributed shared memory).
 #pragma once
 
 #ifdef __CUDA_ARCH__
@@ -8,8 +8,9 @@
 #else
 #define CLUSTER_OF(SIZE)
 #endif
-// All threads may read afterwards what any of them wrote before. No block continues before all have arrived. One thread
-// waits for what its block wrote: a release of every thread would have each wait for its own.
+// Cluster barrier: afterwards all threads see the previous writes of the others. No block continues
+// before all have arrived. One thread issues the release for its block: if every thread did, each
+// would wait for its own writes.
 __device__ __forceinline__ void cluster_meet() {
 #if __CUDA_ARCH__ >= 900
     __syncthreads();
@@ -20,7 +21,7 @@ __device__ __forceinline__ void cluster_meet() {
     __trap();
 #endif
 }
-// Where another block of the cluster has what lies here in this one's shared memory.
+// The address in another block's shared memory that corresponds to one in this block.
 template <class T> __device__ __forceinline__ T* in_block(T* mine, unsigned rank) {
 #if __CUDA_ARCH__ >= 900
     T* there;

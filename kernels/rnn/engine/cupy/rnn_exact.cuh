@@ -1,10 +1,11 @@
-// The product of a step in the type of its operands; the right one stays in shared memory.
+// The product of a step in full precision; the right operand stays in shared memory.
 #pragma once
 #include "rnn_operand.cuh"
 
 // Shared memory, in this order (costs.py counts it, too):
-//   weights  (4, quarter, columns): of every four of the depth the first, then the second ..; so threads
-//            that take fours in turn read neighbours
+// weights  (4, quarter, columns): of every four values of the depth the first, then the second ..;
+// so
+// threads that process groups of four in turn read neighbouring words
 //   lefts    of a Ring STAGES x (HIGH, deep + 4), of a Pair 2 x (rows of a slice, deep + 4)
 //   sums     (parts, rows, columns), THREADS * SUMS at most
 template <class T_, template <class, int> class Lefts = Ring> struct Exact {
@@ -19,14 +20,14 @@ template <class T_, template <class, int> class Lefts = Ring> struct Exact {
     static __device__ __forceinline__ int padded(int depth) { return (depth + 3) / 4 * 4; }
     static __device__ __forceinline__ T value(T v) { return v; }
 
-    // tall: rows of a slice, a multiple of 4.
+    // tall: maximum rows of a slice, a multiple of 4.
     __device__ __forceinline__ Exact(void* shared, int depth_, int columns, int deep, int tall)
         : weights((T*)shared), lefts(weights + padded(depth_) * columns, deep, tall), depth(padded(depth_)), columns(columns) {
         sums = lefts.tiles + lefts.values();
     }
     __device__ __forceinline__ void* end() const { return sums + THREADS * SUMS; }
 
-    // Brings the right operand, weight(k, column), once; zeros behind its `depth_` rows.
+    // Loads the right operand, weight(k, column), once; zero-padded beyond `depth_` rows.
     template <class Weight> __device__ __forceinline__ void keep(int depth_, Weight weight) {
         for (int i = threadIdx.x; i < depth / 4 * columns; i += THREADS) {
             const int column = i % columns, first = i / columns;
@@ -34,14 +35,14 @@ template <class T_, template <class, int> class Lefts = Ring> struct Exact {
                 weights[(e * (depth / 4) + first) * columns + column] =
                     first * 4 + e < depth_ ? weight(first * 4 + e, column) : (T)0;
         }
-        // Zeros behind the left one as well, where nothing is written.
+        // Zero-pads the left operand as well.
         for (int i = threadIdx.x; i < lefts.values(); i += THREADS) lefts.tiles[i] = (T)0;
     }
 
     __device__ __forceinline__ T sum(int row, int column) const { return sums[row * columns + column]; }
 
-    // left @ weights of `rows` rows from `left` on, into sums. Threads share out the result, four by
-    // four values each, and those that are left over the depth.
+    // left @ weights for `rows` rows from `left` on, into sums. Each thread computes a 4 x 4 block
+    // of the result; remaining threads split the depth.
     __device__ __forceinline__ void multiply(const T* left, int64 stride, int rows) {
         const int wide = columns / 4, high = (rows + 3) / 4, most = THREADS / (wide * high);
         const int parts = most < lefts.deep / 4 ? most : lefts.deep / 4;

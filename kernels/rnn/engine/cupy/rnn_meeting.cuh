@@ -1,13 +1,14 @@
-// Where the blocks of a group meet, all of which are on the device at once.
+// Barrier of the blocks of a group, all of which are co-resident.
 #pragma once
 
 #ifdef __CUDA_ARCH__
-// What this block wrote, and what it has seen of others, is seen by who sees the count.
+// Release: previous writes of this block, and writes it has observed, are visible to threads that
+// see the count.
 __device__ __forceinline__ void arrive(unsigned* count) {
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
 }
-// What was written before the arrivals that are seen, is seen from here on, by the block from its
-// next barrier on. Cheaper than a relaxed load and a fence, which waits for this block's own stores.
+// Acquire: writes before the observed arrivals are visible to the block after its next barrier.
+// Cheaper than a relaxed load and a fence, which waits for this block's own stores.
 __device__ __forceinline__ unsigned arrivals(const unsigned* count) {
     unsigned seen;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(count) : "memory");
@@ -16,11 +17,11 @@ __device__ __forceinline__ unsigned arrivals(const unsigned* count) {
 #endif
 
 struct Meeting {
-    unsigned* arrived;  // begins at 0; may pass the largest number
+    unsigned* arrived;  // starts at 0; may wrap around
     unsigned blocks, awaited;
 
-    // All blocks may read afterwards what any of them wrote before. No block continues before all have
-    // arrived. A block that has all units does not synchronize.
+    // Group barrier: afterwards all blocks see the previous writes of the others. No block
+    // continues before all have arrived. A block that has all units does not synchronize.
     __device__ __forceinline__ void meet() {
         awaited += blocks;
         __syncthreads();

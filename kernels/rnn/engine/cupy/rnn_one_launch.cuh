@@ -1,17 +1,18 @@
-// All steps of a layer in one launch; the recurrent weights never leave the chip.
+// All steps of a layer in one launch (persistent kernel), with the recurrent weights on chip.
 //
-// A block keeps the weights of a few units in shared memory. Blocks with all units between them
-// are a group, blockIdx.y, which runs some sequences, `tall` at a time, from first step to last.
-// After each step the blocks of a group meet, for each needs the states that the others have made;
-// what they pass on is rounded to what the product takes. Of its own units and sequences a block keeps
-// states, biases, lengths and the inputs of the next step in shared memory: after a meeting nothing
-// but what was passed on comes from further away. Rows, states and weights are of V in memory: of two
-// bytes, or of the type that is computed in. Groups never meet.
+// A block holds the weights of a few units in shared memory. The blocks that together hold all
+// units are a group, blockIdx.y, which processes some sequences, `tall` at a time, from first step
+// to last. After each step the blocks of a group synchronize, because each needs the states of the
+// others; states are rounded to the precision of the product before they are exchanged. For its own
+// units and sequences a block holds states, biases, lengths and the inputs of the next step in
+// shared memory: after a barrier only the exchanged states are read from outside. Rows, states and
+// weights are stored as V: two bytes, or the compute type. Groups do not synchronize with each
+// other.
 //
-// A Passing is how blocks pass states on, in memory (rnn_persistent.cu) or within a cluster
-// (rnn_cluster.cu). It has the step's left `operand` of the product, and `stride` between its rows.
-// put() gives a value to all blocks of the group, who may read it after they meet(). begin() comes before
-// the first put() of a slice.
+// A Passing exchanges states between blocks, through global memory (rnn_persistent.cu) or within a
+// cluster (rnn_cluster.cu). It has the left `operand` of the step's product, and `stride` between
+// its rows. put() sends a value to all blocks of the group, who may read it after the next meet().
+// begin() precedes the first put() of a slice.
 #pragma once
 #include "rnn_elman.cuh"
 #include "rnn_exact.cuh"
@@ -20,11 +21,11 @@
 #include "rnn_rounded.cuh"
 #include "rnn_slstm.cuh"
 
-// What a group runs, slice by slice: there and back along the groups, so that no group gets the
-// longest sequences of every turn.
+// The sequences of a group, slice by slice: slices are assigned to groups in boustrophedon order,
+// so that no group gets the longest sequences each time.
 struct Slice {
     int64 first;  // its first sequence
-    int rows;     // sequences; none: there is nothing left
+    int rows;     // number of sequences; 0 at the end
 
     __device__ __forceinline__ Slice(int turn, int64 tall, int64 sequences) {
         const int64 place = turn % 2 ? gridDim.y - 1 - blockIdx.y : blockIdx.y;
@@ -40,7 +41,7 @@ __device__ __forceinline__ void look_ahead(const void* place) {
 #endif
 }
 
-// The sequences of a slice: where they start and how long they are.
+// The starts and lengths of the sequences of a slice.
 struct Sequences {
     int64 *starts, *lengths;
     int64 reverse;
@@ -61,7 +62,8 @@ struct Sequences {
     }
 };
 
-// The units of a block, of how many sequences it likes: threads take them in turn, always the same ones.
+// The units of a block for any number of sequences: assigned to threads cyclically, always in the
+// same way.
 struct Units {
     int64 size, first;
     int units, shift, here;
@@ -77,10 +79,10 @@ struct Units {
     }
 };
 
-// weight: weight_hh, (G*H, H). from: the first step, at which so many `sequences` are alive; the steps
-// before are run by others.
+// weight: weight_hh, (G*H, H). from: the first step, with this many active `sequences`; previous
+// steps are run by other kernels.
 // Shared memory: that of the product, then starts and lengths (2, HIGH); then
-//   inputs  (HIGH, G, units) of the next step; where V has two bytes, of this and the next one
+// inputs  (HIGH, G, units) of the next step; of this and the next step if V has two bytes
 //   states  (HIGH, STATES, units)
 //   biases  (2, G, units)
 template <class Cell, class Product, class V, class Passing>
@@ -107,8 +109,9 @@ steps_forward(const Run<V>& run, const V* __restrict__ weight, Product product, 
     }
     const auto inputs_of = [=](int64 step) { return inputs + (NARROW ? (step & 1) * HIGH * columns : 0); };
     const bool pairs = size % 2 == 0 && (uint64)run.projected % 4 == 0;
-    // Asks for what this thread itself needs. There is no copy of two bytes: one of two threads asks for
-    // both values, into the other half of the inputs, for its neighbour may not have read this one yet.
+    // Loads the inputs of this thread. There is no async copy of two bytes: one of two threads
+    // loads both values, into the other half of the inputs, because its neighbour may not have read
+    // this one yet.
     const auto ask = [&](int i, int place, int64 unit, int64 step) {
         const V* row = run.projected + about_them.row(i, step) * GATES * size + unit;
         V* to = inputs_of(step) + i * columns + place;
@@ -165,7 +168,7 @@ steps_forward(const Run<V>& run, const V* __restrict__ weight, Product product, 
     }
 }
 
-// See steps_forward; what is passed on are gradients, (G, H) of each sequence.
+// See steps_forward; the exchanged values are gradients, (G, H) per sequence.
 template <class Cell, class Product, class V, class Passing>
 __device__ __forceinline__ void
 steps_backward(const Back<V>& back, const V* __restrict__ weight, Product product, Passing passing, int units,
@@ -187,7 +190,8 @@ steps_backward(const Back<V>& back, const V* __restrict__ weight, Product produc
         for (int64 step = about_them.lengths[0] - 1; step >= from; step--) {
             const int later = alive;
             while (alive < slice.rows && about_them.lengths[alive] > step) alive++;
-            // Through weight_hh comes what the gates of the next step got, of the sequences that have it.
+            // The gradient through weight_hh of the next step's gates, for sequences that have a
+            // next step.
             if (later) product.multiply(passing.operand(slice.first, step + 1), passing.stride, later);
             own.each(alive, [&](int i, int place, int64 unit) {
                 const int64 sequence = slice.first + i, row = about_them.row(i, step);

@@ -1,39 +1,41 @@
-// The left operand of the product of a step: what the blocks of a group pass on, states or gradients.
+// The left operand of a step's product: the states or gradients exchanged in a group.
 #pragma once
 #include "async_copies.cuh"
 #include "types.cuh"
 
 const int THREADS = 256;
-const int HIGH = 32;   // rows at most
-const int STAGES = 4;  // of so many chunks of the operand one is multiplied while the others come
-const int SUMS = 16;   // values of the result a thread adds up at most
+const int HIGH = 32;   // maximum rows
+const int STAGES = 4;  // chunks in flight: one is multiplied while others load
+const int SUMS = 16;   // maximum result values per thread
 
 template <class T> struct alignas(16) Four { T v[4]; };
 
-// Of each sequence a row, as the product wants its values; once for even steps and once for odd ones,
-// so that blocks write one while others still read the other.
+// One row per sequence, in the layout of the product; double buffered by even and odd steps, so
+// that blocks write one buffer while others still read the other.
 template <class V> struct Passed {
     V* values;
-    int64 sequences, across;  // `across` values are multiples of 16 bytes; behind the last one zeros
+    int64 sequences, across;  // `across` values, a multiple of 16 bytes; zero-padded
 
     __device__ __forceinline__ V* row(int64 sequence, int64 step) const {
         return values + ((step & 1) * sequences + sequence) * across;
     }
 };
 
-// A ring of chunks of up to HIGH rows and `deep` values in shared memory, of rows ACROSS further apart.
+// Ring buffer of chunks of up to HIGH rows and `deep` values in shared memory; rows have ACROSS
+// values of padding.
 template <class V, int PAD> struct Ring {
     V* tiles;
     int deep, across, shift;
 
-    // As many lanes for a row as it has pieces of 16 bytes, or the next power of two.
+    // Lanes per row: its number of 16-byte pieces, rounded up to a power of two.
     __device__ __forceinline__ Ring(void* place, int deep, int) : tiles((V*)place), deep(deep), across(deep + PAD), shift(0) {
         while (shift < 5 && (16 << shift) < deep * (int)sizeof(V)) shift++;
     }
     __device__ __forceinline__ int values() const { return STAGES * HIGH * across; }
 
-    // use(tile, first, count) of each chunk of `depth` values of `rows` rows, `stride` apart. The copies
-    // pass the first-level cache by, which does not see what other multiprocessors write.
+    // Calls use(tile, first, count) for each chunk of `depth` values of `rows` rows, `stride`
+    // apart. Copies bypass the L1 cache, which is not coherent with writes of other
+    // multiprocessors.
     template <class Use>
     __device__ __forceinline__ void each(const V* from, int64 stride, int rows, int depth, Use use) const {
         const int chunks = (depth + deep - 1) / deep;
@@ -41,7 +43,7 @@ template <class V, int PAD> struct Ring {
         for (int chunk = 0; chunk < chunks; chunk++) {
             if (chunk) copies_wait<STAGES - 2>(); else copies_wait<STAGES - 1>();
             __syncthreads();
-            // Of the chunk before, which all have read.
+            // The previous chunk, which all threads have read.
             if (chunk) bring(chunk + STAGES - 1, chunks, from, stride, rows, depth);
             const int first = chunk * deep;
             use(tiles + chunk % STAGES * HIGH * across, first, depth - first < deep ? depth - first : deep);
@@ -62,8 +64,8 @@ template <class V, int PAD> struct Ring {
     }
 };
 
-// The whole left operand of a step in shared memory, of rows PAD further apart than its values are many: a
-// tile for even steps, then one for odd ones. Who makes it writes it there.
+// The whole left operand of a step in shared memory, with PAD values of padding per row: one tile
+// for even steps, one for odd ones. The producer of a value writes it there.
 template <class V, int PAD> struct Pair {
     V* tiles;
     int deep, across, high;
@@ -73,7 +75,7 @@ template <class V, int PAD> struct Pair {
     __device__ __forceinline__ int tile() const { return high * across; }
     __device__ __forceinline__ int values() const { return 2 * tile(); }
 
-    // See Ring. What else this thread has asked for is there when it returns.
+    // See Ring. Waits for all other copies of this thread too.
     template <class Use>
     __device__ __forceinline__ void each(const V* from, int64, int, int depth, Use use) const {
         use(from, 0, depth);
@@ -81,7 +83,7 @@ template <class V, int PAD> struct Pair {
     }
 };
 
-// Adds up the parts of a result that lie one after another, into the first.
+// Adds consecutive partial results to the first.
 template <class T> __device__ __forceinline__ void join_parts(T* sums, int size, int parts) {
     for (int place = threadIdx.x; place < size; place += THREADS) {
         T sum = sums[place];

@@ -1,19 +1,19 @@
-// Layers in one launch whose blocks pass states on in memory: see rnn_one_launch.cuh.
+// Layers in one launch whose blocks exchange states through global memory: see rnn_one_launch.cuh.
 //
-// All blocks must be on the chip at once: the launch is a cooperative one.
+// All blocks must be co-resident: this is a cooperative launch.
 #include "rnn_meeting.cuh"
 #include "rnn_one_launch.cuh"
 
-// The shared memory of the block; as many bytes as costs.py counts.
+// The shared memory of the block; costs.py computes its size.
 extern __shared__ __align__(16) unsigned char shared[];
 
-// In memory, by way of the L2 cache; see Passed.
+// Through global memory and the L2 cache; see Passed.
 template <class V> struct InMemory {
     Passed<V> passed;
     int64 stride;
     Meeting meeting;
 
-    // meetings: a line of 128 bytes for each group, of zeros.
+    // meetings: 128 zero bytes per group.
     __device__ __forceinline__ InMemory(V* passed, unsigned* meetings, int64 sequences, int64 depth)
         : passed{passed, sequences, depth}, stride(depth), meeting{meetings + blockIdx.y * 32, gridDim.x, 0} {}
 
@@ -25,7 +25,7 @@ template <class V> struct InMemory {
     __device__ __forceinline__ void meet() { meeting.meet(); }
 };
 
-// passed: room for Passed, of zeros. deep: values of a chunk of the product.
+// passed: memory for Passed, zeros. deep: values of a chunk of the product.
 template <class Cell, class Product, class V = typename Product::T>
 __global__ void __launch_bounds__(THREADS, 1)
 persistent_forward(const Run<V>* __restrict__ about, const V* __restrict__ weight, typename Product::Value* passed,

@@ -1,5 +1,5 @@
-// left @ right.T for the few rows of one step. cuBLAS does this too, but cupy captures none of
-// its calls into a graph, and at these sizes a launch costs more than the product.
+// left @ right.T for the few rows of one step. cuBLAS has this too, but cupy does not capture its
+// calls in graphs, and at these sizes a launch costs more than the product.
 #include "tensor_cores.cuh"
 
 // (rows, depth), (columns, depth) and (rows, columns), C-contiguous; on the device, see rnn.cuh.
@@ -11,7 +11,7 @@ template <class T> struct Operands {
 
 const int FEW = 4;  // rows that a warp computes at once
 
-// A warp computes one column of FEW rows: each lane a share of the depth. For a row or a few.
+// Matrix-vector: a warp computes one column of FEW rows, each lane a share of the depth.
 template <class T>
 __global__ void __launch_bounds__(256, 2)
 product_few(const Operands<T>* __restrict__ about, int64 rows, int64 columns, int64 depth) {
@@ -33,11 +33,11 @@ product_few(const Operands<T>* __restrict__ about, int64 rows, int64 columns, in
 }
 
 // A grid is (tiles of rows, of columns): it has up to 65,535 along its second axis.
-const int HIGH = 32, WIDE = 64, DEEP = 16;  // of the tile, and of what of it is loaded at once
-const int PAD = 4;                          // keeps rows of shared memory off the same banks
+const int HIGH = 32, WIDE = 64, DEEP = 16;  // size of the tile, and depth loaded at once
+const int PAD = 4;                          // padding against bank conflicts
 
-// 128 threads compute a tile, 4 x 4 values each; the next slice of the operands is on its way
-// from memory while the last one is multiplied.
+// 128 threads compute a tile, 4 x 4 values each; the next slice of the operands is loaded while the
+// current one is multiplied.
 template <class T>
 __global__ void __launch_bounds__(128, 4)
 product_tiles(const Operands<T>* __restrict__ about, int64 rows, int64 columns, int64 depth) {
@@ -46,7 +46,7 @@ product_tiles(const Operands<T>* __restrict__ about, int64 rows, int64 columns, 
     __shared__ __align__(16) T rights[DEEP][WIDE + PAD];
     const int64 top = (int64)blockIdx.x * HIGH, side = (int64)blockIdx.y * WIDE;
     const int thread = threadIdx.x, up = thread / 16 * 4, across = thread % 16 * 4;
-    // What this thread brings: 4 values of a row of left, 8 of a row of right.
+    // This thread loads 4 values of a row of left, 8 of a row of right.
     const int left_row = thread / 4, left_k = thread % 4 * 4;
     const int right_row = thread / 2, right_k = thread % 2 * 8;
     const bool left_in = top + left_row < rows, right_in = side + right_row < columns;
@@ -83,10 +83,10 @@ product_tiles(const Operands<T>* __restrict__ about, int64 rows, int64 columns, 
                 of.out[(top + up + i) * columns + side + across + j] = sums[i][j];
 }
 
-const int LONG = 32;  // values of a slice of the operands on tensor cores
+const int LONG = 32;  // depth of a slice of the operands on tensor cores
 
-// Brings COUNT values of a row from `k` on; zeros where it is not `in`, or ends. `fours`: whether
-// every four of them begin at 16 bytes and end together.
+// Loads COUNT values of a row from `k` on; zeros if it is not `in`, or beyond its end. `fours`:
+// whether every four values are aligned to 16 bytes and end together.
 template <int COUNT>
 __device__ __forceinline__ void bring(float (&to)[COUNT], const float* row, int64 k, int64 depth, bool in,
                                       bool fours) {
@@ -108,12 +108,12 @@ __device__ __forceinline__ void bring(float (&to)[COUNT], const float* row, int6
     }
 }
 
-// The same tile on tensor cores, of operands rounded to a Number of tensor_cores.cuh: each of four
-// warps has all rows and 16 columns.
+// The same tile on tensor cores, with operands rounded to a Number of tensor_cores.cuh: each of
+// four warps has all rows and 16 columns.
 template <class Number>
 __global__ void __launch_bounds__(128, 4)
 product_rounded(const Operands<float>* __restrict__ about, int64 rows, int64 columns, int64 depth) {
-    enum { WORDS = LONG / Number::VALUES, ACROSS = WORDS + 4 };  // so that no two rows meet in a bank
+    enum { WORDS = LONG / Number::VALUES, ACROSS = WORDS + 4 };  // padding against bank conflicts
     const Operands<float> of = *about;
     __shared__ __align__(16) unsigned lefts[HIGH * ACROSS];
     __shared__ __align__(16) unsigned rights[WIDE * ACROSS];

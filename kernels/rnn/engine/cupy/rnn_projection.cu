@@ -1,4 +1,4 @@
-// What an LSTM with a projection does besides, one step a launch.
+// Additional kernels of an LSTM with a projection, one step per launch.
 #include "rnn.cuh"
 
 // Writes projected states to their rows.

@@ -1,4 +1,4 @@
-// The product of a step on tensor cores: operands of fewer digits, sums in float32.
+// The product of a step on tensor cores: operands of reduced precision, accumulators in float32.
 #pragma once
 #include "rnn_operand.cuh"
 #include "tensor_cores.cuh"
@@ -7,11 +7,11 @@
 //   weights  (wide, words + 4), words of the depth, of each column
 //   lefts    of a Ring STAGES x (HIGH, words of deep + 4), of a Pair 2 x (16 or 32, words of deep + 4)
 //   sums     (parts, rows, wide), THREADS * SUMS at most
-// Rows are an odd number of 16 bytes apart, so that ldmatrix meets no bank twice.
+// Rows are an odd number of 16 bytes apart, so that ldmatrix has no bank conflicts.
 template <class Number, template <class, int> class Lefts = Ring> struct Rounded {
     typedef float T;
     typedef typename Number::Value Value;
-    enum { VALUES = Number::VALUES, STEP = 16 * VALUES };  // values that an ldmatrix of a column brings
+    enum { VALUES = Number::VALUES, STEP = 16 * VALUES };  // values per column of an ldmatrix
     enum { WIDE = 4 };
 
     unsigned* weights;
@@ -23,7 +23,7 @@ template <class Number, template <class, int> class Lefts = Ring> struct Rounded
     static __device__ __forceinline__ int eights(int columns) { return (columns + 7) / 8 * 8; }
     static __device__ __forceinline__ Value value(float v) { return Number::value(v); }
 
-    // tall: rows of a slice.
+    // tall: maximum rows of a slice.
     __device__ __forceinline__ Rounded(void* shared, int depth_, int columns, int deep, int tall)
         : weights((unsigned*)shared),
           lefts(weights + (padded(depth_) / VALUES + 4) * eights(columns), deep, (tall + 15) / 16 * 16),
@@ -40,14 +40,14 @@ template <class Number, template <class, int> class Lefts = Ring> struct Rounded
                 values[e] = k + e < depth_ && column < columns ? weight(k + e, column) : 0.0f;
             weights[column * stride + word] = Number::word(values);
         }
-        // Rows of sequences that have ended are multiplied as well; their results are not read.
+        // Rows of sequences that have ended are multiplied too; their results are not read.
         for (int i = threadIdx.x; i < lefts.values(); i += THREADS) lefts.tiles[i] = Number::value(0.0f);
     }
 
     __device__ __forceinline__ float sum(int row, int column) const { return sums[row * wide + column]; }
 
-    // See Exact. A warp has columns of eight, WIDE of them at most, and all rows; warps that are left
-    // over share out the depth.
+    // See Exact. A warp has groups of eight columns, at most WIDE, and all rows; remaining warps
+    // split the depth.
     __device__ __forceinline__ void multiply(const Value* left, int64 row_stride, int rows) {
         const int across = wide / 8, high = rows > 16 ? 2 : 1, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
         const int parts = across < THREADS / 32 ? THREADS / 32 / across : 1;

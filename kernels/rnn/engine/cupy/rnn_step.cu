@@ -1,4 +1,4 @@
-// One step a launch, forward or back, once its product is there: what the units do with it.
+// Elementwise part of one step per launch, forward or backward, after its product.
 #include "rnn_elman.cuh"
 #include "rnn_gru.cuh"
 #include "rnn_lstm.cuh"
