@@ -202,8 +202,14 @@ def explained(error: BaseException) -> tuple[str, int]:
         return _os_message(error), IO
     if isinstance(error, MemoryError):
         return "not enough memory; try smaller inputs, or one tensor with FILE::NAME", IO
-    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("lodcli"):
-        return f"needs the package {error.name}, which is not installed", UNSUPPORTED
+    if isinstance(error, ImportError) and not str(error.name).startswith("lodcli"):
+        if isinstance(error, ModuleNotFoundError):
+            return f"needs the package {error.name}, which is not installed", UNSUPPORTED
+        what = " ".join(str(error).split())
+        return (
+            f"a package is installed but cannot be imported: {what}; install it again",
+            UNSUPPORTED,
+        )
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"internal error: {what}; run with LOD_DEBUG=1 and report it", INVALID
 
@@ -223,7 +229,7 @@ def _os_message(error: OSError) -> str:
         return f"{error.filename}: {what}" if error.filename else what
     name = error.filename if error.filename2 is None else error.filename2
     if name is None:
-        return what or type(error).__name__
+        return (what or type(error).__name__) + shortage(error.errno, "")
     if error.filename2 is not None:  # where a file was to be put
         what = f"cannot be written: {what}"
     if not isinstance(name, str | bytes | os.PathLike):
