@@ -174,6 +174,8 @@ def object_at(blocks: Blocks, link: Link, path: str) -> Messages:
 def messages_at(blocks: Blocks, address: int, path: str) -> Messages:
     """Return the messages of an object header, which may be one that lod did not write."""
     prefix = blocks.take(address, 16, path)
+    if path == "/" and prefix.startswith(b"OHDR"):  # with other properties than lod sets
+        raise foreign("unlike containers written by lod (its root group differs)")
     version, zero, count, names, size, padding = struct.unpack("<BBHIII", prefix)
     if version != 1 or zero or padding or size > LONGEST_HEADER:
         raise DamagedFileError(f"{path}: its object header differs from those written by lod")

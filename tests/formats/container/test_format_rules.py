@@ -134,9 +134,10 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
         io.read_all(path, format_name="lod.h5")
 
 
-def test_plain_hdf5_is_distinguished_from_a_container(tmp_path: Path) -> None:
+@pytest.mark.parametrize("track_order", [False, True])  # netCDF does
+def test_plain_hdf5_is_distinguished_from_a_container(tmp_path: Path, track_order: bool) -> None:
     path = tmp_path / "theirs.h5"
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "w", track_order=track_order) as file:
         file["x"] = np.arange(3)
     with pytest.raises(NotThisFormatError, match="name its datasets with --data and --offsets"):
         io.read_all(path)
