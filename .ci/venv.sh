@@ -92,3 +92,21 @@ make_venv() {
     "$python" -m venv "$venv" || exit 1
     echo "$python" >"$venv/lod-python"
 }
+
+# use_everything: makes `venv` hold all that tests compare with: packages, and beside it HDF5's own tools,
+# strace and shells. Tests that need what cannot be installed are skipped.
+use_everything() {
+    # What .ci/run asks for later too, so that nothing is installed while tests run.
+    for extras in "[dev,codecs,dask,onnx,oracles,plot,remote,view,zarr]" "[docs]" "[test]"; do
+        use_venv "$extras"
+    done
+    if ! { command -v h5dump && command -v strace && command -v zsh && command -v fish && command -v groff; } >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+        { apt-get -qq update && apt-get -qq install -y hdf5-tools strace zsh fish groff; } >/dev/null 2>&1 ||
+            echo "hdf5-tools, strace, zsh, fish or groff could not be installed; the tests that need them are skipped"
+    fi
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "torch==2.13.0" ||
+        echo "torch could not be installed; the tests that need it are skipped"
+    # Without what they require, for that is another torch.
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "megatron-core" "torchdata" ||
+        echo "megatron-core or torchdata could not be installed; the tests that need them are skipped"
+}

@@ -29,6 +29,12 @@ def slow_except(quick: Iterable[Any], values: Iterable[Any]) -> list[Any]:
     ]
 
 
+def one_in(step: int, values: Iterable[Any]) -> list[Any]:
+    """Return all values, marked slow but for one of `step`."""
+    values = list(values)
+    return slow_except(values[::step], values)
+
+
 def compiled_for(quick: Iterable[Any], values: Iterable[Any], backends: Iterable[str]) -> list[Any]:
     """Return every (value, backend), marked slow if numba compiles it for a value not in `quick`.
 

@@ -14,6 +14,7 @@ from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod
 from tests.lodcli.test_bad_input import COMMANDS
 from tests.sampling import every
+from tests.slow import one_in
 
 ROOT = Path(__file__).parents[2]
 ENTRIES = entries()
@@ -64,7 +65,7 @@ def entries_for(name: str, kind: str) -> list[Entry]:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", one_in(3, ALL))
 def test_every_command_refuses_every_file(
     name: str, kind: str, lod: Lod, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +131,7 @@ print(most_kib() - before >> 10)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kinds", [["torch"], [kind for kind in FORMATS if kind != "torch"]], ids=len
 )

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -24,6 +26,7 @@ def collected(half: int, **environment: str) -> set[str]:
     return {line for line in done.stdout.splitlines() if "::" in line}
 
 
+@pytest.mark.slow
 def test_a_test_is_in_one_half_and_in_both_of_a_thorough_run() -> None:
     first, second = collected(0), collected(1)
     assert first

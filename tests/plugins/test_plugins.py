@@ -37,6 +37,7 @@ def ini(pytester: pytest.Pytester) -> None:
         (("-k", "late"), 1, 1),
         (("-k", "late or soon"), 2, 0),
         (("-m", "slow"), 1, 1),
+        (("--slow-share", "1"), 2, 0),
     ],
 )
 def test_slow_tests_run_only_when_asked_for(
@@ -45,6 +46,20 @@ def test_slow_tests_run_only_when_asked_for(
     pytester.mkpydir("folder")
     pytester.makepyfile(**{"folder/test_two_kinds": TWO_KINDS})
     run(pytester, *args).assert_outcomes(passed=passed, deselected=deselected)
+
+
+def test_a_share_of_the_slow_tests_is_the_same_each_time(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.slow
+        @pytest.mark.parametrize("number", range(100))
+        def test_x(number): pass
+    """)
+    first, second = (run(pytester, "--slow-share", "4").parseoutcomes() for _ in range(2))
+    assert first == second
+    assert 10 < first["passed"] < 40
 
 
 def test_what_failed_last_runs_again_slow_or_not(pytester: pytest.Pytester) -> None:

@@ -321,6 +321,7 @@ def test_the_sample_passes_the_kit(fasta: type[Format]) -> None:
     assert "fasta holds letters, found" in report.refused["text"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lod.h5", "lod.stream", "npz", "parquet", "mds"])
 def test_ours_pass_the_kit(name: str) -> None:
     report = check_format(type(registry.get(name)))

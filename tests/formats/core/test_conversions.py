@@ -34,6 +34,7 @@ from tests.formats.cases.kinds import (
     written,
 )
 from tests.sampling import many
+from tests.slow import one_in
 
 # Of each, what a format holds of these; the first of them.
 DTYPES = ("int64", "float64", "uint16", "uint8")
@@ -173,7 +174,7 @@ def test_every_format_is_converted_to_every_other(one: str, data: st.DataObject)
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("lods", COINCIDING.values(), ids=[*COINCIDING])
+@pytest.mark.parametrize("lods", one_in(3, COINCIDING.values()), ids=[*COINCIDING])
 def test_coinciding_levels_go_through_a_container(name: str, lods: list[LoD]) -> None:
     require(name)
     check_converted(name, "lod.h5", content_of(name, lods))

@@ -23,6 +23,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.kinds import KINDS, Content, contents, items, require, written
 from tests.sampling import many
+from tests.slow import slow
 
 Lost = dict[str, set[str]]
 
@@ -138,7 +139,7 @@ def test_losses_of_many(name: str, data: st.DataObject) -> None:
     check(name, data.draw(contents(name, held=True)))
 
 
-@pytest.mark.parametrize("row_shape", [(), (1,), (2, 3)])
+@pytest.mark.parametrize("row_shape", [slow(()), slow((1,)), (2, 3)])
 @pytest.mark.parametrize("name", KINDS)
 def test_losses_of_a_tensor_without_items(name: str, row_shape: tuple[int, ...]) -> None:
     require(name)

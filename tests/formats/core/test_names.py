@@ -20,6 +20,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.references import Reference, parse_reference
 from tests.formats.cases.kinds import KINDS, require
+from tests.slow import slow_except
 
 NAMES = [
     *("c_customer_sk:", "a b", " a", "a ", "a,b", 'say "a"', "it's", "a;b", "a\\b", "[0]", "a=b"),
@@ -32,7 +33,7 @@ TENSOR = LoDTensor(np.arange(1, 7, dtype=np.int64), LoD.from_lengths([[2, 1, 3]]
 NAMING = sorted({name for name in KINDS if table.get(name).many} - {"h5ad", "ts", "megatron"})
 
 
-@pytest.mark.parametrize("name", NAMING)
+@pytest.mark.parametrize("name", slow_except(set(NAMING) - {"zarr-zip"}, NAMING))
 def test_every_format_keeps_every_name(name: str, tmp_path: Path) -> None:
     require(name)
     if name == "paddle":

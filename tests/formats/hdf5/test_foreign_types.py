@@ -19,6 +19,7 @@ from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, Un
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import refused
+from tests.slow import one_in
 
 TEXTS = ["to", "", "be", "größer", "a\0b", " c ", "12345678", "or"]
 ENDS = [0, 3, 3, 8]
@@ -311,7 +312,7 @@ def test_szip_is_read_where_hdf5_has_it(tmp_path: Path) -> None:
 PLUGINS = ["Blosc", "Blosc2", "Bitshuffle", "BZip2", "LZ4", "Zstd", "Zfp"]
 
 
-@pytest.mark.parametrize("name", PLUGINS)
+@pytest.mark.parametrize("name", one_in(3, PLUGINS))
 def test_filters_of_hdf5plugin_are_read(name: str, tmp_path: Path) -> None:
     hdf5plugin = pytest.importorskip("hdf5plugin")
     path = tmp_path / "t.h5"

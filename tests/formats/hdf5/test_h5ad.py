@@ -141,6 +141,7 @@ def test_anndata_reads_what_we_write(tmp_path: Path) -> None:
     assert list(anndata.read_h5ad(tmp_path / "y.h5ad").var_names) == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 @given(lod=lods(max_levels=1, min_levels=1), dtype=st.sampled_from(HELD), seed=st.integers(0, 99))
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -302,6 +303,7 @@ def test_another_matrix_and_its_columns_are_distinguished() -> None:
         content(THEIRS, data="/obsm/dense")
 
 
+@pytest.mark.slow
 def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
     whole = THEIRS.read_bytes()
     kind = table.get("h5ad")  # in this process: thousands of children would take minutes

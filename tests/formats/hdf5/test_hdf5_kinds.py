@@ -108,6 +108,7 @@ def test_columns_must_be_named_and_differ() -> None:
         content(UNITS, data="/units/id,/acquisition/trees/id")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "theirs"), [("vtkhdf", GRID), ("nwb", UNITS)])
 def test_no_length_of_a_cut_file_is_taken_for_whole(
     kind: str, theirs: Path, tmp_path: Path

@@ -358,6 +358,7 @@ def test_a_pipe_is_scanned_once_enough_came(
     assert 4 << 20 < sum(blocks) < len(data) - (2 << 20)
 
 
+@pytest.mark.slow
 def test_an_error_far_into_a_file_names_its_line(
     tmp_path: Path, repaid: Callable[[int], None]
 ) -> None:

@@ -12,6 +12,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.table import TABLE
 from tests.formats.cases.every_file import FILES, NEEDS, file_of, made
+from tests.slow import one_in
 
 # Prints the name and the shape of everything, and its bytes, once read with and once without.
 READ = """
@@ -36,7 +37,7 @@ def test_every_format_is_here() -> None:
     assert list(FILES) == list(TABLE)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", one_in(2, FILES))
 def test_what_is_read_in_isolation_is_the_same(name: str, tmp_path: Path) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])

@@ -19,6 +19,7 @@ from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.slow import one_in
 
 # Of chunks: everything at once, some steps, a part of a step.
 LIMITS = [1 << 20, 2000, 150]
@@ -49,7 +50,7 @@ CASES = [
 
 @pytest.mark.parametrize("in_order", [False, True])
 @pytest.mark.parametrize("limit", LIMITS)
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize("number", one_in(2, range(len(CASES))))
 def test_parts_give_what_memory_gives(
     number: int, limit: int, in_order: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

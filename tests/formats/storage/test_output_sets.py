@@ -35,6 +35,7 @@ from tests.formats.cases.sets import (
 )
 from tests.formats.cases.writing import partials_in
 from tests.sampling import every
+from tests.slow import slow
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +105,7 @@ def test_whatever_call_fails_all_old_files_or_all_new_ones_are_there(
 
 
 @SETS
-@pytest.mark.parametrize("old", [OLD, {}], ids=["old", "none"])
+@pytest.mark.parametrize("old", [OLD, slow({})], ids=["old", "none"])
 def test_after_being_killed_anywhere_the_old_set_or_the_new_one_is_found(
     kind: Set, old: Content, tmp_path: Path
 ) -> None:

@@ -225,6 +225,7 @@ def _piped(data: bytes, *args: str) -> subprocess.CompletedProcess[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_pipes_are_detected_and_decided_by_the_first_records(tmp_path: Path) -> None:
     from lodcli.formats.tfrecord.frames import framed
 

@@ -15,7 +15,7 @@ from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, Un
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
 from tests.formats.weights.weights_cases import CELLS, PUBLISHED_CELLS, SHAPES, outputs, rnn, rows
-from tests.slow import slow_except
+from tests.slow import slow, slow_except
 
 EXACT = 1e-12  # float64: the two biases are added before the rows instead of behind
 PACKAGE = {"onnx": "onnx", "torch": "torch"}
@@ -39,7 +39,7 @@ def held(kind: str, cell: str) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("bias", [True, slow(False)])
 def test_what_is_read_computes_what_was_written(
     tmp_path: Path, kind: str, cell: str, shape: str, bias: bool
 ) -> None:

@@ -115,6 +115,7 @@ def test_every_kernel_that_is_asked_for_is_declared_and_none_in_vain() -> None:
     assert declared - asked - probes == bridge
 
 
+@pytest.mark.slow
 def test_a_build_takes_object_files_that_were_kept(tmp_path: Path) -> None:
     kept = {"LOD_BUILD_OBJECTS": str(tmp_path / "kept")}
     words = ("kernels.native.probe_numba",)
@@ -130,6 +131,7 @@ def test_a_build_takes_object_files_that_were_kept(tmp_path: Path) -> None:
         built(*words, build="ours", **kept)
 
 
+@pytest.mark.slow
 def test_a_build_into_the_cache_compiles_what_is_not_there(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="kernels are compiled by numba")
     script = """

@@ -13,6 +13,7 @@ import lodcli
 from lodcli.kernels.native import settings, sources
 from lodcli.kernels.native.processor import LEVELS, levels_here
 from tests.kernels.native.building import built, python
+from tests.slow import slow
 
 # Calls a kernel for a dtype, or an op of NumPy's if there is none; tells how many kernels were
 # compiled, whether numba was loaded, and which of the two it was.
@@ -71,6 +72,7 @@ def test_a_kernel_is_compiled_once_and_numba_is_loaded_elsewhere(tmp_path: Path)
     assert run("int64", LOD_CACHE=str(tmp_path)) == (COMPILED, "")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("compiling")
 def test_damaged_files_are_made_anew(tmp_path: Path) -> None:
     assert run(LOD_CACHE=str(tmp_path)) == (COMPILED, "")
@@ -82,6 +84,7 @@ def test_damaged_files_are_made_anew(tmp_path: Path) -> None:
     assert run(LOD_CACHE=str(tmp_path)) == (NOT_COMPILED, "")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("compiling")
 def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
     # A folder below a file cannot be made, not even by root.
@@ -158,6 +161,7 @@ def test_a_package_s_library_is_used_and_no_cache_written(package: Path, tmp_pat
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.slow
 def test_kernels_that_check_indices_are_compiled_beside_a_package_s_library(
     package: Path, tmp_path: Path
 ) -> None:
@@ -166,7 +170,7 @@ def test_kernels_that_check_indices_are_compiled_beside_a_package_s_library(
     assert [".checked." in path.name for path in tmp_path.rglob("*probe*.so")] == [True]
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "older", "foreign"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "older", slow("foreign")])
 def test_an_unusable_library_is_one_clear_line_and_numpy(
     package: Path, tmp_path: Path, damage: str
 ) -> None:
@@ -225,6 +229,7 @@ def test_a_digest_follows_everything_that_a_module_imports(monkeypatch: pytest.M
     )
 
 
+@pytest.mark.slow
 def test_every_unit_s_imports_are_all_in_its_digest() -> None:
     """The pattern that finds imports misses none that Python's own parser finds."""
     import ast
@@ -243,6 +248,7 @@ def test_every_unit_s_imports_are_all_in_its_digest() -> None:
                             assert full in sources._closure([unit]), (unit, name, full)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("compiling")
 def test_modules_are_distinguished_by_environment(tmp_path: Path) -> None:
     """Code that checks indices is other code."""

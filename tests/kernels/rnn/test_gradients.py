@@ -14,6 +14,7 @@ from lodcli.kernels.rnn.engine.engine import RNNResult, States, rnn_backward, rn
 from lodcli.kernels.runtime.dispatch import Backend
 from tests.cells_rnn import VARIANTS, cell_weights, initial_states
 from tests.oracles_rnn import Array, close, offsets_of
+from tests.slow import slow
 
 OFFSETS = offsets_of([2, 0, 4, 1, 4, 3, 0])  # ties, empty ones inside and last
 ROWS, SEQUENCES = 14, 7
@@ -88,7 +89,7 @@ class Problem:
             close(gradients[name], difference(self.loss, array), TOLERANCE, name)
 
 
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("reverse", [slow(False), True])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_gradients_agree_with_differences(variant: str, reverse: bool) -> None:
     Problem(variant, reverse=reverse).check()

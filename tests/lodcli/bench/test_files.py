@@ -20,6 +20,7 @@ from lodcli.bench.suites.lengths import parse_lengths
 from lodcli.bench.suites.load import load_task
 from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
+from tests.slow import slow
 
 
 def small_case(base: Case, features: int) -> Case:
@@ -102,10 +103,10 @@ SMALL = "--rows 60 --against none --rounds 1 --budget 0 --threads 1 --json"
 @pytest.mark.parametrize(
     ("line", "bench", "ops"),
     [
-        ("convert --op jsonl_to_lod,npz-to-lod", "convert", ["jsonl_to_lod", "npz_to_lod"]),
+        slow("convert --op jsonl_to_lod,npz-to-lod", "convert", ["jsonl_to_lod", "npz_to_lod"]),
         ("io --op read --features 2", "io", ["read"]),
         ("slice --features 2", "slice", ["open_and_sequence"]),
-        ("load --features 2", "load", ["epoch"]),
+        slow("load --features 2", "load", ["epoch"]),
     ],
 )
 def test_the_commands_measure_what_is_asked(

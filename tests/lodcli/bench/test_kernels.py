@@ -27,10 +27,11 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.ops import sequence_sum
 from tests.lodcli.bench.small import QUICK, small_case
 from tests.lodcli.conftest import Lod
+from tests.slow import slow
 
 
 @pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize("features", [1, 5])
+@pytest.mark.parametrize("features", [1, slow(5)])
 @pytest.mark.parametrize("op", ops_of(["cpu"]))
 def test_every_peer_agrees_with_ours(op: str, features: int) -> None:
     with PeerSet("kernels", chosen_peers("kernels", None), 1, {}) as peers:

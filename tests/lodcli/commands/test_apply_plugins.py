@@ -70,6 +70,7 @@ def test_pip_installs_the_sample(tmp_path: Path) -> None:
     assert "--decay FLOAT" in lod("apply", "ema", "--help").stdout
 
 
+@pytest.mark.slow
 def test_plugins_are_imported_only_when_needed(site: Path, tmp_path: Path) -> None:
     lod = lod_with(site, tmp_path)
     io.write(tmp_path / "x.lod.h5", LoDTensor(np.array([1.0, 3.0, 5.0]), [[2, 1]]))

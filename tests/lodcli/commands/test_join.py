@@ -11,6 +11,7 @@ import pytest
 
 from lodcli.formats.items import external_sort, joining
 from tests.lodcli.conftest import Lod
+from tests.slow import slow
 
 USERS = ["ann", "bob", "zoë", "", "li, jr", "x" * 70, "eve"]
 
@@ -48,7 +49,7 @@ def files(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 @pytest.mark.parametrize("run_bytes", [1 << 8, 1 << 24])
 @pytest.mark.parametrize("suffix", ["jsonl", "lod.h5"])
 @pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
-@pytest.mark.parametrize("on", ["user,day", "user", "day"])
+@pytest.mark.parametrize("on", ["user,day", slow("user"), slow("day")])
 def test_a_join_is_that_of_pandas(
     lod: Lod,
     files: tuple[list[dict[str, Any]], list[dict[str, Any]]],

@@ -55,6 +55,7 @@ def test_the_file_is_what_the_command_makes_alone_and_no_byte_tells_how_many_pro
     assert_same("whole.lod.h5", "out2.lod.h5")
 
 
+@pytest.mark.slow
 def test_the_result_may_be_of_any_format_or_a_dataset(lod: Lod) -> None:
     assert lod("convert", "one.lod.h5::data", "out.npz", "--jobs", "2").code == 0
     assert tensor("out.npz").identical(tensor("one.lod.h5", "data"))

@@ -142,6 +142,7 @@ def test_a_stopped_process_is_replaced(lod: Lod, monkeypatch: pytest.MonkeyPatch
     assert Path("stopped").exists()
 
 
+@pytest.mark.slow
 def test_damaged_shards_are_listed_and_the_others_kept(lod: Lod, dataset: Path) -> None:
     whole = content(dataset)
     flip_a_row(dataset / shard_name(1, SHARDS))
@@ -179,6 +180,7 @@ def interrupted(lod: Lod, dataset: Path) -> Content:
     return content("out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "other"),
     [

@@ -13,6 +13,7 @@ from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, articles, tensor
+from tests.slow import slow
 
 # The table of docs, "Slices": branch, lengths, rows.
 CASES = [
@@ -167,7 +168,7 @@ def taken_from(values: list[Any], ranges: str) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("small", [slow(True), False])
 @pytest.mark.parametrize("ranges", RANGES)
 def test_ranges_are_those_of_python(
     lod: Lod,

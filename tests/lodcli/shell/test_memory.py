@@ -183,6 +183,7 @@ def test_steps_in_a_pipe_come_whole(shell: Lod, data: Path) -> None:
     assert "the budget is 1M" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_rnn_computes_the_same_in_smaller_batches(lod: Lod, tmp_path: Path) -> None:
     found = []
     for memory in ("1G", "1M"):

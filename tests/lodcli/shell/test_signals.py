@@ -19,6 +19,7 @@ from lodcli.formats.storage.interrupts import Interrupted, checked, shielded
 from tests.hanging import HANG_SECONDS
 from tests.launchers import handling
 from tests.lodcli.conftest import environment
+from tests.slow import one_in
 
 
 @pytest.fixture
@@ -240,7 +241,7 @@ def test_a_blocked_read_ends_at_once(folder: Path, line: str, signum: int, code:
 
 
 @CODES
-@pytest.mark.parametrize("out", ["out.lod.h5", "out.npz", "out.lods"])
+@pytest.mark.parametrize("out", one_in(3, ["out.lod.h5", "out.npz", "out.lods"]))
 def test_a_long_conversion_ends_at_once_and_leaves_nothing(
     folder: Path, out: str, signum: int, code: int
 ) -> None:
