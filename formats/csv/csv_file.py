@@ -53,8 +53,8 @@ class Csv(Format):
 
     Records with the same value in such a column, one after another, are one item of that
     level. Every other column, or those that `--field` chooses, is a tensor over the same
-    levels: text if its first value is no number, int64 if those of the first 64 KiB are
-    whole, else float64; `--dtype` overrules. Key columns are not kept. If a key
+    levels: text if its first value is no number, int64 if the finite ones of the first 64 KiB
+    are whole, else float64; `--dtype` overrules. Key columns are not kept. If a key
     has no value, or with --nulls, an empty field of numbers is a null.
 
     Writing: a column a level, with the number of the item, then a column a tensor. The
@@ -409,7 +409,7 @@ def _dtype_of(fields: list[str]) -> np.dtype[Any] | None:
     there = [field for field in fields if field.strip().lower() not in _MISSING]
     if there and not there[0].startswith("\ufeff") and not _is_number(there[0]):
         return None
-    whole = bool(there) and not any(map(_is_fraction, there))
+    whole = any(map(_is_whole, there)) and not any(map(_is_fraction, there))
     return np.dtype(np.int64 if whole else np.float64)
 
 

@@ -98,6 +98,15 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
     assert found.data.tolist() == list(range(1, sum(keys) + 1))
 
 
+@pytest.mark.parametrize("values", [[np.nan], [np.inf, np.nan, -np.inf]])
+def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path: Path) -> None:
+    io.write(tmp_path / "v.csv", LoDTensor(np.array(values)))
+    found = io.read(tmp_path / "v.csv")
+    assert isinstance(found, LoDTensor)
+    assert found.data.dtype == np.float64
+    np.testing.assert_array_equal(found.data, values)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
