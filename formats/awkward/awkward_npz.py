@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -21,8 +22,11 @@ from lodcli.formats.npz.npz import new_archive, new_member, spool_arrays, store
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import damage, first_name, open_archive
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import VALUES
+from lodcli.kernels.tensor.nulls import REMEDY
 
 FORM, LENGTH = "form.npy", "length.npy"
 
@@ -56,6 +60,9 @@ class Awkward(Format):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         plan = Plan(schema)
+        told = {spec.name for spec in schema if (spec.name, -1) not in plan.keys}
+        schema = tuple(spec for spec in schema if spec.name not in told)
+        batches = _without_null_records(batches, told)
         with Spool(output) as spool:
             counted, arrays = spool_arrays(
                 spool, schema, batches, lambda *at: plan.keys[at], np.dtype(np.int64)
@@ -66,6 +73,21 @@ class Awkward(Format):
                 _write_single(archive, FORM, np.array(_json(plan)))
                 _write_single(archive, LENGTH, np.array(counts[schema[0].name]))
                 store(archive, arrays)
+
+
+def _without_null_records(batches: Iterable[Batch], told: AbstractSet[str]) -> Iterator[Batch]:
+    """Yield batches without the tensors that tell which records are null.
+
+    Raises:
+        UnsupportedError: one is.
+    """
+    for batch in batches:
+        for name in told & batch.keys():
+            tensor = batch[name]
+            assert isinstance(tensor, LoDTensor), "records have no TensorArrays"
+            if not tensor.data.all():
+                raise UnsupportedError(f"{name}: a record is null; awkward has no nulls: {REMEDY}")
+        yield {name: item for name, item in batch.items() if name not in told}
 
 
 def _json(plan: Plan) -> str:

@@ -16,6 +16,7 @@ from lodcli.formats.awkward.forms import PRIMITIVES, Reader
 from lodcli.formats.core import io
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import (
     InvalidDataError,
     LodError,
@@ -166,6 +167,24 @@ def test_tensors_over_one_index_share_it_again(tmp_path: Path) -> None:
         assert len(offsets) == 3  # the first level is stored once
     with zipfile.ZipFile(tmp_path / "y.npz") as file:
         assert file.namelist()[0] == "form.npy"
+
+
+@pytest.mark.parametrize("null", [False, True])
+def test_what_tells_null_records_is_left_out_unless_one_is_null(null: bool, tmp_path: Path) -> None:
+    given = tmp_path / "given.jsonl"
+    given.write_text('{"r":[{"a":1},{"a":2}]}\n{"r":[]}\n')
+    read = io.read_all(given, options=ReadOptions(nulls="keep"))
+    assert set(read) == {"r.a", "r.present"}
+    path = tmp_path / "ours.npz"
+    if null:
+        told = read["r.present"]
+        assert isinstance(told, LoDTensor)
+        read["r.present"] = LoDTensor(np.array([True, False]), told.lod, told.marks)
+        with pytest.raises(UnsupportedError, match=r"r\.present: a record is null; awkward has no"):
+            io.write(path, read, format_name="awkward")
+        return
+    io.write(path, read, format_name="awkward")
+    assert set(io.read_all(path)) == {"r.a"}
 
 
 def test_tensors_of_different_numbers_of_items_are_no_record(tmp_path: Path) -> None:
