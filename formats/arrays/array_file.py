@@ -51,7 +51,7 @@ def array_bytes(shape: Iterable[int], dtype: np.dtype[Any]) -> int:
     size = most = dtype.itemsize
     for extent in shape:
         size, most = size * extent, most * max(1, extent)
-    if most > MOST_ARRAY_BYTES:  # such as (0, 2**63): nothing, but beyond what can be counted
+    if most > MOST_ARRAY_BYTES:  # such as (0, 2**63): no values, but the shape overflows
         raise DamagedFileError(f"shape {str(shape)[:120]} is beyond what an array can have")
     return size
 
@@ -68,7 +68,7 @@ def read_rows(fd: int, array: PlacedArray, start: int, stop: int) -> Array:
 
 
 class PlacedSource(IndexedSource):
-    """An open file of placed arrays; the index is in memory, rows are read when asked for.
+    """An open file of arrays at known positions; the index is in memory, rows are read on demand.
 
     Args:
         fd: of the file; the caller keeps and closes it.
@@ -105,10 +105,10 @@ class PlacedSource(IndexedSource):
 
 @dataclass(frozen=True)
 class Plan:
-    """Where everything of a file goes.
+    """Position of everything in a file.
 
     Attributes:
-        pieces: what is neither rows nor offsets, with its position.
+        pieces: content other than rows and offsets, with its position.
         positions: of the arrays, by name.
     """
 
@@ -118,7 +118,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Layout:
-    """A kind of file of placed arrays, for `write_placed`.
+    """Layout of a kind of file of arrays, for `write_placed`.
 
     Attributes:
         name: the array of a tensor's level, or of its rows (level -1). Levels of one name
@@ -136,7 +136,7 @@ class Layout:
 
 
 def write_placed(output: Output, schema: Schema, batches: Iterable[Batch], layout: Layout) -> None:
-    """Write all batches: in place if all sizes are known, else by way of nameless files.
+    """Write all batches: in place if all sizes are known, else through temporary files.
 
     Args:
         output: where to; must be seekable.
@@ -145,12 +145,12 @@ def write_placed(output: Output, schema: Schema, batches: Iterable[Batch], layou
         layout: where everything goes.
 
     Raises:
-        ShapeMismatchError: the batches are not what `schema` says.
+        ShapeMismatchError: the batches do not match `schema`.
         UnsupportedError: an offset that does not fit the layout's dtype.
     """
     schema = keyed_by_array(schema, layout.name)
     counts = (n for spec in schema for n in (spec.rows, *(lv.items for lv in spec.levels)))
-    # Which masks there are is known last.
+    # The existing masks are known last.
     masked = layout.masks and any(spec.nullable for spec in schema)
     plan = None if masked or None in counts else layout.plan(schema, {})
     with Spool(output) as spool:
@@ -182,7 +182,7 @@ def write_placed(output: Output, schema: Schema, batches: Iterable[Batch], layou
 
 
 class _InPlace:
-    """An array written where it is going to be."""
+    """An array written at its final position."""
 
     def __init__(self, output: Output, position: int) -> None:
         self._output = output

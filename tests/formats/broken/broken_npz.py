@@ -45,6 +45,8 @@ BROKEN_MEMBERS: list[tuple[bytes, type[LodError], str]] = [
     (npy(b"\0" * 9), DamagedFileError, "needs 8 bytes, found 9"),
     (npy(b"", shape=(10**15,)), DamagedFileError, "needs 8000000000000000 bytes"),
     (npy(b"", shape=(0, 2**62, 2**62)), DamagedFileError, "is beyond what an array can have"),
+    (npy(b"", descr="|i1", shape=(2**62, 0)), DamagedFileError, "is beyond what an array can have"),
+    (npy(b"", descr="<f4", shape=(2**60, 0, 3)), DamagedFileError, "is beyond what an array can"),
     (npy(b"", shape=(0, 2**80)), DamagedFileError, "is beyond what an array can have"),
     (npy(shape=(-1, -1)), DamagedFileError, "its header is malformed"),
     (npy(shape=(True,)), DamagedFileError, "its header is malformed"),
