@@ -9,10 +9,10 @@ enum { SHIFT = 6, HEIGHT = 1 << SHIFT };
 // Reduces parts like rows, tile by tile, until all parts of a segment are in one tile; `depth` is
 // the number of previous reductions. A block is (columns, units).
 //
-// parts, keys    two parts per tile of the previous pass, and their segments, -1 for none
-// none           initial value, combined by join(part, next)
-// finish         called with complete results: (segment, column, part)
-// carry          (2 * units, width) incomplete parts, and `carry_keys` their segments
+//   parts, keys    two parts per tile of the previous pass, and their segments, -1 for none
+//   none           initial value, combined by join(part, next)
+//   finish         called with complete results: (segment, column, part)
+//   carry          (2 * units, width) incomplete parts, and `carry_keys` their segments
 template <class Part, class Join, class Finish>
 __device__ __forceinline__ void
 join_parts(const Part* __restrict__ parts, const int64* __restrict__ keys,

@@ -1,6 +1,6 @@
-"""Configures numba for the JIT kernels and the measurements of the machine.
+"""Configures numba for JIT kernels and for measurements of the machine.
 
-Nothing that runs in a command imports it.
+No command imports it.
 """
 
 import os
@@ -10,10 +10,10 @@ from lodcli.kernels.runtime.threads import thread_setting
 
 
 def _prepare() -> None:
-    """Choose numba's threads, unless the user has."""
+    """Configure numba's threads, unless the user did."""
     if "numba" in sys.modules:
         return
-    # Waiting threads that spin take the processor from other processes.
+    # Spinning threads would take the processor from other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     threads = thread_setting()
     if threads:
@@ -22,7 +22,7 @@ def _prepare() -> None:
 
 _prepare()
 
-# Only now: what they import reads the settings.
+# After the settings, which these modules read on import.
 import numba  # noqa: E402
 from llvmlite import ir  # type: ignore[import-untyped]  # noqa: E402
 from numba import types  # noqa: E402

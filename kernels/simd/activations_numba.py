@@ -1,10 +1,11 @@
 """tanh, sigmoid, exp and log1p of SIMD vectors.
 
-float32: a quotient of polynomials, x P(x^2) / Q(x^2), fitted to the smallest relative error
-over |x| <= 7.9 (6e-9; the rounding of float32 makes it 3e-7), where tanh is within 3e-7 of 1.
-float64: by the exponential function, to the last digit or two.
+float32: rational approximation x P(x^2) / Q(x^2), fitted to the smallest relative error over |x| <=
+7.9 (6e-9; with float32 rounding 3e-7); beyond, tanh is within 3e-7 of 1. float64: by the
+exponential function, to the last digit or two.
 
-exp is a series about the nearest power of two. log1p, of 0 to 1 only, is 2 atanh(x / (2 + x)).
+exp is a Taylor series about the nearest power of two. log1p, for 0 to 1 only, is 2 atanh(x / (2 +
+x)).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.runtime.jit_numba import overload, types
 from lodcli.kernels.simd.lanes_numba import above, below, power_of_two
 
-# Added to a number, they leave the nearest whole number in the low bits.
+# Adding these rounds a number to an integer in the low bits.
 _SHIFT, _SHIFT_SINGLE = 1.5 * 2.0**52, 1.5 * 2.0**23
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
@@ -33,7 +34,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def exp(x: Any) -> Any:
-    """Return exp(x) of every lane; of x beyond +-700, in float32 +-87, the exp of that."""
+    """Return exp(x) of every lane; x is clipped to +-700, in float32 to +-87."""
     raise NotImplementedError
 
 
@@ -58,7 +59,7 @@ def _sigmoid_fitted(x):  # type: ignore[no-untyped-def]
 
 @function()
 def _exp(x):  # type: ignore[no-untyped-def]
-    """Return exp of every lane, float64; beyond +-700 the exp of that."""
+    """Return exp of every lane in float64; x is clipped to +-700."""
     x = above(below(x, 700.0), -700.0)
     shifted = x * _LOG2_E + _SHIFT
     n = shifted - _SHIFT
@@ -81,7 +82,7 @@ def _exp(x):  # type: ignore[no-untyped-def]
 
 @function()
 def _exp_single(x):  # type: ignore[no-untyped-def]
-    """Return exp of every lane, float32; beyond +-87 the exp of that."""
+    """Return exp of every lane in float32; x is clipped to +-87."""
     x = above(below(x, 87.0), -87.0)
     shifted = x * _LOG2_E + _SHIFT_SINGLE
     n = shifted - _SHIFT_SINGLE

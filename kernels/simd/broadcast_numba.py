@@ -1,4 +1,4 @@
-"""Kernel that copies one row of each segment to all rows of the segment, or to one of them."""
+"""Kernel that broadcasts one row of each segment to all its rows, or scatters it to one of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def broadcast(
     at: int, size: int, offsets: Pointer[np.int64], kind: int, to: int, width: int, segments: int,
     piece_rows: int, streamed: bool, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write row s at `at` to EVERY row of segment s, or to its FIRST or LAST row beside zeros."""
+    """Write row s at `at` to EVERY row of segment s, or to its FIRST or LAST row, with zeros
+    elsewhere."""
     total, end = offsets[segments], at + size
     for piece in range(first, last):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)

@@ -1,10 +1,10 @@
-"""SIMD vectors as values in compiled Python: sums and products of registers.
+"""SIMD vectors as values in compiled Python.
 
     a = load(array, position, count)      the next `count` elements; lanes past them are 0
     store(a * b + 1.0, array, position, count)
 
-Sums of products are fused where the processor can. How many elements a vector has, and how
-many registers there are, depends on the level of processors that is compiled for.
+Products and sums are fused where the processor supports it. The number of elements per vector, and
+of registers, depends on the level that is compiled for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LAYOUT = Layout(level().vector_bytes, level().registers)
 
 
 def lanes_of(dtype: Any) -> int:
-    """Return how many elements of a numba dtype one vector holds."""
+    """Return the number of lanes for a numba dtype."""
     return LAYOUT.lanes(dtype.bitwidth // 8)
 
 
@@ -106,7 +106,7 @@ _operator(operator.truediv, "fdiv")
 
 @intrinsic
 def _lanes_in(typing_context: Any, array: Any) -> Any:
-    """Return how many elements of a pointer one vector holds: known when compiled."""
+    """Return the number of lanes for elements of a pointer, a compile-time constant."""
     count = lanes_of(array.dtype)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -116,7 +116,7 @@ def _lanes_in(typing_context: Any, array: Any) -> Any:
 
 
 def _some(builder: Any, vector: Any, count: Any, whole: Callable[[], Any], part: Any) -> Any:
-    """Emit whole() for a full vector, else part(mask) with the first `count` lanes on."""
+    """Emit whole() for a full vector, else part(mask) with the first `count` lanes set."""
     full = builder.icmp_signed(">=", count, _I64(vector.count))
     results = []
     with builder.if_else(full) as (then, otherwise):
@@ -135,7 +135,7 @@ def _some(builder: Any, vector: Any, count: Any, whole: Callable[[], Any], part:
 
 @intrinsic
 def _load(typing_context: Any, array: Any, position: Any, count: Any) -> Any:
-    """Return array[position:position+count], zeros in the lanes past it."""
+    """Return array[position:position+count], zeros in other lanes."""
     kind = Lanes(array.dtype)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -158,7 +158,7 @@ def _load(typing_context: Any, array: Any, position: Any, count: Any) -> Any:
 
 @intrinsic
 def _load_between(typing_context: Any, array: Any, position: Any, low: Any, high: Any) -> Any:
-    """Return array[position + low:position + high] in lanes low to high, zeros in the others."""
+    """Return array[position + low:position + high] in lanes low to high, zeros in other lanes."""
     kind = Lanes(array.dtype)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -202,9 +202,9 @@ def _narrow(dtype: Any) -> Any:
 
 @intrinsic
 def _load_narrow(typing_context: Any, array: Any, position: Any, count: Any) -> Any:
-    """Return the same as load, of a quarter of the lanes at most.
+    """Like load, for at most a quarter of the lanes.
 
-    Vectors at any element mostly lie across two lines of memory; narrow ones seldom do.
+    Unaligned vectors mostly cross a cache line; narrow ones seldom do.
     """
     kind = Lanes(array.dtype)
 
@@ -223,7 +223,7 @@ def _load_narrow(typing_context: Any, array: Any, position: Any, count: Any) -> 
 
 @intrinsic
 def _store_narrow(typing_context: Any, value: Any, array: Any, position: Any, count: Any) -> Any:
-    """Do the same as store, of a quarter of the lanes at most."""
+    """Like store, for at most a quarter of the lanes."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         narrow = _narrow(sig.args[0].dtype)
@@ -241,9 +241,9 @@ def _store_narrow(typing_context: Any, value: Any, array: Any, position: Any, co
 def _transpose(
     typing_context: Any, source: Any, at: Any, row: Any, to: Any, to_at: Any, to_row: Any
 ) -> Any:
-    """Write the columns of a square, as wide as a vector, as rows.
+    """Transpose a square block that is as wide as a vector.
 
-    Its rows begin at source[at + n * row], and go to to[to_at + n * to_row].
+    Its rows begin at source[at + n * row], and are written to to[to_at + n * to_row].
     """
     whole = types.int64
 
@@ -259,8 +259,8 @@ def _transpose(
         rows = [
             instructions.load(builder, place(source, at, row, n), bytes_each) for n in range(lanes)
         ]
-        # Each round merges rows n and n + lanes / 2, element by element: rows 0, 2, .. of four
-        # are a0 c0 a1 c1, b0 d0 b1 d1, and then a0 b0 c0 d0.
+        # Each round interleaves rows n and n + lanes / 2: for four rows a, b, c, d into a0 c0 a1
+        # c1, b0 d0 b1 d1, and then a0 b0 c0 d0.
         half = lanes // 2
         merged = [
             ir.Constant(
@@ -284,7 +284,7 @@ def _transpose(
 
 @intrinsic
 def _fetch(typing_context: Any, array: Any, position: Any) -> Any:
-    """Have the processor bring array[position] nearer: it is about to be read."""
+    """Prefetch array[position]."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         instructions.prefetch(builder, address(builder, args[0], args[1]), 3)
@@ -295,9 +295,9 @@ def _fetch(typing_context: Any, array: Any, position: Any) -> Any:
 
 @intrinsic
 def _fused(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
-    """Return x * y + z, rounded once where the processor can.
+    """Return x * y + z, fused if the processor supports it.
 
-    For a sum of two products: of x * y + u * v LLVM fuses either, and not the same everywhere.
+    For sums of two products: LLVM would fuse either one of x * y + u * v, not always the same.
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -308,13 +308,13 @@ def _fused(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
 
 @intrinsic
 def _below(typing_context: Any, value: Any, limit: Any) -> Any:
-    """Return the smaller of a vector and a number; a NaN stays one."""
+    """Return the minimum of a vector and a number; NaN is preserved."""
     return value(value, limit), _limited(">")
 
 
 @intrinsic
 def _above(typing_context: Any, value: Any, limit: Any) -> Any:
-    """Return the larger of a vector and a number; a NaN stays one."""
+    """Return the maximum of a vector and a number; NaN is preserved."""
     return value(value, limit), _limited("<")
 
 
@@ -328,7 +328,7 @@ def _limited(beyond: str) -> Callable[..., Any]:
 
 @intrinsic
 def _positive(typing_context: Any, value: Any, chosen: Any, other: Any) -> Any:
-    """Return `chosen` where `value` is above 0, else `other`, a vector or a number."""
+    """Return `chosen` where `value` is positive, else `other`, a vector or a number."""
     return value(value, chosen, other), _chosen(">")
 
 
@@ -352,10 +352,10 @@ def _chosen(relation: str) -> Callable[..., Any]:
 
 @intrinsic
 def _power_of_two(typing_context: Any, value: Any, shifted: Any) -> Any:
-    """Return value * 2**n; n is the whole number in the low bits of `shifted`.
+    """Return value * 2**n, where n is the integer in the low bits of `shifted`.
 
-    `shifted` is n + 1.5 * 2**52, of float32 n + 1.5 * 2**23: adding that number rounds to whole
-    numbers, and leaves them in the low bits.
+    `shifted` is n + 1.5 * 2**52, in float32 n + 1.5 * 2**23: adding this rounds to an integer in
+    the low bits.
     """
     bits, fraction = (32, 23) if value.dtype == types.float32 else (64, 52)
 
@@ -369,11 +369,11 @@ def _power_of_two(typing_context: Any, value: Any, shifted: Any) -> Any:
 
 
 def _in_pairs(order: Callable[[int], int], negated: Callable[[int], bool]) -> Any:
-    """Return a function of a vector of pairs, such as the parts of complex numbers.
+    """Return a function on vectors of pairs, such as real and imaginary parts.
 
     Args:
-        order: for each lane, the one that it comes from.
-        negated: for each lane, whether its sign changes.
+        order: source lane of each lane.
+        negated: whether the sign of each lane changes.
     """
 
     @intrinsic
@@ -389,7 +389,7 @@ def _in_pairs(order: Callable[[int], int], negated: Callable[[int], bool]) -> An
     return in_pairs
 
 
-# Called from compiled code with fewer arguments than the functions above have.
+# Called from compiled code with fewer arguments than the functions above.
 lanes_in: Any = _lanes_in
 load: Any = _load
 load_between: Any = _load_between

@@ -1,4 +1,4 @@
-"""Calls that read, write, copy or multiply at the machine's limit, on so many threads."""
+"""Kernels at the limit of the machine: reads, writes, copies and products on several threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run_shared
 
-# A millisecond or so: waking the threads must not count.
+# About a millisecond, so that waking the threads is negligible.
 _STEPS = 1_000_000
 _CHAINS = 10
 _STRIDE = 128
@@ -22,7 +22,7 @@ _read, _write, _copy, _multiply_adds = (
 
 
 def available() -> bool:
-    """Return whether there are compiled kernels for this processor."""
+    """Return whether compiled kernels exist for this processor."""
     try:
         return _copy[""] is not None
     except load.NativeUnavailableError:
@@ -49,7 +49,8 @@ def copying(source: Array, target: Array, threads: int) -> Callable[[], object]:
 
 
 def multiplying(threads: int) -> tuple[Callable[[], object], float]:
-    """Return a function that multiplies and adds float32, and how many operations a call does."""
+    """Return a function that does multiply-adds in float32, and its number of operations per
+    call."""
     values = np.linspace(0, 1, threads * _STRIDE, dtype=np.float32)
     kernel = _multiply_adds[""]
     lanes = kernel.call(0, 1, 1, values, _STRIDE)

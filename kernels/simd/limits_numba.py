@@ -1,4 +1,4 @@
-"""Kernels that do nothing but read, write, copy or multiply: what a machine can do at best."""
+"""Kernels that measure the peak rates of a machine: read, write, copy and multiply-add."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def copy(
 def multiply_adds(
     steps: int, values: Pointer[np.float32], stride: int, first: int, last: int
 ) -> int:  # fmt: skip
-    """Multiply and add `steps` times with ten vectors side by side; return how many lanes one has.
+    """Do `steps` multiply-adds on ten independent vectors; return the number of lanes.
 
-    Ten hide how long one takes. One factor of each product is read from the first cache, as in a
-    product of matrices, and it is another one in the next step, or it would stay in a register.
+    Ten vectors hide the latency. One factor of each product is loaded from the L1 cache, as in a
+    matrix product, and changes in each step, so that it is not kept in a register.
 
     Args:
-        values: (pieces, stride), 8 * 10 factors each, then where its sum goes.
-        stride: at least 8 * 10, and the lanes of a vector more.
+        values: (pieces, stride), 8 * 10 factors each, then the position of the sum.
+        stride: at least 8 * 10 plus the lanes of a vector.
     """
     lanes = lanes_in(values)
     for piece in range(first, last):

@@ -1,7 +1,7 @@
 """Kernels that copy row ranges as bytes, for any dtype, in pieces of equal size.
 
-All take the address and size in bytes of the source, and write rows of `width` bytes to the
-address `to`, `piece_rows` of them a piece. Where `streamed`, lines bypass the caches.
+Arguments are the address and size in bytes of the source, and the address `to` of rows of `width`
+bytes, `piece_rows` per piece. If `streamed`, non-temporal stores bypass the caches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def gather(
     at: int, size: int, starts: Pointer[np.int64], offsets: Pointer[np.int64], to: int, width: int,
     ranges: int, piece_rows: int, streamed: bool, scattered: bool, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Copy rows starts[i] and on to rows offsets[i]..offsets[i+1]; prefetch those `scattered`."""
+    """Copy rows from starts[i] on to rows offsets[i]..offsets[i+1]; prefetch `scattered` ones."""
     total, end = offsets[ranges], at + size
     for piece in range(first, last):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
@@ -82,7 +82,7 @@ def place(
     at: int, size: int, starts: Pointer[np.int64], offsets: Pointer[np.int64], to: int, width: int,
     ranges: int, piece_rows: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Copy rows offsets[i]..offsets[i+1] to rows starts[i] and on, and touch no others."""
+    """Copy rows offsets[i]..offsets[i+1] to rows from starts[i] on; other rows are not written."""
     total, end = offsets[ranges], at + size
     for piece in range(first, last):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
@@ -102,7 +102,7 @@ def gather_first(
     at: int, size: int, stride: int, offsets: Pointer[np.int64], to: int, width: int,
     ranges: int, piece_rows: int, streamed: bool, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Copy the first of every `stride` rows to rows offsets[i]..offsets[i+1]."""
+    """Copy every `stride`-th row to rows offsets[i]..offsets[i+1]."""
     total, end = offsets[ranges], at + size
     for piece in range(first, last):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
@@ -134,9 +134,9 @@ def reverse(
     at: int, size: int, lasts: Pointer[np.int64], offsets: Pointer[np.int64], to: int, width: int,
     ranges: int, piece_rows: int, streamed: bool, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Copy rows lasts[i] and before, backwards, to rows offsets[i]..offsets[i+1]."""
+    """Copy rows from lasts[i] backwards to rows offsets[i]..offsets[i+1]."""
     total = offsets[ranges]
-    # Rows of short ranges are prefetched ranges ahead, of others within the range.
+    # For short ranges, rows of later ranges are prefetched; else later rows of the same range.
     apart = VECTOR_BYTES * ranges < total * width < _PAGE * ranges
     for piece in range(first, last):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
@@ -168,7 +168,7 @@ def reverse(
 
 @function()
 def _rows_before(table: Any, parts: int, i: int) -> int:
-    """Return how many rows the ranges before number `i` have, of all parts."""
+    """Return the number of rows of all parts in the ranges before number `i`."""
     total = 0
     for part in range(parts):
         total += number_at(table[3 * part + 2] + 8 * i)
@@ -177,7 +177,7 @@ def _rows_before(table: Any, parts: int, i: int) -> int:
 
 @function()
 def _range_of(table: Any, parts: int, ranges: int, row: int) -> int:
-    """Return the number of the ranges that a row of the joined parts is in."""
+    """Return the range that contains a row of the joined parts."""
     low, high = 0, ranges
     while low < high:
         middle = (low + high + 1) >> 1
@@ -248,7 +248,7 @@ def separate(
     for piece in range(first, last):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
         i = _range_of(table, parts, ranges, row)
-        # Ranges before this one are followed by others of this piece, in each part.
+        # The previous ranges of each part continue in this piece.
         final = _range_of(table, parts, ranges, stop_row - 1)
         here = _rows_before(table, parts, i)
         while row < stop_row:

@@ -1,4 +1,4 @@
-"""Partitions rows and segments into pieces, by searches in offsets."""
+"""Partitions rows and segments into pieces, by binary search in offsets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lodcli.kernels.native.language_numba import function
 
 @function()
 def segment_at(offsets: Any, segments: int, row: int) -> int:
-    """Return the segment that holds a row: the last that begins at it or before."""
+    """Return the segment that contains a row: the last that begins at or before it."""
     low, high = 0, segments
     while low < high:
         middle = (low + high + 1) >> 1
@@ -22,7 +22,7 @@ def segment_at(offsets: Any, segments: int, row: int) -> int:
 
 @function()
 def segments_of_piece(offsets: Any, segments: int, piece: int, pieces: int) -> Any:
-    """Return the range of segments of one of `pieces` that have about equally many rows."""
+    """Return the segments of one of `pieces` pieces of about equal numbers of rows."""
     total = offsets[segments]
     first = _first_at(offsets, segments, total * piece // pieces) if piece else 0
     last = segments
@@ -33,7 +33,7 @@ def segments_of_piece(offsets: Any, segments: int, piece: int, pieces: int) -> A
 
 @function()
 def _first_at(offsets: Any, segments: int, row: int) -> int:
-    """Return the first segment that begins at a row or behind it; `segments` if none does."""
+    """Return the first segment that begins at or after a row; `segments` if none does."""
     low, high = 0, segments
     while low < high:
         middle = (low + high) >> 1

@@ -7,8 +7,8 @@
 // and sixteen neighbouring lanes have a whole row.
 //
 // Shared memory, in this order (attention_cupy.py counts it, too):
-// stages   2 x (own and other rows, DEEP + VEC): double buffered
-// weights  (own, others + 4 VEC): each row is accessed only by the lanes that own it
+//   stages   2 x (own and other rows, DEEP + VEC): double buffered
+//   weights  (own, others + 4 VEC): each row is accessed only by the lanes that own it
 template <class T_, int PARTS, int THREADS_> struct ExactTiles {
     typedef T_ T;
     typedef T_ A;

@@ -11,7 +11,7 @@
 // WIDE: maximum number of columns. SIDES: arrays of own rows: 1, or 2 in the gradients.
 // Shared memory, in this order (attention_cupy.py counts it, too), in words:
 //   own     (SIDES, 64, words of WIDE + 4)
-// others  2 x (2, others, words of WIDE + 4): double buffered
+//   others  2 x (2, others, words of WIDE + 4): double buffered
 template <class Number, int WIDE_, int OTHERS_, int SIDES> struct RoundedTiles {
     typedef typename Number::Value T;
     typedef float A;

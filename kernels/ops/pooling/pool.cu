@@ -179,9 +179,9 @@ pool_empty(int64 column, const int64* __restrict__ offsets, int64 segments, int6
 // A block is (columns, units); a thread has N columns.
 //
 //   data      (rows, width)
-// out       (segments, width); `index` likewise, for ops that return rows
-// carry     (2 * units, width) parts, and `carry_keys` their segments, -1 for none; both only
-// exist if a segment is longer than LONG
+//   out       (segments, width); `index` likewise, for ops that return rows
+//   carry     (2 * units, width) parts, and `carry_keys` their segments, -1 for none; both
+//             only exist if a segment is longer than LONG
 template <class T, class A, class Out, int OP, int N>
 __global__ void __launch_bounds__(256, 3)
 pool_tiles(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments,

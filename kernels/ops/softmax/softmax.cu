@@ -83,7 +83,7 @@ __device__ __forceinline__ void of_team(Pack<A, N>& mine, bool of_block, Pack<A,
 
 // Two blocks per multiprocessor: without this bound the compiler spills registers.
 //
-// x, flow     (rows, width); only gradients read `flow`
+//   x, flow     (rows, width); only gradients read `flow`
 template <class T, class A, int OP, int N>
 __global__ void __launch_bounds__(256, 2)
 softmax_tiles(const T* __restrict__ x, const T* __restrict__ flow, const int64* __restrict__ offsets,

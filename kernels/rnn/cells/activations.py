@@ -1,7 +1,7 @@
 """Activations of the cells, each with its derivative.
 
-A slope is taken from the activation's result, never from its argument, so that the
-backward pass needs nothing that the forward pass has not kept anyway.
+A slope (derivative) is computed from the activation's result, not from its argument, so that the
+backward pass needs no additional values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Activation:
 
 
 def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)), also far from 0, where exp(-x) alone would overflow.
+    """Return 1 / (1 + exp(-x)), without overflow for large |x|.
 
     >>> sigmoid(np.array([0.0, -1000.0, 1000.0])).tolist()
     [0.5, 0.0, 1.0]
@@ -42,12 +42,12 @@ def sigmoid(x: Array) -> Array:
 
 
 def sigmoid_pair(x: Array) -> tuple[Array, Array]:
-    """Return sigmoid(x) and sigmoid(-x), which is 1 - sigmoid(x) without its rounding.
+    """Return sigmoid(x) and sigmoid(-x), which is 1 - sigmoid(x) without cancellation.
 
     >>> [each.tolist() for each in sigmoid_pair(np.array([0.0, 1000.0]))]
     [[0.5, 1.0], [0.5, 0.0]]
     """
-    # No overflow, and no quotient of two infinities: from here on sigmoid(x) is 0 but for 1e-37.
+    # Avoids overflow, and a quotient of infinities: below this sigmoid(x) is 0 up to 1e-37.
     odds = np.exp(np.minimum(-x, x.dtype.type(87 if x.dtype == np.float32 else 700)))
     found = 1 / (1 + odds)
     odds *= found
@@ -66,7 +66,7 @@ def _relu(x: Array) -> Array:
 
 
 def _step(y: Array) -> Array:
-    """Return relu's slope; 0 at the corner, as torch and Paddle have it."""
+    """Return relu's slope; 0 at 0, as in torch and Paddle."""
     return (y > 0).astype(y.dtype)
 
 
@@ -85,7 +85,7 @@ def activation_named(name: str) -> Activation:
     """Return the activation called `name`.
 
     Raises:
-        InvalidDataError: there is none; the message lists those there are.
+        InvalidDataError: unknown name; the message lists the known ones.
 
     >>> activation_named("relu").value(np.array([-1.0, 2.0])).tolist()
     [0.0, 2.0]

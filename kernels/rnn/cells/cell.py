@@ -1,7 +1,7 @@
 """Interface of a cell: weights, and one step forward and backward.
 
-The engine projects all inputs in one GEMM (x @ weight_ih.T + bias_ih); a cell takes
-it from there, one step of the shrinking batch at a time:
+The engine projects all inputs in one GEMM (x @ weight_ih.T + bias_ih); a cell then computes one
+step of the shrinking batch at a time:
 
     step            projected inputs, state -> new state, what backward will need
     step_backward   gradient of the new state -> gradients of the projection and the state
@@ -28,13 +28,13 @@ State = tuple[Array, ...]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CellWeights(LayerWeights):
-    """The weights of a cell that multiplies inputs and state by the matrices of its gates.
+    """The weights of a cell with matrices for the input and the state of each gate.
 
     Layout and names are torch's.
 
     Attributes:
-        weight_ih: (GATES*H, D), or None: the data are the projected inputs already,
-            (N, GATES*H) in the cell's gate order.
+        weight_ih: (GATES*H, D), or None if the data are already the projected inputs, (N, GATES*H)
+            in the cell's gate order.
         weight_hh: (GATES*H, H).
         bias_ih: (GATES*H,), or None for none.
         bias_hh: (GATES*H,), or None for none.
@@ -83,7 +83,7 @@ class CellWeights(LayerWeights):
 
 
 class StepGradients(NamedTuple):
-    """The gradients that one step backward hands on.
+    """The gradients that one backward step returns.
 
     Attributes:
         projected: (n, GATES*H), of the projected inputs.
@@ -100,7 +100,7 @@ W = TypeVar("W", bound=CellWeights)
 
 
 class Cell(ABC, Generic[W]):
-    """A recurrent cell and its weights; all arrays of one dtype, checked before."""
+    """A recurrent cell and its weights, validated and of one dtype."""
 
     def __init__(self, weights: W) -> None:
         self.weights = weights
@@ -116,7 +116,7 @@ class Cell(ABC, Generic[W]):
 
     @abstractmethod
     def step_backward(self, grad: State, kept: tuple[Array, ...]) -> StepGradients:
-        """Return the gradients of what one step took.
+        """Return the gradients of the arguments of one step.
 
         Args:
             grad: the gradient of the step's new state. Not changed.
@@ -130,12 +130,12 @@ class Cell(ABC, Generic[W]):
         """Return the gradients of weight_hh, bias_hh and the cell's own weights, by field.
 
         Args:
-            kept: what all steps kept, one below the other.
+            kept: the saved values of all steps, concatenated.
             recurrent: StepGradients.recurrent of all steps, in the same order.
         """
 
     def recur(self, hidden: Array, rows: slice = slice(None)) -> Array:
-        """Return hidden @ weight_hh.T + bias_hh, of the given rows of weight_hh."""
+        """Return hidden @ weight_hh.T + bias_hh, for the given rows of weight_hh."""
         result: Array = hidden @ self.weights.weight_hh[rows].T
         if self.weights.bias_hh is not None:
             result += self.weights.bias_hh[rows]
@@ -143,17 +143,17 @@ class Cell(ABC, Generic[W]):
 
 
 def linear_gradients(grad: Array, operand: Array) -> dict[str, Array]:
-    """Return weight_hh's and bias_hh's gradients where the whole step was one `recur`."""
+    """Return the gradients of weight_hh and bias_hh for cells whose step is one `recur`."""
     return {"weight_hh": grad.T @ operand, "bias_hh": column_sums(grad)}
 
 
 def column_sums(rows: Array) -> Array:
     """Return the sum of all rows, (N, D) to (D,), rounded once."""
-    # NumPy adds rows one by one: in float32 that loses digits with every one of thousands.
+    # Not NumPy's sum, which adds float32 rows one by one and loses precision over thousands.
     result: Array = rows.sum(axis=0, dtype=np.float64).astype(rows.dtype)
     return result
 
 
 def stacked(steps: Sequence[tuple[Array, ...]]) -> tuple[Array, ...]:
-    """Return each column of `steps` as one array, step below step."""
+    """Return each column of `steps` as one array, concatenated over steps."""
     return tuple(np.concatenate(column) for column in zip(*steps, strict=True))

@@ -40,19 +40,19 @@ class DiagonalWeights(LinearWeights):
 
     @classmethod
     def output_width(cls, sizes: Sizes) -> int:
-        """Return P."""
+        """Return P, the width of outputs."""
         return sizes.projection or sizes.hidden
 
     @classmethod
     def skip_shape(cls, sizes: Sizes) -> tuple[int, ...]:
-        """Return the shape of D: by element, as published, where that is possible."""
+        """Return the shape of D: elementwise as published, where possible."""
         output = cls.output_width(sizes)
         by_element = output == sizes.input and "full" not in sizes.extras
         return (output,) if by_element else (output, sizes.input)
 
     @property
     def extras(self) -> frozenset[str]:
-        """What else these weights have, for `sizes`."""
+        """Return the names of optional parts that these weights have, for `sizes`."""
         full = self.skip is not None and self.skip.ndim > 1
         return frozenset({"full"} if full else ())
 
@@ -66,7 +66,7 @@ Parts = tuple[Array, Array]
 
 
 class DiagonalCell(LinearCell[D]):
-    """The equations at the head of this file."""
+    """A cell with the equations above."""
 
     COMPLEX: ClassVar[bool] = True
 
@@ -92,7 +92,7 @@ class DiagonalCell(LinearCell[D]):
 
     @abstractmethod
     def recurrence_gradients(self, of_factor: Array, of_gain: Array) -> dict[str, Array]:
-        """Return the gradients of the weights that factor and gain are made of, by field.
+        """Return the gradients of the parameters of factor and gain, by field.
 
         Args:
             of_factor, of_gain: (H,), complex: by the real part, and i times by the imaginary one.

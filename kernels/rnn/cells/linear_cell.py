@@ -3,12 +3,12 @@
     h[t] = a[t] * h[t-1] + b[t]        elementwise; a and b are functions of x[t] alone
     y[t] = h[t], or a function of h[t] and x[t]
 
-So all rows of all sequences are computed at once, in blocks, but for the recurrence itself, which
-is the op linear_scan. A cell computes a and b of a block of rows, and their gradients; where y is
-another than h, the state is the pair (y, h), as (hidden, cell) is of an LSTM, and a sequence
-continues from h alone.
+So all rows of all sequences are computed at once, in blocks, except for the recurrence itself,
+which is the op linear_scan. A cell computes a and b for a block of rows, and their gradients; if y
+differs from h, the state is the pair (y, h), like (hidden, cell) of an LSTM, and a sequence
+continues from h only.
 
-Arrays are NumPy's, or cupy's, which NumPy's functions take as well.
+Arrays are NumPy's or cupy's, which NumPy's functions accept too.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class BlockGradients(NamedTuple):
 
 
 class LinearCell(ABC, Generic[W]):
-    """A linear cell and its weights; all arrays of one dtype, checked before.
+    """A linear cell and its weights, validated and of one dtype.
 
     Attributes:
         COMPLEX: whether a, b and h are complex; outside of the engine h is then (.., 2H), the real
@@ -84,7 +84,7 @@ class LinearCell(ABC, Generic[W]):
     def coefficients_backward(
         self, x: Array, kept: Any, grad_a: Array, grad_b: Array
     ) -> BlockGradients:
-        """Return the gradients of what `coefficients` took.
+        """Return the gradients of the arguments of `coefficients`.
 
         Args:
             x: the block.
@@ -97,13 +97,13 @@ class LinearCell(ABC, Generic[W]):
         raise NotImplementedError
 
     def output_backward(self, x: Array, h: Array, grad: Array) -> tuple[Array, BlockGradients]:
-        """Return the gradients of h, and of what else `output` took."""
+        """Return the gradients of h, and of the other arguments of `output`."""
         raise NotImplementedError
 
 
 def contiguous(array: Array) -> Array:
-    """Return an array whose values lie row after row; the same one if it is that already."""
-    # Not np.ascontiguousarray, which takes no array on a GPU.
+    """Return a C-contiguous array; the same one if it is contiguous already."""
+    # Not np.ascontiguousarray, which does not accept GPU arrays.
     result: Array = array if array.flags.c_contiguous else array.copy()
     return result
 

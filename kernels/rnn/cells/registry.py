@@ -1,7 +1,7 @@
 """Registry of cells, one line each. Importing it does not import NumPy.
 
-A new cell is one folder beside this file and one line here. Order matters where only the
-shapes of weights are known: the first cell that they fit is taken.
+A new cell is one folder beside this file and one line here. If only the shapes of weights are
+known, the first matching cell is used, so order matters.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class CellEntry:
     """Where a cell is found.
 
     Attributes:
-        module: its module in lodcli.kernels.rnn.cells; its twin for a GPU is MODULE_cupy.
-        stem: what its classes are called: STEMWeights and STEMCell, and on a GPU STEMSteps; of a
-            linear cell there are none.
+        module: its module in lodcli.kernels.rnn.cells; its GPU twin is MODULE_cupy.
+        stem: prefix of its classes: STEMWeights and STEMCell, and on a GPU STEMSteps; linear cells
+            have no STEMSteps.
     """
 
     module: str
@@ -34,11 +34,11 @@ class CellEntry:
         return self._load("", "Weights")  # type: ignore[no-any-return]
 
     def cell(self) -> Any:
-        """Return the class that steps."""
+        """Return the class that runs steps."""
         return self._load("", "Cell")
 
     def steps_cupy(self) -> Any:
-        """Return the class that steps on a GPU."""
+        """Return the class that runs steps on a GPU."""
         return self._load("_cupy", "Steps")
 
     def _load(self, suffix: str, kind: str) -> Any:
@@ -64,7 +64,7 @@ def weights_class(kind: str) -> type[LayerWeights]:
     """Return the weights class of a kind of cell.
 
     Raises:
-        UnsupportedError: there is no such cell; the message lists those there are.
+        UnsupportedError: unknown cell; the message lists the known ones.
 
     >>> weights_class("lstm").KIND
     'lstm'

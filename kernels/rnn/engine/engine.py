@@ -1,8 +1,7 @@
 """One RNN layer in one direction over ragged sequences, forward and backward.
 
-Here the arguments are checked and a backend is chosen; layer.py is the reference. The
-state after the last step needs no code of its own: it is the output at a sequence's last
-row.
+This module checks arguments and chooses a backend; layer.py is the reference. The state after the
+last step is the output at a sequence's last row, so it needs no code of its own.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from lodcli.kernels.runtime.precision import rounds_on_cpu
 from lodcli.kernels.runtime.threads import thread_count
 
 W = TypeVar("W", bound=LayerWeights)
-# From so many floating-point operations on compiled code repays its loading, a third of a second,
-# once a process. Who trains does so many times.
+# From this many floating-point operations on, compiled code repays its loading, about a third of a
+# second per process. Training runs it many times.
 COMPILED_WORK = 1e8
 COMPILED_TRAINING_WORK = 5e6
 _STATE_NAMES = ("hidden", "cell")
@@ -56,9 +55,8 @@ class States:
 class RNNTape(Generic[W]):
     """What rnn_backward needs of a forward run; `kept` belongs to the backend of that run.
 
-    A tape may be used more than once. It holds on to `data` without a copy, and a compiled
-    backend to the outputs and cells, too: those are read-only then, but for a GPU's, which
-    nothing can protect.
+    A tape may be used more than once. It holds a reference to `data`, and with a compiled backend
+    to the outputs and cells: those become read-only, except on a GPU, which cannot protect them.
     """
 
     weights: W
@@ -71,7 +69,7 @@ class RNNTape(Generic[W]):
 
 @dataclass(frozen=True, eq=False)
 class RNNResult(Generic[W]):
-    """What one layer gave in one direction.
+    """Result of one layer in one direction.
 
     Attributes:
         outputs: (N, H), the hidden state after each row; P instead of H with a projection.
@@ -234,7 +232,7 @@ def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tup
         UnsupportedError: it does not have this cell.
     """
     forward, backward = _twins(backend, weights, data, keep)
-    # layer_cupy.py takes rows of two bytes as they are.
+    # layer_cupy.py accepts rows of two bytes.
     taken = is_on_device(data) and not isinstance(weights, LinearWeights | SLSTMWeights)
     if taken or not is_half(data.dtype):
         return forward, backward
@@ -327,9 +325,10 @@ def _initial_states(
             "cell state; give that as well"
         )
     given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, data)
-    # zeros_like takes several times as long for a few rows.
+    # zeros_like is several times slower for a few rows.
     zeros = np.zeros if type(data) is np.ndarray else partial(_zeros_like, data)
-    # A tape keeps copies: the caller may change its own, often the last states of the run before.
+    # A tape keeps copies: the caller may change its arrays, often the last states of the previous
+    # run.
     return tuple(
         [
             zeros((sequences, size), data.dtype) if part is None else part.copy() if keep else part
@@ -343,7 +342,7 @@ def _zeros_like(data: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ar
 
 
 def _require_together(data: Array, weights: LayerWeights, suffix: str) -> None:
-    """Refuse data and weights in different memories: nothing is ever moved unasked.
+    """Reject data and weights in different memories: nothing is moved implicitly.
 
     Raises:
         UnsupportedError: names the first weight that lies elsewhere.

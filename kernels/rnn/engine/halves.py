@@ -1,6 +1,6 @@
-"""One layer of rows of float16 or bfloat16 by a run of float32.
+"""One layer on rows of float16 or bfloat16, computed in float32.
 
-States are float32 from step to step, as sums are; rows, weights and results have two bytes.
+States between steps and sums are float32; rows, weights and results have two bytes.
 """
 
 from __future__ import annotations

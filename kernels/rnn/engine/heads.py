@@ -1,7 +1,8 @@
-"""One layer of a cell with heads in one direction: each head is a separate layer.
+"""One layer of a cell with heads in one direction: each head runs as a separate layer.
 
-Heads see nothing of each other's states. A head takes its own columns of the data, of projected
-inputs, and of states, and gives its own columns of them; so no product has zeros of other heads.
+Heads do not depend on each other's states. A head reads its own columns of the data or projected
+inputs, and of states, and writes its own columns; so no product is padded with zeros for other
+heads.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def layer_backward(
 
 
 def _blocks(weights: SLSTMWeights) -> int | None:
-    """Return into how many blocks of all heads a row of data is divided; None if into none."""
+    """Return the number of blocks of all heads that a row of data is divided into; None if not
+    divided."""
     if weights.weight_i is None:
         return 4
     return 1 if len(weights.weight_i) == len(weights.recurrent_kernel) else None
@@ -129,7 +131,7 @@ def _divided(array: Array, blocks: int, heads: int) -> list[Array]:
 
 
 def _joined(parts: list[Array], blocks: int) -> Array:
-    """Return what `_divided` has divided."""
+    """Return the inverse of `_divided`."""
     if len(parts) == 1:
         return parts[0]
     rows, columns = parts[0].shape

@@ -4,7 +4,7 @@ Sort by length, one GEMM for all inputs, then one GEMM per step over the sequenc
 alive (a prefix of the sorted order, see plan.py), results scattered straight to their
 rows. Nothing is padded: the largest buffer has as many rows as the data.
 
-A twin has the same two functions, and what they keep between them is its own affair.
+A twin has the same two functions; what it saves between them is private to it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lodcli.kernels.runtime.precision import rounds_on_cpu
 
 
 class LayerRun(NamedTuple):
-    """What a run forward gave.
+    """Result of a forward run.
 
     Attributes:
         through: the state after every row, (N, ..) each; without the cell state, unless
@@ -45,7 +45,7 @@ class LayerRun(NamedTuple):
 
 
 class LayerGradients(NamedTuple):
-    """The gradients of what a run took: data, weights, and the state before the first step."""
+    """The gradients of the arguments of a run: data, weights, and initial states."""
 
     input: Array
     weights: Any
@@ -64,7 +64,7 @@ def layer_forward(
     cells: bool,
     threads: int,
 ) -> LayerRun:
-    """Run one layer in one direction; arguments as of rnn_forward, checked and of one dtype."""
+    """Run one layer in one direction; arguments as of rnn_forward, validated and of one dtype."""
     projected = data if weights.weight_ih is None else data @ weights.weight_ih.T
     if weights.bias_ih is not None:
         projected = projected + weights.bias_ih
@@ -84,7 +84,7 @@ def layer_backward(
     reverse: bool,
     threads: int,
 ) -> LayerGradients:
-    """Return the gradients of what layer_forward took.
+    """Return the gradients of the arguments of layer_forward.
 
     Args:
         by_row: the gradient of each part of the state after every row; None is zeros.
@@ -110,8 +110,8 @@ def layer_backward(
     steps: list[StepGradients] = []
     for step in range(len(plan.step_sizes) - 1, -1, -1):
         at = plan.rows(step, reverse=reverse)
-        # Sequences that end before this step wait in the rest of `running`, which
-        # holds the gradients of their last states until their own last step.
+        # Sequences that end before this step are in the rest of `running`, which holds the
+        # gradients of their last states until their last step.
         grad = tuple(
             later[: len(at)] + here[at] for later, here in zip(running, here_of, strict=True)
         )
@@ -136,15 +136,15 @@ def _run(
     reverse: bool,
     keep: bool,
 ) -> tuple[State, list[tuple[Array, ...]]]:
-    """Return the states after every row, and what every step kept."""
+    """Return the states after every row, and the saved values of every step."""
     shape = len(projected)
     through = tuple(np.empty((shape, part.shape[1]), projected.dtype) for part in begin)
     state = tuple(part[plan.order] for part in begin)
     kept = []
     for step, alive in enumerate(plan.step_sizes):
         rows = plan.rows(step, reverse=reverse)
-        # A prefix of the last step's own result, which no later step writes to: the
-        # tape may hold on to it without a copy.
+        # A prefix of the last step's result, which later steps do not overwrite: the tape may keep
+        # a reference.
         state, for_backward = cell.step(projected[rows], tuple(part[:alive] for part in state))
         for out, part in zip(through, state, strict=True):
             out[rows] = part
@@ -190,6 +190,6 @@ def _parameter_gradients(
     if weights.weight_ih is not None:
         gradients["weight_ih"] = projected.T @ data
         grad_input = projected @ weights.weight_ih
-    # A bias that is not there has no gradient either.
+    # No gradient for a missing bias.
     present: dict[str, Any] = {name: gradients[name] for name in weights.arrays()}
     return grad_input, dataclasses.replace(weights, **present)

@@ -1,6 +1,7 @@
-"""See layer.py. One launch, or a product and one or two launches a step; rows stay in place.
+"""See layer.py. All steps in one launch, or one product and one or two launches per step; rows are
+not moved.
 
-How, and why so: docs/decisions/0021-rnn-on-a-gpu.md.
+For details see docs/decisions/0021-rnn-on-a-gpu.md.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def layer_forward(
     cells: bool,
     threads: int,
 ) -> LayerRun:
-    """See layer.py. What is kept are the outputs and cells themselves, and the gates."""
+    """See layer.py. The tape keeps the outputs and cells themselves, and the gates."""
     weights = _contiguous(weights)
     steps: Steps[Any] = CELLS[weights.KIND].steps_cupy()(weights, value_type(data))
     rows, sequences = len(data), len(plan.order)
@@ -72,13 +73,13 @@ def layer_forward(
     order = order_of(plan, reverse)
     first = tuple(part[order.sequences] for part in begin)
     has_cell = len(begin) == 2
-    # What a sequence starts from is needed on the way back, and read by others while what it has
-    # come to changes here.
+    # The initial states are needed in the backward pass, and may be shared, while the running
+    # states are updated in place.
     states = tuple(part.copy() for part in first) if keep or way.fit else first
     projected = _projected(data, weights)
     gates = None
     if keep and steps.KEPT:
-        # In place of the projected inputs, which are not needed any more; but not of the caller's.
+        # Overwrites the projected inputs, which are not needed any more; but never the caller's.
         gates = projected if weights.weight_ih is not None else cupy.empty_like(projected)
 
     def room(count: int, columns: int, wanted: bool = True) -> Array | None:
@@ -112,7 +113,7 @@ def layer_forward(
 
 
 def _has_steps(way: Way) -> bool:
-    """Return whether any step is launched by itself."""
+    """Return whether any step has launches of its own."""
     return way.large > 0 or way.fit is None
 
 
@@ -150,7 +151,7 @@ def layer_backward(
     weights = _contiguous(weights)
     steps: Steps[Any] = CELLS[weights.KIND].steps_cupy()(weights, value_type(data))
     way = way_backward(steps, plan, data)
-    # A forward pass in float32 leaves float32.
+    # A forward pass in float32 produced float32 arrays.
     if is_half(data.dtype) and not (way.narrow and kept.outputs.dtype == data.dtype):
         again = partial(layer_backward, reverse=reverse, threads=threads)
         given = data, plan, weights, kept.wide(), by_row, by_sequence
@@ -212,11 +213,11 @@ def _way_back(
     by_sequence: tuple[Array | None, ...],
     by_steps: bool,
 ) -> Backward:
-    """Return the arrays to go back in, with the gradients of the last states in them."""
+    """Return the arrays of the backward pass, including the gradients of the last states."""
     rows, sequences = len(data), len(order.plan.order)
     size, width = weights.hidden_size, weights.output_size
     given = [None if part is None else cupy.ascontiguousarray(part) for part in by_row]
-    # What is added up from step to step.
+    # Accumulated from step to step.
     sums = working_dtype(data.dtype)
     carried = [
         cupy.zeros(begin.shape, sums)
@@ -249,14 +250,14 @@ def _way_back(
 
 
 def _cublas_key(space: Forward | Backward, steps: Steps[Any], way: Way) -> Hashable | None:
-    """Return the key of steps of cuBLAS: its calls have addresses in them."""
+    """Return the key of steps of cuBLAS: its calls contain addresses."""
     if not (way.large and way.captured):
         return None
     return (_key(space, steps, way), "cublas", space.table.baked())
 
 
 def _key(space: Forward | Backward, steps: Steps[Any], way: Way) -> Hashable:
-    """Return what tells one sequence of launches from another."""
+    """Return the key that identifies a sequence of launches."""
     weights, plan, direction = steps.weights, space.order.plan, type(space).__name__
     shape = (weights.hidden_size, weights.output_size, steps.projects, len(plan.order), way.large)
     cell = (weights.KIND, steps.value, steps.options(), current_precision())

@@ -1,6 +1,6 @@
-"""See layer.py. Compiled: every thread runs its own sequences, with SIMD.
+"""See layer.py. Compiled, with SIMD: every thread runs its own sequences.
 
-How, and why so: docs/decisions/0008-compiled-rnn.md.
+For details see docs/decisions/0008-compiled-rnn.md.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from lodcli.kernels.rnn.engine.native.structures import (
 from lodcli.kernels.rnn.engine.plan import StepPlan
 from lodcli.kernels.rnn.engine.products import Products, products_for
 
-# Rows whose projected inputs lie in a buffer at a time; and few: see tuning.py.
+# Rows with projected inputs in a buffer at a time; a small number: see tuning.py.
 _SLOTS, _FEW_SLOTS = 512, 64
 _last_rows = load.kernel("kernels.rnn.engine.native.forward_numba", "last")
 _ALONE = Team(0, 1, np.zeros(0, np.int64))
 
 
 class _Kept(NamedTuple):
-    """What a run forward leaves for the way back."""
+    """What a forward run saves for the backward pass."""
 
     begin: State
     outputs: Array
@@ -65,7 +65,7 @@ def layer_forward(
     cells: bool,
     threads: int,
 ) -> LayerRun:
-    """See layer.py. What is kept are the outputs themselves, read-only then, and the gates."""
+    """See layer.py. The tape keeps the outputs themselves, made read-only, and the gates."""
     products = products_for(data.dtype)
     cell, matrix = packed(weights, products.panels)
     shape = SHAPES[type(cell)]
@@ -139,7 +139,7 @@ def layer_backward(
 
 
 def work_of(weights: CellWeights, rows: int) -> float:
-    """Return how many floating-point operations a run forward takes."""
+    """Return the number of floating-point operations of a forward run."""
     width = 0 if weights.weight_ih is None else weights.input_size
     return 2.0 * rows * weights.GATES * weights.hidden_size * (weights.hidden_size + width)
 
@@ -154,7 +154,7 @@ def _run(
     reverse: bool,
     threads: int,
 ) -> None:
-    """Run everything forward."""
+    """Run the forward pass."""
     kernel = products.forward[kind][run.data.dtype.char]
     first_words = (*words(cell), *words(matrix))
     row_bytes = cell.hidden * run.outputs.itemsize
@@ -185,7 +185,7 @@ def _run(
 
 
 def _last(through: Array, begin: Array, plan: StepPlan, reverse: bool) -> Array:
-    """Return each sequence's state after its last step, or before it, if it has none."""
+    """Return each sequence's state after its last step, or its initial state if it has no steps."""
     found = begin.copy()
     if through.size:
         _last_rows[through.dtype.char].call(
@@ -196,7 +196,7 @@ def _last(through: Array, begin: Array, plan: StepPlan, reverse: bool) -> Array:
 
 
 def _places(plans: Schedule, barrier: Array) -> list[Team]:
-    """Return of each thread where it stands among those that run the same sequences."""
+    """Return for each thread its place among the threads that share sequences."""
     if not plans.together:
         return [_ALONE] * plans.threads
     return [Team(n, plans.threads, barrier) for n in range(plans.threads)]
@@ -210,7 +210,7 @@ def _room(
     run: ForwardRun,
     slots: int,
 ) -> tuple[tuple[Any, ...], ForwardSpace]:
-    """Return room for one thread to work in, and the key to give it back by."""
+    """Return the scratch memory of one thread, and the key to return it under."""
     widest = max((group.total for group in groups), default=0)
     count = 1 << (widest - 1).bit_length() if widest else 0
     panel = layout().panel_width(run.data.itemsize)
@@ -233,7 +233,7 @@ def _new_space(
     tile: int,
     rounded: int,
 ) -> ForwardSpace:
-    """Return room for `count` sequences and the projected inputs of `slots` rows."""
+    """Return scratch memory for `count` sequences and the projected inputs of `slots` rows."""
     lanes = layout().lanes(dtype.itemsize)
     return ForwardSpace(
         aligned(slots * width, dtype), slots, width,

@@ -1,7 +1,7 @@
 """One layer of a linear cell in one direction: blocks of rows, then one scan over all sequences.
 
-Between a run forward and its way back only a and h are kept; the gates are computed again, block
-by block, because that is faster than writing them to memory and reading them.
+Only a and h are saved for the backward pass; gates are recomputed block by block, because that is
+faster than writing them to memory and reading them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.runtime.threads import limited_threads
 
-# Of a block, of one array as wide as the state: what is made of it stays in the second cache.
+# Size of a block of one array of the state's width: its results stay in the L2 cache.
 _BLOCK_BYTES = 1 << 19
-# A product of fewer rows is slower. On a GPU each block costs launches.
+# Products of fewer rows are slower. On a GPU each block costs launches.
 _LEAST_ROWS, _LEAST_ROWS_ON_DEVICE = 256, 1 << 16
 
 
 class _Kept(NamedTuple):
-    """What a run forward leaves for the way back: the state before it, a, and h."""
+    """What a forward run saves for the backward pass: the initial state, a, and h."""
 
     begin: Array
     a: Array
@@ -50,7 +50,7 @@ def layer_forward(
     threads: int,
     scan: Callable[..., Array],
 ) -> LayerRun:
-    """See layer.py. What is kept are a and the states themselves, which are read-only then.
+    """See layer.py. a and the states themselves are saved, and become read-only.
 
     Args:
         scan: a twin of segment_linear_scan.
@@ -164,7 +164,7 @@ def _flow(
     plan: StepPlan,
     reverse: bool,
 ) -> Array:
-    """Return the gradient by a part of the state after every row; the caller's, if it is that."""
+    """Return the gradient of a part of the state after every row; without a copy if possible."""
     if by_sequence is None and by_row is not None:
         return by_row
     whole = np.zeros_like(data, shape=(len(data), size)) if by_row is None else by_row.copy()
@@ -180,7 +180,7 @@ def _of_first(
     plan: StepPlan,
     weights: LinearWeights,
 ) -> State:
-    """Return the gradients by the states before the first rows.
+    """Return the gradients of the initial states.
 
     Of an empty sequence the first state is the last one; what a sequence with rows has emitted
     before it is not used.
@@ -199,7 +199,7 @@ def _of_first(
 
 def _add(sums: dict[str, Array], found: dict[str, Array]) -> None:
     for field, array in found.items():
-        # In float32 each of many blocks would cost digits.
+        # In float32 the sum over many blocks would lose digits.
         wide = array.astype(np.float64)
         sums[field] = sums[field] + wide if field in sums else wide
 

@@ -12,12 +12,12 @@ def order(
     offsets: Pointer[np.int64], order: Pointer[np.int64], lengths: Pointer[np.int64],
     starts: Pointer[np.int64], alive: Pointer[np.int64], sequences: int, most: int,
 ) -> int:  # fmt: skip
-    """Write the order of the sequences, longest first, their lengths and starts in that order.
+    """Write the order of the sequences, longest first, and their lengths and starts in that order.
 
     Args:
         order, lengths, starts: (sequences,).
         alive: (most + 1,), how many sequences have at least 0, 1, .. rows.
-        most: rows of the longest one.
+        most: length of the longest sequence.
     """
     for rows in range(most + 1):
         alive[rows] = 0
@@ -27,7 +27,7 @@ def order(
     for k in range(most + 1):
         rows = most - k
         count = alive[rows]
-        alive[rows] = longer  # the place of the first sequence of so many rows
+        alive[rows] = longer  # position of the first sequence of each length (counting sort)
         longer += count
     for n in range(sequences):
         rows = offsets[n + 1] - offsets[n]

@@ -1,4 +1,4 @@
-"""How the compiled engine multiplies: exactly, or factors of bfloat16 by AMX."""
+"""How the compiled engine multiplies: exactly, or in bfloat16 with AMX."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BackwardRoom(NamedTuple):
 
 
 class Products(NamedTuple):
-    """Kernels, and what they work on.
+    """Kernels of a precision, and their helpers.
 
     Attributes:
         forward, backward: a kernel for each kind of cell.
@@ -112,5 +112,5 @@ BFLOAT16 = Products(
 
 
 def products_for(dtype: np.dtype[Any]) -> Products:
-    """Return how to multiply here; engine.py has seen to it that AMX can be used."""
+    """Return the products to use; engine.py has checked that AMX is available."""
     return BFLOAT16 if rounds_on_cpu(dtype) else EXACT

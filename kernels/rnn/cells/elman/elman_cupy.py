@@ -10,7 +10,7 @@ from lodcli.kernels.rnn.engine.cupy.steps import linear_gradients
 
 
 class ElmanSteps(CellSteps[ElmanWeights]):
-    """The outputs are all that the way back needs."""
+    """Steps of an Elman cell; the backward pass needs only the outputs."""
 
     KEPT, RECURRENT = 0, 1
 

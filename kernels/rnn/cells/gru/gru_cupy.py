@@ -13,7 +13,7 @@ from lodcli.kernels.rnn.engine.cupy.steps import column_sums, hidden_before
 
 
 class GRUSteps(CellSteps[GRUWeights]):
-    """torch's: the reset gate opens what the candidate's product has made."""
+    """Steps of torch's GRU, whose reset gate multiplies the candidate's recurrent product."""
 
     KEPT, RECURRENT, INNER = 3, 3, True
 
@@ -21,7 +21,7 @@ class GRUSteps(CellSteps[GRUWeights]):
         return "GRU"
 
     def recurrent_gradients(self, space: Backward, sums: Array | None) -> dict[str, Array]:
-        # Of n, what came through the reset gate; of r and z, what the inputs' gates got.
+        # Of n, the gradient through the reset gate; of r and z, that of the input gates.
         both, before = 2 * self.weights.hidden_size, hidden_before(space)
         assert space.reset is not None
         parts = (space.gradients[:, :both], space.reset)

@@ -14,7 +14,7 @@ from lodcli.kernels.rnn.engine.cupy.table import Launch, step_launch
 
 
 class PaddleGRUSteps(Steps[PaddleGRUWeights]):
-    """Two products and two launches for each step: the candidate's comes after the reset gate."""
+    """Two products and two launches per step: the candidate's product needs the reset gate."""
 
     KEPT, RECURRENT, OPENED, CANDIDATE = 3, 2, True, True
 

@@ -20,7 +20,7 @@ from lodcli.kernels.rnn.engine.cupy.table import Launch, step_launch
 
 
 class LSTMSteps(CellSteps[LSTMWeights]):
-    """With a projection a step has a product and a launch more."""
+    """Steps of an LSTM; a projection takes one more product and launch per step."""
 
     KEPT, RECURRENT = 4, 4
 

@@ -10,7 +10,7 @@ from lodcli.kernels.rnn.engine.cupy.steps import linear_gradients
 
 
 class SLSTMSteps(CellSteps[SLSTMHead]):
-    """One head."""
+    """Steps of one head of an sLSTM."""
 
     KEPT, RECURRENT = 4, 4
 

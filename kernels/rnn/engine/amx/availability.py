@@ -1,4 +1,4 @@
-"""Whether AMX can be used: the processor has it, kernels for it run here, the system lets us."""
+"""Whether AMX can be used: processor support, compiled kernels, permission of the system."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _FLAGS = ("amx_tile", "amx_bf16", "avx512_bf16")
 
 
 def require_amx() -> None:
-    """Check that AMX can be used.
+    """Raise an error if AMX cannot be used.
 
     Raises:
-        UnsupportedError: it cannot be used; the message says why.
+        UnsupportedError: AMX is not available; the message says why.
     """
     problem = amx_problem()
     if problem is not None:
@@ -26,7 +26,7 @@ def require_amx() -> None:
 
 
 def amx_problem() -> str | None:
-    """Return why AMX cannot be used; None where it can. The system is asked for it, once."""
+    """Return why AMX cannot be used; None if it can. Requests permission from the system once."""
     return _level_problem() or _processor_problem()
 
 

@@ -1,7 +1,7 @@
-"""Backward pass with products of AMX; see backward_numba.py of engine/native.
+"""Backward pass with AMX products; see backward_numba.py of engine/native.
 
-All factors are rounded to bfloat16: slopes, inputs, states and weights. Sums of rows of slopes,
-which are the gradients of biases, are of float32. Tiles add up over slots in their order.
+All factors (slopes, inputs, states and weights) are rounded to bfloat16. Row sums of slopes, which
+are the gradients of biases, are in float32. Tiles accumulate over slots in order.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WIDTH = VECTORS * TILE_COLUMNS
 def _multiply(  # type: ignore[no-untyped-def]
     matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room, space
 ):
-    """Do what multiply_rows of engine/native does; every row of `out` has `room` elements."""
+    """Same as multiply_rows of engine/native; every row of `out` has `room` elements."""
     steps = _depth_tiles(matrix.depth)
     words = _row_words(steps)
     for first in range(row_from, row_to, BLOCK_ROWS):
@@ -74,11 +74,11 @@ _recur, _of_inputs = runner(_multiply), input_gradients(_multiply)
 def _take_columns(  # type: ignore[no-untyped-def]
     rows, begin, numbers, columns, first, depth, panel, panel_at
 ):
-    """Round the rows in `depth` slots into panels, pairs of slots as a tile takes them.
+    """Round the rows in `depth` slots into panels: pairs of slots, as tiles read them.
 
     Args:
-        rows, begin, numbers: slot n holds the row of `rows` of number numbers[n], or, below 0,
-            the row -1 - number of `begin`.
+        rows, begin, numbers: slot n holds row numbers[n] of `rows` or, if negative, row -1 - number
+            of `begin`.
     """
     steps = _depth_tiles(depth)
     panels = panels_of(columns, rows)
@@ -104,10 +104,10 @@ def _take_columns(  # type: ignore[no-untyped-def]
 
 @function()
 def _take_slopes(chunk, at, end, depth, space, to):  # type: ignore[no-untyped-def]
-    """Round up to TILE_ROWS columns of slopes in `depth` slots: each is a row of words.
+    """Round up to TILE_ROWS columns of slopes in `depth` slots: each becomes a row of words.
 
     Args:
-        at, end: where the first of them begins, and how many of them there are.
+        at, end: the position and end of the first columns.
     """
     steps = _depth_tiles(depth)
     words = _row_words(steps)
@@ -128,12 +128,12 @@ def _take_slopes(chunk, at, end, depth, space, to):  # type: ignore[no-untyped-d
 def _add_products(  # type: ignore[no-untyped-def]
     matrix, chunk, at, columns, tile_from, tile_to, depth, space, inputs, states, gradients
 ):
-    """Add the products of columns of slopes and panels of inputs, of states, or of both.
+    """Add the products of columns of slopes with panels of inputs, of states, or of both.
 
     Args:
-        at: where the first column of the first slot lies.
-        columns: how many there are; in tiles, from which to which to do.
-        inputs, states: how many panels of each to take.
+        at: position of the first column of the first slot.
+        columns: how many there are; with first and last tile to process.
+        inputs, states: number of panels of each.
     """
     steps = _depth_tiles(depth)
     words = _row_words(steps)
@@ -180,7 +180,7 @@ def _collect(columns, slopes, size, matrix, run, chunk, gradients, space, member
         _take_columns(
             run.outputs, run.begin_h, chunk.before, size, first, depth, space.panel, states_at
         )
-        if skipped and inputs:  # of a GRU, whose two weights have different columns
+        if skipped and inputs:  # for a GRU, whose two weights have different columns
             _add_products(
                 matrix, chunk, at + skipped, columns, tile_from, tile_to, depth, space,
                 inputs, 0, gradients,

@@ -1,7 +1,7 @@
-"""Forward pass with products of AMX; see forward_numba.py of engine/native.
+"""Forward pass with AMX products; see forward_numba.py of engine/native.
 
-The rows that a product takes are rounded to bfloat16 first: the inputs of a few steps at a time,
-and in each step the states before it. A row's sums are the same in every tile.
+Factors are rounded to bfloat16 first: the inputs of a few steps at a time, and in each step the
+previous states. The sums of a row do not depend on its tile.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _depth_tiles, _row_words = function()(layout.depth_tiles), function()(layout.row
 
 @function()
 def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: ignore[no-untyped-def]
-    """Project the inputs of `ahead` steps, this member's share of them."""
+    """Project the inputs of `ahead` steps: this member's share of them."""
     filled = find_inputs(matrix, sequences, space, step, ahead, alive)
     begin, end = part_of(filled, team.member, team.members)
     steps = _depth_tiles(matrix.depth)
@@ -50,7 +50,7 @@ def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: 
     for p in range(panels_of(matrix.columns, run.data)):
         for first in range(begin, end, BLOCK_ROWS):
             rows = min(BLOCK_ROWS, end - first)
-            # The rows of a tile that are not this member's belong to another one.
+            # Other rows of a tile belong to another member.
             whole = rows % TILE_ROWS == 0
             to = space.places[first] + p * width
             multiply(
@@ -67,10 +67,10 @@ def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: 
 
 @function()
 def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # type: ignore[no-untyped-def]
-    """Run one step of all sequences alive, the panels of this member of the team.
+    """Run one step of all active sequences, for the panels of this member of the team.
 
     Args:
-        slot: of the first sequence's projected input.
+        slot: of the projected input of the first sequence.
     """
     find_states(cell, matrix, sequences, run, space, step, slot, alive)
     shape, size = shape_of(cell), cell.hidden
@@ -85,7 +85,7 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
         for n in range(alive):
             round_row(old_h, space.old_h_at[n], size, space.rounded, n * row, row)
     for number in range(panel_from, panel_to):
-        # There and back, so that the panels used last are still in the second cache.
+        # Alternating direction, so that the panels used last are still in the L2 cache.
         p = panel_from + panel_to - 1 - number if step & 1 else number
         for first in range(0, alive, BLOCK_ROWS):
             rows = min(BLOCK_ROWS, alive - first)

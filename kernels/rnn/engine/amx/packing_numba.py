@@ -11,8 +11,8 @@ from lodcli.kernels.rnn.engine.amx.layout import PAIRS, TILE_COLUMNS, TILE_DEPTH
 
 @function()
 def _rounded(bits: int) -> int:
-    """Return the bits of a bfloat16 for those of a float32: to the nearest, ties to even."""
-    if bits & 0x7FFFFFFF > 0x7F800000:  # of a NaN, which may have no bit that is kept
+    """Return the bfloat16 bits of float32 bits, rounded to nearest, ties to even."""
+    if bits & 0x7FFFFFFF > 0x7F800000:  # a NaN, whose remaining bits may all be 0
         return bits >> 16 | 0x40
     return bits + 0x7FFF + (bits >> 16 & 1) >> 16
 
@@ -24,11 +24,11 @@ def pack(
 ) -> int:  # fmt: skip
     """Fill to[p, k, column tile, pair, column] with two elements of a row of the weight each.
 
-    Column c of panel p belongs to unit p * units + c % units of gate c // units. Past the last
-    unit, and past the last element of a row, are zeros.
+    Column c of panel p belongs to unit p * units + c % units of gate c // units. Missing units and
+    elements are zero-padded.
 
     Args:
-        row_step, step: what leads to the next row of the weight, and to a row's next element.
+        row_step, step: strides of rows of the weight, and of elements of a row.
     """
     tiles, steps = gates * units // TILE_COLUMNS, (depth + TILE_DEPTH - 1) // TILE_DEPTH
     for p in range(panels):

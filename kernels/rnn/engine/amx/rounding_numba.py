@@ -1,4 +1,4 @@
-"""Rows of float32 as bfloat16, in the order in which products take them."""
+"""Converts rows of float32 to bfloat16, in the layout of the products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORD_BYTES = 4
 
 @intrinsic
 def _store_rounded(typing_context: Any, value: Any, to: Any, position: Any) -> Any:
-    """Write a vector of float32 as so many bfloat16, two to a word, from to[position] on."""
+    """Write a vector of float32 as bfloat16, two per word, at to[position]."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         count = args[0].type.count
@@ -30,13 +30,13 @@ def _store_rounded(typing_context: Any, value: Any, to: Any, position: Any) -> A
     return types.void(value, to, types.int64), generate
 
 
-# Called from compiled code without the typing context that they are declared with.
+# Called from compiled code without the typing context of their declaration.
 _put: Any = _store_rounded
 
 
 @function()
 def round_row(a, at, count, to, to_at, words):  # type: ignore[no-untyped-def]
-    """Write `count` elements of a row as bfloat16, and zeros up to so many words."""
+    """Write `count` elements of a row as bfloat16, zero-padded to this many words."""
     whole = count // PAIRS * (PAIRS // 2)
     for word in range(0, whole, PAIRS // 2):
         _put(load(a, at + 2 * word, PAIRS), to, to_at + word)
@@ -46,7 +46,7 @@ def round_row(a, at, count, to, to_at, words):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def _store_pairs(typing_context: Any, low: Any, high: Any, to: Any, position: Any) -> Any:
-    """Write so many words, of two bfloat16 each: one of `low` and one of `high`."""
+    """Write words of two bfloat16 each: one of `low` and one of `high`."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         low, high, to, position = args
@@ -67,7 +67,7 @@ def _store_pairs(typing_context: Any, low: Any, high: Any, to: Any, position: An
 
 @intrinsic
 def _turn(typing_context: Any, a: Any, a_at: Any, out: Any, out_at: Any, out_row: Any) -> Any:
-    """Write 16 vectors of 16 words, one after another in `a`, as columns of 16 rows of `out`."""
+    """Transpose 16 vectors of 16 words, stored consecutively in `a`, into 16 rows of `out`."""
     sig = types.void(a, types.int64, out, types.int64, types.int64)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -84,7 +84,7 @@ def _turn(typing_context: Any, a: Any, a_at: Any, out: Any, out_at: Any, out_row
             rows[-1].align = _WORD_BYTES
         lanes = range(count)
         for bit in (8, 4, 2, 1):
-            # Exchanges this bit of the number of a row with that of the number of a lane.
+            # Swaps this bit of the row number with that of the lane number.
             to_low = [lane - bit + count if lane & bit else lane for lane in lanes]
             to_high = [lane + count if lane & bit else lane + bit for lane in lanes]
             for n in lanes:
@@ -107,13 +107,13 @@ turn: Any = _turn
 
 @function()
 def round_pairs(low, low_at, lows, high, high_at, highs, vectors, to, to_at, apart):  # type: ignore[no-untyped-def]
-    """Write two rows as pairs, a line for each vector: so a panel of tiles holds its columns.
+    """Write two rows as interleaved pairs, one line per vector: the layout of columns in a panel.
 
     Args:
-        low, low_at, lows: the row whose elements come first, and how many it has; past them are
-            zeros. Then likewise the other one.
-        vectors: of how many.
-        to, to_at, apart: where the first line goes, and the words from one to the next.
+        low, low_at, lows: the row whose elements come first, and its length; zero-padded. Then
+            likewise for the other row.
+        vectors: number of vectors.
+        to, to_at, apart: position of the first line, and stride in words.
     """
     for n in range(vectors):
         column = n * TILE_COLUMNS

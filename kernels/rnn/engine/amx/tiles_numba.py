@@ -1,6 +1,6 @@
-"""Products of rows and a panel by AMX.
+"""AMX products of rows and a panel.
 
-Tiles hold nothing between two products but their shapes, which `configure` sets.
+Between products tiles keep only their shapes, which `configure` sets.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class _Product:
     """Emits sums of products for some tiles of rows and of columns.
 
     Args:
-        args: of `multiply`; the width of the panel is `vectors` tiles.
-        onto: the sums begin with what is in `out`.
+        args: of `multiply`; the panel is `vectors` tiles wide.
+        onto: accumulate into `out`.
     """
 
     def __init__(self, builder: Any, args: Any, vectors: int, onto: bool) -> None:
@@ -46,7 +46,7 @@ class _Product:
         call(self.builder, "tileloadd64", _I8(tile), place, stride)
 
     def emit(self, rows: int, columns: list[int]) -> None:
-        """Emit the product of `rows` tiles of rows and some of the panel's columns of tiles."""
+        """Emit the product of `rows` tiles of rows and some of the panel's tile columns."""
         builder, count = self.builder, len(columns)
         sums = {(m, n): m * count + at for m in range(rows) for at, n in enumerate(columns)}
         left = [len(sums) + m for m in range(rows)]
@@ -86,7 +86,7 @@ class _Product:
             call(builder, "tilestored64", _I8(tile), self.sums_at(m, n), stride)
 
     def sums_at(self, m: int, n: int) -> Any:
-        """Return where a tile of sums goes."""
+        """Return the address of a tile of sums."""
         row = self.builder.mul(self.out_row, _I64(m * TILE_ROWS))
         return self.place(self.out, self.builder.add(row, _I64(n * TILE_ROWS)))
 
@@ -140,15 +140,15 @@ def multiply(  # type: ignore[no-untyped-def]
 ):
     """Multiply rounded rows by a panel: 1 to BLOCK_ROWS of them.
 
-    All rows of a tile, or of two, are read and written, though there be fewer.
+    Whole tiles of rows, one or two, are read and written, even if there are fewer rows.
 
     Args:
         shape: Fours or Threes.
-        steps: how many tiles of depth.
-        a, a_at, a_row: the rows as round_row makes them, and the words from one to the next.
-        panels, panel_at: where the panel begins: see packing.py.
-        first, first_at: what every row's sums begin with.
-        out, out_at, out_row: where the sums go, and the elements from one row to the next.
+        steps: number of tiles along the depth.
+        a, a_at, a_row: the rows in the layout of round_row, and their stride in words.
+        panels, panel_at: position of the panel: see packing.py.
+        first, first_at: initial value of the sums of every row.
+        out, out_at, out_row: position of the sums, and stride of rows in elements.
     """
     _product(
         shape, rows, steps, a, a_at, a_row, panels, panel_at, first, first_at, out, out_at, out_row
@@ -159,7 +159,7 @@ def multiply(  # type: ignore[no-untyped-def]
 def multiply_onto(  # type: ignore[no-untyped-def]
     shape, rows, steps, a, a_at, a_row, panels, panel_at, out, out_at, out_row
 ):
-    """Likewise; sums begin with what is in `out`."""
+    """Likewise; accumulates into `out`."""
     _product_onto(
         shape, rows, steps, a, a_at, a_row, panels, panel_at, out, out_at, out, out_at, out_row
     )
@@ -189,12 +189,12 @@ _free: Any = _release
 
 @function()
 def configure() -> None:
-    """Give all eight tiles 16 rows of 64 bytes."""
+    """Configure all eight tiles with 16 rows of 64 bytes."""
     words = stack_words(8)
     for word in range(8):
         store(words + 8 * word, 0)
-    store(words, 1)  # the only set of shapes that there is
-    store(words + 16, 0x0040004000400040)  # bytes of a row, two bytes for each tile
+    store(words, 1)  # the only palette
+    store(words + 16, 0x0040004000400040)  # bytes per row, two bytes for each tile
     store(words + 24, 0x0040004000400040)
     store(words + 48, 0x1010101010101010)  # rows
     _load_configuration(words)
@@ -202,5 +202,5 @@ def configure() -> None:
 
 @function()
 def release() -> None:
-    """Free the tiles: the system has nothing of them to save any more."""
+    """Release the tiles, so that context switches need not save them."""
     _free()

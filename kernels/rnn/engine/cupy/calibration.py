@@ -1,7 +1,7 @@
-"""Costs of this GPU, measured when it first runs a layer and kept in the folder of kernels.
+"""Costs of this GPU, measured when it first runs a layer, and cached on disk.
 
-A measurement takes some tenths of a second, and the time to compile five kernels. It is made for
-each kind of products that is asked for. LOD_GPU_COSTS=estimated leaves it out.
+A measurement takes some tenths of a second, plus the time to compile five kernels. It is made for
+each kind of product in use. LOD_GPU_COSTS=estimated skips it.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from lodcli.kernels.rnn.engine.cupy.table import Table
 from lodcli.kernels.rnn.engine.plan import plan_steps
 from lodcli.kernels.runtime.precision import Precision, float32_products
 
-# Returns how many microseconds the device takes for what a call queues.
+# Measures the microseconds that the device takes for the work a call queues.
 Clock = Callable[[Callable[[], object]], float]
 
 REPEATS, LAUNCHES = 5, 100
-VERSION = 3  # of what is measured here
+VERSION = 3  # number of steps of the measurements
 STEPS, TALL, APART = 128, 32, 4  # of the layers that are measured
 SIZES = {4: 64, 8: 32}  # units, by the bytes of a value: these fit into every GPU's shared memory
-# What is measured is believed so many times above or below the estimate.
+# Measurements are clipped to this factor above or below the estimate.
 TRUSTED = 16.0
 
 
@@ -80,10 +80,10 @@ def kept_or_measured(
     marks: Sequence[Any],
     measure: Callable[[str, DeviceLimits], Costs],
 ) -> Costs:
-    """Return what is kept of a device, or measure it and keep that.
+    """Return the cached costs of a device, or measure and cache them.
 
     Args:
-        marks: what tells this device and its software from others.
+        marks: identifies the device and its software.
     """
     digest = hashlib.sha256(repr((kind, device, *marks)).encode()).hexdigest()[:24]
     folder = cache_folder()
@@ -106,7 +106,7 @@ def _marks(device: int) -> tuple[Any, ...]:
 
 
 def _checked(kept: dict[str, Any], guess: Costs) -> Costs:
-    """Return costs of a file; raise ValueError or TypeError if they are not believable."""
+    """Return the costs in a file; raise ValueError or TypeError if they are implausible."""
     found = Costs(**kept)
     if found != _believed(found, guess):
         raise ValueError("costs out of range")
@@ -114,7 +114,7 @@ def _checked(kept: dict[str, Any], guess: Costs) -> Costs:
 
 
 def _believed(found: Costs, guess: Costs) -> Costs:
-    """Return the costs, each within a factor of the estimate."""
+    """Return the costs, each clipped to a factor of the estimate."""
     fields = {}
     for name, value in dataclasses.asdict(guess).items():
         measured_value = getattr(found, name)
@@ -128,7 +128,7 @@ def _believed(found: Costs, guess: Costs) -> Costs:
 
 
 def on_device(run: Callable[[], object]) -> float:
-    """Return the least microseconds of some runs, by events of the current stream."""
+    """Return the minimum microseconds of some runs, by events of the current stream."""
     run()
     start, end, found = cupy.cuda.Event(), cupy.cuda.Event(), math.inf
     for _ in range(REPEATS):
@@ -141,7 +141,7 @@ def on_device(run: Callable[[], object]) -> float:
 
 
 def measured(kind: str, device: DeviceLimits, clock: Clock = on_device) -> Costs:
-    """Return the costs of the current device, which is waited for."""
+    """Return the measured costs of the current device, after synchronizing."""
     guess = estimated(kind, device)
     cupy.cuda.Device().synchronize()
     dtype = np.dtype(np.float64 if kind == "float64" else np.float32)
@@ -155,7 +155,7 @@ def measured(kind: str, device: DeviceLimits, clock: Clock = on_device) -> Costs
 def _measured(
     guess: Costs, kind: str, dtype: np.dtype[Any], device: DeviceLimits, clock: Clock
 ) -> Costs:
-    # One value: what is left is the launch.
+    # One value, so the time is that of the launch.
     tiny = _products(dtype, 1, 1, 1)
     python_launch = clock(lambda: [tiny() for _ in range(LAUNCHES)]) / LAUNCHES
     graph = captured(lambda: [tiny() for _ in range(LAUNCHES)])
@@ -218,7 +218,7 @@ def _products(dtype: np.dtype[Any], rows: int, columns: int, depth: int) -> Call
     words = cupy.asarray(table.words())
 
     def run() -> None:
-        # The arrays, too: the table holds nothing but their addresses.
+        # Keep the arrays alive: the table holds only their addresses.
         assert arrays
         launch(words)
 

@@ -1,15 +1,15 @@
-"""How a layer is run on a GPU: the quickest of all ways, by a model of their times.
+"""Chooses the fastest way to run a layer on a GPU, by a cost model.
 
-There are three kinds of steps, and all give the same results, but for rounding:
+There are three kinds of steps, with the same results up to rounding:
 
-    together   all steps are one launch, the recurrent weights in shared memory: blocks pass states
-               on in memory (rnn_persistent.cu), or within a cluster (rnn_cluster.cu)
+    together   all steps in one launch, the recurrent weights in shared memory: blocks pass states
+               through global memory (rnn_persistent.cu), or within a cluster (rnn_cluster.cu)
     tiles      a product (rnn_product.cu) and a launch each step, captured as a graph
     cublas     a product by cuBLAS and a launch each step
 
-The first steps of a batch are the largest. So a layer is some steps of cublas, perhaps none, and
-the others are of one of the other kinds. Times are in microseconds. What they are made of, `Costs`,
-is an estimate for a GPU of the size of an H100 until calibration.py has measured it.
+The first steps of a batch are the largest. So a layer runs some steps, perhaps none, with cublas,
+and the rest with one of the other kinds. Times are in microseconds. The parameters, `Costs`, are
+estimates for a GPU of the size of an H100 until calibration.py has measured them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HAS_CLUSTERS = (9, 0)  # the compute capability from which on there are some of 
 # So many numbers of steps for cuBLAS are compared where the others are one launch.
 CUTS = 8
 
-_CLOCKS = 1750.0  # of a microsecond
+_CLOCKS = 1750.0  # clock cycles per microsecond
 # What tensor cores take, as C++ types: tensor_cores.cuh.
 NUMBERS = {"tf32": "TF32", "bfloat16": "BF16", "float16": "FP16"}
 _PRODUCTS = {kind: f"Rounded<{number}" for kind, number in NUMBERS.items()}
@@ -43,7 +43,7 @@ Times = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Costs:
-    """Microseconds, and multiplications (of two numbers, added to a third) in one.
+    """Times in microseconds, and rates in multiply-adds or bytes per microsecond.
 
     Attributes:
         python_launch: from one kernel to the next, launched from Python.
@@ -89,7 +89,7 @@ _TILES = {"float32": 45.0, "float64": 22.0, "tf32": 150.0, "bfloat16": 250.0, "f
 
 
 def estimated(kind: str, device: DeviceLimits) -> Costs:
-    """Return the costs of a device that was not measured; `kind` of products, see Layer."""
+    """Return the estimated costs of an unmeasured device; `kind` of products, see Layer."""
     whole = device.multiprocessors * _CLOCKS
     return Costs(
         python_launch=13.0,
@@ -110,10 +110,10 @@ def estimated(kind: str, device: DeviceLimits) -> Costs:
 
 @dataclass(frozen=True)
 class Layer:
-    """What decides how a layer is run.
+    """The properties of a layer that determine its cost.
 
     Attributes:
-        cell: its C++ type; None: its steps cannot be one launch.
+        cell: its C++ type; None if its steps cannot be one launch.
         size, gates: H and G.
         depth: of a step's product: H forward, G*H back.
         width: columns for each unit: G forward, 1 back.
@@ -122,7 +122,7 @@ class Layer:
         flops: multiplications for a sequence in a step.
         held: values that a block keeps in shared memory of each of its units and sequences, besides
             the product: forward G inputs and the cell's states, back none.
-        launches: kernels of a step that is not one of `together`.
+        launches: kernels per step for kinds other than `together`.
         stored: the C++ type of rows of two bytes, which steps of `together` take as they are.
     """
 
@@ -140,20 +140,21 @@ class Layer:
 
     @property
     def passed(self) -> tuple[int, int]:
-        """How many values of how many bytes blocks pass on, of each sequence in a step."""
+        """Number and size in bytes of the values exchanged between blocks, per sequence and
+        step."""
         step = _least(self.kind)
         return blocks(self.depth, step) * step, self.value_bytes // _values(self.kind)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How the steps of one launch are divided among blocks.
+    """How the steps of one launch are distributed over blocks.
 
     Attributes:
         types: of C++, of the cell, of what multiplies, and of rows of two bytes.
-        units: of the hidden state that a block keeps the weights of.
-        tall: how many sequences a group runs at a time.
-        groups: of blocks, each with all units.
+        units: of the hidden state per block.
+        tall: sequences that a group processes at a time.
+        groups: number of groups of blocks; each group has all units.
         deep: values of a chunk of the product's left operand; of a cluster, all of them.
         shared_bytes: of a block.
         row_bytes: of what is passed on, of a sequence in a step.
@@ -176,11 +177,11 @@ class Fit:
 
 @dataclass(frozen=True)
 class Way:
-    """How a layer is run, or gone back through.
+    """How a layer is run, forward or backward.
 
     Attributes:
-        large: so many steps at its beginning are of cuBLAS.
-        fit: of the others, if they are one launch; else they are of tiles.
+        large: number of first steps that use cuBLAS.
+        fit: of the other steps, if they are one launch; else they use tiles.
         steps: how many there are.
         microseconds: of all steps, by the model.
         captured: whether steps of cuBLAS may be captured in a graph.
@@ -214,7 +215,7 @@ class Way:
 
 
 def best_way(layer: Layer, step_sizes: Offsets, device: DeviceLimits, costs: Costs) -> Way:
-    """Return the quickest way for steps of so many sequences, which never rise."""
+    """Return the fastest way to run steps of this many sequences, in descending order."""
     lengths = np.searchsorted(-step_sizes, -np.arange(step_sizes[0]), side="left")
     sizes = step_sizes.astype(np.float64)
     first = np.concatenate([[0.0], np.cumsum(cublas_times(layer, sizes, costs))])
@@ -223,7 +224,7 @@ def best_way(layer: Layer, step_sizes: Offsets, device: DeviceLimits, costs: Cos
     large = int(np.argmin(first + rest))
     steps, captured = sizes.size, costs.captured
     ways = [Way(large, None, steps, float(first[large] + rest[large]), captured)]
-    # Where few sequences go on: only behind such a step is it worth to change.
+    # Switching pays only before a step with few sequences.
     ends = np.flatnonzero(np.diff(sizes)) + 1
     picked = ends[np.linspace(0, ends.size - 1, min(CUTS, ends.size)).astype(int)]
     for cut in sorted({0, large, *picked.tolist()} - {steps}):
@@ -235,29 +236,29 @@ def best_way(layer: Layer, step_sizes: Offsets, device: DeviceLimits, costs: Cos
 
 
 def cublas_times(layer: Layer, sizes: Times, costs: Costs) -> Times:
-    """Return how long each step takes by cuBLAS."""
+    """Return the time of each step with cuBLAS."""
     on_device = _gates(layer, sizes, costs) + costs.cublas_start
     on_device += sizes * layer.flops / costs.cublas_rate
     if costs.captured:
         return on_device + layer.launches * costs.graph_launch
-    # Python is ahead of the device, or the device waits for Python.
+    # Either Python is ahead of the device, or the device waits for Python.
     return np.maximum(on_device, layer.launches * costs.python_launch)
 
 
 def tiles_times(layer: Layer, sizes: Times, costs: Costs) -> Times:
-    """Return how long each step takes by rnn_product.cu, in a graph."""
+    """Return the time of each step with rnn_product.cu, in a graph."""
     launches = layer.launches * costs.graph_launch
     return launches + _gates(layer, sizes, costs) + sizes * layer.flops / costs.tiles_rate
 
 
 def _gates(layer: Layer, sizes: Times, costs: Costs) -> Times:
-    """Return the time for the gates: the product and inputs are read, and states written."""
+    """Return the time of the gates: reading product and inputs, and writing states."""
     values = 3 * sizes * layer.gates * layer.size
     return values * layer.value_bytes / costs.memory_rate
 
 
 def best_fit(layer: Layer, lengths: Offsets, device: DeviceLimits, costs: Costs) -> Fit | None:
-    """Return the quickest of all ways that fit a device in one launch; None if none does.
+    """Return the fastest one-launch configuration for a device; None if none fits.
 
     Args:
         lengths: of the sequences, longest first, none of them 0.
@@ -288,10 +289,11 @@ def _fit(
     tall: int,
     cluster: int,
 ) -> Fit | None:
-    """Return so many units a block and sequences a group, if they fit; see best_fit."""
+    """Return the configuration with this many units per block and sequences per group, if it
+    fits."""
     apart = blocks(layer.size, units)
     if cluster:
-        # As many blocks as have all units, some of them perhaps none.
+        # As many blocks as hold all units; some may have none.
         if not cluster // 2 < apart <= cluster:
             return None
         if cluster > 1 and device.capability < HAS_CLUSTERS:
@@ -325,7 +327,7 @@ def _fit(
 
 
 def multiplied(kind: str, rows: int) -> int:
-    """Return how many rows a block multiplies for so many: rnn_exact.cuh, rnn_rounded.cuh."""
+    """Return how many rows a block multiplies for this many: rnn_exact.cuh, rnn_rounded.cuh."""
     least = 16 if kind in NUMBERS else 4
     return blocks(rows, least) * least
 
@@ -337,19 +339,19 @@ def product_type(kind: str, cluster: int = 0) -> str:
 
 
 def _values(kind: str) -> int:
-    """Return how many values of the product's operands are where one of the data would be."""
+    """Return the number of operand values per value of the data."""
     return 2 if kind in ("bfloat16", "float16") else 1
 
 
 def _least(kind: str) -> int:
-    """Return what the depth of a product is a multiple of: rnn_exact.cuh, rnn_rounded.cuh."""
+    """Return the granularity of the depth of a product: rnn_exact.cuh, rnn_rounded.cuh."""
     return 16 * _values(kind) if kind in NUMBERS else 4
 
 
 def chunk(layer: Layer, units: int, room_bytes: int) -> int:
-    """Return how many values of the left operand are brought at once.
+    """Return how many values of the left operand are loaded at once.
 
-    All of it comes in STAGES chunks, or fewer of BROUGHT values, if there is room; else in more.
+    All of it in STAGES chunks, or in fewer chunks of BROUGHT values if they fit; else in more.
 
     Args:
         units: of a block.

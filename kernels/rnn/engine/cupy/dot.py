@@ -54,7 +54,7 @@ def dot(left: Array, right: Array, out: Array | None = None) -> Array:
 
 
 def _by_rows(matrix: Array) -> tuple[int, Array, int]:
-    """Return whether cuBLAS must turn it, the matrix, and how many values its lines lie apart."""
+    """Return whether cuBLAS must transpose, the matrix, and its leading dimension."""
     cublas = cupy.cuda.cublas
     size = matrix.itemsize
     for operation, (along, across) in (

@@ -1,9 +1,9 @@
 """CUDA graphs of many steps, captured when the same launches recur.
 
-A launch from Python takes some microseconds, longer than a small step takes the GPU. A graph of
-all steps is one launch. What launches there are depends on the cell and on how many sequences
-are alive at each step, not on where the arrays lie: see table.py. Capturing pays from the
-second time on, so that the first time only leaves a note.
+A launch from Python takes some microseconds, longer than a small step takes on the GPU. A graph of
+all steps is one launch. The launches depend on the cell and on the number of active sequences at
+each step, not on addresses of arrays: see table.py. Capturing pays from the second run on, so the
+first run only records its key.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ def play(
     key: Hashable | None,
     refusable: bool = False,
 ) -> None:
-    """Do all launches of some steps on the current stream, in order.
+    """Run all launches of some steps on the current stream, in order.
 
     Args:
-        words: the table they find their arrays in, in main memory.
+        words: the table with the addresses of arrays, in main memory.
         steps: their numbers.
-        launches: gives those of steps; asked only if there is no graph of them yet.
-        key: equal keys are equal launches; None: they cannot be captured.
-        refusable: cupy may refuse to capture them: they are launched one by one then.
+        launches: returns the launches of steps; called only if no graph is cached.
+        key: cache key of the launches; None if they cannot be captured.
+        refusable: cupy may refuse to capture them; then they are launched one by one.
     """
     if not steps:
         return
     if key is None:
         _each(launches(steps), cupy.asarray(words))
         return
-    # A graph writes to arrays that its table names, so that no two streams may share one.
+    # A graph writes to the arrays in its table, so streams cannot share one.
     stream = cupy.cuda.get_current_stream()
     key = (cupy.cuda.runtime.getDevice(), stream.ptr, key)
     with _lock:
@@ -71,13 +71,13 @@ def play(
             _each(launches(steps), cupy.asarray(words))
             return
         _graphs.move_to_end(key)
-        # Both on the current stream: a replay before this one has read the table by then.
+        # Both on the current stream: a previous replay has read the table by then.
         held.table[...] = cupy.asarray(words)
         held.graph.launch(stream)
 
 
 def _capture(launches: Iterable[Launch], words: int, refusable: bool) -> _Captured | None:
-    # Kernels are compiled and loaded by the first time. Nothing is allocated meanwhile.
+    # Kernels are compiled and loaded in the first run. No memory is allocated meanwhile.
     table = cupy.empty(words, "int64")
 
     def run() -> None:
@@ -88,8 +88,9 @@ def _capture(launches: Iterable[Launch], words: int, refusable: bool) -> _Captur
 
 
 def captured(run: Callable[[], object]) -> Any:
-    """Return the graph of what a call queues; None if that cannot be captured."""
-    # CuPy refuses calls of cuBLAS with the one, and the driver what it cannot capture by the other.
+    """Return the graph of the work a call queues; None if it cannot be captured."""
+    # CuPy raises the first for calls of cuBLAS, and the driver the second for other uncapturable
+    # work.
     with suppress(NotImplementedError, RuntimeError):
         return _recorded(run)
     return None
@@ -102,7 +103,7 @@ def _recorded(run: Callable[[], object]) -> Any:
         try:
             run()
         except BaseException:
-            with suppress(RuntimeError):  # what was captured is not valid any more
+            with suppress(RuntimeError):  # the failed capture is invalid
                 stream.end_capture()
             raise
         return stream.end_capture()

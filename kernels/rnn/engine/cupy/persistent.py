@@ -1,6 +1,6 @@
 """All steps of a layer in one launch, with the recurrent weights in shared memory.
 
-See rnn_one_launch.cuh for who does what, and costs.py for when.
+See rnn_one_launch.cuh for the roles of blocks, and costs.py for when it is used.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from lodcli.kernels.cuda.launch import blocks, run_in_clusters, run_together
 from lodcli.kernels.rnn.engine.cupy.costs import THREADS, Way
 from lodcli.kernels.rnn.engine.cupy.spaces import Backward, Forward
 
-COUNT_BYTES = 128  # a line for the meetings of each group
+COUNT_BYTES = 128  # one cache line per group for its barrier
 
 
 def run_forward(space: Forward, way: Way) -> None:
-    """Run the steps forward that are one launch."""
+    """Run the forward steps that are one launch."""
     _run("forward", space, way)
 
 
 def run_backward(space: Backward, way: Way) -> None:
-    """Go back through the steps that are one launch; the last product is in `flow`."""
+    """Run the backward steps that are one launch; the last product is in `flow`."""
     _run("backward", space, way)
 
 

@@ -11,15 +11,15 @@ from lodcli.kernels.rnn.engine.cupy.costs import NUMBERS
 from lodcli.kernels.rnn.engine.cupy.dot import dot
 from lodcli.kernels.rnn.engine.cupy.table import Launch, Table
 
-# Up to so many rows a warp for each column, not a block for each tile: as exact as they come, for
-# reading the weights is what takes time.
+# Up to this many rows: one warp per column instead of one block per tile. All precisions are exact
+# then, because reading the weights dominates.
 FEW_ROWS = 8
 FEW, WARPS, HIGH, WIDE = 4, 8, 32, 64  # as in rnn_product.cu
 
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """out[:rows] = left[:rows] @ right.T, for as many rows as are asked for.
+    """out[:rows] = left[:rows] @ right.T, for any number of rows.
 
     Attributes:
         left: (S, K).
@@ -34,7 +34,7 @@ class Product:
     place: int
 
     def launch(self, rows: int, *, by_cublas: bool) -> Launch:
-        """Return what does so."""
+        """Return the launch of the product."""
         if by_cublas:
             left, right, out = self.left[:rows], self.right.T, self.out[:rows]
 
@@ -60,6 +60,6 @@ class Product:
 
 
 def product(table: Table, left: Array, right: Array, out: Array) -> Product:
-    """Return the product whose operands are in a table from now on."""
+    """Return the product, with its operands added to a table."""
     table.bake(left, right, out)
     return Product(left, right, out, table.add(left, right, out))

@@ -3,9 +3,8 @@
 #include "rnn_operand.cuh"
 
 // Shared memory, in this order (costs.py counts it, too):
-// weights  (4, quarter, columns): of every four values of the depth the first, then the second ..;
-// so
-// threads that process groups of four in turn read neighbouring words
+//   weights  (4, quarter, columns): of every four values of the depth the first, then the second ..;
+//            so threads that process groups of four in turn read neighbouring words
 //   lefts    of a Ring STAGES x (HIGH, deep + 4), of a Pair 2 x (rows of a slice, deep + 4)
 //   sums     (parts, rows, columns), THREADS * SUMS at most
 template <class T_, template <class, int> class Lefts = Ring> struct Exact {

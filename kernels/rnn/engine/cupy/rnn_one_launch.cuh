@@ -82,7 +82,7 @@ struct Units {
 // weight: weight_hh, (G*H, H). from: the first step, with this many active `sequences`; previous
 // steps are run by other kernels.
 // Shared memory: that of the product, then starts and lengths (2, HIGH); then
-// inputs  (HIGH, G, units) of the next step; of this and the next step if V has two bytes
+//   inputs  (HIGH, G, units) of the next step; of this and the next step if V has two bytes
 //   states  (HIGH, STATES, units)
 //   biases  (2, G, units)
 template <class Cell, class Product, class V, class Passing>

@@ -1,7 +1,7 @@
 """Addresses of the arrays of a run: the structs of rnn.cuh in one small device array.
 
-A launch gets the address of its struct, never that of the arrays. So a captured graph of
-launches serves any arrays: the table is filled anew, the graph stays as it is.
+A launch gets the address of its struct, not those of the arrays. So a captured graph can be
+replayed for other arrays: only the table is rewritten.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from lodcli.kernels.index.checks import Array, Offsets
 
 THREADS = 256
 
-# One launch, once the table is known.
+# A launch, given the table.
 Launch = Callable[[Array], None]
 
 
 class Table:
-    """Structs, one behind the other. Every field is 8 bytes wide."""
+    """Consecutive structs. Every field has 8 bytes."""
 
     def __init__(self) -> None:
         self._words: list[int] = []
         self._baked: list[int] = []
 
     def add(self, *fields: Array | int | None) -> int:
-        """Return the place of a struct of these fields; None is a null pointer."""
+        """Return the position of a struct of these fields; None is a null pointer."""
         place = len(self._words)
         for field in fields:
             self._words.append(
@@ -36,11 +36,11 @@ class Table:
         return place
 
     def bake(self, *arrays: Array) -> None:
-        """Note arrays whose addresses cuBLAS is given, not the table's."""
+        """Record arrays whose addresses are passed to cuBLAS directly."""
         self._baked += map(address, arrays)
 
     def baked(self) -> tuple[int, ...]:
-        """Return the addresses that are in a graph of steps of cuBLAS itself."""
+        """Return the addresses that are part of a captured graph of cuBLAS steps."""
         return tuple(self._baked)
 
     def words(self) -> Offsets:

@@ -1,4 +1,4 @@
-"""Choice of how a layer is run: see costs.py."""
+"""Chooses how a layer is run: see costs.py."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from lodcli.kernels.rnn.engine.cupy.steps import Steps
 from lodcli.kernels.rnn.engine.plan import StepPlan
 from lodcli.kernels.runtime.precision import Precision
 
-REMEMBERED = 256  # decisions
+REMEMBERED = 256  # cached decisions
 
 _together: ContextVar[bool] = ContextVar("lod_together", default=True)
 _observer: ContextVar[Callable[[Way], None] | None] = ContextVar("lod_way_observer", default=None)
-# Devices that have refused to run all blocks of a launch at once.
+# Devices that refused a cooperative launch.
 _refusing: set[int] = set()
 
 P = ParamSpec("P")
@@ -38,7 +38,7 @@ R = TypeVar("R")
 
 @contextmanager
 def step_by_step() -> Iterator[None]:
-    """Within this block no layer is one launch: for measuring what that is worth."""
+    """Within this block no layer runs in one launch: for measurements."""
     token = _together.set(False)
     try:
         yield
@@ -48,7 +48,7 @@ def step_by_step() -> Iterator[None]:
 
 @contextmanager
 def observed() -> Iterator[list[Way]]:
-    """Return the list that the way of every layer goes to that is run within this block."""
+    """Return a list that collects how every layer within this block is run."""
     found: list[Way] = []
     token = _observer.set(found.append)
     try:
@@ -58,7 +58,8 @@ def observed() -> Iterator[list[Way]]:
 
 
 def again_by_steps(run: Callable[P, R]) -> Callable[P, R]:
-    """Return what runs a layer, and runs it again step by step where one launch is refused."""
+    """Return a function that runs a layer, and falls back to single steps if one launch is
+    refused."""
 
     @wraps(run)
     def tried(*args: P.args, **more: P.kwargs) -> R:
@@ -77,7 +78,7 @@ def way_forward(steps: Steps[Any], plan: StepPlan, data: Array) -> Way:
 
 
 def way_backward(steps: Steps[Any], plan: StepPlan, data: Array) -> Way:
-    """Return how a layer is gone back through."""
+    """Return how a layer is run backward."""
     return _way(steps, plan, data, backward=True)
 
 
@@ -95,7 +96,7 @@ def _way(steps: Steps[Any], plan: StepPlan, data: Array, *, backward: bool) -> W
 
 
 def precision_of_rows(dtype: np.dtype[Any]) -> Precision:
-    """Return to what products of a dtype are rounded; those of rows of two bytes to that dtype."""
+    """Return the rounding of products of a dtype; rows of two bytes are rounded to that dtype."""
     if not is_half(dtype):
         return precision_of(dtype)
     name: Precision = dtype.name  # type: ignore[assignment]

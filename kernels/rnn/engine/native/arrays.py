@@ -15,15 +15,15 @@ from lodcli.kernels.native.calls import address
 
 _Room = TypeVar("_Room")
 _LINE_BYTES = 64
-_KEPT_BYTES = 64 << 20  # of memory that waits to be used again
-_LEAST_KEPT_BYTES = 1 << 16  # less comes from pages that the process has
+_KEPT_BYTES = 64 << 20  # limit of cached free memory
+_LEAST_KEPT_BYTES = 1 << 16  # smaller arrays come from the allocator
 
 
 def aligned(count: int, dtype: np.dtype[Any]) -> Array:
-    """Return so many elements, unwritten, from the start of a cache line on.
+    """Return an uninitialised array aligned to a cache line.
 
-    A vector of a whole line that lies in two costs two accesses. The memory is used again when
-    nothing refers to it any more: to be given fresh pages costs more than to fill them.
+    A vector that crosses a cache line costs two accesses. Memory is reused once it has no
+    references: fresh pages cost more than filling them.
     """
     if not count:
         return np.empty(0, dtype)
@@ -34,8 +34,7 @@ def aligned(count: int, dtype: np.dtype[Any]) -> Array:
         return wide[skipped : skipped + count]
     block = _taken(size_bytes + _LINE_BYTES)
     first = -address(block) % _LINE_BYTES
-    # Through a memoryview, which every later view of the array leads back to: the array lives
-    # as long as any of them.
+    # Through a memoryview, the base of all later views: the block lives as long as any of them.
     room: Array = np.frombuffer(block.data[first : first + size_bytes], dtype)
     weakref.finalize(room, _returned.append, block).atexit = False
     return room
@@ -43,12 +42,12 @@ def aligned(count: int, dtype: np.dtype[Any]) -> Array:
 
 _lock = threading.Lock()
 _free: list[Array] = []
-# What comes back waits here: a finaliser can run anywhere, and must not wait for a lock.
+# Freed blocks are queued here: a finaliser can run anywhere, and must not wait for a lock.
 _returned: deque[Array] = deque()
 
 
 def _taken(size_bytes: int) -> Array:
-    """Return a block of at least so many bytes, one that was used before if there is one."""
+    """Return a block of at least this many bytes, reused if possible."""
     with _lock:
         while _returned:
             _free.append(_returned.popleft())
@@ -64,19 +63,19 @@ def _taken(size_bytes: int) -> Array:
 
 
 def zeros(count: int, dtype: np.dtype[Any]) -> Array:
-    """Return so many zeros, from the start of a cache line on."""
+    """Return zeros, aligned to a cache line."""
     room = aligned(count, dtype)
     room[:] = 0
     return room
 
 
 _spare: dict[Any, list[Any]] = {}
-_MOST_SPARE = 8  # kinds of rooms, as many of each
+_MOST_SPARE = 8  # number of keys, and of spaces per key
 _MOST_SPARE_BYTES = 1 << 22
 
 
 def borrowed(key: Any, make: Callable[[], _Room]) -> _Room:
-    """Return a room that was given back under this key, or a new one."""
+    """Return a space cached under this key, or a new one."""
     try:
         room: _Room = _spare[key].pop()
     except (KeyError, IndexError):
@@ -96,7 +95,7 @@ def give_back(key: Any, room: Any, size_bytes: int) -> None:
 
 
 def forget_used() -> None:
-    """Give all memory back that waits to be used again."""
+    """Free all cached memory."""
     with _lock:
         _spare.clear()
         _returned.clear()

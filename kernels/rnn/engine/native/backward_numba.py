@@ -1,9 +1,10 @@
 """Backward pass of one layer in one direction, in chunks of steps.
 
-Two passes over a chunk. In `recur` every thread takes its own sequences from the last step to
-the first and leaves the slopes of every row in the chunk. In `collect` every thread adds up
-its own part of the weights' gradients over all rows of the chunk, always in the same order:
-no sum depends on how many threads there are. Only one chunk of slopes exists at a time.
+Two passes over a chunk. In `recur` every thread processes its own sequences from the last step to
+the first and stores the slopes (gradients of the pre-activations) of every row in the chunk. In
+`collect` every thread accumulates its own part of the weights' gradients over all rows of the
+chunk, always in the same order: no sum depends on the number of threads. Only one chunk of slopes
+exists at a time.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from lodcli.kernels.simd.lanes_numba import lanes_in, load, store
 
 
 def runner(multiply: Any) -> Any:
-    """Return a function that runs the steps of a chunk, and returns whether it came to their end.
+    """Return a function that runs the steps of a chunk, and returns whether it was not interrupted.
 
     Args:
-        multiply: multiplies rows by a matrix, as `_multiply` does.
+        multiply: multiplies rows by a matrix, like `_multiply`.
     """
 
     @function()
@@ -83,7 +84,7 @@ _recur = runner(_multiply)
 
 
 def input_gradients(multiply: Any) -> Any:
-    """Return a function that writes one member's share of the gradients of a chunk's inputs.
+    """Return a function that computes one member's share of the input gradients of a chunk.
 
     Args:
         multiply: see runner.
@@ -115,7 +116,7 @@ _of_inputs = input_gradients(_multiply)
 
 @function()
 def _run_back(cell, sequences, run, chunk, step, base, n, unit_from, unit_to):  # type: ignore[no-untyped-def]
-    """Run the step of one sequence backward, but for the product with weight_hh."""
+    """Run the backward step of one sequence, without the product with weight_hh."""
     kept = shape_of(cell).kept
     size = cell.hidden
     row = sequences.firsts[n] + sequences.onward * step
@@ -138,13 +139,13 @@ def collect(
     columns: int, slopes: int, size: int, matrix: Matrix, run: BackwardRun, chunk: Chunk,
     gradients: Gradients, space: BackwardSpace, member: int, members: int,
 ) -> int:  # fmt: skip
-    """Add one member's part of the gradients of a chunk.
+    """Add one member's part of the weight gradients of a chunk.
 
     Args:
-        columns, slopes, size: of weight_hh, of the slopes of a row, and H.
-        matrix: weight_ih; of depth 0 where the data are projected already.
+        columns, slopes, size: number of columns of weight_hh, slopes per row, and H.
+        matrix: weight_ih; of depth 0 if the data are already projected.
     """
-    # A GRU has one block of slopes that only weight_hh sees: it comes first.
+    # A GRU has a block of slopes that only weight_hh uses: it comes first.
     skipped = slopes - columns
     _of_inputs(matrix, chunk, gradients, space, columns, skipped, member, members)
     column_from, column_to = part_of(columns, member, members)
@@ -173,7 +174,7 @@ def collect(
 
 @function()
 def _take_inputs(data, columns, chunk, first, depth, p, panel):  # type: ignore[no-untyped-def]
-    """Copy one panel's columns of the rows in `depth` slots."""
+    """Copy one panel's columns of the input rows in `depth` slots."""
     for k in range(depth):
         at = chunk.rows[first + k] * columns
         _take(data, at, columns, k, p, panel)
@@ -181,7 +182,7 @@ def _take_inputs(data, columns, chunk, first, depth, p, panel):  # type: ignore[
 
 @function()
 def _take_states(run, size, chunk, first, depth, p, panel):  # type: ignore[no-untyped-def]
-    """Copy one panel's columns of the hidden states before the rows in `depth` slots."""
+    """Copy one panel's columns of the previous hidden states of the rows in `depth` slots."""
     for k in range(depth):
         before = chunk.before[first + k]
         if before >= 0:
@@ -192,7 +193,7 @@ def _take_states(run, size, chunk, first, depth, p, panel):  # type: ignore[no-u
 
 @function()
 def _take(source, at, columns, k, p, panel):  # type: ignore[no-untyped-def]
-    """Copy one panel's columns of a row to panel[k], zeros past the last column."""
+    """Copy one panel's columns of a row to panel[k], zero-padded."""
     lanes = lanes_in(source)
     for n in range(VECTORS):
         column = (p * VECTORS + n) * lanes
@@ -202,7 +203,7 @@ def _take(source, at, columns, k, p, panel):  # type: ignore[no-untyped-def]
 
 @function()
 def add_slopes(chunk, at, depth, column_from, column_to, columns, bias):  # type: ignore[no-untyped-def]
-    """Add up columns of slopes over `depth` slots, by Kahan's sum over all calls."""
+    """Add columns of slopes over `depth` slots, with Kahan summation across calls."""
     for column in range(column_from, column_to, lanes_in(chunk.slopes)):
         count = column_to - column
         total = load(chunk.slopes, at + column, count)
@@ -220,7 +221,7 @@ def _declare(name: str, kind: type[Cell]) -> None:
         cell, matrix: Matrix, sequences: Sequences, run: BackwardRun, chunk: Chunk,
         space: BackwardSpace, team: Team,
     ) -> int:  # fmt: skip
-        """Run the steps of a chunk backward; return 1 if they were run to the end.
+        """Run the steps of a chunk backward; return 1 if not interrupted.
 
         Args:
             cell: one of structures.py.

@@ -6,9 +6,9 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Offsets
 
-STRIDE = 8  # int64 between two members' counters, so that each has a cache line of its own
+STRIDE = 8  # stride in int64 between members' counters, to avoid false sharing
 
 
 def new_barrier(members: int) -> Offsets:
-    """Return a barrier for so many threads: the word that stops it, and a counter for each."""
+    """Return a barrier for this many threads: a stop flag, and a counter for each."""
     return np.zeros(STRIDE * (members + 1), np.int64)

@@ -1,8 +1,7 @@
-"""Compiled barrier for threads that share every step of a sequence.
+"""Compiled barrier for threads that process the same sequences step by step.
 
-A wait is a fraction of a microsecond where all threads run, so they spin; one that has waited
-for longer gives its processor away, for then another process, or the thread it waits for,
-needs it.
+A wait takes a fraction of a microsecond if all threads run, so they spin; after a while a thread
+yields its processor, because another process, or the thread it waits for, needs it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _STRIDE_BYTES = 8 * STRIDE
 
 @function()
 def meet(barrier: Any, member: int, members: int) -> bool:
-    """Return once all members are here; whether to go on: False once they are stopped."""
+    """Wait until all members have arrived; return False if they are to stop."""
     if members == 1:
         return True
     stopped = address(barrier)

@@ -1,8 +1,8 @@
 """One step of a cell, forward and backward, one vector of units at a time.
 
-The equations are those of lstm.py, gru.py, elman.py and slstm.py in kernels/rnn/cells, and so are
-the orders of the gates. A step forward begins where the tile has ended: in `sums` lie the products
-with the state before, biases included.
+Equations and gate orders are those of lstm.py, gru.py, elman.py and slstm.py in kernels/rnn/cells.
+A forward step takes the result of a tile: `sums` holds the products with the previous state,
+including biases.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lodcli.kernels.simd.lanes_numba import (
 
 
 class _Numbers(NamedTuple):
-    """See layout.CellShape; and how many rows a tile takes, and panels for one row."""
+    """See layout.CellShape; and the rows of a tile, and panels for a single row."""
 
     vectors: int
     gates: int
@@ -48,7 +48,7 @@ class _Numbers(NamedTuple):
 
 
 def shape_of(cell: Any) -> _Numbers:
-    """Return the numbers of a cell: constants in compiled code."""
+    """Return the numbers of a cell, compile-time constants."""
     raise NotImplementedError
 
 
@@ -71,8 +71,8 @@ def step_forward(
         unit: the first of the units.
         sums, at: a panel's columns, gate by gate.
         x, x_at: the projected input, (gates * H).
-        old_h, old_h_at, old_c, old_c_at: the state before.
-        keep, kept, kept_at: whether and where to put what the way back needs.
+        old_h, old_h_at, old_c, old_c_at: the previous state.
+        keep, kept, kept_at: whether and where to save values for the backward pass.
         h, h_at, c, c_at: the new state.
 
     The cell state of an sLSTM is three times as wide: its positions are multiplied by three.
@@ -168,7 +168,7 @@ def _slstm_forward(  # type: ignore[no-untyped-def]
     enter, stay = exp(below(lead, 0.0)), exp(below(0.0 - lead, 0.0))
     new_c = fused(enter, z, stay * load(old_c, old, count))
     new_n = fused(stay, old_n, enter)
-    # Past the last unit there is nothing to divide by.
+    # Lanes beyond the last unit would divide by 0.
     store(o * new_c / zero(new_n, 1.0, new_n), h, h_at + unit, count)
     store(new_c, c, new, count)
     store(new_n, c, new + size, count)
@@ -185,20 +185,21 @@ def step_backward(
     cell: Any, unit: int, run: Any, row_at: int, old_h: Any, old_c: Any, old_at: int,
     kept_at: int, slopes: Any, slopes_at: int, carry_at: int,
 ) -> None:  # fmt: skip
-    """Write the slopes of one row, and what it hands on, for the units of one vector.
+    """Write the slopes of one row, and the gradients for the previous step, for one vector of
+    units.
 
-    The slopes of an LSTM are of i, f, g, o, of an sLSTM of i, f, z, o; of a GRU, of what r
-    multiplies, r, z, n; of an Elman cell, of its one sum. The gradient of the hidden state before
-    is their product with weight_hh, and for a GRU what it puts into `carry_other` besides.
+    The slopes of an LSTM are those of i, f, g, o; of an sLSTM i, f, z, o; of a GRU the factor of r,
+    then r, z, n; of an Elman cell its only sum. The gradient of the previous hidden state is their
+    product with weight_hh, plus `carry_other` for a GRU.
 
     Args:
         unit: the first of the units.
         run: a BackwardRun.
-        row_at: where the row begins in arrays of H columns.
-        old_h, old_c, old_at: the state before.
-        kept_at: where the row begins in what was kept.
-        slopes, slopes_at: where they go, block by block.
-        carry_at: where its sequence begins in the gradients that steps hand on.
+        row_at: position of the row in arrays of H columns.
+        old_h, old_c, old_at: the previous state.
+        kept_at: position of the row in `kept`.
+        slopes, slopes_at: position of the slopes, block by block.
+        carry_at: position of its sequence in the carried gradients.
     """
     raise NotImplementedError
 

@@ -61,7 +61,7 @@ class Collector:
         size, dtype = weights.hidden_size, data.dtype
         self.dtype = dtype
         self.row_bytes = size * dtype.itemsize
-        # A line more than a multiple of a page, or the rows would share a few lines' places.
+        # Padded by a line beyond a multiple of a page, to avoid cache conflicts between rows.
         line = _LINE_BYTES // dtype.itemsize
         self.stride = -(-self.blocks.slopes * size // line) * line + line
         pack = products.matrix_panels
@@ -128,7 +128,7 @@ class Collector:
         )
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield the chunks of steps, from the last to the first; each forgets the one before."""
+        """Yield the chunks of steps, from last to first; each replaces the previous one."""
         sizes, slots = self.plan.step_sizes, self.slots
         ends = np.zeros(len(sizes) + 1, np.int64)
         sizes.cumsum(out=ends[1:])
@@ -143,13 +143,13 @@ class Collector:
             step_to = step_from
 
     def _slots(self, rows: int) -> int:
-        """Return how many rows a chunk has at most: whole steps, and one at least."""
+        """Return the maximum number of rows of a chunk: whole steps, at least one."""
         sizes = self.plan.step_sizes
         widest = int(sizes[0]) if len(sizes) else 0
         return min(rows, max(widest, _CHUNK_BYTES // (self.stride * self.dtype.itemsize)))
 
     def room(self) -> tuple[tuple[Any, ...], BackwardSpace]:
-        """Return room for one thread to work in, and the key to give it back by."""
+        """Return the scratch memory of one thread, and the key to return it under."""
         room = self.products.backward_room(self.recurrent, self.input, self.slots)
         count = max(self.slots, self.blocks.slopes * self.weights.hidden_size)
         count = 1 << (count - 1).bit_length()
@@ -175,7 +175,7 @@ class Collector:
         )  # fmt: skip
 
     def gradients(self) -> LayerGradients:
-        """Return what was collected."""
+        """Return the collected gradients."""
         weights, sums, size = self.weights, self.sums, self.weights.hidden_size
         blocks = weights.GATES * size
         found = {

@@ -1,10 +1,10 @@
 """Forward pass of one layer in one direction, for a share of the sequences.
 
 A thread runs its own sequences without synchronization; or, if there are fewer sequences than
-threads, all threads run the same ones together and each computes its own units.
+threads, all threads run the same sequences and each computes its own units.
 
-The state before a row is the row before in `outputs`: nothing is sorted, packed or padded.
-Only the projected inputs of a few steps lie in a buffer, for as long as the cache has them.
+The previous state of a row is the previous row in `outputs`: nothing is sorted, packed or padded.
+Only the projected inputs of a few steps are buffered, so that they stay in the cache.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from lodcli.kernels.simd.lanes_numba import LAYOUT, fetch, lanes_in
 
 @function()
 def alive_at(sequences, step, before):  # type: ignore[no-untyped-def]
-    """Return how many sequences have a row at `step`, knowing how many had one earlier."""
+    """Return how many sequences have a row at `step`, given that count for an earlier step."""
     while before > 0 and sequences.lengths[before - 1] <= step:
         before -= 1
     return before
 
 
 def runner(project: Any, run_step: Any) -> Any:
-    """Return a function that runs some steps, and returns whether it came to their end.
+    """Return a function that runs some steps, and returns whether it was not interrupted.
 
     Args:
         project: computes the projected inputs of some steps.
-        run_step: computes one step of all sequences alive.
+        run_step: computes one step of all active sequences.
     """
 
     @function()
@@ -81,7 +81,7 @@ def runner(project: Any, run_step: Any) -> Any:
 
 @function()
 def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: ignore[no-untyped-def]
-    """Project the inputs of `ahead` steps, this member's share of them."""
+    """Project the inputs of `ahead` steps: this member's share of them."""
     filled = find_inputs(matrix, sequences, space, step, ahead, alive)
     first, end = part_of(filled, team.member, team.members)
     multiply_rows(
@@ -92,7 +92,8 @@ def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: 
 
 @function()
 def find_inputs(matrix, sequences, space, step, ahead, alive):  # type: ignore[no-untyped-def]
-    """Write where the inputs of `ahead` steps are, and where they go; return how many."""
+    """Write the positions of the inputs of `ahead` steps and of their projections; return their
+    number."""
     filled = 0
     for now in range(step, step + ahead):
         alive = alive_at(sequences, now, alive)
@@ -106,10 +107,10 @@ def find_inputs(matrix, sequences, space, step, ahead, alive):  # type: ignore[n
 
 @function()
 def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # type: ignore[no-untyped-def]
-    """Run one step of all sequences alive, the panels of this member of the team.
+    """Run one step of all active sequences, for the panels of this member of the team.
 
     Args:
-        slot: of the first sequence's projected input.
+        slot: of the projected input of the first sequence.
     """
     find_states(cell, matrix, sequences, run, space, step, slot, alive)
     shape, size = shape_of(cell), cell.hidden
@@ -121,7 +122,7 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
     old_h = run.outputs if step else run.begin_h
     panel = size * width
     most = shape.tile_rows * (BLOCK_TILES if cell.blocked else 1)
-    # The row of the only sequence alive takes several panels at once.
+    # With one active sequence, its row is multiplied by several panels at once.
     most_panels = shape.tile_panels if alive == 1 else 1
     if alive == 1:
         x = space.inputs if matrix.depth else run.data
@@ -133,7 +134,7 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
     while number < panel_to:
         count = share_of(panel_to - number, most_panels)
         p, after = number, min(number + 1, panel_to - 1)
-        # There and back, so that the panels used last are still in the first and second cache.
+        # Alternating direction, so that the panels used last are still in the L1 and L2 caches.
         if step & 1:
             p = panel_from + panel_to - number - count
             after = max(p - 1, panel_from)
@@ -166,7 +167,7 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
 
 @function()
 def find_states(cell, matrix, sequences, run, space, step, slot, alive):  # type: ignore[no-untyped-def]
-    """Write where the states of all sequences alive are before a step, and after it."""
+    """Write the positions of the states of all active sequences before and after a step."""
     shape, size = shape_of(cell), cell.hidden
     for n in range(alive):
         row = sequences.firsts[n] + sequences.onward * step
@@ -181,14 +182,14 @@ def find_states(cell, matrix, sequences, run, space, step, slot, alive):  # type
 
 @function()
 def _fetch_row(source, at, count):  # type: ignore[no-untyped-def]
-    """Prefetch a row from another processor's cache: by itself it comes a line at a time."""
+    """Prefetch a row from another processor's cache: hardware would fetch it line by line."""
     for k in range(0, count, lanes_in(source)):
         fetch(source, at + k)
 
 
 @function()
 def run_units(cell, matrix, run, space, step, n, unit, at):  # type: ignore[no-untyped-def]
-    """Go from the sums of a panel, at `at`, to the new state of sequence n for its units."""
+    """Compute the new state of sequence n from the sums of a panel at `at`."""
     old_c = run.cells if step and run.by_row else run.state_c
     step_forward(
         cell, unit, space.sums, at, space.inputs if matrix.depth else run.data, space.x_at[n],
@@ -213,7 +214,7 @@ def last(
         through: (N, width), the state after every row.
         order, lengths, starts: (alive,): see StepPlan.
         states: (S, width).
-        backwards: whether sequences run from their last row to their first.
+        backwards: whether sequences run from last row to first.
     """
     for n in range(alive):
         row = starts[n] if backwards else starts[n] + lengths[n] - 1
@@ -225,7 +226,7 @@ def last(
 
 @kernel()
 def layout() -> int:
-    """Return the bytes of a vector register times 256, and how many there are."""
+    """Return 256 times the size of a vector register in bytes, plus the number of registers."""
     return _LAYOUT
 
 
@@ -234,11 +235,11 @@ def _declare(name: str, kind: type[Cell]) -> None:
         cell, matrix: Matrix, sequences: Sequences, run: ForwardRun, space: ForwardSpace,
         step_from: int, step_to: int, team: Team,
     ) -> int:  # fmt: skip
-        """Run steps step_from .. step_to; return 1 if they were run to the end.
+        """Run steps step_from .. step_to; return 1 if not interrupted.
 
         Args:
             cell: one of structures.py.
-            matrix: weight_ih.T; of depth 0 where the data are projected already.
+            matrix: weight_ih.T; of depth 0 if the data are already projected.
             step_from, step_to: 0 .. the longest length.
         """
         return 1 if _run(cell, matrix, sequences, run, space, step_from, step_to, team) else 0

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 from lodcli.kernels.rnn.engine.native.structures import Cell, Elman, Gru, Lstm, Slstm
 
-VECTORS = 4  # side by side in a panel, unless a cell says otherwise
-DEPTH = 128  # rows of a block of columns, when columns are multiplied: a panel of them stays, too
-BLOCK_TILES = 16  # whose sums are kept from one block of a panel to the next
+VECTORS = 4  # vectors per panel, unless a cell says otherwise
+DEPTH = 128  # rows of a block when columns are multiplied, whose panel stays in the cache
+BLOCK_TILES = 16  # rows whose sums are saved between blocks of a panel
 
 
 @dataclass(frozen=True)
 class CellShape:
-    """The numbers of a kind of cell.
+    """The numbers that describe a kind of cell.
 
     Attributes:
-        vectors: side by side in its panels.
+        vectors: per panel.
         gates: blocks of H in weight_hh.
-        kept: blocks of H that a row keeps for the way back.
-        slopes: blocks of H that a row has on the way back.
+        kept: blocks of H values saved per row for the backward pass.
+        slopes: blocks of H slopes per row in the backward pass.
     """
 
     vectors: int
@@ -38,7 +38,7 @@ SHAPES: dict[type[Cell], CellShape] = {
 
 @dataclass(frozen=True)
 class Layout:
-    """What depends on a processor's vector registers.
+    """Sizes that depend on a processor's vector registers.
 
     Attributes:
         vector_bytes: of a register.
@@ -54,7 +54,7 @@ class Layout:
 
     @property
     def tile_sums(self) -> int:
-        """How many vectors a tile sums up in at most: three quarters of all registers."""
+        """Maximum number of vectors of sums of a tile: three quarters of the registers."""
         return self.registers * 3 // 4
 
     def tile_rows(self, vectors: int) -> int:
@@ -62,10 +62,10 @@ class Layout:
         return self.tile_sums // vectors
 
     def panels_at_once(self, vectors: int) -> int:
-        """Return how many panels a single row is multiplied by at once.
+        """Return the number of panels that a single row is multiplied by at once.
 
-        A panel alone is too few sums: each waits for its own last product. Three or four are
-        enough to take all that the second cache gives.
+        A single panel has too few independent sums to hide latency. Three or four saturate the L2
+        cache.
         """
         return min(4, self.tile_rows(vectors))
 

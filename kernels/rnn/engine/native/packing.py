@@ -39,7 +39,8 @@ _layout = load.kernel("kernels.rnn.engine.native.forward_numba", "layout")
 
 @cache
 def layout() -> Layout:
-    """Return what the compiled kernels expect: their level may be below this processor's."""
+    """Return the register layout of the compiled kernels, whose level may be below this
+    processor's."""
     return Layout(*divmod(_layout[""].call(0, 1), 256))
 
 
@@ -47,12 +48,12 @@ _made: dict[tuple[Any, ...], tuple[weakref.ref[Array], tuple[Array, ...], Any]] 
 
 
 def once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], Any]) -> Any:
-    """Return make(), or what it gave before for the same arrays, if they cannot have changed.
+    """Return make(), cached for the same arrays if they are immutable.
 
     Args:
-        arrays: what it is made of; remembered, for as long as the first one lives, only if none of
-            them can be changed: see RNNWeights.frozen.
-        how: what else it depends on.
+        arrays: the inputs of `make`; cached for the lifetime of the first one, and only if all are
+            immutable: see RNNWeights.frozen.
+        how: the other parameters.
     """
     for array in arrays:
         if not is_immutable(array):
@@ -64,7 +65,7 @@ def once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], 
         return found[2]
     result = make()
     forget = weakref.ref(first, lambda _: _made.pop(key, None))
-    # The rest is held, so that no other array can come to have its id.
+    # References to the others, so that their ids are not reused.
     _made[key] = (forget, tuple(rest), result)
     return result
 
@@ -158,7 +159,7 @@ def _cell_of(weights: CellWeights, pack: Pack) -> Cell:
 
 
 def unpacked_cell_of(weights: CellWeights) -> Cell:
-    """Return the same without its arrays: the way back has no use for them."""
+    """Return the same without its arrays, which the backward pass does not use."""
     none = np.zeros(0, weights.weight_hh.dtype)
     blocked = is_blocked(weights.weight_hh.nbytes)
     cell = KINDS[weights.KIND](none, none, none, weights.hidden_size, blocked)
@@ -177,7 +178,8 @@ def _projection(weights: CellWeights, pack: Pack) -> Matrix:
 
 
 def no_matrix(weights: CellWeights) -> Matrix:
-    """Return what stands for weight_ih where the data are projected already: of depth 0."""
+    """Return an empty matrix, of depth 0, in place of weight_ih if the data are already
+    projected."""
     dtype = weights.weight_hh.dtype
     columns = weights.GATES * weights.hidden_size
     return Matrix(np.zeros(0, dtype), _zeros(dtype), 0, columns, False)

@@ -1,4 +1,4 @@
-"""Matrix products by tiles."""
+"""Matrix products in tiles."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from lodcli.kernels.rnn.engine.native.tiles_numba import (
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.lanes_numba import LAYOUT, lanes_in
 
-# Elements of the rows that pass all panels before the next ones do: they stay in the cache.
+# Elements of the rows multiplied by all panels before the next rows: they stay in the cache.
 _BLOCK = 1 << 16
 _TILE_ROWS = LAYOUT.tile_rows(VECTORS)
 _TILE_PANELS = LAYOUT.panels_at_once(VECTORS)
-# So few vectors of a panel are computed one by one, and more as a whole panel: a tile of one
-# vector has a sum for each of its rows, and three wait for each other.
+# Up to this many vectors of a panel are computed one at a time, else the whole panel: a tile of one
+# vector has one sum per row, and three chains of dependent operations stall each other.
 _FEW = 2 if _TILE_ROWS > 3 else 1
 _LINE_VECTORS = VECTOR_BYTES // LAYOUT.vector_bytes
 
 
 @function(inline="always")
 def share_of(left, most):  # type: ignore[no-untyped-def]
-    """Return how many of `left` rows to take, at most `most`, so that all shares are alike."""
+    """Return how many of `left` rows to process, at most `most`, for shares of equal size."""
     shares = (left + most - 1) // most
     return (left + shares - 1) // shares
 
 
 @function(inline="always")
 def part_of(count, member, members):  # type: ignore[no-untyped-def]
-    """Return where the share of one of so many members begins, and where it ends."""
+    """Return the begin and end of one member's share."""
     return count * member // members, count * (member + 1) // members
 
 
@@ -46,13 +46,13 @@ def multiply_rows(  # type: ignore[no-untyped-def]
 
     Args:
         matrix: a Matrix.
-        a, a_at: the rows, contiguous, and where each begins.
-        row_from, row_to, panel_from, panel_to: the rows and the panels to do.
-        out, out_at: where the products go.
-        room: how many elements a row of `out` has: at least all columns. Where there is room,
-            more is written than columns.
-        spare: room for the sums of a tile, for a last panel that is not full.
-        spare_at: where each row of the tile begins in it.
+        a, a_at: the contiguous rows, and the position of each.
+        row_from, row_to, panel_from, panel_to: the range of rows and of panels.
+        out, out_at: the products, and the position of each row.
+        room: width of a row of `out`, at least the number of columns. Padding columns may be
+            written up to it.
+        spare: scratch for the sums of a tile, for a last partial panel.
+        spare_at: position of each row of the tile in it.
     """
     width = VECTORS * lanes_in(a)
     if row_to - row_from == 1:
@@ -103,14 +103,14 @@ def multiply_blocks(  # type: ignore[no-untyped-def]
     of, tile_rows, a, a_at, row_from, row_to, depth, panel_at, next_at, panel_size,
     first, first_at, out, out_at, out_row, out_plus,
 ):  # fmt: skip
-    """Multiply rows by a panel, DEPTH rows of it at a time: they stay in the first cache.
+    """Multiply rows by a panel, DEPTH rows of it at a time, which stay in the L1 cache.
 
-    The panel at `next_at` is prefetched meanwhile. The sums of a row are those of a tile that
-    takes the whole panel, bit for bit.
+    The panel at `next_at` is prefetched meanwhile. The sums are bitwise equal to those of a tile
+    over the whole panel.
 
     Args:
-        of, tile_rows: a Cell or a Matrix, and how many rows its tiles take.
-        panel_at, next_at, panel_size: where the panels begin, and their elements.
+        of, tile_rows: a Cell or a Matrix, and the rows of its tiles.
+        panel_at, next_at, panel_size: positions of the panels, and their number of elements.
         first .. out_plus: see multiply.
     """
     line = lanes_in(a) * _LINE_VECTORS
@@ -134,7 +134,7 @@ def multiply_blocks(  # type: ignore[no-untyped-def]
 
 @function()
 def _multiply_row(matrix, a, a_at, row, panel_from, panel_to, out, out_at):  # type: ignore[no-untyped-def]
-    """Do the same for one row, and panels for which there is room."""
+    """Likewise for one row and as many panels as fit in registers."""
     width = VECTORS * lanes_in(a)
     p = panel_from
     while p < panel_to:
@@ -148,7 +148,7 @@ def _multiply_row(matrix, a, a_at, row, panel_from, panel_to, out, out_at):  # t
 
 @function()
 def _vectors_in(columns, panel, a):  # type: ignore[no-untyped-def]
-    """Return how many vectors of a panel to compute: those with columns, or else all."""
+    """Return how many vectors of a panel to compute: those with columns, or all."""
     lanes = lanes_in(a)
     vectors = (columns - panel * VECTORS * lanes + lanes - 1) // lanes
     return vectors if vectors <= _FEW else VECTORS
@@ -156,7 +156,7 @@ def _vectors_in(columns, panel, a):  # type: ignore[no-untyped-def]
 
 @function()
 def panels_of(columns, a):  # type: ignore[no-untyped-def]
-    """Return how many panels so many columns are."""
+    """Return how many panels this many columns need."""
     width = VECTORS * lanes_in(a)
     return (columns + width - 1) // width
 
@@ -166,17 +166,16 @@ def add_products_of_columns(  # type: ignore[no-untyped-def]
     matrix, a, a_at, a_stride, column_from, column_to, depth,
     panel, panel_number, columns, out, out_stride, columns_at, out_at,
 ):  # fmt: skip
-    """Add to rows column_from.. of `out` the products of those columns of `a` and a panel.
+    """Add to rows column_from.. of `out` the products of those columns of `a` with a panel.
 
     Args:
-        matrix: any Matrix, for its zeros.
+        matrix: any Matrix, used for its zeros.
         a, a_at, a_stride: column c of row k is a[a_at + k * a_stride + c].
-        depth: how many rows there are, at most DEPTH.
-        panel, panel_number: as many rows of a panel's width, and which columns of `out` they
-            are for.
-        columns: how many all panels have.
-        out, out_stride: flat, a row for every column of `a`, wide enough for whole panels.
-        columns_at, out_at: room for a position each column.
+        depth: number of rows, at most DEPTH.
+        panel, panel_number: a panel of `depth` rows, and the number of its columns in `out`.
+        columns: number of columns of all panels.
+        out, out_stride: flat, one row per column of `a`, wide enough for whole panels.
+        columns_at, out_at: scratch for one position per column.
     """
     width = VECTORS * lanes_in(a)
     for column in range(column_from, column_to):

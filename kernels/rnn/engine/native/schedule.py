@@ -13,14 +13,14 @@ from lodcli.kernels.native import load
 from lodcli.kernels.rnn.engine.native.structures import Sequences
 from lodcli.kernels.rnn.engine.plan import StepPlan
 
-_GROUP_BYTES = 1 << 18  # of states: what a group reads in a step stays in the cache
+_GROUP_BYTES = 1 << 18  # size of the states of a group, which stay in the cache during a step
 _LEAST_GROUP = 24
-_FEW_BYTES, _FEW = 1 << 15, 32  # groups of few rows: tiles of AMX take 32 at a time
-# Below this many operations a thread is not worth waking.
+_FEW_BYTES, _FEW = 1 << 15, 32  # rows of small groups: AMX tiles have 32
+# Minimum of operations per thread, to be worth waking it.
 _LEAST_WORK = 10_000_000
 # About a twentieth of a second.
 _SLICE_WORK = 1e10
-# With shares less even than this, all threads run all sequences together instead.
+# If shares are less balanced than this, all threads run all sequences together.
 _UNEVEN = 1.25
 _INT64 = np.dtype(np.int64)
 _assign = load.kernel("kernels.rnn.engine.native.schedule_numba", "assign")
@@ -28,11 +28,11 @@ _assign = load.kernel("kernels.rnn.engine.native.schedule_numba", "assign")
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Who runs what.
+    """The assignment of sequences to threads.
 
     Attributes:
         threads: how many there are.
-        together: all of them run all groups, each its own units; else each has its own.
+        together: all threads run all groups, each its own units; else each runs its own groups.
         groups: of each thread, one after another; of the team, if `together`.
     """
 
@@ -41,12 +41,12 @@ class Schedule:
     groups: list[list[Sequences]]
 
     def groups_of(self, member: int) -> list[Sequences]:
-        """Return what one thread runs, alone or with the others."""
+        """Return the groups of one thread, alone or with the others."""
         return self.groups[0 if self.together else member]
 
 
 def threads_worth(threads: int, work: float) -> int:
-    """Return how many of so many threads to use for `work` operations."""
+    """Return how many threads to use for `work` operations."""
     return max(1, min(threads, int(work // _LEAST_WORK)))
 
 
@@ -64,7 +64,7 @@ def group_size(row_bytes: int, *, few: bool = False) -> int:
 
 
 def schedule(plan: StepPlan, reverse: bool, threads: int, most: int) -> Schedule:
-    """Return who runs what.
+    """Return the assignment of sequences to threads.
 
     Args:
         threads: how many there are.
@@ -92,7 +92,7 @@ def _group(shares: Offsets, first: int, end: int, reverse: bool) -> Sequences:
 
 
 def slices(group: Sequences, row_work: float) -> Iterator[tuple[int, int]]:
-    """Yield ranges of steps, each done in a moment: between two, an interrupt is heard."""
+    """Yield short ranges of steps; between two, interrupts are handled."""
     longest = int(group.lengths[0])
     steps = max(1, int(_SLICE_WORK // (row_work * group.total)))
     for first in range(0, longest, steps):

@@ -13,16 +13,16 @@ def assign(
     shares: Pointer[np.int64], ends: Pointer[np.int64], sequences: int, threads: int,
     backwards: bool, uneven: float,
 ) -> int:  # fmt: skip
-    """Divide sequences among threads, longest first to the thread with the least.
+    """Assign sequences to threads: longest first, to the least loaded thread.
 
     Args:
         order, lengths, starts: (sequences,), longest first: see StepPlan.
-        shares: (5, sequences), the row of each sequence that runs first, its length, its number
-            and its place in the order, share by share; and room for the owner of each.
-        ends: (2, threads), where the share of each thread ends; and room for its rows.
-        backwards: whether sequences run from their last row to their first.
-        uneven: there is one share for all, and 1 is returned, if the greatest is more than so many
-            times as large as it would be if all were equal.
+        shares: (5, sequences): first row, length, number and rank of each sequence, share by share;
+            and scratch for the owner of each.
+        ends: (2, threads): the end of each thread's share; and scratch for its number of rows.
+        backwards: whether sequences run from last row to first.
+        uneven: if the largest share exceeds the average by this factor, there is one share for all,
+            and 1 is returned.
     """
     firsts, held, numbers = shares, shares + sequences, shares + 2 * sequences
     ranks, owners = shares + 3 * sequences, shares + 4 * sequences

@@ -1,10 +1,9 @@
 """Inner tile product: a few rows times one panel of columns.
 
-A panel holds the columns of a matrix, as many as a few vectors are wide, row by row:
-panel[k] are the k-th elements of all its columns. A tile takes up to `tile_rows` rows of the
-other matrix, and keeps all its sums in registers from the first k to the last. The sums of a
-row are added up in the order of k whatever the tile: no result depends on which rows share a
-tile, nor on who computes it.
+A panel holds some columns of a matrix, as many as a few vectors hold, row by row: panel[k] are the
+k-th elements of its columns. A register tile multiplies up to `tile_rows` rows of the other matrix,
+with all sums in registers from the first k to the last. The sums of a row are accumulated in the
+order of k in every tile: results depend neither on the rows that share a tile nor on the thread.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from lodcli.kernels.simd.instructions import VECTOR_BYTES as LINE_BYTES
 from lodcli.kernels.simd.instructions import call, load, prefetch, splat, store
 from lodcli.kernels.simd.lanes_numba import LAYOUT, address, lanes_in, vector_type
 
-_UNROLLED = 32  # products of vectors in one turn of the loop
-_TURNS = 2  # of k in one turn of the loop, at least, where blocks are multiplied
+_UNROLLED = 32  # vector products per loop iteration
+_TURNS = 2  # minimum of k per loop iteration for blocked products
 _I64 = ir.IntType(64)
 _WIDTHS = {Fours: 4, Threes: 3}
 
@@ -28,9 +27,9 @@ class _Tile:
     """Emits the sums of one tile, for the arguments of `multiply`.
 
     Args:
-        width: how many vectors a panel is wide.
-        vectors: how many of them the tile takes, from the first on.
-        panels: how many panels the tile takes, `apart` elements from one to the next.
+        width: vectors of a panel.
+        vectors: how many of them the tile uses, from the first on.
+        panels: number of panels of the tile, `apart` elements apart.
         block: see multiply_block; or none.
     """
 
@@ -66,12 +65,12 @@ class _Tile:
         return self.builder.load(self.address(array, place))
 
     def columns(self, place: Any) -> list[Any]:
-        """Return where the vectors of the tile's width lie, from `place` on."""
+        """Return the positions of the tile's vectors, from `place` on."""
         steps = [_I64(n * self.vector.count) for n in range(self.vectors)]
         return [self.vector_at(place, step) for step in steps]
 
     def columns_of_panels(self, panel: Any, k: Any) -> list[Any]:
-        """Return where the vectors of row k of all panels lie."""
+        """Return the positions of the vectors of row k of all panels."""
         builder, places = self.builder, []
         row = builder.gep(panel, [builder.mul(k, _I64(self.width))])
         for number in range(self.panels):
@@ -87,7 +86,7 @@ class _Tile:
         return load(self.builder, place, self.dtype.bitwidth // 8)
 
     def emit(self, rows: int, *, onto: bool) -> None:
-        """Emit the whole tile for so many rows."""
+        """Emit the tile for this many rows."""
         _, _, _, _, row, step, _, panel_at, depth, _, first_at, _, _, out_row, plus = self.args
         builder = self.builder
         a = [self.address(2, self.listed(3, row, n)) for n in range(rows)]
@@ -104,7 +103,7 @@ class _Tile:
                 store(builder, value, place, self.dtype.bitwidth // 8)
 
     def begun(self, out: list[list[Any]], first: list[Any]) -> list[list[Any]]:
-        """Return what the sums begin with: `first`, or in a later block of k what is in `out`."""
+        """Return the initial sums: `first`, or in a later block of k the content of `out`."""
         builder = self.builder
         if self.ahead is None:
             values = [self.load(place) for place in first]
@@ -119,10 +118,10 @@ class _Tile:
         ]
 
     def summed(self, sums: Any, a: list[Any], step: Any, panel: Any, depth: Any) -> Any:
-        """Emit the loop over k; return the sums after it."""
+        """Emit the loop over k; return the final sums."""
         builder = self.builder
-        # A tile of few rows waits for the panel: with several k in one turn it gets more bytes a
-        # second from the second cache (measured). The order of the sums stays the same.
+        # A tile of few rows is bound by loads of the panel: unrolling k increases the L2 bandwidth
+        # (measured). The order of summation stays the same.
         turns = 1 if self.ahead is None else _TURNS
         while 2 * turns * len(a) * self.vectors <= _UNROLLED:
             turns *= 2
@@ -134,7 +133,7 @@ class _Tile:
     def looped(
         self, sums: Any, a: list[Any], step: Any, panel: Any, first: Any, end: Any, turns: int
     ) -> Any:
-        """Emit the loop from `first` to `end`, `turns` of k at a time."""
+        """Emit the loop from `first` to `end`, unrolled `turns` times."""
         builder = self.builder
         before = builder.block
         head, inside, after = (builder.append_basic_block(f"k_{n}") for n in ("head", "in", "out"))
@@ -162,14 +161,14 @@ class _Tile:
         return phis
 
     def prefetch(self, k: Any) -> None:
-        """Emit a prefetch into the second cache: a line for every _TURNS of k."""
+        """Emit a prefetch into the L2 cache: one line per _TURNS of k."""
         builder = self.builder
         each = LINE_BYTES * 8 // self.dtype.bitwidth // _TURNS
         step = builder.mul(builder.sub(k, self.k_from), _I64(each))
         prefetch(builder, builder.gep(self.address(6, self.ahead), [step]), 2)
 
     def added(self, sums: Any, a: list[Any], step: Any, panel: Any, k: Any) -> Any:
-        """Emit the products of one k; return the sums with them."""
+        """Emit the products of one k; return the new sums."""
         builder = self.builder
         columns = self.columns_of_panels(panel, k)
         along = builder.mul(k, step)
@@ -178,8 +177,8 @@ class _Tile:
             number = builder.load(builder.gep(a[row], [along]))
             return splat(builder, number, self.vector)
 
-        # The fewer of the two are held in registers, the others taken one at a time: with three
-        # quarters of 16 registers full of sums, nothing else fits.
+        # The smaller operand is held in registers, the other is loaded one vector at a time: with
+        # sums in three quarters of 16 registers, nothing else fits.
         rows, vectors = range(len(a)), range(self.vectors)
         changed = [list(row) for row in sums]
         if len(a) < self.vectors:
@@ -200,10 +199,10 @@ class _Tile:
 def _tiles(
     *, one_row: bool = False, onto: bool = False, blocks: bool = False, vector: bool = False
 ) -> Any:
-    """Return what computes a tile of 1 to `tile_rows` rows, or of one row and 1 to some panels.
+    """Return a function for a tile of 1 to `tile_rows` rows, or of one row and 1 to some panels.
 
     Args:
-        vector: take one vector of a panel only.
+        vector: use only one vector of a panel.
     """
 
     @intrinsic
@@ -228,7 +227,7 @@ def _tiles(
         k_from: Any,
         ahead: Any,
     ) -> Any:
-        """See multiply, multiply_one and multiply_block: the last arguments are for one of them."""
+        """See multiply, multiply_one and multiply_block, which use some of the last arguments."""
         whole = types.int64
         width = _WIDTHS[shape.instance_class]
         most = LAYOUT.panels_at_once(width) if one_row else LAYOUT.tile_rows(width)
@@ -274,13 +273,12 @@ def multiply(  # type: ignore[no-untyped-def]
     Args:
         shape: Fours or Threes.
         a, a_at, row, a_step: element k of row r is a[a_at[row + r] + k * a_step].
-        panels, panel_at, depth: where the panel begins, and how many k there are.
-        first, first_at: what every row's sums begin with.
+        panels, panel_at, depth: position of the panel, and number of k.
+        first, first_at: initial value of the sums of every row.
         out, out_at, out_row, out_plus: row r goes to out[out_at[out_row + r] + out_plus],
             a panel wide.
     """
-    # A function of its own, so that its many instructions are compiled once and not once
-    # for every place it is called from.
+    # Not inlined, so that its many instructions are compiled once, not per call.
     _multiply(
         shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
         out, out_at, out_row, out_plus, 0, 0, 0,
@@ -292,7 +290,7 @@ def multiply_vectors(  # type: ignore[no-untyped-def]
     vectors, shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
     out, out_at, out_row, out_plus,
 ):  # fmt: skip
-    """Likewise, by the first `vectors` of the panel only, one after the other."""
+    """Likewise, for only the first `vectors` of the panel, one at a time."""
     for plus in range(0, vectors * lanes_in(a), lanes_in(a)):
         _multiply_vector(
             shape, rows, a, a_at, row, a_step, panels, panel_at + plus, depth,
@@ -305,11 +303,10 @@ def multiply_block(  # type: ignore[no-untyped-def]
     shape, rows, a, a_at, row, panels, panel_at, k_from, k_to, first, first_at,
     out, out_at, out_row, out_plus, ahead,
 ):  # fmt: skip
-    """Likewise, for k from `k_from` to `k_to`: those after the first go on from what is in `out`.
+    """Likewise, for k from `k_from` to `k_to`: later blocks continue from the content of `out`.
 
     Args:
-        ahead: where the lines of `panels` begin that are needed next; one is prefetched for
-            every two k.
+        ahead: position of the lines of `panels` needed next; one is prefetched per two k.
     """
     not_inlined()
     _multiply_block(
@@ -323,7 +320,7 @@ def multiply_onto(  # type: ignore[no-untyped-def]
     shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros,
     out, out_at, out_row, out_plus,
 ):  # fmt: skip
-    """Likewise; the sums, begun with zeros, are added to what is in `out` already."""
+    """Likewise; the sums start from zero and are added to `out`."""
     _multiply_onto(
         shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros, 0,
         out, out_at, out_row, out_plus, 0, 0, 0,
@@ -335,7 +332,7 @@ def multiply_vectors_onto(  # type: ignore[no-untyped-def]
     vectors, shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros,
     out, out_at, out_row, out_plus,
 ):  # fmt: skip
-    """Likewise, by the first `vectors` of the panel only, one after the other."""
+    """Likewise, for only the first `vectors` of the panel, one at a time."""
     for plus in range(0, vectors * lanes_in(a), lanes_in(a)):
         _multiply_vector_onto(
             shape, rows, a, a_at, row, a_step, panels, panel_at + plus, depth, zeros, 0,
@@ -348,9 +345,9 @@ def multiply_one(  # type: ignore[no-untyped-def]
     shape, count, a, a_at, row, panels, panel_at, apart, depth, first, first_at,
     out, out_at, out_row, out_plus,
 ):  # fmt: skip
-    """Multiply one row by 1 to `panels_at_once` panels, which begin `apart` from each other.
+    """Multiply one row by 1 to `panels_at_once` panels, `apart` elements apart.
 
-    Args: as for multiply; the products go side by side, as panels do in `first`.
+    Args: as for multiply; the products are stored side by side, like panels in `first`.
     """
     _multiply_one(
         shape, count, a, a_at, row, 1, panels, panel_at, depth, first, first_at,

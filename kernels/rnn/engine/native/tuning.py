@@ -1,7 +1,7 @@
-"""What depends on a processor's caches: blocks of weights, and rows at a time; results never do.
+"""Cache-dependent tuning: blocks of weights, and rows at a time; results never depend on it.
 
-In blocks, a tile takes DEPTH rows of a panel, and all tiles take them before the next ones; the
-panel after it is prefetched meanwhile.
+With blocking, each tile uses DEPTH rows of a panel, for all tiles, before the next DEPTH rows; the
+next panel is prefetched meanwhile.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _BESIDE_ROWS = {"GenuineIntel": 0.6}
 
 @cache
 def most_unblocked_bytes() -> float:
-    """Return how large a weight may be before it is multiplied in blocks."""
+    """Return the maximum size of a weight that is multiplied without blocking."""
     return _of_second_cache(_UNBLOCKED, math.inf)
 
 
 def is_blocked(weight_bytes: int) -> bool:
-    """Return whether a weight of so many bytes is multiplied in blocks."""
+    """Return whether a weight of this size is multiplied in blocks."""
     return weight_bytes > most_unblocked_bytes()
 
 
 @cache
 def most_beside_rows_bytes() -> float:
-    """Return how large both weights may be for a step to take few rows: see schedule.py."""
+    """Return the maximum size of both weights for steps on few rows: see schedule.py."""
     return _of_second_cache(_BESIDE_ROWS, 0.0)
 
 
