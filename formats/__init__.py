@@ -1,6 +1,6 @@
 """Files: bytes to LoDTensors and back. One folder a format, one line in core/table.py.
 
-What is public loads when it is first used: the table of formats, and how to read and write them.
+Public names are imported on first use: the table of formats, reading and writing.
 
 >>> import lodcli
 >>> [each.name for each in lodcli.formats.formats() if ".npz" in each.endings]

@@ -21,7 +21,7 @@ _INT64 = np.dtype(np.int64)
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """An array to be written.
+    """An array to write.
 
     Attributes:
         name: what the file calls it.
@@ -37,10 +37,10 @@ class ArraySpec:
 
 
 class Sink(Protocol):
-    """Where the bytes of an array go."""
+    """Destination of the bytes of an array."""
 
     def write(self, block: Bytes) -> None:
-        """Take the next bytes; never none."""
+        """Write the next bytes; at least one."""
 
 
 S = TypeVar("S", bound=Sink)
@@ -100,7 +100,7 @@ class ArrayWriter(Generic[S]):
         """Write all batches.
 
         Raises:
-            InvalidDataError: they are not what the schema says.
+            InvalidDataError: they do not match the schema.
             UnsupportedError: an offset that does not fit the dtype of offsets.
         """
         for batch in together(self._schema, batches):
@@ -111,7 +111,7 @@ class ArrayWriter(Generic[S]):
                         sink.write(block)
 
     def _stored(self, part: Part) -> Array:
-        """Return what is stored of a part: its offsets go on from those of earlier batches."""
+        """Return the data to store of a part: its offsets continue those of earlier batches."""
         if part.kind is not Kind.OFFSETS:
             return part.data
         with naming(part.tensor):
@@ -120,10 +120,10 @@ class ArrayWriter(Generic[S]):
         return offsets.astype(self._index_dtype, copy=False)
 
     def finish(self) -> tuple[Schema, dict[str, tuple[ArraySpec, S]]]:
-        """Return the schema with the counts that came, and by name each array and its sink.
+        """Return the schema with actual counts, and each array and its sink by name.
 
         Raises:
-            InvalidDataError: other counts were announced.
+            InvalidDataError: the counts differ from the schema.
         """
         schema = self._splitter.counted()
         arrays = (array for _, array in self._arrays(schema))

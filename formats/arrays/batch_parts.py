@@ -30,7 +30,7 @@ from lodcli.kernels.tensor.time_steps import IndexMap
 
 
 class Kind(Enum):
-    """What an array holds."""
+    """The content of an array."""
 
     OFFSETS = "offsets"
     ROWS = "rows"
@@ -39,7 +39,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Part:
-    """What one batch adds to one array.
+    """The data that one batch appends to one array.
 
     Attributes:
         kind: what the array holds.
@@ -61,7 +61,7 @@ class Part:
 
     @property
     def count(self) -> int:
-        """How many rows, sequences of a level, or entries of an order."""
+        """Number of rows, of sequences of a level, or of entries of an order."""
         if self.streamed is not None:
             return self.streamed.rows
         return len(self.data) - (self.kind is Kind.OFFSETS)
@@ -72,7 +72,7 @@ class Part:
 
 
 class BatchSplitter:
-    """Splits batches into parts, and counts what came.
+    """Splits batches into parts, and counts their items.
 
     Args:
         schema: what the batches hold together. Levels of one key are one array.
@@ -98,7 +98,7 @@ class BatchSplitter:
         """Return the parts of a batch: of each tensor its offsets, order and rows.
 
         Raises:
-            InvalidDataError: the batch is not what the schema says.
+            InvalidDataError: the batch does not match the schema.
         """
         parts: dict[tuple[Kind, str], Part] = {}
         for spec in self._schema:
@@ -160,16 +160,16 @@ class BatchSplitter:
                 )
 
     def _count(self, part: Part, announced: int | None, what: str) -> None:
-        """Count a part. More than was announced is refused at once, before it is written."""
+        """Count a part. Exceeding the announced count is an error before it is written."""
         total = self.counts[part.kind, part.key] = self.counts[part.kind, part.key] + part.count
         if announced is not None and total > announced:
             raise _not_as_announced(what, announced, total)
 
     def counted(self) -> Schema:
-        """Return the schema with the counts that came.
+        """Return the schema with actual counts.
 
         Raises:
-            InvalidDataError: others were announced, or a TensorArray that did not come.
+            InvalidDataError: the counts differ from the schema, or a TensorArray is missing.
         """
         return tuple(self._counted(spec) for spec in self._schema)
 

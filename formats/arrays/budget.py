@@ -10,34 +10,34 @@ from lodcli.formats.core.errors import TooLargeError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.runtime.memory_budget import at_most, memory_budget
 
-# A batch that is read ahead, the one that is worked on, results and what is being written.
+# Copies in memory: a batch read ahead, the current one, results, and data being written.
 BATCH_SHARE = 8
-# A large item: it, its result, and the next item.
+# A large item, its result, and the next item.
 ITEM_COPIES = 3
-# A whole tensor: it, a result, and what is computed between.
+# A whole tensor, a result, and intermediate values.
 WHOLE_COPIES = 3
 # Items whose sizes are computed at a time.
 _ITEMS = 1 << 16
 
 
 def batch_bytes(limit_bytes: int) -> int:
-    """Return how many bytes a batch may have: `limit_bytes`, or less with a small budget."""
+    """Return the maximum size of a batch: `limit_bytes`, or less with a small budget."""
     return at_most(limit_bytes, BATCH_SHARE)
 
 
 def fits(size_bytes: int, copies: int) -> bool:
-    """Return whether something fits into the budget so many times."""
+    """Return whether this many copies fit into the memory budget."""
     budget = memory_budget()
     return budget is None or size_bytes * copies <= budget
 
 
 def require_fits(what: str, size_bytes: int, copies: int) -> None:
-    """Raise TooLargeError unless something fits into the budget several times.
+    """Raise TooLargeError unless this many copies fit into the memory budget.
 
     Args:
         what: in words, as in "item 3".
-        size_bytes: of it.
-        copies: how many of it are in memory at once.
+        size_bytes: size of one copy.
+        copies: number of copies in memory at the same time.
     """
     budget = memory_budget()
     if budget is not None and not fits(size_bytes, copies):

@@ -1,4 +1,4 @@
-"""CRC32C of bytes, of many of them while other threads run."""
+"""CRC32C of bytes, without holding the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-# A call of the C function takes a microsecond more.
+# A call of the C function adds a microsecond.
 _UNLOCKED_BYTES = 16 << 10
 
 
 def _unlocked_extend() -> Callable[[int, int | bytes, int], int] | None:
-    """Return `crc32c_extend` of Google's C library; None where it cannot be called.
+    """Return `crc32c_extend` of Google's C library; None if it is not accessible.
 
-    The functions of the Python package hold the interpreter's lock: two threads that check a file
-    took longer than one.
+    The functions of the Python package hold the interpreter's lock, so two threads that verify a
+    file take longer than one.
     """
     try:
         from google_crc32c import _crc32c
 
         extend = ctypes.CDLL(_crc32c.__file__).crc32c_extend
-    except (ImportError, OSError, AttributeError):  # in Python; or linked so that it has no name
+    except (ImportError, OSError, AttributeError):  # pure Python, or symbols not exported
         return None
     extend.argtypes = [ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t]
     extend.restype = ctypes.c_uint32
@@ -39,7 +39,7 @@ def value(data: bytes | npt.NDArray[np.uint8]) -> int:
 
 
 def extend(crc: int, data: bytes | npt.NDArray[np.uint8]) -> int:
-    """Return the CRC32C of bytes behind those of which it is `crc`."""
+    """Continue a CRC32C with the following bytes."""
     size = len(data)
     if _extend is None or size < _UNLOCKED_BYTES:
         return int(google_crc32c.extend(crc, data))

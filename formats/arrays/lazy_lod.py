@@ -14,16 +14,16 @@ _KEPT = 16
 
 
 class LazyLoD:
-    """The index of one tensor, of which no more is read than is asked for.
+    """The index of one tensor, read from the file on demand.
 
-    It answers what a slice or a batch asks, as `LoD` does; see `selection.Index`.
+    It supports slices and batches, with the same methods as `LoD`; see `selection.Index`.
 
     Args:
         counts: how many items each level has, outermost first, and how many rows there are.
         names: what an item of each level is called, or None.
-        read: returns offsets start..stop of a level, (stop - start,) int64, and raises if they are
-            not those that were written, decrease, or lie beyond the level below.
-        window: how many offsets are read to look one up.
+        read: returns offsets start..stop of a level, (stop - start,) int64, and raises an error if
+            they are damaged, decrease, or exceed the level below.
+        window: number of offsets to read for a look-up.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LazyLoD:
         return part_below(self, level, start, stop)
 
     def ends(self, level: int | None = None) -> Sequence[int]:
-        """Return where each outermost item begins and the last one ends, one offset at a time.
+        """Return the offsets of outermost items, loaded on access.
 
         Args:
             level: counted in its items; None: in rows.
@@ -83,7 +83,7 @@ class LazyLoD:
 
 
 class _Ends(Sequence[int]):
-    """The ends of outermost items, each read when it is asked for."""
+    """The offsets of outermost items, loaded on access."""
 
     def __init__(self, lod: LazyLoD, level: int) -> None:
         self._lod = lod

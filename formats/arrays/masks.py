@@ -1,6 +1,6 @@
 """Writes masks of nulls, together with the rows.
 
-A mask is written from the first null on; what came before is valid.
+A mask is written from the first null on; previous items are filled in as valid.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, pack
 
 S = TypeVar("S", bound=Sink)
-# Written at a time of what came before the first null.
+# Size of the pieces in which items before the first null are written.
 _VALID_BYTES = 1 << 20
 
 
@@ -89,7 +89,7 @@ class MaskWriter(Generic[S]):
 
 
 class _Mask(Generic[S]):
-    """One mask: of bits whole bytes are written, the rest waits.
+    """A mask being written: complete bytes are written, remaining bits are buffered.
 
     Args:
         sink: of the bytes.
@@ -115,7 +115,7 @@ class _Mask(Generic[S]):
         self._rest = whole[full:]
 
     def finish(self) -> int:
-        """Write what waits, and return the number of bytes."""
+        """Write the remaining bits, and return the number of bytes."""
         self._put(self._stored(self._rest))
         return self._bytes
 

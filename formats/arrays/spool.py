@@ -10,15 +10,15 @@ from lodcli.formats.storage.outputs import COPY_BYTES, Output
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform import files
 
-# So much of an array is kept in memory, so that short batches make no short extents.
+# Buffer size per array, so that short batches do not create short extents.
 _HELD_BYTES = 16 << 10
 
 
 class Spool:
-    """One file for all arrays: there may be more of them than a process may open files.
+    """One temporary file for all arrays: their number may exceed the open-file limit.
 
     Args:
-        output: what the arrays will be part of; the file is where there is room for that.
+        output: the target of the arrays; the file is created on the same file system.
     """
 
     def __init__(self, output: Output) -> None:

@@ -45,14 +45,14 @@ class ColumnReader:
         name: of the column.
         node: what it holds.
         names: the level names of each of its tensors.
-        bounds: what its arrays may come to.
+        bounds: maximum expanded size of its arrays.
         null_records: whether null records are to be distinguished from others.
 
     Attributes:
-        records: by the name of its structs, whether some were null (True), or none was, and some
-            held nothing but nulls (False). It is filled while reading.
-        both: the structs of which there are both kinds, so that a tensor tells which are null.
-            Once settled, one null among the other kind is an error for others.
+        records: by name of its structs: True if some were null, False if none was null but some had
+            only null fields. Filled while reading.
+        both: names of structs with both kinds of nulls, so that a tensor stores which are null. For
+            other structs, finding the second kind later is an error.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ColumnReader:
         self._settled = False
 
     def settle(self, *, both: bool = False) -> None:
-        """Treat structs that were neither null nor all nulls so far as such that may be null.
+        """Treat structs with neither kind of null so far as structs that may be null.
 
         Args:
             both: whether there may be both kinds of all that the file lets be null.
@@ -113,7 +113,7 @@ class ColumnReader:
             lod = LoD(levels, self._names[node.name])
             found[node.name] = LoDTensor(rows, lod, node.marks, Nulls.of((*masks, mask)))
         else:
-            # Of a null record, every field is null.
+            # In a null record, every field is null.
             if self._null_records:
                 self._tell_nulls(array, node, levels, above)
             parts = self._fields(array)
@@ -141,7 +141,8 @@ class ColumnReader:
     def _tell_nulls(
         self, array: Any, node: Record, levels: tuple[Offsets, ...], above: Mask | None
     ) -> None:
-        """Record which structs are null or have only nulls; raise where that came too late."""
+        """Record which structs are null or have only nulls; raise an error if it is too late to
+        distinguish them."""
         valid, nothing = _mask(array), self._all_null(array, node)
         for is_null, places in (
             (True, None if valid is None else ~valid if above is None else ~valid & above),
@@ -196,7 +197,7 @@ class ColumnReader:
     ) -> tuple[Array, Mask | None]:
         count, shape = len(array), [*leaf.row_shape]
         if 0 in shape or types.is_null(array.type):
-            # A few bytes can declare any number of them.
+            # A few bytes can declare any number of such items.
             self._bounds.check(self._first + count, "has rows without values, counted as")
         mask = _mask(array)
         if types.is_null(array.type):

@@ -29,10 +29,10 @@ INFO = "dataset_info.json"
 DATA = "data-00000-of-00001.arrow"
 MOST_JSON_BYTES = 64 << 20
 
-# Without features, which are then those of the columns.
+# Without features: datasets takes those of the columns.
 _INFO: dict[str, Any] = {"citation": "", "description": "", "homepage": "", "license": ""}
-# Without a fingerprint, which is then made of the files: what is cached under one that does
-# not change would be taken for what was made of these rows.
+# Without a fingerprint: datasets then computes it from the files. With a constant one, its cache
+# would return results for other rows.
 _STATE: dict[str, Any] = {
     "_data_files": [{"filename": DATA}],
     "_fingerprint": None,
@@ -114,11 +114,11 @@ class Datasets(Columns):
 
 
 def _data_files(folder: Input) -> list[str]:
-    """Return the names of the streams: none if it was saved without a row.
+    """Return the names of the streams; none if it was saved without rows.
 
     Raises:
-        DamagedFileError: state.json is no such file.
-        UnsupportedError: only some of their rows are meant.
+        DamagedFileError: state.json is invalid.
+        UnsupportedError: it selects only some of the rows.
     """
     said = _json(folder, STATE)
     if said.get("_indices_data_files"):

@@ -30,9 +30,9 @@ def codes_of(array: Any, categories: Categories, dtype: np.dtype[Any]) -> Any:
 def words_of(records: Records, nodes: Mapping[str, Node]) -> dict[str, Categories | None]:
     """Return the words of each tensor of dictionary-encoded text; None if it is no dictionary.
 
-    It is none if a word is null or comes twice in it, or if there are too many, for a tensor or for
-    the codes: dictionaries of later batches may add words. All of the file is read, but no more
-    than these columns.
+    None also if a word is null or repeated, or if there are too many words for a tensor or for the
+    codes: dictionaries of later batches may add words. All batches are read, but only these
+    columns.
 
     Args:
         records: that can be read again.
@@ -94,7 +94,7 @@ def in_range(records: Records, nodes: Mapping[str, Node], counts: Mapping[str, i
 
 
 def _leaves(records: Records, nodes: Mapping[str, Node]) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays of all tensors of some columns; more may lie in them than is in use."""
+    """Yield the arrays of all tensors of some columns; they may contain unused items."""
     if not nodes:
         return
     for _, batch in records.batches(list(nodes), BATCH_BYTES):

@@ -30,8 +30,8 @@ class Records(ABC):
     Attributes:
         schema: its columns.
         count: number of its records, or None while unknown.
-        plain: whether its arrays lie in the file as they are, so that lists are read without
-            their numbers.
+        plain: whether arrays are stored uncompressed, so that lists can be read without their
+            numbers.
         bounds: what it may come to.
         notes: see Source; the same list for as long as the file is open.
         refused: the error about each column that cannot be read.
@@ -54,7 +54,8 @@ class Records(ABC):
         *,
         values: bool = True,
     ) -> Iterator[Found]:
-        """Yield checked record batches of about `limit_bytes`, each with its first record's number.
+        """Yield checked record batches of about `limit_bytes`, each with the number of its first
+        record.
 
         Args:
             columns: which.
@@ -65,11 +66,11 @@ class Records(ABC):
         """
 
     def may_share(self, one: str, other: str) -> bool:
-        """Return whether two columns may have the same lists, as far as is known at once."""
+        """Return whether two columns may have the same lists, from metadata only."""
         return True
 
     def may_be_null(self, column: str) -> bool:
-        """Return whether a column without lists may have nulls, as far as is known at once."""
+        """Return whether a column without lists may have nulls, from metadata only."""
         return True
 
     def close(self) -> None:  # noqa: B027 - a pipe has nothing to release
@@ -77,16 +78,16 @@ class Records(ABC):
 
 
 class Bytes(Protocol):
-    """What slices are read of: bytes, or a file."""
+    """Source of byte ranges: bytes in memory, or a file."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, key: slice, /) -> bytes | memoryview: ...
 
 
 class File:
-    """The bytes of a file, read when they are asked for; it must not become shorter meanwhile.
+    """The bytes of a file, read on demand; an error if it is truncated meanwhile.
 
-    Never mapped: where another process truncates a file, a map of it ends the process.
+    Never memory-mapped: truncation by another process would raise SIGBUS.
     """
 
     def __init__(self, source: Input) -> None:
@@ -103,7 +104,7 @@ class File:
         return self.read(start, max(0, stop - start)).data
 
     def read(self, position: int, size: int) -> Array:
-        """Return `size` bytes from a position on, uint8 (size,), in memory of their own.
+        """Return `size` bytes from a position on as a new array, uint8 (size,).
 
         Raises:
             DamagedFileError: the file was truncated since it was opened.
@@ -121,7 +122,7 @@ class File:
 
 
 class Cursor:
-    """A place in bytes, as Python's files have one."""
+    """A seekable read position, with the interface of Python's files."""
 
     closed = False
 
@@ -147,12 +148,12 @@ class Cursor:
 
 
 def opened(data: Bytes) -> pa.NativeFile:
-    """Return bytes for pyarrow, at a position of its own."""
+    """Return bytes for pyarrow, with an independent read position."""
     return pa.PythonFile(Cursor(data), "r")
 
 
 def pieces(batch: pa.RecordBatch, limit_bytes: int) -> Iterator[Found]:
-    """Yield a record batch in parts of about `limit_bytes`, were its records of equal size."""
+    """Yield a record batch in parts of about `limit_bytes`, assuming records of equal size."""
     step = step_of(batch.num_rows, batch.nbytes, limit_bytes)
     for start in range(0, batch.num_rows, step):
         yield start, batch.slice(start, step)
@@ -160,7 +161,7 @@ def pieces(batch: pa.RecordBatch, limit_bytes: int) -> Iterator[Found]:
 
 def step_of(count: int, size_bytes: int, limit_bytes: int) -> int:
     """Return how many of `count` records that take `size_bytes` take about `limit_bytes`."""
-    # Runs and rows without values take no room; then a record counts as one byte.
+    # Runs and rows without values have no size; count a record as at least one byte.
     return max(1, count * limit_bytes // max(1, count, size_bytes))
 
 

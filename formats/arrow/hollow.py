@@ -1,8 +1,8 @@
 """Record batches that are read in two steps: pyarrow reads the header, then records are chosen.
 
-So a record batch may be larger than memory, and of one with many records a few are read quickly.
-pyarrow gets zeros for the body, which take no memory, and checks the header as always. A buffer
-of the arrays that it returns lies among the zeros as the bytes that belong there lie in the file.
+So a record batch may be larger than memory, and a few of its records are read quickly. pyarrow
+reads zeros in place of the body, without using memory, and validates the header as usual. The
+position of an array's buffer in the zeros is the position of its bytes in the file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BITS = 1 << 26  # checked at once
 
 
 class Hollow:
-    """A file with zeros for the bodies of its record batches.
+    """A file with zeros in place of the bodies of its record batches.
 
     Args:
         file: with record batches that are stored as they are, in this machine's byte order.
@@ -104,7 +104,7 @@ class Hollow:
             held.append(self._bits(buffers[0], start, count))
         else:
             width = kind.bit_width // 8
-            # Other values than numbers may not fit, which is to be known early.
+            # Values other than numbers may be invalid, which should be detected early.
             if values or not (types.is_integer(kind) or types.is_floating(kind)):
                 held.append(pa.py_buffer(self._bytes(buffers[0], start * width, count * width)))
             else:
@@ -146,7 +146,7 @@ class Hollow:
         return np.frombuffer(buffer, np.uint8, size, start)
 
     def _check_nulls(self, array: Any) -> None:
-        """Raise DamagedFileError if there are more or fewer nulls than the header says."""
+        """Raise DamagedFileError if the number of nulls differs from the header."""
         while isinstance(array, pa.ExtensionArray):
             array = array.storage
         valid, found = array.buffers()[0], 0

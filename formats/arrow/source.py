@@ -45,7 +45,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, attributes_text
 from lodcli.kernels.tensor.nulls import item_ranges
 
-# So many records with the same lists do not coincide by chance.
+# With this many records, equal lists are not a coincidence.
 TELLING_RECORDS = 1024
 
 Pieces = Iterator[tuple[int, Tensors]]
@@ -55,13 +55,13 @@ _Same = set[tuple[str, str]]
 class RecordSource(Source):
     """The columns of a file; an outermost item is a record.
 
-    Columns whose lists are everywhere the same share their levels. Of a file that is stored as
-    it is, everything is compared, and counted, before the first row is read; of any other, what
-    comes first is: lists of many lengths that are the same there share their levels, and a
-    record that then differs is an error.
+    Columns with equal lists share their levels. If a file is stored uncompressed, all records are
+    compared and counted before the first row is read; otherwise only the first records: lists of
+    various lengths that are equal there share their levels, and a later record that differs is an
+    error.
     """
 
-    # Whether the file can be read again, so that dictionaries are known before the first row.
+    # Whether the file can be read twice, so that dictionaries are known before the first row.
     rereadable = False
 
     def __init__(self, records: Records, options: ReadOptions) -> None:
@@ -183,7 +183,7 @@ class RecordSource(Source):
             self._settled.add(place.leaf.name)
         return replace(place, leaf=replace(place.leaf, marks=marks))
 
-    # -- what is there -------------------------------------------------------------
+    # -- metadata ------------------------------------------------------------------
 
     def _survey(self) -> None:
         """Compare and count everything. Numbers are not read."""
@@ -232,9 +232,9 @@ class RecordSource(Source):
         return found
 
     def _proven(self, same: dict[str, str], varied: set[str]) -> dict[str, str]:
-        """Return which levels equal which, without those that may do so by chance.
+        """Return which levels are equal, without those that may be equal by coincidence.
 
-        Two columns of codes of two letters have the same lists up to the first of three.
+        Two columns of two-letter codes have equal lists up to the first three-letter code.
         """
         proven: dict[str, str] = {}
         for place in self._places.values():

@@ -1,4 +1,4 @@
-"""Converts tensors to Arrow records: a large list a level, a fixed-size list a row axis."""
+"""Converts tensors to Arrow records: a large list per level, a fixed-size list per row axis."""
 
 from __future__ import annotations
 
@@ -150,7 +150,8 @@ def write_parquet(
             columns,
             compression=codec,
             write_page_checksum=True,
-            # Larger than any dictionary of categories, which else is not read as it was.
+            # Larger than any dictionary of categories, which would otherwise fall back to plain
+            # encoding.
             dictionary_pagesize_limit=4 * MOST_WORD_BYTES if _has_words(columns) else None,
         ) as writer,
     ):

@@ -20,9 +20,9 @@ from lodcli.kernels.index.checks import Array
 class AwkwardHdf5(Format):
     """`ak.to_buffers(array, container=group)`, with form and length as the group's attributes.
 
-    As the guide of Awkward stores arrays in HDF5. `--data /group` names the group, if there
-    are several. Reading only, whole, and in a child process, for text in attributes can make
-    HDF5 hang on damaged files; write `awkward`, an .npz, which needs none.
+    The layout is that of Awkward's guide to HDF5. `--data /group` selects a group if there are
+    several. Reading only, whole, and in a child process, because HDF5 can hang on text attributes
+    of damaged files; write `awkward`, an .npz, which needs none.
     """
 
     name = "awkward-hdf5"

@@ -1,4 +1,5 @@
-"""CRC32C per block of rows, so that a slice checks only the blocks it reads, and these once."""
+"""CRC32C per block of rows, so that a slice verifies only the blocks it reads, and each only
+once."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ def first_other(found: Array, checksums: str) -> int | None:
 
 
 class FileState:
-    """Notices that an open file was written to."""
+    """Detects changes of an open file."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -101,7 +102,7 @@ class FileState:
         self.changes = 0
 
     def look(self) -> int:
-        """Return how often the file was found changed."""
+        """Return how many changes were detected."""
         found = os.fstat(self._fd)
         now = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         if now != self._seen:
@@ -125,9 +126,10 @@ class CheckedBlocks:
         self._whole = bytearray()
 
     def hold(self, first: int, stop: int) -> tuple[bool, int]:
-        """Return whether blocks first..stop are known to be whole, and how often the file changed.
+        """Return whether blocks first..stop are verified, and the number of changes detected.
 
-        Call it before they are read and `add` after: what changed in between is not held then.
+        Call it before reading them, and `add` after: blocks are not marked if the file changed
+        meanwhile.
         """
         changes = self._state.look()
         if changes != self._changes:
@@ -135,9 +137,9 @@ class CheckedBlocks:
         return self._whole.find(0, first, stop) < 0, changes
 
     def add(self, first: int, stop: int, changes: int) -> None:
-        """Remember that blocks first..stop were whole after so many changes.
+        """Mark blocks first..stop as verified after this many changes.
 
-        Other threads read as well: one may have found another change meanwhile.
+        Other threads read too: one may have detected another change meanwhile.
         """
         if changes == self._changes:
             self._whole[first:stop] = b"\1" * (stop - first)

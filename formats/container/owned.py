@@ -1,9 +1,9 @@
 """File objects for HDF5 over a descriptor that lod opened.
 
-HDF5 cannot open a file without a name, such as a copy of what came through a pipe, and by a name it
-may get another file than the one we hold. And it can ignore a write error when it closes a file,
-and then report success. Here it reads and writes through this object: it never sees an error; the
-first one is kept, and raised by the caller of HDF5.
+HDF5 cannot open an anonymous file, such as a copy of a pipe, and may open another file than ours
+under the same name. It can also ignore a write error on close, and report success. So it reads and
+writes through this object, which hides errors from it: the first error is stored and raised by the
+caller of HDF5.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NEEDED_BYTES = 4 << 20
 
 
 def require_memory() -> None:
-    """Raise MemoryError where HDF5 could not open a file: it would end the process."""
+    """Raise MemoryError if HDF5 lacks memory to open a file, because it would abort the process."""
     machine.require_memory(_NEEDED_BYTES)
 
 
@@ -56,13 +56,13 @@ class ReadFile(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         size, done = len(view), -1
         try:
-            # A damaged file can send HDF5 to places that are no offsets at all.
+            # HDF5 can request invalid offsets in a damaged file.
             while len(view) and done and 0 <= self._position < self._size:
                 done = files.read_at(self._fd, view, self._position)
                 view, self._position = view[done:], self._position + done
         except OSError as error:
             self.error = self.error or error
-        # Beyond the end there is nothing yet: HDF5 reads what it has only allocated.
+        # Beyond the end: HDF5 reads space that it has only allocated.
         view[:] = bytes(len(view))
         self._position += len(view)
         return size
@@ -84,8 +84,8 @@ class OwnedFile(ReadFile):
         wrote: called with the number of bytes after each write.
 
     Attributes:
-        kept_bytes: if not 0, the file is never made shorter: something lies from there on that
-            HDF5 does not know of yet.
+        kept_bytes: if not 0, the file is never truncated: data that HDF5 does not know yet is
+            stored from there on.
     """
 
     kept_bytes = 0
@@ -146,5 +146,5 @@ class OwnedFile(ReadFile):
         return self._size
 
     def release(self) -> None:
-        """Never touch the descriptor again."""
+        """Detach from the descriptor."""
         self._fd = -1

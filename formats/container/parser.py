@@ -1,7 +1,7 @@
 """Parser for the HDF5 structures that lod writes, and no others: docs/format.md, section 4.
 
-A container is read without libhdf5. Every structure is read once and lies in bytes of its own,
-so no file can make this loop, and no work is done that its size does not account for.
+A container is read without libhdf5. Every structure is read once, and no two overlap, so no file
+can cause a loop, and the work is bounded by the size of the file.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lodcli.kernels.platform import files
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 NOWHERE = (1 << 64) - 1
 LIST_END = 1  # in the list of free places of a local heap
-# Far above what a header of the largest size could name.
+# Far more than the largest possible header can name.
 MOST_NAMES = 1_000_000
 LONGEST_NAME = 255
 LONGEST_HEADER = 1 << 16
 MOST_TREE_LEVELS = 16
 # Twice the ranks that the superblock states (R26), and HDF5's default rank for chunks.
 NAMES_A_LEAF, CHILDREN_A_NODE = 8, 32
-# Read at a time: most structures lie beside others. The last windows are kept.
+# Read size: structures are mostly adjacent. The last windows are cached.
 _WINDOW_BYTES, _WINDOWS = 4096, 8
 # Header messages by their numbers.
 NIL, DATASPACE, DATATYPE, FILL, LAYOUT = 0x00, 0x01, 0x03, 0x05, 0x08
@@ -155,7 +155,7 @@ def check_end(blocks: Blocks) -> None:
 
 
 def foreign(why: str = "not a lod container (no /header)") -> NotThisFormatError:
-    """Return the error for an HDF5 file that lod did not write."""
+    """Return the error for an HDF5 file not written by lod."""
     return NotThisFormatError(
         f"an HDF5 file, but {why}; name its datasets with --data and --offsets to import it"
     )

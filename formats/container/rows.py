@@ -30,15 +30,15 @@ from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime import buffers as memory
 from lodcli.kernels.runtime.threads import thread_count
 
-# Read at a time: what was just copied is checked while it is in the processor's cache.
+# Read size: blocks are verified while in the processor's cache.
 PIECE_BYTES = 1 << 20
-# From here on threads pay: they copy, or decode, side by side.
+# Minimum size for several threads, which copy or decode in parallel.
 SHARED_PIECES, SHARED_CHUNKS = 32, 4
-# More do not make memory faster.
+# More threads do not increase memory bandwidth.
 MOST_THREADS = 8
-# What a thread checks before it tells how far it is.
+# Size after which a thread reports progress.
 CHECKED_BYTES = 32 << 20
-# With less for each, starting threads takes longer than they spare.
+# Minimum size per thread: starting threads takes time too.
 SHARED_BYTES = 4 << 20
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ class Rows:
 
         def check(first: int) -> int:
             stop = min(first + step, count)
-            # One for all pieces: it stays in the processor's cache.
+            # One buffer for all pieces, which stays in the processor's cache.
             buffer: Array = np.empty((min(piece, stop - first), *self._row_shape), self._dtype)
             for start in range(first, stop, piece):
                 part = buffer[: stop - start]

@@ -20,7 +20,7 @@ from lodcli.kernels.errors import UnsupportedError
 
 # HDF5's own.
 CHUNK_LIMIT_BYTES = 1 << 32
-# So much waits for its size; more goes to a place of its own, behind a gap.
+# Buffer limit while the size is unknown; larger data is placed at its own position, after a gap.
 SPOOLED_BYTES = 4 << 20
 
 
@@ -48,7 +48,7 @@ class Sink(ABC):
             self._put(block)
 
     def _require_checksums(self, size_bytes: int) -> None:
-        """Raise if the header has no room for the checksums of so many bytes."""
+        """Raise an error if the header has no room for the checksums of this many bytes."""
         most = LIMIT_BYTES // HEX_DIGITS * max(1, self.block_rows * self.row_bytes)
         if size_bytes >= most:
             raise UnsupportedError(
@@ -59,7 +59,7 @@ class Sink(ABC):
 
     @property
     def placed(self) -> bool:
-        """Whether its rows lie where it must be created."""
+        """Whether its rows have a reserved position."""
         return False
 
     def entry(self) -> DatasetEntry:
@@ -82,10 +82,10 @@ class Sink(ABC):
 
 
 class ContiguousSink(Sink):
-    """Rows at one place: known at once if their number is.
+    """Contiguous rows: placed at once if their number is known.
 
-    If it is not, they wait in a nameless file. Once they are many, they go where the dataset
-    is going to be, if there is still such a place; see `WrittenFile.reserve`.
+    Otherwise they are buffered in an anonymous file. Once they are many, they are written at the
+    final position of the dataset, if one can be reserved; see `WrittenFile.reserve`.
     """
 
     def __init__(self, file: WrittenFile, array: ArraySpec) -> None:

@@ -36,9 +36,9 @@ def write_container(
 ) -> None:
     """Write all batches and the header; the caller commits.
 
-    Datasets of known size get their place at once and are written in place. Others wait in a
-    nameless file beside the target until their size is known; one that is large is written
-    where it is going to be.
+    Datasets of known size are placed at once and written in place. Others are buffered in an
+    anonymous file beside the target until their size is known; a large one is written at its final
+    position.
 
     Args:
         output: where to; must be seekable.
@@ -80,8 +80,8 @@ def copy_container(
 ) -> Generator[tuple[int, int], None, None]:
     """Copy all tensors and yield the rows and bytes that were copied; the caller commits.
 
-    The bytes are those that `write_container` writes of the same tensors. Threads read pieces that
-    stay in the processor's cache, check them and write them where they belong.
+    The bytes equal those of `write_container` for the same tensors. Threads read pieces that fit
+    the processor's cache, verify them and write them to their position.
 
     Args:
         output: where to; must be seekable.

@@ -39,15 +39,15 @@ def cuts(
     count = len(item_offsets[0]) - 1
 
     def end(item: int) -> int:
-        # Items without bytes cost their index: many empty ones must be cut as well.
+        # Items without bytes still have an index: many empty ones must be split too.
         return sum(int(offsets[item]) * size for offsets, size in parts) + 8 * item
 
-    # Looked up and not computed of all items: an index may be larger than memory.
+    # Looked up on demand: an index may be larger than memory.
     places = range(count + 1)
     start = step = 0
     while True:
         limit = end(start) + limit_bytes
-        # Batches are about as large as the one before: what is far away is not looked up.
+        # A batch is about as large as the previous one: the search starts there.
         high = start + max(2 * step, 16)
         while high < count and end(high) <= limit:
             high = start + 2 * (high - start)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from lodcli.formats.core.errors import TooLargeError
 
-# A small file may say much in few bytes.
+# A small file may legitimately expand to this size.
 DEFAULT_BYTES = 1 << 30
-# Deflate cannot do better than 1032 to 1.
+# The maximum compression ratio of deflate is 1032.
 DEFAULT_RATIO = 1100
 # As Python objects, a line of JSON takes up to 25 times its size.
 DEFAULT_LINE_BYTES = 1 << 27
-# So much may always be decompressed at once: blocks are as large, whatever a file comes to.
+# Blocks up to this size may always be decompressed, regardless of the total.
 BLOCK_BYTES = 16 << 20
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from lodcli.kernels.errors import InvalidDataError, LodError
 
 T = TypeVar("T")
-# The attribute of an error that says which file it is about.
+# The attribute of an error with the file it is about.
 _FILE = "about_file"
 _PLACES = "places"
 
@@ -31,10 +31,10 @@ class TooLargeError(InvalidDataError):
     """A file that comes to more than the caller allows."""
 
 
-class naming:  # used as `with naming(..):`
+class naming:  # lower case: used as `with naming(..):`
     """Prefix any of our errors from inside the block with the file and the part of it."""
 
-    # A class, for it is entered for every sequence that is read: a generator takes 1 us.
+    # A class, not a generator: a generator takes 1 us per sequence read.
     __slots__ = ("_label", "_part")
 
     def __init__(self, label: str, part: str = "") -> None:
@@ -56,9 +56,9 @@ class naming:  # used as `with naming(..):`
 
 @contextmanager
 def naming_file(label: str) -> Iterator[None]:
-    """Prefix our errors with the file they are about; no `naming` further out adds to them.
+    """Prefix our errors with their file; outer `naming` blocks then add nothing.
 
-    For a block in which other files are open: one is read while another is written.
+    For a block with several open files: one is read while another is written.
     """
     try:
         yield
@@ -82,7 +82,7 @@ class Incoming(Iterator[T]):
     """Batches to write, or descriptions of rows that are copied.
 
     Attributes:
-        error: what was raised in the place of one; it is not about the file being written.
+        error: raised instead of an item; it is not about the file being written.
     """
 
     def __init__(self, items: Iterable[T]) -> None:
@@ -120,7 +120,7 @@ def rename_file(error: LodError, label: str, renamed: str) -> None:
 
 def _prefix(error: LodError, label: str, part: str = "") -> None:
     where = f"{label}: {part}" if part else label
-    # Changed in place: the class and what it carries must survive.
+    # In place: the class and its attributes must be kept.
     known = places(error)
     if label not in known:
         setattr(error, _PLACES, [label, *filter(None, [part]), *known])

@@ -1,6 +1,6 @@
 """Expanded size of Arrow dictionaries, runs and views.
 
-A few bytes can stand for any number of values, so what they come to is computed first.
+A few bytes can represent any number of values, so the expanded size is computed first.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _runs(array: Any) -> Array:
 def item_bytes(array: Any) -> Array:
     """Return the bytes of each item once everything in it is expanded, (items,) float64.
 
-    Floats, for what a few nested views come to may be beyond an int64.
+    As floats, because nested views may exceed int64.
     """
     kind = array.type
     if isinstance(array, pa.ExtensionArray):

@@ -1,9 +1,9 @@
 """Decoded size of the columns of Parquet row groups, before pyarrow decodes them.
 
-The sizes that a footer declares bound nothing: an index into a dictionary may stand for any
-text, and a run for any number of values. Page headers count the values of a page, and what it
-decompresses to is checked by the decompressor. Text behind a dictionary or behind prefixes
-(DELTA_BYTE_ARRAY) is measured, where its upper bound is too much.
+The sizes declared in a footer are not an upper bound: a dictionary index may represent any text,
+and a run any number of values. Page headers give the number of values of a page, and the
+decompressor checks the decompressed size. Text in dictionaries or with prefixes (DELTA_BYTE_ARRAY)
+is measured if its upper bound exceeds the limit.
 
 https://github.com/apache/parquet-format
 """
@@ -112,7 +112,7 @@ class Pages:
         found = [self.column(group, leaf, bounds) for leaf in leaves]
         most = sum(column.most for column in found)
         if not bounds.allows_block(most):
-            # The dearest first: what it really comes to may settle it.
+            # Largest first: its measured size may decide the result.
             for column in sorted(found, key=lambda column: -column.most):
                 most += column.measured() - column.most
                 if bounds.allows_block(most):
