@@ -6,8 +6,8 @@
     lodcli.write("first.lod.h5", words[0:1])
     lodcli.ops.softmax(words)
 
-Every name loads when it is first used, so that a plain `import lodcli` costs nothing. What is
-public and stable is listed in docs/api.md.
+Names are imported on first use, so a plain `import lodcli` costs nothing. docs/api.md lists the
+public, stable names.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HOMES: dict[str, Home] = {
         }
     ),
 }
-# A star import hides neither the builtin `open` nor the user's `dask` and `torch`.
+# A star import must not hide the builtin `open`, or the user's `dask` and `torch`.
 __all__ = sorted({*_HOMES, "__version__"} - {"dask", "open", "torch"})
 _get, __dir__ = lazy_names(__name__, lambda: _HOMES)
 

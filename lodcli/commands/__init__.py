@@ -20,14 +20,14 @@ TABLE = {
     "shuffle": ("lodcli.commands.choose.shuffle", "Put items in a random order."),
     "sort": ("lodcli.commands.choose.sort", "Sort items by length or value."),
     "select": ("lodcli.commands.tensors.select", "Write only some tensors of a file."),
-    "drop": ("lodcli.commands.tensors.drop", "Write all tensors of a file but some."),
+    "drop": ("lodcli.commands.tensors.drop", "Write all tensors of a file except some."),
     "rename": ("lodcli.commands.tensors.rename", "Give tensors other names."),
     "cast": ("lodcli.commands.tensors.cast", "Convert values to another dtype, checked."),
     "convert": ("lodcli.commands.convert.command", "Convert from one format to another."),
     "concat": ("lodcli.commands.concat.command", "Concatenate several batches."),
     "merge": (
         "lodcli.commands.tensors.merge",
-        "Put tensors of several files over one index into one.",
+        "Combine tensors with one index from several files.",
     ),
     "group": ("lodcli.commands.keys.group", "Put items with equal keys together as sequences."),
     "join": (

@@ -16,7 +16,7 @@ from lodcli.kernels.platform.machine import usable_cores
 
 T = TypeVar("T")
 Result = Sequence[Array]
-# Results of gigabytes are compared in blocks: by all processors, and within their caches.
+# Results of gigabytes are compared in blocks, in parallel and within the caches.
 BLOCK = 1 << 18
 DIGEST_BYTES = 1 << 24
 
@@ -37,12 +37,12 @@ class _Group:
 def agreed(
     what: str, results: Iterable[tuple[str, Result]], tolerance: float, ours: Container[str]
 ) -> tuple[str, dict[str, str]]:
-    """Return the digest of the first result, and which peers computed what most others did not.
+    """Return the digest of the first result, and the peers whose results differ from the majority.
 
     Args:
         what: the work done, for the message.
-        results: name and arrays of every candidate, one after another, ours first: only those that
-            differ are kept, so that a generator needs memory for two.
+        results: name and arrays of every candidate, one after another, ours first: only differing
+            results are kept, so that a generator needs memory for two.
         tolerance: the largest difference allowed, as a fraction of the greatest absolute
             value of the array; 0 for equal values.
         ours: the names of those that must agree with most libraries.

@@ -1,6 +1,6 @@
 """Timing and comparing epochs of loaders, independent of their order.
 
-Imports NumPy alone: peers of `lod bench load` run this file by its path, also elsewhere.
+Imports only NumPy: peers of `lod bench load` run this file by its path, in other interpreters too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def way(epoch: Callable[[], Iterable[tuple[Any, int]]]) -> tuple[Any, Any]:
-    """Return what is timed, and what of it is compared: counts, and a sum without an order.
+    """Return the function to time, and the values to compare: counts, and an order-independent sum.
 
     Args:
         epoch: gives batches: their rows, float32, and how many sequences they are.

@@ -15,20 +15,20 @@ from lodcli.bench.measure.machine import NotEnoughMemoryError
 from lodcli.bench.measure.tasks import LimitKind
 from lodcli.kernels.index.checks import Array
 
-# More than any cache holds, and less than any memory.
+# Larger than any cache, smaller than any memory.
 MOST_BYTES = 2 << 30
 LEAST_BYTES = 1 << 16
-# Of square matrices. Larger ones are tried while they are quick: they keep more of a GPU busy.
+# Sizes of square matrices. Larger ones, which use more of a GPU, are tried while they are fast.
 GEMM_SIZES = (1024, 2048, 4096, 8192)
 SLOW_SECONDS = 0.02
 TRIES = 7
 
 
 def by_events(call: Callable[[], object], calls: int) -> float:
-    """Return how many seconds the GPU took for so many calls, by its own clock.
+    """Return how many seconds the GPU took for this many calls, by its own clock.
 
-    The calls are put on the current stream one behind the other, between two events: what Python
-    takes to do so counts only where the GPU has to wait for it.
+    The calls are queued on the current stream between two events: Python's overhead counts only if
+    the GPU has to wait for it.
     """
     start, end = cupy.cuda.Event(), cupy.cuda.Event()
     start.record()
@@ -40,7 +40,7 @@ def by_events(call: Callable[[], object], calls: int) -> float:
 
 
 def limit_call(kind: LimitKind, size_bytes: float) -> tuple[Callable[[], Any], float]:
-    """Return a function that works at the GPU's limit, and how much one call does.
+    """Return a function that works at the GPU's limit, and the amount of work of a call.
 
     Args:
         kind: "copy", in bytes read and written; "gemm", in floating-point operations.
@@ -51,7 +51,7 @@ def limit_call(kind: LimitKind, size_bytes: float) -> tuple[Callable[[], Any], f
         return _gemm_call(size), 2.0 * size**3
     touched = int(min(max(size_bytes, LEAST_BYTES), MOST_BYTES))
     source, target = _buffers(touched // 8)
-    # What cudaMemcpyAsync does: no kernel of ours, nor of cupy's.
+    # A cudaMemcpyAsync: neither a kernel of lod nor of cupy.
     return (
         lambda: target.data.copy_from_device_async(source.data, source.nbytes),
         2.0 * source.nbytes,
@@ -95,7 +95,7 @@ def _gemm_call(size: int) -> Callable[[], Any]:
 
 @cache
 def _factors(size: int) -> tuple[Any, Any]:
-    # Drawn numbers: ones take less power, and a GPU that is short of it runs faster.
+    # Random numbers: ones take less power, and a power-limited GPU would run faster.
     drawn = cupy.asarray(np.random.default_rng(size).standard_normal((size, size), np.float32))
     return drawn, cupy.ascontiguousarray(drawn[::-1])
 
@@ -108,10 +108,10 @@ def _best_seconds(call: Callable[[], Any]) -> float:
 def require_memory(needed_bytes: int, what: str) -> None:
     """Raise NotEnoughMemoryError if the GPU has less memory left than needed.
 
-    What earlier tasks have used is given back first, torch's as well.
+    Memory cached by earlier tasks is freed first, torch's as well.
     """
     _buffers.cache_clear()
-    # What refers to itself, as tensors that kept their gradients may, is still there else.
+    # Reference cycles, such as tensors with gradients, are freed only by the garbage collector.
     gc.collect()
     cupy.get_default_memory_pool().free_all_blocks()
     torch: Any = sys.modules.get("torch")

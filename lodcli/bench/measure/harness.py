@@ -1,8 +1,8 @@
 """Interleaved timing of candidates in rounds, so that disturbances affect all equally.
 
-A round takes one sample of every candidate, in an order drawn anew. A sample is as many calls as
-make it long enough to time. Between samples lod waits until the process is idle: the waiting
-threads of one library must not take the processor from the next one.
+A round takes one sample of every candidate, in a new random order. A sample has enough calls to be
+timed. Between samples lod waits until the process is idle, because threads of one library that
+still spin would take the processor from the next one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from lodcli.bench.measure.samples import Sample, drift
 from lodcli.kernels.platform.processes import usage
 
 Sampler = Callable[[int], Sample]
-# Makes so many calls and returns how many seconds they took.
+# Makes this many calls and returns the seconds they took.
 Timer = Callable[[Callable[[], object], int], float]
 
 MOST_CALLS = 100_000
-# By what share the limit may be slower in one half of the rounds than in the other.
+# Maximum relative difference of the limit between the two halves of the rounds.
 MOST_DRIFT, MOST_TRIES = 0.1, 3
 
 
@@ -30,11 +30,11 @@ class Effort:
     """How much to measure.
 
     Attributes:
-        rounds: clean samples wanted of every candidate.
-        least_rounds: samples taken whatever the budget says.
-        most_rounds: samples taken of one that is disturbed again and again.
-        budget_seconds: after which no further round begins.
-        sample_seconds: how long a sample lasts at least.
+        rounds: undisturbed samples of every candidate.
+        least_rounds: samples taken regardless of the budget.
+        most_rounds: maximum number of samples of a candidate that is disturbed repeatedly.
+        budget_seconds: time limit for starting rounds.
+        sample_seconds: minimum duration of a sample.
         slow_ratio, slow_seconds: a candidate whose call takes that many times as long as
             the fastest one's, and longer than that, is sampled only `least_rounds` times.
         warm_calls, warm_seconds: each candidate runs that often and that long before any sample.
@@ -77,7 +77,7 @@ def measure(
         _warm(sample, effort)
         first = sample(1)
         calls[name] = calls_for(first.seconds, effort.sample_seconds)
-        # One call is too few to judge a quick candidate by, and enough for a slow one.
+        # One call is too few for a fast candidate, and enough for a slow one.
         taken[name] = [first] if calls[name] == 1 else []
     while True:
         due = list(_due(taken, effort))
@@ -92,7 +92,7 @@ def measure(
 def measure_steadily(
     once: Callable[[], dict[str, list[Sample]]], limit: str
 ) -> dict[str, list[Sample]]:
-    """Return once(), again while the machine's limit has moved meanwhile: the steadiest of three.
+    """Return once(), repeated if the machine's limit has drifted: the steadiest of three.
 
     Args:
         limit: the name of the limit among the candidates.
@@ -125,7 +125,7 @@ def _least_met(taken: Mapping[str, list[Sample]], effort: Effort) -> bool:
 
 
 def _due(taken: Mapping[str, list[Sample]], effort: Effort) -> Iterator[str]:
-    """Yield the candidates to sample in the next round; none, once all have enough samples."""
+    """Yield the candidates to sample in the next round; none when all have enough samples."""
     calm = {name: sum(one.calm for one in samples) for name, samples in taken.items()}
     best = {name: min((one.seconds for one in s), default=0.0) for name, s in taken.items()}
     fastest = min(best.values(), default=0.0)
@@ -175,7 +175,7 @@ def sampler(call: Callable[[], object], timed: Timer = by_the_clock) -> Sampler:
 def settle(*, step_seconds: float = 0.001, most_seconds: float = 0.1) -> None:
     """Return once the threads of this process are idle, or after `most_seconds`.
 
-    OpenMP and others let their threads spin for a while after a call, waiting for the next.
+    OpenMP and others let their threads spin for a while after a call.
     """
     until = time.monotonic() + most_seconds
     while time.monotonic() < until:

@@ -6,14 +6,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-# A process that the system takes off its processor more often than this was disturbed; once
-# happens to the best, and takes too little to matter.
+# A process with more involuntary context switches than this was disturbed; a single one is common,
+# and too short to matter.
 MOST_PREEMPTIONS_PER_SECOND = 40.0
 # Tukey's far fence: this many quartile ranges above the third quartile.
 FAR_QUARTILE_RANGES = 3.0
-# Fewer clean samples than this say too little.
+# Fewer undisturbed samples than this are not significant.
 LEAST_CLEAN = 3
-# So many samples show a trend.
+# Minimum number of samples to detect a trend.
 LEAST_TO_DRIFT = 6
 
 
@@ -126,5 +126,5 @@ def far_fence(times: Sequence[float]) -> float:
     if len(times) < LEAST_CLEAN:
         return float("inf")
     low, high = quartiles(times)
-    # Equal samples have no spread; a clock's grain must not make outliers of them.
+    # Equal samples have no spread; the resolution of the clock must not make outliers of them.
     return high + FAR_QUARTILE_RANGES * max(high - low, 0.01 * high)

@@ -19,7 +19,7 @@ def main(platform: str, file: str, threads: int) -> None:
     """Answer questions from standard input until it closes."""
     processes = load(platform, "lod_bench_platform")
     processes.end_with_parent()
-    # What a library prints must not end up between the answers.
+    # Output of a library must not be mixed with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 

@@ -1,7 +1,7 @@
 """Registry of peers: other libraries for the same tasks, one file each.
 
-A peer's file imports its library and NumPy and nothing of ours, so that another interpreter
-can run it too (see worker.py). It offers
+A peer's file imports only its library and NumPy, nothing of lod, so that another interpreter can
+run it too (see worker.py). It offers
 
     version()         what was measured
     threads(count)    make the library use that many
