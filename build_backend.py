@@ -1,6 +1,6 @@
 """setuptools as the build backend, with click for the man pages and numba for the kernels.
 
-An editable installation makes neither, and so downloads neither into a build environment.
+An editable installation builds neither, and so does not download them.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Which packages there are; and what is made of the sources: man pages, and kernels
+"""The packages, and the files generated from the sources: man pages and kernels
 (docs/decisions/0042-compiled-ahead.md).
 
-All else is in pyproject.toml. LOD_BUILD_LEVELS names the levels of processors, "v2 v3 v4 aarch64"
-for wheels to pass on; by default it is the level of this machine, and "none" compiles nothing. An
-editable installation does not come here: its kernels are compiled when they are first needed.
+Everything else is in pyproject.toml. LOD_BUILD_LEVELS lists the processor levels, "v2 v3 v4
+aarch64" for wheels to distribute; the default is the level of this machine, and "none" compiles
+nothing. An editable installation does not use this: its kernels are compiled on first use.
 """
 
 import os
@@ -26,19 +26,19 @@ _ROOTS = {"lodcli": "lodcli", "formats": "lodcli.formats", "kernels": "lodcli.ke
 def packages() -> list[str]:
     """Return every folder with an __init__.py, by the name it is installed under.
 
-    The folders kernels/ and formats/ are installed inside lodcli: both bare names belong to other
-    projects. The links lodcli/kernels and lodcli/formats are for static tools only.
+    The folders kernels/ and formats/ are installed inside lodcli, because both bare names belong to
+    other projects. The links lodcli/kernels and lodcli/formats are only for static tools.
     """
     root, found = Path(__file__).parent, []
     for top, name in _ROOTS.items():
-        for parent, _, files in os.walk(root / top):  # which follows no links
+        for parent, _, files in os.walk(root / top):  # does not follow links
             if "__init__.py" in files:
                 found.append(".".join([name, *Path(parent).relative_to(root / top).parts]))
     return sorted(found)
 
 
 class BuildWithKernels(build_py):
-    """Copies the modules; then writes the man pages, and compiles the kernels, with them."""
+    """Copies the modules; then writes the man pages, and compiles the kernels, from the copies."""
 
     def run(self) -> None:
         super().run()
@@ -54,7 +54,7 @@ class BuildWithKernels(build_py):
             self._python("lodcli.kernels.native.build", "--into", str(folder), *levels)
 
     def _python(self, module: str, *words: str) -> None:
-        """Run a module of what was copied; its bytecode goes elsewhere, for a wheel has none."""
+        """Run a copied module; its bytecode is written elsewhere, because wheels contain none."""
         root = Path(self.build_lib).absolute()
         subprocess.run(
             [sys.executable, "-W", "error::UserWarning:lodcli", "-m", module, *words],

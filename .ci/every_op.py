@@ -1,4 +1,4 @@
-"""Every op that has compiled kernels, called for each dtype that is promised, on a few rows."""
+"""Calls every op with compiled kernels for each supported dtype, on a few rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SINGLES = LoD.from_lengths([[1, 1]])
 
 
 def run_all() -> int:
-    """Call every op for every dtype, and every recurrent layer; return how many calls that were."""
+    """Call every op for every dtype, and every recurrent layer; return the number of calls."""
     count = 0
     for dtype in FLOATS + WHOLES:
         for calls in _calls(dtype).values():
@@ -65,7 +65,7 @@ def _run_layers() -> None:
 
 
 def _calls(dtype: str) -> Calls:
-    """Return what to call, by the name of the op."""
+    """Return the calls, by the name of the op."""
     rows = LoDTensor(np.ones((3, 2), dtype), _LOD)
     column = LoDTensor(np.ones(3, dtype), _LOD)
     each = _moving(rows) | _ordering(rows, column) | _counting(rows)
@@ -112,7 +112,7 @@ def _ordering(rows: LoDTensor, column: LoDTensor) -> dict[str, tuple[Callable[..
 
 
 def _counting(rows: LoDTensor) -> dict[str, tuple[Callable[..., Any], ...]]:
-    """Return the ops that reduce or combine numbers of any kind."""
+    """Return the ops that reduce or combine numbers of any dtype."""
     one_each = LoDTensor(rows.data[:2], LoD())
     pools = ("first", "last", "max", "max_index", "mean", "min", "min_index", "sqrt", "sum")
     of_two = ("add", "sub", "mul", "div")
@@ -199,5 +199,5 @@ def _smooth(rows: LoDTensor, column: LoDTensor) -> dict[str, tuple[Callable[...,
 def _softmax(
     op: Callable[..., Any], gradient: Callable[..., Any], rows: LoDTensor, column: LoDTensor
 ) -> tuple[Callable[..., Any], ...]:
-    # Single values have a kernel of their own.
+    # Single values have a separate kernel.
     return partial(op, rows), partial(op, column), partial(gradient, rows, rows, result=rows)

@@ -68,7 +68,7 @@ def commands() -> Iterator[list[str]]:
 
 
 def seconds_of(words: list[str], home: Path) -> float:
-    """Return the processor time that a command takes in a process of its own."""
+    """Return the processor time of a command in a separate process."""
     environment = {
         name: text
         for name, text in os.environ.items()

@@ -30,7 +30,7 @@ def notes(folder: Path) -> dict[Path, str]:
     """Return the notes of changes/ by kind and name.
 
     Raises:
-        SystemExit: a file there is no note.
+        SystemExit: a file there is not a note.
     """
     found = {}
     for path in sorted(folder.glob("*")):

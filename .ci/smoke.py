@@ -1,4 +1,4 @@
-"""Check an installed wheel: every compiled op, for the dtypes that are promised, without numba.
+"""Check an installed wheel: every compiled op, for all supported dtypes, without numba.
 
 python smoke.py; exits with 0 if all is well. Nothing may be compiled, and no file written.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Blocked:
-    """Has imports of what compiles fail."""
+    """Makes imports of compilers fail."""
 
     def find_spec(self, name: str, *_: object) -> None:
         if name.partition(".")[0] in ("numba", "llvmlite"):

@@ -1,6 +1,6 @@
 """Runs half of the tests, HOST_CUDA_HALF=0 or 1; all of them in a thorough run.
 
-So a short run does not do all tests under every check of the stand-in.
+So a short run does not repeat all tests under every check of the stand-in.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ HALF = int(os.environ["HOST_CUDA_HALF"])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drop the other half: by name, for neighbours often differ in one parameter of two values."""
+    """Drop the other half: by name, because neighbours often differ in one parameter of two
+    values."""
     if THOROUGH:
         return
     other = [item for item in items if zlib.crc32(item.nodeid.encode()) % 2 != HALF]

@@ -1,4 +1,4 @@
-"""The kernels that are worth most, of every .cu file: with the types people use."""
+"""The most important kernels of every .cu file, with the types in common use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 KERNELS = Path(errors.__file__).parent
 SOURCES = {path.stem: path for path in KERNELS.rglob("*.cu")}
 HEADERS = sorted(KERNELS.rglob("*.cuh"))
-# Of what lies in main memory, or of the backends that they name themselves.
+# Tests of data in main memory, or with explicit backends.
 _NOT_ON_A_GPU = {
     *("test_argument_types", "test_awkward", "test_call_counts", "test_gradient_convention"),
     *("test_gradients", "test_index_checks", "test_lod_reset", "test_matrix"),

@@ -1,4 +1,4 @@
-"""Runs the tests of ops and RNNs on the kernels for GPUs: rows are moved there and back.
+"""Runs the tests of ops and RNNs on GPU kernels: rows are moved there and back.
 
     LOD_TEST_BACKENDS=cupy python -m pytest -p tests.cuda.moving tests/kernels/ops
 
@@ -26,7 +26,7 @@ LAYER = {layer.layer_forward, layer.layer_backward}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the moving between every op and its twin."""
+    """Wrap every twin so that it moves its rows."""
     chosen = backends._by_place
 
     def by_place(backend: str, reference: Callable[..., Any], size_bytes: int) -> Any:
@@ -49,7 +49,7 @@ def of_an_index(reference: Callable[..., Any]) -> bool:
 
 
 def moved(twin: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a twin that takes and gives NumPy's arrays. An index stays in main memory."""
+    """Return a twin that takes and returns NumPy arrays. An index stays in main memory."""
     signature = inspect.signature(twin)
 
     def call(*args: Any, **more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Faults that are planted in the kernels for GPUs, to see that the tests on the CPU find them."""
+"""Faults planted in the GPU kernels, to verify that the tests on the CPU find them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Mutant:
     Attributes:
         kind: what is wrong.
         old, new: text that is once in all sources of kernels, and what takes its place.
-        tests: the file of tests that finds it.
-        checked: what the kernels are compiled to check: "races", or "1", bounds.
+        tests: the test file that finds it.
+        checked: what the kernels are compiled to check: "races", or "1" for bounds.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Plant faults in the kernels for GPUs, one at a time, and count those that the tests find.
+"""Plant faults in the GPU kernels, one at a time, and count those that the tests find.
 
     python -m tests.cuda.mutate [SEED]
 
@@ -21,11 +21,11 @@ from tests.cuda.hot import ROOT
 from tests.cuda.mutants import MUTANTS, Mutant
 
 FLOOR = 0.9
-LONGEST = 900  # seconds: a fault may make blocks wait for each other for ever
+LONGEST = 900  # seconds: a fault may cause a deadlock
 
 
 def found(mutant: Mutant, seed: int, *, planted: bool = True) -> bool:
-    """Return whether the tests of a fault fail; of what is in the tree if it is not planted."""
+    """Return whether the tests of a fault fail; without a planted fault, for the tree as it is."""
     environment = os.environ | {
         "HOST_CUDA_ORDER": str(seed),
         "HOST_CUDA_SANITIZE": mutant.checked,
@@ -56,7 +56,7 @@ def found(mutant: Mutant, seed: int, *, planted: bool = True) -> bool:
 
 
 def main() -> int:
-    """Print what was found of each fault."""
+    """Print the result for each fault."""
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", flush=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:

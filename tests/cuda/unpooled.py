@@ -1,8 +1,8 @@
-"""Gives every array of cupy's memory of its own, so that a tool sees what is written beside it.
+"""Allocates every cupy array separately, so that a tool detects writes beside it.
 
     compute-sanitizer python -m pytest -p tests.cuda.unpooled ..
 
-From cupy's pool arrays are cut out of larger blocks: a kernel that leaves its own lands in the
+cupy's pool cuts arrays from larger blocks: a kernel that leaves its own array would write to the
 next one.
 """
 

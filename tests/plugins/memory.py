@@ -1,4 +1,4 @@
-"""A limit on the memory of each process that runs tests, and which tests made it grow."""
+"""A limit on the memory of each test process, and which tests made it grow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from lodcli.kernels.runtime import buffers
 from tests.plugins.slow import chosen, is_quick
 
-# On its own, a process of the quick run: a laptop runs as many as it has cores.
+# Per process of the quick run: a laptop runs as many as it has cores.
 QUICK_BYTES = 1_000_000_000
 # All of torch, Keras, ONNX, pandas, polars, Zarr and every compiled kernel in one process.
 ALL_BYTES = 2_200_000_000
@@ -32,24 +32,24 @@ def peak_bytes() -> int:
 
 
 def limit(config: pytest.Config) -> int | None:
-    """Return how much a process may take; none is set where the caller chose the tests."""
+    """Return the limit of a process; none if the caller chose the tests."""
     if is_quick(config):
         return QUICK_BYTES
     return None if chosen(config) else ALL_BYTES
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make room for what is found out."""
+    """Create the records."""
     config.stash[GROWTH] = {}
     config.stash[PEAKS] = {}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Note by how much a test raises the peak, imports and compiled kernels included.
+    """Record by how much a test raises the peak, including imports and compiled kernels.
 
-    Blocks in the pool are free for the system to take back, but it counts them until it does, so
-    that each test begins with an empty pool.
+    Blocks in the pool are free for the system to reclaim, but counted until it does, so each test
+    starts with an empty pool.
     """
     before = peak_bytes()
     done = yield
@@ -61,7 +61,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run in which a process took too much; a worker only tells what it took."""
+    """Fail a run in which a process exceeded the limit; a worker only reports its usage."""
     config = session.config
     growth = sorted(config.stash[GROWTH].items(), key=lambda each: -each[1])[:SHOWN]
     found = {"peak": peak_bytes(), "growth": growth}
@@ -78,13 +78,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take what a worker of pytest-xdist told."""
+    """Record the usage that a worker of pytest-xdist reports."""
     if found := getattr(node, "workeroutput", {}).get("memory"):
         node.config.stash[PEAKS][f"worker {node.gateway.id}"] = found
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much memory was taken; of a process with too much, also by which tests."""
+    """Print the memory usage; for a process over the limit, also which tests caused it."""
     most = limit(terminalreporter.config)
     for name, found in sorted(terminalreporter.config.stash[PEAKS].items()):
         if most and found["peak"] > most:

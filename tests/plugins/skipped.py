@@ -30,7 +30,7 @@ def table(reports: list[pytest.TestReport | pytest.CollectReport]) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table; a file counts as one where none of its tests could be collected."""
+    """Print the table; a file counts once if none of its tests could be collected."""
     if skipped := terminalreporter.stats.get("skipped"):
         terminalreporter.section("skipped")
         for line in table(skipped):

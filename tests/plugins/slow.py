@@ -28,7 +28,7 @@ def in_quick_run(item: pytest.Item) -> bool:
 
 
 def chosen(config: pytest.Config) -> bool:
-    """Return whether the command line chooses tests itself."""
+    """Return whether the command line selects tests."""
     options = ("keyword", "markexpr", "lf")
     files = any("::" in argument or argument.endswith(".py") for argument in config.args)
     return files or any(config.getoption(option, False) for option in options)
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say that some were left out; pytest-xdist does not count them."""
+    """Print that tests were left out; pytest-xdist does not count them."""
     if is_quick(terminalreporter.config):
         share = terminalreporter.config.getoption("--slow-share")
         which = f"all but one of {share} of the" if share else "the"

@@ -1,6 +1,6 @@
 """Gives torch a GPU in every process, sessions of `lod bench` among them: see torch_on_gpu.py.
 
-Only where HOST_CUDA_TORCH=1 asks for it: to most tests torch is another witness, on the CPU.
+Only if HOST_CUDA_TORCH=1: for most tests torch is an independent reference, on the CPU.
 """
 
 from __future__ import annotations

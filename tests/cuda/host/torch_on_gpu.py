@@ -1,7 +1,7 @@
 """torch with an emulated GPU: the CPU computes tensors on "cuda".
 
-As strict as with a real one about where tensors lie: those of two memories do not mix, and one on
-the GPU becomes no NumPy array. Arrays of the cupy beside this file lie on the same GPU.
+As strict as a real one about the device of tensors: devices cannot be mixed, and a GPU tensor
+cannot become a NumPy array. Arrays of the cupy beside this file are on the same GPU.
 """
 
 from __future__ import annotations

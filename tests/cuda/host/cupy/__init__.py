@@ -1,8 +1,8 @@
 """A cupy without a GPU: arrays in main memory, kernels compiled by g++ and run on the CPU.
 
-It has what lodcli.kernels and the tests use, and is as strict as the real one: an
-array is never turned into NumPy's unasked, a kernel's arguments must have its sizes. Put
-the folder that holds this package before all others on the path to use it.
+It has the functions that lodcli.kernels and the tests use, and is as strict as the real one: an
+array is never converted to NumPy implicitly, and a kernel's arguments must have its sizes. To use
+it, put the folder that holds this package first on the path.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Memory:
 
 
 class _Flags(NamedTuple):
-    """All that the real one tells: nothing of whether an array may be written to."""
+    """The flags of the real one: whether an array is writable is not among them."""
 
     c_contiguous: bool
     f_contiguous: bool
@@ -89,7 +89,7 @@ class ndarray(NDArrayOperatorsMixin):
         if isinstance(found, np.ndarray) and counts.is_made(found, self._host):
             counts.launches("take", found.size)
             for part in plain if isinstance(plain, tuple) else (plain,):
-                # How many there are is known on the device only.
+                # Only the device knows how many there are.
                 if isinstance(part, np.ndarray) and part.dtype == np.bool_:
                     counts.waits("mask")
         return _wrapped(found)
@@ -146,7 +146,7 @@ class ndarray(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **more: Any) -> Any:
         refuse_while_capturing(ufunc.__name__)
-        if method != "__call__":  # the real one has none of the others
+        if method != "__call__":  # the real one supports no others
             return NotImplemented
         plain = {name: _plain(value) for name, value in more.items()}
         counts.launches(ufunc.__name__)
@@ -254,14 +254,14 @@ def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
 
 
 def _refuse(value: Any) -> None:
-    """Raise as the real one does when NumPy's arrays are mixed with those on the device."""
+    """Raise as the real one does when NumPy arrays are mixed with device arrays."""
     if isinstance(value, np.ndarray):
         raise TypeError(f"Unsupported type {type(value)}")
     for part in value if isinstance(value, list | tuple) else ():
         _refuse(part)
 
 
-# Functions that launch nothing, and those of whose results only the device knows the size.
+# Functions without launches, and those whose result size only the device knows.
 _FREE = frozenset(
     ("may_share_memory", "split", "broadcast_to", "empty_like", "sliding_window_view")
 )
@@ -275,7 +275,7 @@ def _like(function: Any) -> Any:
             counts.launches(function.__name__)
         if function.__name__ in _WAITING:
             counts.waits(function.__name__)
-        if function is not np.take:  # which takes an index from main memory
+        if function is not np.take:  # which accepts an index in main memory
             _refuse((*args, *more.values()))
         with np.errstate(all="ignore"):  # a device tells nobody
             return _wrapped(function(*_plain(args), **_plain(more)))
@@ -294,7 +294,7 @@ for _name in (
 
 
 class _Ufunc:
-    """What has more than a call of its own; of reduceat the real one has the sum alone."""
+    """A ufunc with more than a call; of reduceat the real one supports only the sum."""
 
     def __init__(self, ufunc: Any) -> None:
         self._call, self.at = _like(ufunc), _like(ufunc.at)

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 HOST = Path(__file__).parents[1]
-# HOST_CUDA_LINES=1: the sanitizers tell lines, and every kernel takes a third longer to compile.
+# HOST_CUDA_LINES=1: sanitizers report lines; compiling takes a third longer.
 LINES = "-g1" if os.environ.get("HOST_CUDA_LINES") == "1" else "-g0"
 FLAGS = ["-std=c++17", "-O1", LINES, "-fPIC", "-fno-strict-aliasing", "-w"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -25,7 +25,7 @@ LINKER = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []
 
 
 def version() -> tuple[int, int]:
-    """Return what stands for the compiler's version: another one for other flags or headers."""
+    """Return a substitute for the compiler's version, which changes with flags and headers."""
     headers = "".join(path.read_text() for path in sorted(HOST.glob("*.h")))
     of = "\0".join([headers, *_flags(), *_change()])
     return 0, int(hashlib.sha256(of.encode()).hexdigest()[:8], 16)
@@ -39,13 +39,13 @@ def compiled(source: str, headers: Mapping[str, bytes]) -> bytes:
 
 
 def _change() -> tuple[str, str]:
-    """Return which text of the sources is replaced by what; by itself if no fault is planted."""
+    """Return which text of the sources is replaced, for a planted fault; by default none."""
     old, new = json.loads(os.environ.get("HOST_CUDA_CHANGE", '["\\n", "\\n"]'))
     return old, new
 
 
 def load(path: str) -> ctypes.CDLL:
-    """Load a library that was compiled, and what runs kernels before it."""
+    """Load a compiled library, and the runtime before it."""
     _load_runtime()
     return ctypes.CDLL(path)
 
@@ -81,7 +81,7 @@ def _library(source: str, headers: Mapping[str, bytes], flags: Sequence[str]) ->
 
 
 def _run(arguments: Sequence[str]) -> None:
-    # Not under the sanitizer that is preloaded here: g++ takes several times as long then.
+    # Without the preloaded sanitizer: g++ would be several times slower.
     plain = {name: text for name, text in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(
         ["g++", *arguments], env=plain, capture_output=True, text=True, check=False

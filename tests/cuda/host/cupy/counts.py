@@ -8,28 +8,28 @@ from typing import Any
 import numpy as np
 
 LAUNCH, COPY, WAIT = "launch", "copy", "wait"
-# The last ones: the tests of a process ask for millions.
+# Only the last ones: the tests of a process cause millions.
 asked: deque[tuple[str, str]] = deque(maxlen=1000)
 
 
 def launches(name: str, size: int = 1) -> None:
-    """Note a launch; no array of no values needs one."""
+    """Count a launch, unless the array is empty."""
     if size:
         asked.append((LAUNCH, name))
 
 
 def copies(name: str) -> None:
-    """Note a copy from main memory to the device, which nobody waits for."""
+    """Count an asynchronous copy from main memory to the device."""
     asked.append((COPY, name))
 
 
 def waits(name: str) -> None:
-    """Note that main memory waits for the device, as for what has to be known there."""
+    """Count a synchronization, such as for a value needed in main memory."""
     asked.append((WAIT, name))
 
 
 def is_made(result: Any, *inputs: Any) -> bool:
-    """Return whether an array was computed: it is no view of any of these."""
+    """Return whether an array was computed, and is not a view of one of these."""
     return not any(
         isinstance(one, np.ndarray) and np.may_share_memory(result, one) for one in inputs
     )

@@ -1,4 +1,4 @@
-"""The emulated device: its streams, events and memory. Queued work runs at once."""
+"""The emulated device: its streams, events and memory. Queued work runs immediately."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROPERTIES: dict[str, Any] = {
 
 
 class Stream:
-    """A queue of work; here it is done at once, unless the stream is capturing."""
+    """A queue of work; it runs immediately, unless the stream is capturing."""
 
     def __init__(self, *, non_blocking: bool = False, ptr: int | None = None) -> None:
         self.capturing: list[Any] | None = None
@@ -53,7 +53,7 @@ class Stream:
 
 
 class Event:
-    """A point of a stream; what is before it is done at once here."""
+    """An event of a stream; previous work is complete immediately."""
 
     done = True
 
@@ -67,7 +67,7 @@ class Event:
 
 
 class Graph:
-    """Launches with the arguments they were captured with."""
+    """Launches with their captured arguments."""
 
     def __init__(self, launches: list[Any]) -> None:
         self._launches = launches
@@ -89,7 +89,7 @@ def refuse_while_capturing(what: str) -> None:
 
 
 class CUDADriverError(RuntimeError):
-    """What the driver answers; `status` as in cuda.h."""
+    """An error of the driver; `status` as in cuda.h."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"CUDA_ERROR {status}")
@@ -177,5 +177,5 @@ class Pool:
 
 
 def get_default_memory_pool() -> Pool:
-    """Return what keeps memory for arrays to come: nothing is kept here."""
+    """Return the memory pool, which caches nothing here."""
     return Pool()

@@ -1,7 +1,7 @@
 """An emulated kvikio without a GPU: it reads files into arrays of the emulated cupy.
 
-It has what lodcli.formats.gpu.kvikio uses, and is as strict as the real one. It reads as late
-as it may, when somebody waits, and to an address: nothing keeps the memory there alive.
+It has the functions that lodcli.formats.gpu.kvikio uses, and is as strict as the real one. It reads
+as late as possible, when the result is awaited, and to an address: nothing keeps that memory alive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class IOFuture:
-    """A read under way."""
+    """A read in progress."""
 
     def __init__(self, file: CuFile, address: int, size: int, offset: int) -> None:
         self._file: CuFile | None = file
