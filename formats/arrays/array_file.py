@@ -23,6 +23,8 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.nulls import Mask
 
 MOST_ARRAY_BYTES = 2**63 - 1
+# For the int64 number of a row, even of a row without bytes, and the sum of two such sizes.
+_LEAST_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,11 @@ def array_bytes(shape: Iterable[int], dtype: np.dtype[Any]) -> int:
     Raises:
         DamagedFileError: no array can have that shape.
     """
-    size = most = dtype.itemsize
+    size, most = dtype.itemsize, max(dtype.itemsize, _LEAST_BYTES)
     for extent in shape:
         size, most = size * extent, most * max(1, extent)
-    if most > MOST_ARRAY_BYTES:  # such as (0, 2**63): no values, but the shape overflows
+    # Such as (0, 2**63) or (2**62, 0): no values, but the shape or the row numbers overflow.
+    if most > MOST_ARRAY_BYTES:
         raise DamagedFileError(f"shape {str(shape)[:120]} is beyond what an array can have")
     return size
 

@@ -8,11 +8,11 @@ import re
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from typing import IO, Any
 
 import numpy as np
 
+from lodcli.formats.arrays.array_file import array_bytes
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.zip_archive import brief
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -24,7 +24,6 @@ MAGIC = b"\x93NUMPY"
 # NumPy has no name for bfloat16: saved by it, the rows are raw bytes ("V2").
 NPY_DTYPES = ALL_DTYPES - {"bfloat16"}
 MOST_HEADER_BYTES = 10_000
-MOST_ARRAY_BYTES = 2**63 - 1
 _ORDERS = tuple("<>|=")
 _SINGLE = re.compile(r"[<>|=](?:[US][0-9]{1,7}|[iu][1248])")
 # As .npy files name them, behind the byte order: "f8", "b1", ..
@@ -56,11 +55,7 @@ def read_header(stream: IO[bytes], file_bytes: int) -> Header:
         raise InvalidDataError(
             "is a single value; a tensor needs a row axis; save array.reshape(1)"
         )
-    size = most = dtype.itemsize
-    for extent in shape:
-        size, most = size * extent, most * max(1, extent)
-    if most > MOST_ARRAY_BYTES:  # such as (0, 2**63): nothing, but beyond what can be counted
-        raise DamagedFileError(f"shape {brief(shape)} is beyond what an array can have")
+    size = array_bytes(shape, dtype)
     held = file_bytes - header_bytes
     if size != held:
         raise DamagedFileError(f"shape {brief(shape)} of {dtype} needs {size} bytes, found {held}")
@@ -109,13 +104,11 @@ def decoded(data: bytes) -> Array:
     """Return the array of a whole .npy file, in native byte order; it may be a single value."""
     header_bytes, fields = _fields(io.BytesIO(data))
     dtype, shape, fortran = _checked_fields(fields)
-    size = prod(shape) * dtype.itemsize
+    size = array_bytes(shape, dtype)
     if size != len(data) - header_bytes:
         raise DamagedFileError(
             f"shape {brief(shape)} of {dtype} needs {size} bytes, {len(data) - header_bytes} there"
         )
-    if not size and prod(max(1, extent) for extent in shape) * dtype.itemsize > MOST_ARRAY_BYTES:
-        raise DamagedFileError(f"shape {brief(shape)} is beyond what an array can have")
     flat: Array = np.frombuffer(data, dtype, offset=header_bytes)
     rows = native(flat).reshape(shape, order="F" if fortran else "C")
     return np.ascontiguousarray(rows).reshape(shape) if fortran else rows
