@@ -55,7 +55,7 @@ def command(
 ) -> None:
     """Draw a tensor of SOURCE to a file; needs matplotlib (pip install 'lodcli[plot]').
 
-    Of the rows, only those of the sequence that is drawn are read.
+    Only the rows of the drawn sequence are read.
 
     \b
     Examples:
