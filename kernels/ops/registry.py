@@ -12,27 +12,28 @@ from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
 
 @dataclass(frozen=True)
 class OpEntry:
-    """Where an op is found, and what it does.
+    """The module of an op, and its properties.
 
     Attributes:
-        name: as typed after `lod apply`; its public function is sequence_NAME.
+        name: as in `lod apply NAME`; its public function is sequence_NAME.
         module: its module in lodcli.kernels.ops.
-        summary: what comes back, in one line.
-        equation: the same as a formula; x the rows, y the result, n a sequence's length.
-        itemwise: whether whole outermost items may be worked on in parts: the result of a
-            batch is that of its parts, one after another. Only for ops of one tensor.
-        pairs: the same of an op of several tensors that are cut alike, where the levels of all are
-            equal but for the finest; or, of arithmetic, where the second has one row per sequence.
-        results: what its results are called, where there are several.
+        summary: what it returns, in one line.
+        equation: the same as a formula; x the rows, y the result, n the length of a sequence.
+        itemwise: whether batches of whole outermost items can be computed separately, and their
+            results concatenated. Only for ops of one tensor.
+        pairs: the same for an op of several tensors that are divided at the same items, whose
+            levels are equal except for the finest; or, for arithmetic, whose second tensor has one
+            row per sequence.
+        results: names of its results, if there are several.
         gradient: its gradient, FAMILY.FILE.FUNCTION; sequence_NAME_grad unless the function of
-            another op does the same. None where nothing can be differentiated.
-        index: its arguments that lie in main memory though their names, not in
-            INDEX_ARGUMENTS, mean rows elsewhere.
-        options: those of its example, where numbers made up for what it needs mean nothing.
-        keeps: its argument whose index the result has, at a stride of 1.
-        pools: its argument of whose sequences each gives a row of the result.
-        tracked: its arguments that the gradient is for, where each is rows: what is differentiable in
-            torch. Empty where there is none, or one of steps or of an index.
+            another op is used. None if it is not differentiable.
+        index: its arguments in main memory whose names, not in INDEX_ARGUMENTS, are those of rows
+            in other ops.
+        options: the options of its example, if generated values would not be valid.
+        keeps: its argument whose index the result has (for a stride of 1).
+        pools: its argument with one sequence per row of the result.
+        tracked: its differentiable arguments in torch, if all of them are rows; empty if there are
+            none, or if one is a list of steps or an index.
     """
 
     name: str

@@ -1,11 +1,9 @@
 """Benchmarks of lod and other libraries: what `lod bench` runs.
 
-    cases, lengths    what is measured: how many rows, in sequences of which lengths
-    suites            the tasks, and lod's and the peers' implementations
-    checks            that all candidates computed the same
-    harness, samples  interleaved timing, and which samples were disturbed
-    limits            the machine's limits
-    results           the measurements; report, export, plot and compare show them
+    measure   interleaved timing, disturbed samples, comparison of results, limits of the machine
+    suites    the tasks: cases, lengths of sequences, and lod's implementations
+    peers     other libraries, one file each
+    report    results as a table, JSON, Markdown or a plot, and their comparison
 
-Peers are in peers/, one file a library. docs/benchmarking.md describes the method.
+docs/benchmarking.md describes the method.
 """

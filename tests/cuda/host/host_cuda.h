@@ -1,5 +1,5 @@
-// CUDA C++ on the CPU: enough of the language and its library to compile kernels/on_cupy/*.cu
-// with g++ and to run them, block by block, under the sanitizers.
+// CUDA C++ on the CPU: enough of the language and its library to compile the CUDA
+// sources of kernels/ with g++, and to run them block by block under the sanitizers.
 //
 // How they run is in host_cuda.cpp, which is compiled once; kernels are many. The threads of a
 // block are fibers of one thread, switched only where they meet: at
