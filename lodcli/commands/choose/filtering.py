@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.commands.choose.expression import Expression
+from lodcli.formats.arrays.budget import require_fits
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import item_count, taken
@@ -17,6 +19,8 @@ from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Mask = npt.NDArray[np.bool_]
+# Of a line of --indices; and how often, in lines, their memory is checked: of an int in a list.
+_LINE_CHARS, _CHECKED, _NUMBER_BYTES = 1000, 1 << 14, 40
 
 
 class Filter:
@@ -96,10 +100,15 @@ def read_numbers(path: str) -> Offsets:
 
     Raises:
         InvalidDataError: a line that is no number; names it.
+        TooLargeError: more numbers than fit into the memory budget.
     """
-    numbers = []
+    numbers: list[int] = []
     with open(path, encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
+        # A device has neither an end nor, perhaps, lines.
+        limited = iter(functools.partial(lines.readline, _LINE_CHARS), "")
+        for number, line in enumerate(limited, 1):
+            if number % _CHECKED == 0:
+                require_fits(f"{path}: line {number}", number * _NUMBER_BYTES, 1)
             if not re.fullmatch(r"\s*[0-9]{1,18}\s*", line, re.ASCII):
                 raise InvalidDataError(
                     f"{path}: line {number}: expected the number of an item, "

@@ -345,6 +345,18 @@ def test_a_label_alone_filters_items_of_a_named_level(lod: Lod, labelled: list[l
     assert chosen() == [(labelled[item], 3) for item in range(3, 40, 4)]
 
 
+def test_endless_numbers_of_items_are_refused(lod: Lod, labelled: list[list[int]]) -> None:
+    args = ["filter", "labelled.lod.h5", "-qo", "new.lod.h5", "--memory", "1M", "--indices"]
+    done = lod(*args, "/dev/zero")
+    assert (done.code, done.stdout) == (1, "")
+    assert "/dev/zero: line 1: expected the number of an item" in done.stderr
+    Path("numbers.txt").write_text("1\n" * 100_000)
+    done = lod(*args, "numbers.txt")
+    assert (done.code, done.stdout) == (1, "")
+    assert "numbers.txt: line 32768: 1310720 bytes" in done.stderr
+    assert "--memory 2M is enough" in done.stderr
+
+
 def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
     Path("numbers.txt").write_text("7\n 3 \n7\n39\n")
     args = ["labelled.lod.h5", "--indices", "numbers.txt", "-qfo", "out.lod.h5"]
