@@ -1,4 +1,4 @@
-"""Flat files: which arrays form which tensor, and their index.
+"""Flat files: which arrays make up which tensor, and their index.
 
 By name: the tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
 `NAME/lod.0`, ..; any other array `NAME` is a tensor without levels. Masks of nulls are `valid.0`,
@@ -33,10 +33,10 @@ from lodcli.kernels.index.checks import (
 )
 from lodcli.kernels.index.lod import LoD
 
-# What a format of flat files understands.
+# The options of all formats of flat arrays.
 FLAT_OPTIONS = frozenset({"data", "offsets", "lengths"})
 FLAT_WRITE_OPTIONS = frozenset({"cu_seqlens", "index_dtype"})
-# The array or entry of marks. An array of this name that holds none is a tensor as any other.
+# The array or entry of marks. An array of this name without marks is an ordinary tensor.
 MARKS = "lod.json"
 _NAME = re.compile(r"(?:(?P<name>[^/]+)/)?(?:(?P<data>data)|lod\.(?P<level>0|[1-9][0-9]?))")
 
@@ -57,7 +57,7 @@ class Parts:
 
 
 class ArrayInfo(Protocol):
-    """Metadata of an array before it is read; `label` is its name in messages."""
+    """Metadata of an array whose values are not read yet; `label` is its name in messages."""
 
     @property
     def label(self) -> str: ...
@@ -84,17 +84,17 @@ def _prefix(tensor: str) -> str:
 def tensors_in(
     names: Collection[str], options: ReadOptions, kept: Mapping[str, Kept]
 ) -> dict[str, Parts]:
-    """Return the tensors that arrays of these names make.
+    """Return the tensors that arrays with these names make up.
 
     Args:
         names: of all arrays.
-        options: which are rows, and which the index.
-        kept: by tensor, what the file says of it: which arrays are masks.
+        options: which arrays are rows, and which are the index.
+        kept: by tensor, its stored marks, such as its masks.
 
     Raises:
-        UnsupportedError, InvalidDataError: a name that no tensor has.
+        UnsupportedError, InvalidDataError: an invalid tensor name.
         DamagedFileError: rows, levels or masks are missing.
-        SelectionError: an array that was asked for is not there.
+        SelectionError: a requested array is missing.
     """
     masks: dict[str, dict[str, str]] = {}
     for name in names:
@@ -133,7 +133,7 @@ def tensors_in(
 
 
 def _mask_of(name: str) -> tuple[str, bool, str]:
-    """Return which tensor an array belongs to if it is a mask, whether it may be, and which."""
+    """Return the tensor of a mask, whether the mask is valid, and its level."""
     owner, slash, part = name.rpartition("/")
     tensor = name_of(named(owner)) if slash else DEFAULT_NAME
     return tensor, part.startswith("valid."), part
@@ -142,7 +142,7 @@ def _mask_of(name: str) -> tuple[str, bool, str]:
 def _by_level(
     tensor: str, said: Collection[str], arrays: Mapping[str, str], depth: int
 ) -> dict[int, str]:
-    """Return the arrays of masks that a file says a tensor has, by level."""
+    """Return the mask arrays that a file declares for a tensor, by level."""
     levels = {mask_name(level, depth): level for level in range(depth + 1)}
     for part in said:
         if part not in levels:
@@ -156,7 +156,7 @@ def _by_level(
 
 
 def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
-    """Return the tensors that a person named: all over one index."""
+    """Return the tensors that the user named: all with one index."""
     if options.offsets and options.lengths:
         raise SelectionError("give offsets or lengths, not both")
     index = options.offsets or options.lengths or ()
@@ -172,7 +172,7 @@ def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
 
 
 def _owner(name: str) -> tuple[str, int]:
-    """Return which tensor an array belongs to, and its level, -1 for the rows."""
+    """Return the tensor of an array, and its level, -1 for the rows."""
     found = _NAME.fullmatch(name)
     if found is None:
         return name_of(name), -1
@@ -187,8 +187,8 @@ def held(
 
     Args:
         tensors: see `tensors_in`.
-        look: returns what is known of an array, or raises what is wrong with it.
-        left_out: is given what is wrong with the others.
+        look: returns the metadata of an array, or raises an error.
+        left_out: receives the errors of the other tensors.
     """
     found = {}
     for name, parts in tensors.items():
@@ -225,11 +225,11 @@ def described(
 ) -> tuple[Schema, dict[str, LoD]]:
     """Read every index and return the schema, and the index of each tensor.
 
-    Tensors of equal levels share them, and one index.
+    Tensors with equal levels share one index.
 
     Args:
         tensors: see `tensors_in`.
-        arrays: what is known of the arrays, by name.
+        arrays: metadata of the arrays, by name.
         read: gives all of the array of that name.
         options: whether the levels are lengths.
     """
@@ -268,7 +268,7 @@ def _require_mask(spec: TensorSpec, level: int, info: ArrayInfo) -> None:
 
 
 class EqualLevels:
-    """Finds the levels that tensors share in a file that does not say so: by comparing them."""
+    """Detects equal levels by comparing them, for formats that do not store sharing."""
 
     def __init__(self) -> None:
         self._keys = LevelKeys()
@@ -282,8 +282,8 @@ class EqualLevels:
         return levels, self._lods.setdefault(levels, lod)
 
     def _first(self, offsets: Offsets) -> Offsets:
-        """Return the first that had the same values."""
-        # No copy of their bytes to look up: an index may be large.
+        """Return the first array with the same values."""
+        # Without copying bytes for a look-up: an index may be large.
         alike = self._known.setdefault((offsets.size, int(offsets[-1])), [])
         for other in alike:
             if other is offsets or np.array_equal(other, offsets):
@@ -293,14 +293,14 @@ class EqualLevels:
 
 
 def marked(schema: Schema, kept: Mapping[str, Kept]) -> Schema:
-    """Return a schema with the marks that a file keeps beside its arrays.
+    """Return a schema with the marks stored in the file.
 
     Args:
         schema: from `described`.
         kept: by tensor.
 
     Raises:
-        DamagedFileError: they do not fit.
+        DamagedFileError: they do not match the tensors.
     """
     result = tuple(
         replace(spec, marks=kept[spec.name].marks) if spec.name in kept else spec for spec in schema
@@ -315,7 +315,7 @@ def _offsets(
     info: ArrayInfo, name: str, level: int, read: Callable[[str], Array], options: ReadOptions
 ) -> Offsets:
     with naming(info.label):
-        # Before any of it is read: an array of nothing but rows may be long.
+        # Before reading: an array of rows without values may be long.
         if len(info.shape) != 1 or info.dtype.kind not in "iu":
             raise InvalidDataError(
                 f"offsets must be integers in one dimension, found {info.dtype} "

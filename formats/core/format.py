@@ -29,8 +29,8 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# Large enough that the work per batch is small beside it. Allocations of 32 MB and more are mapped
-# anew each time, page by page; these are not, and reading takes half the time.
+# Large enough to amortise the work per batch. Allocations of 32 MB and more would be mapped anew
+# each time, page by page; smaller ones are not, which halves the time of reading.
 BATCH_BYTES = 8 << 20
 
 # The methods of a Source that read its file.
@@ -38,7 +38,7 @@ _REQUESTS = (
     *("batches", "batches_of", "read", "row_blocks", "stored_rows"),
     *("read_index", "index_parts", "slice"),
 )
-# By the name of what a file holds and no tensor can: why.
+# By the name of unsupported content: the reason.
 LeftOut = dict[str, LodError]
 
 
@@ -54,11 +54,11 @@ def leaving_out(left_out: LeftOut, name: str) -> Iterator[None]:
 
 
 class RowBlocks(NamedTuple):
-    """A tensor on its way: its index, and its rows block by block, checked.
+    """A tensor being read: its index, and its rows block by block, verified.
 
     Attributes:
         lod: the index.
-        rows: how many rows there are.
+        blocks: the first row number of each block, and its rows: a view of the caller's memory.
         blocks: the number of each block's first row, and its rows: a view of the caller's memory.
     """
 
@@ -68,16 +68,16 @@ class RowBlocks(NamedTuple):
 
 
 class StoredRows(NamedTuple):
-    """Rows stored in a file as in memory, for readers that access the file directly.
+    """Rows stored uncompressed, for readers that access the file directly.
 
     Attributes:
         lod: the index.
         rows: how many rows there are; at least one, of at least one byte.
-        fd: the open file. It belongs to the source.
+        fd: the open file; owned by the source.
         offset: where in the file they begin.
-        block_bytes: how many bytes have one checksum; at most all, the last block may be short.
-        check: raises what reading them here would raise. It takes the CRC32C of every block,
-            (blocks,) uint32, and the highest byte of booleans, 0 for other dtypes.
+        block_bytes: bytes per checksum; at most the size of all rows; the last block may be short.
+        check: raises the errors that reading here would raise. Takes the CRC32C of every block,
+            (blocks,) uint32, and the maximum byte of booleans, 0 for other dtypes.
     """
 
     lod: LoD
@@ -89,17 +89,17 @@ class StoredRows(NamedTuple):
 
 
 class Source(ABC):
-    """An open file of some format. `schema` is known at once, rows are read on demand.
+    """An open file of some format. `schema` is available at once, rows are read on demand.
 
     Attributes:
-        schema: what the file holds; counts that are unknown before the end are None.
-        checksums: those of this file, once all was read, where files of its format differ; else
-            None. See Format.
-        left_out: what no tensor can hold, though other parts of the file can be read.
-        notes: what a person should know about the file; complete once everything is read.
+        schema: the tensors of the file; counts that are unknown before the end are None.
+        checksums: those of this file, after everything was read, if files of its format differ;
+            else None. See Format.
+        left_out: content that no tensor can hold, if other parts of the file can be read.
+        notes: notes for the user about the file; complete once everything is read.
         records: whether every batch holds all tensors with equally many outermost items, as the
             fields of records have.
-        attributes: what is known of the file as a whole, a JSON object.
+        attributes: of the file as a whole, a JSON object.
     """
 
     schema: Schema
@@ -135,7 +135,7 @@ class Source(ABC):
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """Yield the batches of some tensors, perhaps with others among them.
 
-        A format that can leave the others unread does.
+        A format that can skip the others does.
         """
         return self.batches(limit_bytes)
 
@@ -146,13 +146,13 @@ class Source(ABC):
         return joined(self.schema, self.batches_of(wanted), wanted)
 
     def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
-        """Return a tensor's index, and its rows in order in memory of the caller's.
+        """Return a tensor's index, and its rows in order in the caller's memory.
 
         Args:
-            name: which tensor; none that holds a TensorArray.
-            buffer: gives, for a number of bytes, the (at least as many,) uint8 array that the
-                next block is written to.
-            block_bytes: about how many bytes of rows a block has.
+            name: of a tensor that is not a TensorArray.
+            buffer: called with a number of bytes; returns a uint8 array, at least as large, for the
+                next block.
+            block_bytes: approximate size of a block.
         """
         item = self.read([name])[name]
         assert isinstance(item, LoDTensor)
@@ -162,7 +162,7 @@ class Source(ABC):
         """Return the position of a tensor's rows, unchecked; None if only `self` can read them.
 
         Args:
-            name: which tensor; none that holds a TensorArray.
+            name: of a tensor that is not a TensorArray.
         """
         return None
 
@@ -174,7 +174,7 @@ class Source(ABC):
     def index_parts(self, name: str) -> Iterator[LoD]:
         """Yield the index of one tensor in parts of whole outermost items; at least one.
 
-        Where a file can be read so, no more than a part of a large index is in memory.
+        If the format allows it, only a part of a large index is in memory.
         """
         yield self.read_index(name)
 
@@ -195,13 +195,13 @@ class Source(ABC):
         return type(self).slice is not Source.slice
 
     def close(self) -> None:  # noqa: B027 - most sources hold nothing but their Input
-        """Release what the source holds."""
+        """Release the resources of the source."""
 
     def refuse_requests(self, label: str) -> None:
-        """Make every later request raise an error; `close` still works.
+        """Make every later request raise an error, except `close`.
 
-        The system gives the number of a closed descriptor to the next file that is opened: a
-        request would read that one.
+        The system reuses the number of a closed descriptor for the next open file, which a request
+        would read.
         """
 
         def refuse(*_: object, **__: object) -> NoReturn:
@@ -275,8 +275,8 @@ class Stored:
 
     Attributes:
         source: the open file.
-        passing: a function that goes through numbers of rows and bytes as they are copied, and
-            names the file in errors.
+        passing: a function that iterates over the rows and bytes as they are copied, and adds
+            the file name to errors.
     """
 
     source: Source
@@ -287,37 +287,37 @@ class Format(ABC):
     """One kind of file.
 
     Attributes:
-        name: as `--from` and `--to` know it.
-        endings: of the files of a plug-in, lower case, with the dot; ours are in `table.TABLE`.
-        max_levels: most levels a tensor may have; None for any.
-        min_levels: fewest levels.
+        name: as in `--from` and `--to`.
+        endings: file extensions of a plug-in, lower case, with the dot; lod's are in `table.TABLE`.
+        max_levels: maximum number of levels of a tensor; None for any.
+        min_levels: minimum number of levels.
         dtypes: names of the dtypes it holds.
-        row_ranks: most dimensions one row may have; None for any.
+        row_ranks: maximum number of dimensions of a row; None for any.
         many: whether it holds several named tensors.
         arrays: whether it holds TensorArrays.
         level_names: whether the file holds the names of levels.
-        kept_dtypes: those of `dtypes` that reading finds again; None: all, the file tells them.
-        row_shapes: whether the file tells rows of some shape from one more level.
-        kept_marks: the marks of values that reading finds again.
+        kept_dtypes: those of `dtypes` that reading restores; None for all.
+        row_shapes: whether the file distinguishes the shape of a row from another level.
+        kept_marks: the marks of values that reading restores.
         nulls: whether it holds null rows and items.
         attributes: whether it holds attributes of tensors.
-        file_attributes: whether it holds those of the file as a whole; `write` finds them in its
-            options.
+        file_attributes: whether it holds attributes of the file as a whole; `write` gets them in
+            its options.
         structs: whether it holds records of tensors; see records.py.
         null_items: with `nulls`, whether items and text may be null, and not only numbers.
-        empty_file: whether a file of no bytes is one, of a tensor without items.
+        empty_file: whether a file of no bytes is valid, as a tensor without items.
         zero_rows: whether a tensor without rows survives.
-        record: what one outermost item of every tensor makes together, such as a line; then all
-            must have equally many. "" if they need not.
+        record: the unit made of one outermost item of every tensor, such as a line; all tensors
+            then need the same number of items. "" if not required.
         options: names of the ReadOptions fields it understands.
         write_options: names of the WriteOptions fields it understands.
         seekable_output: whether its writer needs to seek.
         streams: whether only some batches are in memory while it is read or written.
-        read_only: why it is not written; "" if it is.
+        read_only: why it cannot be written; "" if it can.
         needs: the optional packages that it needs.
-        packed: whether a file of it may be compressed as a whole, as its name says; those of text
-            always may.
-        checksums: what `lod verify` says of the checksums that reading everything checks, such as
+        packed: whether a file may be compressed as a whole, by its extension; always true for text
+            formats.
+        checksums: description for `lod verify` of the checksums that reading verifies, such as
             "CRC-32 of every array"; "" if there are none.
         layout: what it is stored as: a file; several files beside each other, of which
             `open` and `write` get one, and the others by `Input.beside` and `Output.part`;
@@ -325,10 +325,10 @@ class Format(ABC):
             `table.TABLE`. Neither goes through a pipe.
         folder_files: for a folder, a regular expression of all the names it may hold; a
             folder that holds others is never replaced.
-        modules: what reading imports only when it gets there; see formats/sandbox/source.py.
-        descriptors: how many it makes while reading, of what is open already; also for that.
-        isolated: whether it is always read in a child process: it takes calls of a library
-            that a damaged file can make hang.
+        modules: modules that reading imports late; see formats/sandbox/source.py.
+        descriptors: number of descriptors that reading duplicates; for the sandbox as well.
+        isolated: whether it is always read in a child process, because a damaged file can make a
+            library hang.
     """
 
     name: ClassVar[str]
@@ -385,7 +385,7 @@ class Format(ABC):
 
     @abstractmethod
     def open(self, source: Input, options: ReadOptions) -> Source:
-        """Return the open file. Raises our errors, with the file named by the caller."""
+        """Return the open file. Raises lod's errors; the caller adds the file name."""
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -424,7 +424,7 @@ class Format(ABC):
         return ()
 
     def laid_out(self, schema: Schema, options: WriteOptions) -> Schema:
-        """Return the tensors as the file holds them with these options."""
+        """Return the tensors as the file stores them with these options."""
         return schema
 
     def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
@@ -436,7 +436,7 @@ class Format(ABC):
         return True
 
     def lost_levels(self, spec: TensorSpec) -> Iterable[int]:
-        """Return the levels of a tensor that leave no trace in the file."""
+        """Return the levels of a tensor that the file does not store."""
         return ()
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
@@ -448,7 +448,7 @@ class Format(ABC):
         return spec.marks.kind is None or spec.marks.kind in self.kept_marks
 
     def refuse_unheld(self, schema: Schema) -> None:
-        """Raise UnsupportedError if a tensor does not fit, before anything is written."""
+        """Raise UnsupportedError if a tensor cannot be stored, before anything is written."""
         if len(schema) > 1 and not self.many:
             names = ", ".join(spec.name for spec in schema)
             raise UnsupportedError(
@@ -464,7 +464,7 @@ class Format(ABC):
         """Raise ShapeMismatchError unless all tensors have equally many outermost items.
 
         Args:
-            items: how many each tensor has, where that is known.
+            items: number of items of each tensor, if known.
         """
         if len(set(items.values())) > 1:
             found = ", ".join(f"{name} has {count}" for name, count in items.items())
@@ -497,11 +497,11 @@ class Format(ABC):
             )
 
     def _cast_for(self, spec: TensorSpec) -> str:
-        """Return which cast to a dtype that it holds loses nothing; "" if there is none."""
+        """Return a lossless cast to a supported dtype; "" if there is none."""
         if spec.marks.kind is not None:
             return ""
         kinds = "iu" if spec.dtype.kind in "biu" else "f" if spec.dtype.kind in "fV" else "c"
-        # Nothing else fits into bfloat16, which NumPy may not know yet.
+        # Only bfloat16 values fit into bfloat16, which NumPy may not know yet.
         held = [one for one in map(np.dtype, self.dtypes - {"bfloat16"}) if one.kind in kinds]
         exact = [one for one in held if np.can_cast(spec.dtype, one)]
         if not exact:
