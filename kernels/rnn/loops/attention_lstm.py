@@ -122,11 +122,12 @@ def attention_lstm(
     cell = initial_cell.astype(data.dtype)[plan.order]
     outputs = np.empty((len(data), shape[1]), data.dtype)
     cells = np.empty_like(outputs)
-    attention = _Attention(data, plan, weights)
-    for step, alive in enumerate(plan.step_sizes):
-        hidden, cell = _step(weights, attention(cell[:alive]), hidden[:alive], cell[:alive])
-        rows = plan.rows(step)
-        outputs[rows], cells[rows] = hidden, cell
+    with np.errstate(all="ignore"):  # as in softmax: an infinite score minus itself is NaN
+        attention = _Attention(data, plan, weights)
+        for step, alive in enumerate(plan.step_sizes):
+            hidden, cell = _step(weights, attention(cell[:alive]), hidden[:alive], cell[:alive])
+            rows = plan.rows(step)
+            outputs[rows], cells[rows] = hidden, cell
     return AttentionLSTMResult(outputs, cells)
 
 

@@ -104,3 +104,13 @@ def test_data_and_states_that_do_not_fit_are_refused() -> None:
         attention_lstm(np.ones(3), offsets, make(), initial_cell=cell)
     with pytest.raises(ShapeMismatchError, match=r"initial_cell: expected shape \(1, 3\), found"):
         attention_lstm(np.ones((3, 5)), offsets, make(), initial_cell=np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e308])
+def test_infinite_rows_give_no_warning(value: float) -> None:
+    rows = np.ones((3, 5))
+    rows[1] = value
+    with np.errstate(all="raise"):
+        found = attention_lstm(rows, offsets_of([2, 1]), make(), initial_cell=np.ones((2, 3)))
+    expected = attention_lstm(rows[2:], offsets_of([1]), make(), initial_cell=np.ones((1, 3)))
+    close(found.outputs[2:], expected.outputs, 1e-12)
