@@ -98,7 +98,9 @@ def test_records_and_rows_of_several_values(source: str, tmp_path: Path) -> None
 def test_a_null_among_the_values_of_a_row_is_refused(tmp_path: Path) -> None:
     rows = pa.array([[[1, 2]], None, [[5, 6], None, [3, None]]], pa.list_(pa.list_(pa.int8(), 2)))
     write_arrow(tmp_path / "t.parquet", pa.table({"x": rows}))
-    with pytest.raises(InvalidDataError, match="column 'x', record 2: item <2>: a value of a row"):
+    with pytest.raises(
+        InvalidDataError, match="column 'x', record 2: item <2>: a value inside a row"
+    ):
         io.read(tmp_path / "t.parquet")
 
 

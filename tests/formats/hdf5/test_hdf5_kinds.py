@@ -158,7 +158,7 @@ def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
     ("data", "message"),
     [
         (None, "name the dataset with --data"),
-        ("/nothing", "/nothing: is not there"),
+        ("/nothing", "/nothing: is missing"),
         ("/", "/: is not a dataset"),
         ("/plain", "is int64, not variable-length data; --from hdf5"),
         ("/square", r"expected one dimension of sequences, found \(2, 2\)"),
@@ -216,7 +216,7 @@ def test_a_group_of_awkward_is_read() -> None:
         ({"awkward/node1-offsets": np.array([0, 2, 1])}, "node1-offsets: decrease"),
         ({"awkward/node1-offsets": 7}, "node1-offsets: "),
         ({"awkward/node3-data": np.array([b"a"])}, "node3-data: holds"),
-        ({"awkward": None}, "no group has a form; it is damaged"),
+        ({"awkward": None}, "no group has the attribute form; not an Awkward file"),
     ],
 )
 def test_damage_in_a_group_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_tensors_may_come_in_batches_of_their_own_sizes(tmp_path: Path) -> None:
 
 def test_unequal_numbers_of_items_are_refused_before_and_after(tmp_path: Path) -> None:
     x, y = LoDTensor(np.arange(4), [[1, 1, 2]]), LoDTensor(np.arange(2))
-    with pytest.raises(ShapeMismatchError, match="one of each a line; x has 3, y has 2"):
+    with pytest.raises(ShapeMismatchError, match="one per line; x has 3, y has 2"):
         JsonLines().refuse_unheld(schema_of({"x": x, "y": y}))
     schema = schema_of({"x": x, "y": LoDTensor(np.arange(3))})
     with pytest.raises(ShapeMismatchError, match="x has 3, y has 2"):

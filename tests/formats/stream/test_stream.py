@@ -260,7 +260,7 @@ def test_two_streams_in_a_row_are_an_error_that_says_so() -> None:
         (b"\x89LODS\r\r\n\x01", DamagedFileError, "line ends were changed"),
         (b"\tLODS\r\n\x01", DamagedFileError, "highest bit"),
         (b"\xc2\x89LODS\r\n", DamagedFileError, "Latin-1"),
-        (b"\xef\xbf\xbdLODS\r", DamagedFileError, "read as text"),
+        (b"\xef\xbf\xbdLODS\r", DamagedFileError, "decoded as text"),
         (b"\x89HDF\r\n\x1a\n", NotThisFormatError, "is not a lod stream: begins with 89 48"),
         (b"", DamagedFileError, "cut off in its first bytes: expected 8 more bytes"),
     ],

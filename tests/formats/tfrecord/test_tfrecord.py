@@ -446,7 +446,7 @@ def test_records_that_are_not_what_the_first_one_says_are_refused(tmp_path: Path
     io.write(tmp_path / "t.tfrecord", content)
     first = (tmp_path / "t.tfrecord").read_bytes()
     cases: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"a": [300], "b": [0.5] * 3}, "'a': 300 is no int8"),
+        ({"a": [300], "b": [0.5] * 3}, "'a': 300 is not int8"),
         ({"a": [0.5], "b": [0.5] * 3}, "'a' holds float in some records and int64 in"),
         ({"a": [1], "b": [0.5] * 4}, "'b' has 4 values, expected 3"),
         ({"a": [1, 2], "b": [0.5] * 3}, "'a' has 2 values, expected 1"),

@@ -391,7 +391,7 @@ def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
         ("label in 3", 10, "expected a list of numbers"),
         ("é > 3", 1, "no tensor"),
         ("label > 99999999999999999999", 9, "does not fit 64 bits"),
-        ("mean(3)", 6, "is of a tensor"),
+        ("mean(3)", 6, "mean takes a tensor, this is one number"),
         ("sum(ids, 1)", 1, "takes one argument"),
         ("tensor(ids)", 1, "write tensor('NAME')"),
         ("", 1, "is empty"),

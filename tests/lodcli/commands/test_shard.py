@@ -150,7 +150,7 @@ def test_a_folder_without_a_name_is_not_the_current_one(
     monkeypatch.chdir("ds")
     done = lod("shard", source, "", "--shards", "3", "--force")
     assert (done.code, done.stdout) == (2, "")
-    assert "FOLDER: is empty; name a folder" in done.stderr
+    assert "'FOLDER': is empty; name a folder" in done.stderr
     assert len(os.listdir("../ds")) == 3
 
 
