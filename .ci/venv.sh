@@ -1,4 +1,4 @@
-# Sourced by tests/run.sh, samples/tour.sh and .ci/run, which set `root`, the repository.
+# Sourced by tests/run.sh, samples/tour.sh, .ci/run and .ci/nightly, which set `root`, the repository.
 # Makes a virtual environment and installs lod in it; when nothing changed it does nothing.
 #
 #   PYTHON  the interpreter to use, 3.11 or later (otherwise the first that fits is found)

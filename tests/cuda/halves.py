@@ -16,10 +16,9 @@ HALF = int(os.environ["HOST_CUDA_HALF"])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drop the other half: by name, because neighbours often differ in one parameter of two
-    values."""
+    """Drop the other half, by name: neighbours often differ in one parameter of two values."""
     if THOROUGH:
         return
-    other = [item for item in items if zlib.crc32(item.nodeid.encode()) % 2 != HALF]
-    items[:] = [item for item in items if item not in set(other)]
-    config.hook.pytest_deselected(items=other)
+    other = {item for item in items if zlib.crc32(item.nodeid.encode()) % 2 != HALF}
+    items[:] = [item for item in items if item not in other]
+    config.hook.pytest_deselected(items=list(other))
