@@ -33,9 +33,10 @@ def peak_bytes() -> int:
 
 def limit(config: pytest.Config) -> int | None:
     """Return the limit of a process; none if the caller chose the tests."""
-    if is_quick(config):
-        return QUICK_BYTES
-    return None if chosen(config) else ALL_BYTES
+    if chosen(config):
+        return None
+    has_slow = not is_quick(config) or config.getoption("--slow-share")
+    return ALL_BYTES if has_slow else QUICK_BYTES
 
 
 def pytest_configure(config: pytest.Config) -> None:

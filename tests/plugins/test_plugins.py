@@ -112,5 +112,6 @@ def test_a_process_that_takes_too_much_memory_fails_the_run_and_names_the_test(
     done.stdout.fnmatch_lines(["*= too much memory =*", "*allowed are 10 MB"])
     if workers == "2":  # this process may have had more before
         done.stdout.fnmatch_lines(["*MB  test_*::test_hungry"])
-    # Nobody has said how much the tests that the caller chose may take.
+    # Slow tests may take more, and tests that the caller chose have no limit.
+    assert run(pytester, "-n", workers, "--slow-share", "4").ret == 0
     assert run(pytester, "-n", workers, "-k", "good").ret == 0
