@@ -33,9 +33,11 @@ class Loaded:
 def load(file: BinaryIO) -> Loaded:
     """Return the content of a .pt file: only tensors, plain values and containers.
 
+    A `Refused` stands for every other object.
+
     Raises:
         NotThisFormatError: no file of torch.save.
-        UnsupportedError: it holds objects of other classes, or is of an old torch.
+        UnsupportedError: it is of an old torch, or no tensors.
         DamagedFileError: it contradicts itself.
     """
     file.seek(0)

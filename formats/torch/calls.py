@@ -10,7 +10,6 @@ import ml_dtypes
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
-from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -95,6 +94,17 @@ class Ignored:
     """An object of a class irrelevant to tensors."""
 
 
+@dataclass(frozen=True)
+class Refused:
+    """Placeholder for an object of the pickle that is not supported.
+
+    Attributes:
+        reason: why, for an error message.
+    """
+
+    reason: str
+
+
 _NESTED = Global("torch.nested._internal.nested_tensor NestedTensor")
 IGNORED = Ignored()
 # What `Calls` does for a function or class that is called, by what torch names it.
@@ -132,20 +142,27 @@ class Calls:
         self._memory = memory
         self._order: Literal[">", "<"] = ">" if big_endian else "<"
 
-    def storage(self, reference: Any) -> Storage:
+    def storage(self, reference: Any) -> Storage | Refused:
         """Return the storage that a pickle refers to."""
+        if refused := _first_refused(reference):
+            return refused
         kind, of, key, _, count = reference
         if kind != "storage" or not isinstance(of, Global) or not isinstance(key, str):
             raise DamagedFileError("has a persistent ID that is not of a storage")
         name = of.name.rpartition(" ")[2].removesuffix("Storage")
         dtype = _STORAGES.get(name)
         if dtype is None:
-            raise UnsupportedError(f"a tensor of {name}Storage, which is not supported")
+            return Refused(f"a tensor of {name}Storage, which is not supported")
         require_counts(count)
         return Storage(key, dtype, count)
 
     def call(self, function: Any, arguments: Any) -> Any:
-        """Return the result of a function for a tuple of arguments."""
+        """Return the result of a function for a tuple of arguments.
+
+        A `Refused` if the function, an argument, or an item of an argument is one.
+        """
+        if refused := _first_refused((function, arguments)) or _first_refused(arguments):
+            return refused
         name = function.name if isinstance(function, Global) else ""
         if name not in CALLED or not isinstance(arguments, tuple):
             raise DamagedFileError(
@@ -164,10 +181,10 @@ class Calls:
 
     def _tensor_of_dtype(
         self, storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any
-    ) -> Array:
+    ) -> Array | Refused:
         kind = rest[2].name.rpartition(" ")[2] if isinstance(rest[2], Global) else str(rest[2])
         if kind not in _DTYPES:
-            raise UnsupportedError(f"a tensor of dtype {kind}, which is not supported")
+            return Refused(f"a tensor of dtype {kind}, which is not supported")
         if not isinstance(storage, Storage):
             raise DamagedFileError("a tensor without a storage")
         return self._view(storage, _DTYPES[kind], offset, shape, strides, *rest[3:4])
@@ -245,6 +262,16 @@ class Calls:
             require_counts(offset, *shape, *steps)
             parts.append(_viewed(memory, buffer.dtype, offset, tuple(shape), tuple(steps)))
         return parts
+
+
+def _first_refused(values: Any) -> Refused | None:
+    """Return the first Refused among these values and the items of tuples and dicts of them."""
+    for value in values if isinstance(values, tuple) else ():
+        inner = value.values() if isinstance(value, dict) else value
+        for part in (value, *(inner if isinstance(value, tuple | dict) else ())):
+            if isinstance(part, Refused):
+                return part
+    return None
 
 
 def _viewed(

@@ -11,7 +11,7 @@ import pickletools
 from typing import Any
 
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.torch.calls import CALLED, CLASSES, Calls, Global, Ignored, is_kind
+from lodcli.formats.torch.calls import CALLED, CLASSES, Calls, Global, Ignored, Refused, is_kind
 from lodcli.kernels.errors import LodError, UnsupportedError
 
 _MARK = object()
@@ -28,12 +28,15 @@ class Interpreter:
         self._calls = calls
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._refused: dict[str, Refused] = {}
 
     def value(self, raw: bytes) -> Any:
         """Return the content of a pickle: arrays, Jagged, Packed, numbers, text, containers.
 
+        A Refused stands for every object that is neither a tensor nor a container.
+
         Raises:
-            UnsupportedError: it refers to anything but tensors and containers.
+            UnsupportedError: it has instructions or keys of dicts that are not supported.
             DamagedFileError: it is not a complete pickle.
         """
         try:
@@ -122,6 +125,8 @@ class Interpreter:
         self._extend(self._since_mark())
 
     def _extend(self, values: list[Any]) -> None:
+        if isinstance(self._stack[-1], Refused):  # of a class derived from list
+            return
         if not isinstance(self._stack[-1], list):
             raise DamagedFileError("appends to what is not a list")
         self._stack[-1].extend(values)
@@ -134,10 +139,14 @@ class Interpreter:
 
     def _set(self, pairs: list[Any]) -> None:
         target = self._stack[-1]
+        if isinstance(target, Refused):  # of a class derived from dict
+            return
         if not isinstance(target, dict) or len(pairs) % 2:
             raise DamagedFileError("sets items of what is not a dict")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             # No tuples: hashing deep ones takes as much of the stack.
+            if isinstance(key, Refused):
+                raise UnsupportedError(key.reason)
             if not isinstance(key, str | int | float | None):
                 raise UnsupportedError(f"a dict with a key that is a {type(key).__name__}")
             target[key] = value
@@ -153,12 +162,15 @@ class Interpreter:
     _op_long_binget = _op_binget
 
     def _op_global(self, name: str) -> None:
-        if not (name in CALLED or name in CLASSES or is_kind(name)):
-            raise UnsupportedError(
-                f"refers to {ascii(name)[1:-1][:100].replace(' ', '.')}; only tensors, "
-                "lists, tuples and dicts are read"
-            )
-        self._push(Global(name))
+        if name in CALLED or name in CLASSES or is_kind(name):
+            self._push(Global(name))
+            return
+        reason = (
+            f"refers to {ascii(name)[1:-1][:100].replace(' ', '.')}; only tensors, "
+            "lists, tuples and dicts are read"
+        )
+        # One object for each name: a pickle may name a class for every object.
+        self._push(self._refused.setdefault(name, Refused(reason)))
 
     def _op_binpersid(self, _: None) -> None:
         (reference,) = self._last(1)
@@ -172,5 +184,5 @@ class Interpreter:
 
     def _op_build(self, _: None) -> None:
         self._last(1)  # attributes, such as _metadata of a state dict
-        if not isinstance(self._stack[-1], dict | Ignored):
+        if not isinstance(self._stack[-1], dict | Ignored | Refused):
             raise DamagedFileError("sets attributes of a value that has none")

@@ -14,7 +14,7 @@ from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Item, StoredArray
-from lodcli.formats.torch.calls import Jagged, Packed
+from lodcli.formats.torch.calls import Jagged, Packed, Refused
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import (
     Array,
@@ -142,6 +142,7 @@ def _sharing(items: dict[str, Item]) -> dict[str, Item]:
 
 
 def _item(value: Any, room: Room) -> Item:
+    require_supported(value, *(value.values() if isinstance(value, dict) else ()))
     if isinstance(value, Packed):
         return _packed(value)
     if isinstance(value, Jagged):
@@ -161,7 +162,15 @@ def _item(value: Any, room: Room) -> Item:
     )
 
 
+def require_supported(*values: Any) -> None:
+    """Raise UnsupportedError for objects that the pickle holds but lod does not support."""
+    for value in values:
+        if isinstance(value, Refused):
+            raise UnsupportedError(value.reason)
+
+
 def _rows(array: Any) -> Array:
+    require_supported(array)
     if not isinstance(array, np.ndarray):
         raise UnsupportedError(f"expected a tensor, found {type(array).__name__}")
     if not array.ndim:
@@ -170,6 +179,7 @@ def _rows(array: Any) -> Array:
 
 
 def _integers(array: Any, what: str) -> Offsets:
+    require_supported(array)
     if not isinstance(array, np.ndarray):
         raise InvalidDataError(f"{what}: expected a tensor, found {type(array).__name__}")
     return as_int64(array, level=0, what=what)

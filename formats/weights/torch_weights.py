@@ -9,7 +9,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.torch.archive import load
 from lodcli.formats.torch.torch_file import save, torch
-from lodcli.formats.torch.values import Room, named
+from lodcli.formats.torch.values import Room, named, require_supported
 from lodcli.formats.weights.common import with_two_biases
 from lodcli.formats.weights.safetensors_weights import exact
 from lodcli.kernels.errors import UnsupportedError
@@ -20,10 +20,12 @@ from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, unusual_o
 def read(source: Input) -> StateDict:
     """Return the tensors of a state dict; of a checkpoint, those of the dicts in it."""
     loaded = load(source.make_seekable())
+    require_supported(loaded.value)
     if not isinstance(loaded.value, dict):
         raise NotThisFormatError(f"holds a {type(loaded.value).__name__}; expected a state dict")
     found = StateDict()
     for name, part in named(loaded.value, Room(0, loaded.pickle_bytes)):
+        require_supported(part)  # may be a weight, such as a sparse tensor
         if isinstance(part, np.ndarray):
             if name in found:
                 raise NotThisFormatError(f"two tensors are called {ascii(name)[1:-1][:100]}")

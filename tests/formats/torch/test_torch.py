@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import collections
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -19,6 +22,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Item, StoredArray
+from lodcli.formats.weights import read_weights
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -362,3 +366,51 @@ def test_values_of_a_dict_that_no_tensor_holds_can_be_left_out(tmp_path: Path) -
         io.read(path, "model.num_batches_tracked")
     with pytest.raises(UnsupportedError, match=r"epoch: expected tensors, .*, found int$"):
         io.read_all(saved(tmp_path, {"epoch": 5}), options=skipping)
+
+
+class _Many(list[int]):
+    """A class derived from list: the pickle appends to its object."""
+
+
+class _Named(dict[str, int]):
+    """A class derived from dict: the pickle sets items of its object."""
+
+
+def test_objects_of_other_classes_can_be_left_out(tmp_path: Path) -> None:
+    bad = {
+        "config": argparse.Namespace(layers=[1, 2], call=print),
+        "many": _Many([1, 2]),
+        "one": _Many([1]),
+        "named": _Named(a=1, b=2),
+        "names": collections.defaultdict(list, {"a": [1]}),
+        "function": os.system,
+        "sparse": torch.eye(2).to_sparse(),
+        "small": torch.zeros(3).to(torch.float8_e5m2),
+        "parameter": torch.nn.Parameter(torch.eye(2).to_sparse()),
+        "list": [torch.zeros(2), argparse.Namespace()],
+        "packed": {"data": _Many(), "batch_sizes": None, "sorted_indices": None,
+                   "unsorted_indices": None},
+        "padded": {"padded": torch.zeros(2, 2), "lengths": _Many()},
+    }  # fmt: skip
+    path = saved(tmp_path, {**bad, "weight": torch.arange(3.0)})
+    refers = r"refers to argparse.Namespace; only tensors, lists, tuples and dicts are read"
+    with pytest.raises(UnsupportedError, match=f"config: {refers}; choose another tensor with"):
+        io.read_all(path)
+    with io.open_source(path, options=ReadOptions(skip_unsupported=True)) as file:
+        assert set(file.left_out) == set(bad)
+        assert [spec.name for spec in file.schema] == ["weight"]
+        assert "a tensor of dtype float8_e5m2" in str(file.left_out["small"])
+        for name in bad.keys() - {"small"}:
+            assert "refers to " in str(file.left_out[name]), name
+    weight = io.read(path, "weight")
+    assert isinstance(weight, LoDTensor)
+    assert weight.data.tolist() == [0, 1, 2]
+    with pytest.raises(UnsupportedError, match=f"config: {refers}$"):
+        io.read_all(saved(tmp_path, {"config": bad["config"]}))
+
+
+def test_weights_beside_objects_of_other_classes_are_refused(tmp_path: Path) -> None:
+    state = torch.nn.LSTM(2, 3).state_dict()
+    state["weight_hh_l0"] = state["weight_hh_l0"].to_sparse()
+    with pytest.raises(UnsupportedError, match=r"refers to torch\._utils\._rebuild_sparse_tensor"):
+        read_weights(saved(tmp_path, state))
