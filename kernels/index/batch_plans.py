@@ -1,4 +1,4 @@
-"""Which sequences make a batch of a limited size: padded, by length, or packed."""
+"""Split sequences into batches of a limited size: padded or packed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 
 
 def padded_batches(lengths: Array, limit: int) -> Offsets:
-    """Return where each batch begins, (B + 1,): as many sequences in a row as fit when padded.
+    """Return where each batch begins, (B + 1,): as many consecutive sequences as fit when padded.
 
     Args:
-        lengths: (S,) of sequences in the order in which they come, none over the limit.
-        limit: of the longest length of a batch times the number of its sequences.
+        lengths: (S,) of sequences in the order of the batches, none over the limit.
+        limit: maximum of the longest length of a batch times the number of its sequences.
 
     >>> padded_batches(np.array([3, 1, 4, 4, 1]), 8).tolist()
     [0, 2, 4, 5]
@@ -38,15 +38,15 @@ def padded_batches(lengths: Array, limit: int) -> Offsets:
 def packed_batches(lengths: Array, limit: int) -> tuple[Offsets, Offsets]:
     """Return sequences packed by best fit, the longest first: each where the least room is left.
 
-    All sequences of one length are placed at once, in all batches with the same room, so the time
-    depends on how many lengths there are, and on the number of sequences only by sorting.
+    All sequences of one length are placed at once, in all batches with the same room. So the time
+    depends on the number of different lengths; only sorting depends on the number of sequences.
 
     Args:
         lengths: (S,) int64, none over the limit.
-        limit: of the sum of the lengths in a batch.
+        limit: maximum of the sum of the lengths in a batch.
 
     Returns:
-        The sequences in order of their batches, (S,), and where each batch begins, (B + 1,).
+        The sequences in the order of their batches, (S,), and where each batch begins, (B + 1,).
 
     References:
         Johnson, "Near-optimal bin packing algorithms" (1973), best fit decreasing.
@@ -69,10 +69,10 @@ def packed_batches(lengths: Array, limit: int) -> tuple[Offsets, Offsets]:
 
 
 class _Placing:
-    """Batches while they are filled.
+    """Batches being filled.
 
     Attributes:
-        batch_of: (S,) of the sequences in descending order of their lengths.
+        batch_of: (S,), the batch of each sequence, in descending order of their lengths.
         count: the number of batches.
     """
 
@@ -103,7 +103,7 @@ class _Placing:
             self._add(room, batches)
 
     def _next(self, length: int, left: int) -> tuple[int, Array]:
-        """Return the least room that is enough, and the batches that have it; new ones if none."""
+        """Return the least room that fits, and the batches that have it; new ones if none has."""
         place = bisect_left(self._rooms, length)
         if place < len(self._rooms):
             room = self._rooms.pop(place)

@@ -1,4 +1,4 @@
-"""The rules of the index and their checks."""
+"""Validation and comparison of offsets, and their conversion from and to lengths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 Offsets = npt.NDArray[np.int64]
 
 _INT64 = np.dtype(np.int64)
-# Up to so many, copies are compared in less time than NumPy takes to begin.
+# Up to this size, comparing copies as bytes takes less time than the overhead of NumPy.
 _FEW = 1 << 8
 _PIECE_OFFSETS = 1 << 15
 _NAMES = ("totals", "differences", "falls", "appended", "differ")
@@ -28,7 +28,7 @@ _totals, _differences, _falls, _appended, _differ = (
 
 
 def is_masked(values: object) -> bool:
-    """Return whether an array is masked somewhere, so that as a plain one it would lose values."""
+    """Return whether an array has masked values; a plain array would lose the mask."""
     # Not `np.ma.is_masked`: importing numpy.ma takes 17 ms.
     return isinstance(values, np.ndarray) and hasattr(values, "mask") and bool(np.any(values.mask))
 
@@ -37,11 +37,11 @@ def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Off
     """Return `values` as an immutable 1-D int64 array: a copy, unless they are one already.
 
     Args:
-        values: integers, in any sequence or array. Booleans, fractions, text and
-            numbers that do not fit int64 are refused: guessing would move rows.
+        values: integers, in any sequence or array. Booleans, fractions, text and numbers
+            that do not fit int64 are errors: a wrong guess would assign rows wrongly.
         level: the level the values belong to, for the message.
         what: "offsets" or "lengths", for the message.
-        copy: False to share memory where possible, for values that are used at once.
+        copy: False to share memory where possible; the result may then be writable.
 
     Raises:
         InvalidLoDError: not a flat list of integers.
@@ -127,14 +127,14 @@ def check_offsets(offsets: Offsets, *, level: int) -> None:
 
 
 def check_part(part: Offsets, *, level: int, start: int, count: int, below: int) -> None:
-    """Raise InvalidLoDError unless some offsets of a level may be what they are.
+    """Raise InvalidLoDError unless a slice of the offsets of a level is valid.
 
     Args:
-        part: at least one of them.
-        level: theirs, for the message.
-        start: the position of the first one.
-        count: how many items the level has, one less than offsets.
-        below: how many items, or rows, they count.
+        part: one offset or more.
+        level: the level, for the message.
+        start: the position of the first offset in the level.
+        count: the number of items of the level, one less than its offsets.
+        below: the number of items, or rows, that the level counts.
     """
     first, last, stop = int(part[0]), int(part[-1]), start + part.size - 1
     if start == 0 and first != 0:
@@ -195,7 +195,7 @@ def check_rows(levels: Sequence[Offsets], rows: int) -> None:
 
 
 def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:
-    """Return the running total of `lengths` with a leading 0, read-only.
+    """Return the prefix sums of `lengths` with a leading 0, read-only.
 
     Raises:
         InvalidLoDError: a negative length, or a total beyond int64.
@@ -206,7 +206,7 @@ def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:
         if not _totals[""].call(0, 1, ready, made, ready.size):
             return made
     offsets = np.zeros(lengths.size + 1, np.int64)
-    # Not cumsum() and any(), which take three times as long for a few.
+    # Not cumsum() and any(), which take three times as long for few lengths.
     sums = np.add.accumulate(lengths, out=offsets[1:])
     falls = sums < offsets[:-1]
     if np.count_nonzero(falls):
@@ -219,7 +219,7 @@ def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:
 
 
 def joined_offsets(parts: Sequence[Offsets]) -> Offsets:
-    """Return the offsets of several batches, one or more, one after another, read-only.
+    """Return the offsets of one or more batches concatenated, read-only.
 
     >>> joined_offsets([np.array([0, 2]), np.array([0, 1, 4])]).tolist()
     [0, 2, 3, 6]
@@ -239,7 +239,7 @@ def joined_offsets(parts: Sequence[Offsets]) -> Offsets:
 
 
 def offsets_to_lengths(offsets: Offsets) -> Offsets:
-    """Return the differences of `offsets`, one or more, as a new array.
+    """Return the differences of one or more `offsets` as a new array.
 
     >>> offsets_to_lengths(np.array([0, 2, 2, 3])).tolist()
     [2, 0, 1]
@@ -265,5 +265,5 @@ def same_offsets(one: Offsets, two: Offsets) -> bool:
 
 
 def same_levels(one: Sequence[Offsets], two: Sequence[Offsets]) -> bool:
-    """Return whether the levels of two indexes are equal, of which there may be more or fewer."""
+    """Return whether two indexes have as many levels, with equal offsets."""
     return len(one) == len(two) and all(map(same_offsets, one, two))

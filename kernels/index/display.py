@@ -1,4 +1,4 @@
-"""An index as HTML, as notebooks show it."""
+"""HTML table of an index, for notebooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HEADS = ("level", "name", "sequences", "empty", "shortest", "mean", "longest", 
 
 
 def as_html(names: Sequence[str | None], counts: Sequence[Offsets]) -> str:
-    """Return a table with one line a level: how many sequences, how long, and what padding adds.
+    """Return a table with one line per level: sequences, their lengths, and the share of padding.
 
     Args:
         names: of the levels.

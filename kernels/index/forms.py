@@ -2,7 +2,7 @@
 
 PaddlePaddle's design documents use five forms of the same index: lengths, nested
 offsets, offsets counted in rows with and without the closing total, lengths counted in
-rows, and levels listed from fine to coarse. All are read and shown here; only nested
+rows, and levels listed from fine to coarse. This module converts all of them; only nested
 offsets are stored.
 """
 
@@ -29,7 +29,7 @@ _ranges = load.kernel("kernels.index.ranges_numba", "ranges")
 _INT64 = np.dtype(np.int64)
 T = TypeVar("T")
 Order = Literal["coarse-to-fine", "fine-to-coarse"]
-# Item counts; running totals; those counted in rows, with and without the total; rows.
+# Item counts; their prefix sums; offsets in rows, with and without the total; row counts.
 Form = Literal["lengths", "offsets", "absolute", "starts", "row-lengths"]
 
 
@@ -40,7 +40,7 @@ def lod_from_absolute_offsets(
     order: Order = "coarse-to-fine",
     names: Sequence[str | None] | None = None,
 ) -> LoD:
-    """Return the index whose levels are all counted in rows.
+    """Return the index given by offsets that are counted in rows on every level.
 
     Args:
         levels: offsets in rows per level, each with its closing total; or, if `rows` is
@@ -51,9 +51,9 @@ def lod_from_absolute_offsets(
         names: level names, outermost first.
 
     Raises:
-        InvalidLoDError: a boundary of a level is none of the next level's, or is several
-            of them (empty sequences make counting in rows ambiguous). Without `rows`,
-            the levels do not end alike.
+        InvalidLoDError: a boundary of a level matches no boundary of the next level, or
+            several (empty sequences make counting in rows ambiguous). Without `rows`:
+            levels end with different totals.
 
     References:
         PaddlePaddle's "Design Doc: LoD Tensor", "Performance Improvement with Offset".
@@ -81,7 +81,7 @@ def lod_from_absolute_lengths(
     order: Order = "coarse-to-fine",
     names: Sequence[str | None] | None = None,
 ) -> LoD:
-    """Return the index whose levels give the number of rows of each sequence.
+    """Return the index given by the number of rows of each sequence on every level.
 
     >>> lod_from_absolute_lengths([[9, 1, 5], [3, 2, 4, 1, 2, 3]])
     LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
@@ -125,7 +125,7 @@ def _closed(offsets: Offsets, rows: int | None, level: int) -> Offsets:
 
 
 def _positions(upper: Offsets, lower: Offsets, level: int) -> Offsets:
-    """Return which boundary of `lower` each boundary of `upper` is."""
+    """Return the position in `lower` of each boundary of `upper`."""
     if upper[-1] != lower[-1]:
         raise InvalidLoDError(
             f"offsets in rows must end with the same total (level {level + 1} ends with "
@@ -137,7 +137,7 @@ def _positions(upper: Offsets, lower: Offsets, level: int) -> Offsets:
         )
     left = np.searchsorted(lower, upper, side="left")
     right = np.searchsorted(lower, upper, side="right")
-    # The two ends are known whatever is empty: the first item and the last.
+    # The first and the last boundary are unambiguous, even next to empty sequences.
     left[0], right[0] = 0, 1
     if upper.size > 1:
         left[-1], right[-1] = lower.size - 1, lower.size
@@ -173,7 +173,7 @@ def in_form(lod: LoD, form: Form, order: Order = "coarse-to-fine") -> list[list[
 
 
 def outermost_first(levels: Iterable[T], order: Order) -> list[T]:
-    """Return levels in the order that an index has."""
+    """Return the levels outermost first."""
     if order not in ("coarse-to-fine", "fine-to-coarse"):
         raise InvalidLoDError(f"no order {order!r}; use coarse-to-fine or fine-to-coarse")
     given = list(levels)
@@ -181,12 +181,12 @@ def outermost_first(levels: Iterable[T], order: Order) -> list[T]:
 
 
 def ranges(starts: Offsets, offsets: Offsets, step: int = 1) -> Offsets:
-    """Return the numbers of many ranges, one range after another.
+    """Return the numbers of many ranges, concatenated.
 
     Args:
         starts: (S,) int64, the first number of each range.
         offsets: (S+1,) int64, where each range lies in the result.
-        step: from one number of a range to the next.
+        step: difference between consecutive numbers of a range.
 
     >>> ranges(np.array([7, 20, 3]), np.array([0, 2, 2, 5])).tolist()
     [7, 8, 3, 4, 5]

@@ -1,4 +1,4 @@
-"""Picking from every group of items by a number, a range or a list of numbers."""
+"""Select children of every item by a number, a range or a list of positions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets, offsets_to_lengths
 
-# Beyond every length, and far enough from the limits of int64 for what is added to it.
+# Above every length, and low enough that adding a length to it does not overflow int64.
 _FAR = 1 << 61
 
 
 def segment_number(offsets: Offsets, items: Offsets, number: int) -> Offsets | None:
-    """Return item `number` of each of these items of a level; None if one has no such item.
+    """Return child `number` of each item, (K,); None if an item has no such child.
+
+    Args:
+        offsets: (S+1,) of the level of the items.
+        items: (K,) int64.
+        number: position among the children; a negative one counts from the end.
 
     >>> segment_number(np.array([0, 3, 5]), np.array([1, 0]), -1).tolist()
     [4, 2]
@@ -26,9 +31,9 @@ def segment_number(offsets: Offsets, items: Offsets, number: int) -> Offsets | N
 
 
 def segment_cut(offsets: Offsets, items: Offsets, part: slice) -> tuple[Offsets, Offsets]:
-    """Return the first that a range picks of each of these items of a level, and their offsets.
+    """Return the first child in a range of each item, (K,), and the offsets of the ranges, (K+1,).
 
-    As `slice.indices`, for all items at once.
+    Like `slice.indices`, for all items at once.
 
     >>> found = segment_cut(np.array([0, 3, 5]), np.array([1, 0]), slice(1, None))
     >>> [part.tolist() for part in found]
@@ -53,16 +58,16 @@ def segment_cut(offsets: Offsets, items: Offsets, part: slice) -> tuple[Offsets,
 def segment_places(
     offsets: Offsets, items: Offsets, places: Offsets, length: int
 ) -> tuple[Offsets, Offsets] | None:
-    """Return the items at the same places of each of these items of a level, and their offsets.
+    """Return the children at the same positions in each item, and their offsets.
 
     Args:
-        offsets: of the level.
+        offsets: (S+1,) of the level of the items.
         items: (K,).
-        places: (P,), from 0 on, or from -1 backwards.
-        length: how many items each has to have; -1 for any number.
+        places: (P,) positions among the children; negative ones count from the end.
+        length: the number of children that each item must have; -1 for any.
 
     Returns:
-        (K * P,) and (K + 1,); None if an item has no such place, or another length.
+        (K * P,) and (K + 1,); None if an item has no such position, or another length.
 
     >>> segment_places(np.array([0, 3, 5]), np.array([1, 0]), np.array([0, -1]), -1)[0].tolist()
     [3, 4, 0, 2]
@@ -78,10 +83,10 @@ def segment_places(
 
 
 def near(number: int | None) -> int:
-    """Return a number of a range as an int64 that picks the same; 0 for none."""
+    """Return a bound of a range clipped to an int64 that selects the same; 0 for None."""
     return 0 if number is None else max(-_FAR, min(int(number), _FAR))
 
 
 def near_step(part: slice) -> int:
-    """Return the step of a range as `near` does."""
+    """Return the step of a range, clipped like `near`; 1 for None."""
     return 1 if part.step is None else near(part.step)

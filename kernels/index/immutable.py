@@ -1,8 +1,8 @@
 """Immutable arrays, which cannot be made writable again.
 
 `array.flags.writeable = False` is only a request: any code with a reference to the array, or to a
-view of it, can undo it. NumPy refuses only where the last owner of the memory is no array and
-offers none to write to.
+view of it, can undo it. NumPy refuses only if the object that owns the memory is not an array and
+exports it as read-only.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lodcli.kernels.runtime.buffers import empty
 Array = npt.NDArray[Any]
 
 _INT64 = np.dtype(np.int64)
-# Up to here copying takes less time than what it takes to share memory.
+# Up to this size copying takes less time than sharing the memory.
 _COPIED_BYTES = 1 << 14
 
 
 class _Memory:
-    """The memory of an array, only to be read; keeps it alive."""
+    """Exports the memory of an array as read-only; keeps the array alive."""
 
     __slots__ = ("_array",)
 
@@ -44,8 +44,8 @@ def immutable(array: Array) -> Array:
     """Return an array of the same values that cannot be made writable.
 
     Args:
-        array: of any shape and dtype but objects. There may be no other reference to it, or to a
-            view of its memory, which is shared if it is large and contiguous.
+        array: any shape and any dtype but objects. Its memory is shared if it is large and
+            contiguous, so the caller must keep no other reference to it or to a view of it.
 
     >>> offsets = immutable(np.array([0, 2, 5]))
     >>> offsets.flags.writeable = True
@@ -62,7 +62,7 @@ def immutable(array: Array) -> Array:
 
 
 def unwritten(count: int) -> npt.NDArray[np.int64]:
-    """Return (count,) int64 that are immutable, for a compiled kernel to fill before all else.
+    """Return an immutable int64 array (count,) for a compiled kernel to fill before any other use.
 
     >>> unwritten(2).flags.writeable
     False
@@ -73,7 +73,7 @@ def unwritten(count: int) -> npt.NDArray[np.int64]:
 
 
 def is_immutable(array: Array) -> bool:
-    """Return whether this array, and the one that it is a view of, cannot be changed."""
+    """Return whether neither this array nor the owner of its memory can be written to."""
     if array.flags.writeable:
         return False
     base: object = array.base

@@ -1,4 +1,4 @@
-"""The rows of whole items of a level, in any order, and of time steps."""
+"""Index arithmetic to gather whole items of a level in any order, or items by time step."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lodcli.kernels.runtime.dispatch import on
 
 
 class FoundItems(NamedTuple):
-    """Where items lie in the rows.
+    """Positions of items in the rows, and the index of the gathered items.
 
     Attributes:
-        levels, names: of the index of the items taken.
-        starts: (K,), the first row of each.
-        bounds: (K+1,), offsets of their rows once they are taken.
+        levels, names: of the index of the gathered items.
+        starts: (K,), the first row of each item.
+        bounds: (K+1,), offsets of the items in the gathered rows.
     """
 
     levels: Sequence[Offsets]
@@ -29,17 +29,17 @@ class FoundItems(NamedTuple):
 
     @property
     def lod(self) -> LoD:
-        """The index of the items taken."""
+        """The index of the gathered items."""
         return LoD._trusted(self.levels, self.names)
 
 
 def find_items(lod: LoD, items: Offsets, level: int | str = 0) -> FoundItems:
-    """Return where whole items of a level lie, and their index: `take_items` without the rows.
+    """Return positions and index of whole items of a level: `take_items` without its row gather.
 
     Args:
-        lod: the index of what they are taken from; without levels its rows are the items.
-        items: (K,) int64; they must be there.
-        level: the level whose sequences are taken.
+        lod: the index of the source; without levels the rows are the items.
+        items: (K,) int64; not checked: all must be valid.
+        level: the level of the items.
     """
     number = lod.level(level) if lod.levels else 0
     if not lod.levels:
@@ -50,10 +50,13 @@ def find_items(lod: LoD, items: Offsets, level: int | str = 0) -> FoundItems:
 def found_below(
     lod: LoD, number: int, starts: Offsets, bounds: Offsets, above: tuple[Offsets, ...] = ()
 ) -> FoundItems:
-    """Return `find_items` of items of a level that begin there, with these offsets side by side.
+    """Return `find_items` of items given as the result of `segment_pick`.
 
     Args:
-        above: the levels above the items, if they are known.
+        lod: the index of the source.
+        number: the level of the items.
+        starts, bounds: where the items begin, (K,), and their offsets concatenated, (K+1,).
+        above: levels of the result above the items; () for none.
     """
     levels = [*above, bounds]
     for offsets in lod.levels[number + 1 :]:
@@ -63,12 +66,12 @@ def found_below(
 
 
 def picked_offsets(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
-    """Return what `segment_pick` does, by compiled code where that is faster."""
+    """Return the result of `segment_pick`, from compiled code where that is faster."""
     return on("auto", segment_pick, size_bytes=2 * items.nbytes)(offsets, items)
 
 
 def segment_pick(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
-    """Return where these items of a level begin, (K,), and their offsets side by side, (K+1,).
+    """Return where the given items begin, (K,), and the offsets of the items concatenated, (K+1,).
 
     >>> [part.tolist() for part in segment_pick(np.array([0, 2, 2, 5]), np.array([2, 0]))]
     [[2, 0], [0, 3, 5]]
@@ -78,12 +81,12 @@ def segment_pick(offsets: Offsets, items: Offsets) -> tuple[Offsets, Offsets]:
 
 
 def capped_offsets(offsets: Offsets, counts: Offsets | int) -> Offsets | None:
-    """Return what `segment_capped` does, by compiled code where that is faster."""
+    """Return the result of `segment_capped`, from compiled code where that is faster."""
     return on("auto", segment_capped, size_bytes=offsets.nbytes)(offsets, counts)
 
 
 def segment_capped(offsets: Offsets, counts: Offsets | int) -> Offsets | None:
-    """Return the offsets of the first counts[s] rows of each segment; None if one is below 0.
+    """Return the offsets of the first counts[s] rows of each segment; None if a count is negative.
 
     Args:
         counts: (S,), or one for all.
@@ -99,7 +102,7 @@ def segment_capped(offsets: Offsets, counts: Offsets | int) -> Offsets | None:
 def inner_offsets(
     offsets: Offsets, starts: Offsets, bounds: Offsets
 ) -> tuple[Offsets, Offsets, Offsets]:
-    """Return what `segment_inner` does, by compiled code where that is faster."""
+    """Return the result of `segment_inner`, from compiled code where that is faster."""
     inner = on("auto", segment_inner, size_bytes=8 * int(bounds[-1]))
     return inner(offsets, starts, bounds)
 
@@ -107,15 +110,15 @@ def inner_offsets(
 def segment_inner(
     offsets: Offsets, starts: Offsets, bounds: Offsets
 ) -> tuple[Offsets, Offsets, Offsets]:
-    """Return the offsets of what ranges of items of a level hold, and its ranges in the next level.
+    """Return the offsets of the items in some ranges, and the ranges of their children.
 
     Args:
-        offsets: of the level.
+        offsets: of the level of the items.
         starts, bounds: the first item of each range, (K,), and offsets of the items, (K+1,).
 
     Returns:
-        (bounds[-1] + 1,) offsets of the items side by side; and as `starts` and `bounds` the
-        ranges of what is in them.
+        (bounds[-1] + 1,) offsets of the items concatenated; then `starts` and `bounds` of the
+        ranges of their children in the next level.
 
     >>> found = segment_inner(np.array([0, 2, 2, 5]), np.array([1, 0]), np.array([0, 2, 3]))
     >>> [part.tolist() for part in found]
@@ -132,11 +135,11 @@ def segment_steps(
 
     Args:
         offsets: (S+1,), of N items.
-        order: (S,), that of the segments in each step.
-        back: the place of each item instead: the way back.
+        order: (S,), the order of the segments in each step.
+        back: return the inverse permutation: the position of each item in the steps.
 
     Returns:
-        (N,) items or places, and (T+1,) where the steps lie in them; T is the longest length.
+        (N,) items or positions, and (T+1,) offsets of the steps; T is the longest length.
 
     >>> [part.tolist() for part in segment_steps(np.array([0, 1, 4]), np.array([1, 0]))]
     [[1, 0, 2, 3], [0, 2, 3, 4]]
@@ -145,7 +148,7 @@ def segment_steps(
     bounds = lengths_to_offsets(lengths, level=0)
     steps = np.arange(bounds[-1]) - bounds[:-1].repeat(lengths)
     items = steps + offsets[:-1][order].repeat(lengths)
-    # NumPy's stable sort takes linear time (radix) on 16 bits and fewer.
+    # NumPy's stable sort is a radix sort, in linear time, for dtypes of up to 16 bits.
     longest = int(lengths.max(initial=0))
     found: Offsets = items[steps.astype(np.min_scalar_type(longest)).argsort(kind="stable")]
     if back:

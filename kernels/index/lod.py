@@ -33,7 +33,7 @@ _new = object.__new__
 
 
 class Index(Protocol):
-    """What a slice asks of an index, in memory or in a file; see the methods of `LoD`."""
+    """Interface that slicing needs of an index, in memory or in a file; see methods of `LoD`."""
 
     @property
     def names(self) -> LevelNames: ...
@@ -46,13 +46,13 @@ class Index(Protocol):
 
 
 class _Fields:
-    """The attributes of an index while it is made. As a `LoD` it refuses to have them set."""
+    """Attributes of an index, writable while it is built; its class then becomes `LoD`."""
 
     __slots__ = ("__weakref__", "_above", "_absolute", "_alike", "levels", "names")
 
     levels: tuple[Offsets, ...]
     names: LevelNames
-    # Made when they are first asked for: most ops ask for one of each.
+    # Caches, filled on first use: most ops need one entry of each.
     _absolute: dict[int, Offsets]
     _above: dict[int, LoD]
     _alike: weakref.ref[LoD] | None
@@ -113,11 +113,11 @@ class LoD(_Fields):
             base: object = each.base
             if type(base) is np.ndarray:
                 base = base.base
-            if type(base) is not bytes or each.flags.writeable:  # few, and in more time
+            if type(base) is not bytes or each.flags.writeable:  # rare, and slower
                 held = tuple(map(immutable, held))
                 break
         if type(names) is not tuple or not len(names) == len(held) == names.count(None):
-            names = _checked_names(names, len(held))  # few, and in more time
+            names = _checked_names(names, len(held))  # rare, and slower
         made = _new(_Fields)
         made.levels, made.names = held, names
         made._absolute, made._above, made._alike = {}, {}, None
@@ -159,7 +159,7 @@ class LoD(_Fields):
 
     @property
     def rows(self) -> int | None:
-        """Number of rows indexed; None without levels, where the data alone knows."""
+        """Number of rows indexed; None without levels: then only the data has that number."""
         return int(self.levels[-1][-1]) if self.levels else None
 
     def level(self, level: int | str) -> int:
@@ -197,7 +197,7 @@ class LoD(_Fields):
     def absolute(self, level: int | str = 0) -> Offsets:
         """Return the offsets of a level counted in rows, (count + 1,) int64, read-only."""
         known = self._absolute
-        # By the number as it is given, perhaps from the end: most calls end here.
+        # The cache has negative numbers too, as given: most calls return here.
         found = known.get(level) if type(level) is int else None
         if found is None:
             number = self.level(level)
@@ -216,7 +216,7 @@ class LoD(_Fields):
         return [offsets_to_lengths(offsets).tolist() for offsets in self.levels]
 
     def ones(self) -> tuple[int, ...]:
-        """Return the levels all of whose sequences have one item, which carry no information.
+        """Return the levels whose sequences all have one item: they carry no information.
 
         >>> LoD.from_lengths([[1, 1], [2, 1]]).ones()
         (0,)
@@ -242,9 +242,9 @@ class LoD(_Fields):
         return LoD._trusted([self.levels[n] for n in kept], [self.names[n] for n in kept])
 
     def above(self, level: int | str) -> LoD:
-        """Return the levels strictly above `level`, whose finest items are its sequences.
+        """Return the levels strictly above `level`; their finest items are its sequences.
 
-        The same object each time.
+        The result is cached: each call returns the same object.
         """
         known = self._above
         found = known.get(level) if type(level) is int else None
@@ -280,8 +280,8 @@ class LoD(_Fields):
     def items(self, level: int | str, start: int, stop: int) -> tuple[LoD, slice]:
         """Return the index below items start..stop of `level`, and their rows.
 
-        The items become the outermost items of what comes back: their own level's
-        levels above are gone, offsets are rebased to 0. Costs a few reads a level.
+        The items become the outermost items of the result: the levels above theirs are
+        dropped and offsets are rebased to 0. Costs a few reads per level.
 
         >>> lod = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
         >>> lod.items(0, 2, 3)
@@ -291,7 +291,7 @@ class LoD(_Fields):
 
     @types_explained
     def part(self, level: int, start: int, stop: int) -> Offsets:
-        """Return where items start..stop of a level begin, and the last one ends."""
+        """Return the offsets of items start..stop of a level, (stop - start + 1,), not rebased."""
         return self.levels[self.level(level)][start : stop + 1]
 
     def with_names(self, names: Sequence[str | None] | None) -> LoD:
@@ -323,7 +323,7 @@ class LoD(_Fields):
 
     @types_explained
     def same_levels(self, other: LoD) -> bool:
-        """Return whether the offsets are equal, whatever the names; by identity first."""
+        """Return whether the offsets are equal, ignoring the names; checks identity first."""
         alike = self._alike
         if self is other or (alike is not None and alike() is other):
             return True
@@ -335,7 +335,7 @@ class LoD(_Fields):
     @types_explained
     def difference(self, other: LoD) -> str | None:
         """Return where two indexes first differ, in words; None if their levels agree."""
-        if self is other or self.same_levels(other):  # most are the same object
+        if self is other or self.same_levels(other):  # usually the same object
             return None
         if self.n_levels != other.n_levels:
             return f"{self.n_levels} levels against {other.n_levels}"
@@ -383,7 +383,7 @@ class LoD(_Fields):
 
 
 def require_same_depth(parts: Sequence[LoD]) -> None:
-    """Raise ShapeMismatchError unless all have as many levels as the first."""
+    """Raise ShapeMismatchError unless all parts have as many levels as the first."""
     first = len(parts[0].levels)
     for position, part in enumerate(parts):
         if len(part.levels) != first:
@@ -420,7 +420,7 @@ def _sequence(values: Iterable[object], what: str) -> Iterable[object]:
 def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelNames:
     if names is None:
         return (None,) * levels
-    listed = type(names) in (list, tuple) or (  # the check of any sequence takes longer
+    listed = type(names) in (list, tuple) or (  # isinstance() with Sequence takes longer
         isinstance(names, Sequence) and not isinstance(names, str)
     )
     if not listed or len(names) != levels:

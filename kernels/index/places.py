@@ -1,4 +1,4 @@
-"""Where in a tensor an item or a row is, for messages."""
+"""Positions of items and rows in a tensor, for messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lodcli.kernels.index.lod import LoD
 
 
 def branch_of(lod: LoD, level: int, item: int) -> tuple[int, ...]:
-    """Return the numbers that lead to an item of a level, outermost first; level L is the rows.
+    """Return the path to an item of a level, outermost first; with L levels, level L is the rows.
 
     >>> branch_of(LoD.from_lengths([[3, 1], [3, 2, 4, 1]]), 2, 6)
     (0, 2, 1)
@@ -26,7 +26,7 @@ def branch_of(lod: LoD, level: int, item: int) -> tuple[int, ...]:
 def named_branch(
     level_names: Sequence[str | None], branch: Sequence[int], column: Sequence[int] = ()
 ) -> str:
-    """Return the place of an item, or of a value, in words.
+    """Return the path to an item, or to a value, as text.
 
     >>> named_branch(["series"], (3, 0), (2,))
     'series 3, row 0, column 2'

@@ -1,7 +1,7 @@
 """Slices of a LoD tensor, resolved on the index alone.
 
-NumPy's rule: an index drops its level, a range keeps it. Nothing here touches rows, so a
-file can resolve a slice first and then read only those.
+As in NumPy, an index drops its level and a range keeps it. No function here reads rows, so
+the reader of a file can resolve a slice first and then read only its rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Key = int | slice
 
 
 class Selection(NamedTuple):
-    """What a slice keeps: its index, its rows, and whether the row axis itself is dropped.
+    """A resolved slice: its index, its rows, and whether the row axis is dropped.
 
     Attributes:
         level, start, stop: the level whose items become the outermost ones, and which of them.
@@ -39,8 +39,8 @@ def select(lod: Index, rows: int, branch: tuple[Key, ...], level: int | str = 0)
         lod: the index.
         rows: the number of rows it indexes.
         branch: one index or range a level, outermost first: `(2, 0)` is item 0 of item 2.
-            Negative ones count from the end, ranges are cut to what is there, and only
-            the last may be a range. One more than there are levels selects rows.
+            Negative indices count from the end, ranges are clipped to the items there are,
+            and only the last part may be a range. One part more than levels selects rows.
         level: where the branch starts; its items are numbered over the whole tensor.
 
     Raises:
@@ -76,7 +76,7 @@ def select(lod: Index, rows: int, branch: tuple[Key, ...], level: int | str = 0)
             return Selection(NO_LEVELS, rows_kept, True, here, item, item + 1, (here, item))
         start, stop = lod.part(here, item, item + 1).tolist()
     below = here + 1
-    if below == depth:  # a sequence of rows, as most are
+    if below == depth:  # the most frequent case: one sequence of rows
         return Selection(NO_LEVELS, slice(start, stop), False, below, start, stop, (here, item))
     return _items(lod, below, start, stop, (here, item))
 
@@ -96,10 +96,10 @@ def _range(lod: Index, level: int, key: slice, start: int, stop: int) -> Selecti
 
 
 def range_bounds(key: slice, count: int) -> tuple[int, int]:
-    """Return where a range of so many items begins and ends.
+    """Return the begin and the end of a range over `count` items.
 
     Raises:
-        SelectionError: it has a step, or goes from what is no number.
+        SelectionError: the range has a step, or a bound that is not a whole number.
     """
     if key.step not in (None, 1):
         raise SelectionError(f"a range has no step here, found {key.step}")
@@ -111,10 +111,10 @@ def range_bounds(key: slice, count: int) -> tuple[int, int]:
 
 
 def item_number(lod: Index, level: int, key: int, count: int) -> int:
-    """Return the number of an item of so many, which may be counted from the end.
+    """Return the number of one of `count` items; a negative `key` counts from the end.
 
     Raises:
-        SelectionError: there is no such item, naming the level, or `key` is no whole number.
+        SelectionError: there is no such item (names the level), or `key` is not a whole number.
     """
     if type(key) is not int:
         key = whole_number(key, "an item", booleans=False)
@@ -127,17 +127,19 @@ def item_number(lod: Index, level: int, key: int, count: int) -> int:
 
 
 def whole_number(value: SupportsIndex, what: str, *, booleans: bool = True) -> int:
-    """Return what counts `what`, such as "an item", as an int.
+    """Return `value` as an int.
 
     Args:
-        booleans: whether True and False stand for 1 and 0.
+        value: a whole number of any type.
+        what: its meaning, for the message, such as "an item".
+        booleans: whether True and False are accepted as 1 and 0.
 
     Raises:
-        SelectionError: it is no whole number.
+        SelectionError: it is not a whole number.
     """
     try:
         if booleans or not isinstance(value, bool):
             return operator.index(value)
-    except TypeError:  # an array of one float has the method
+    except TypeError:  # also from an array of one float, which has __index__
         pass
     raise SelectionError(f"{what} is a whole number, not {value!r}")
