@@ -1,4 +1,4 @@
-"""Other dtypes of values, each value checked."""
+"""Conversion of values to another dtype, with a check of every value."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Mask = npt.NDArray[np.bool_]
 
 
 def cast(data: Array, dtype: np.dtype[Any], *, rounded: bool = False) -> tuple[Array, Mask]:
-    """Return values in another dtype, and which of them are what they were.
+    """Return values converted to another dtype, and a mask of those that kept their value.
 
     Args:
         data: any shape; bool, integers, floating or complex numbers.
         dtype: another of these.
-        rounded: whether it is enough that a value is in the range of the dtype: it becomes the
-            nearest number there, halves to even.
+        rounded: whether a value only has to be in the range of the dtype: it is rounded to the
+            nearest number, halves to even.
 
     Returns:
-        The values, and a mask of the same shape; where that is False the value means nothing.
+        The values, and a mask of the same shape; where the mask is False the value is undefined.
 
     >>> values, fits = cast(np.array([1.0, 2.5, 300.0]), np.dtype("uint8"))
     >>> fits.tolist()
@@ -60,7 +60,7 @@ def _real(data: Array, dtype: np.dtype[Any], rounded: bool) -> tuple[Array, Mask
         return values.astype(dtype), np.asarray((values >= info.min) & (values <= info.max))
     wide = data.astype(np.float64)
     nearest = np.rint(wide)
-    # Powers of two, which floating numbers hold.
+    # The bounds are 0 or powers of two, which floats represent exactly.
     fits = (nearest >= float(info.min)) & (nearest < float(info.max + 1))
     if not rounded:
         fits &= nearest == wide
@@ -68,7 +68,7 @@ def _real(data: Array, dtype: np.dtype[Any], rounded: bool) -> tuple[Array, Mask
 
 
 def _same(data: Array, made: Array, rounded: bool) -> Mask:
-    """Return which values became floating numbers that are the same, or finite as they were."""
+    """Return which values are equal as floats or, if rounded, are as finite as before."""
     wide = made.astype(np.float64)
     if is_float(data.dtype):
         was = data.astype(np.float64)

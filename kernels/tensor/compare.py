@@ -1,4 +1,4 @@
-"""Whether two tensors are the same, and where they differ, in words."""
+"""Comparison of two tensors: equality of bytes, and a description of the first difference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def same_bytes(data: Array, other: Array) -> bool:
     if is_on_device(data) or not data.size:
         return data.tobytes() == other.tobytes()
     one, two = (np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (data, other))
-    whole = one.size // 8 * 8  # eight at a time
+    whole = one.size // 8 * 8  # compared eight bytes at a time
     return (
         np.array_equal(one[:whole].view(np.uint64), two[:whole].view(np.uint64))
         and one[whole:].tobytes() == two[whole:].tobytes()
@@ -40,7 +40,7 @@ def difference(
         if rtol or atol:
             with np.errstate(all="ignore"):
                 near = np.abs(data - other) <= atol + rtol * np.abs(other)
-            equal |= near & np.isfinite(other)  # everything is near infinity
+            equal |= near & np.isfinite(other)  # the tolerance of infinity is infinite
     elif rtol or atol:
         wide = np.abs(data.astype(np.float64) - other.astype(np.float64))
         equal |= wide <= atol + rtol * np.abs(other.astype(np.float64))

@@ -33,11 +33,11 @@ Levels = npt.ArrayLike | Sequence[npt.ArrayLike]
 
 
 class Conversions:
-    """The ways in and out of a LoDTensor. The ways in are class methods."""
+    """Conversions of a LoDTensor: class methods from other types, methods to other types."""
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # what LoDTensor has
+    if TYPE_CHECKING:  # members of LoDTensor
 
         def __init__(
             self,
@@ -121,7 +121,7 @@ class Conversions:
         Args:
             padded: (S, T, ...).
             lengths: (S,) number of rows of each sequence; its rows are at the start.
-            mask: or (S, T), true for a row, at any position.
+            mask: instead of `lengths`: (S, T), true for a row, at any position.
             names: of the level.
 
         >>> from lodcli import LoDTensor
@@ -246,8 +246,8 @@ class Conversions:
 
         Args:
             values: of pyarrow, or anything with `__arrow_c_array__` or `__arrow_c_stream__`:
-                a Series of Polars, a relation of DuckDB. Several pieces are joined.
-            names: of the levels; None: those that the column keeps.
+                a Series of Polars, a relation of DuckDB. Several chunks are joined.
+            names: of the levels; None: those stored with the column.
 
         Raises:
             InvalidDataError: several columns, a null among the values of a row.
@@ -373,7 +373,7 @@ class Conversions:
         return to_arrow(self._on_host("Arrow", nulls=True), self.lod, self.marks, self.nulls)
 
     def to_awkward(self) -> Any:
-        """Return an array of Awkward; it needs the package awkward. Categories are their words."""
+        """Return an array of Awkward; needs the package awkward. Categories become their words."""
         from lodcli.kernels.tensor.exchange.awkward import to_awkward
 
         if self.marks.categories is not None:
@@ -418,7 +418,7 @@ class Conversions:
         return to_table(self._on_host("Arrow", nulls=True), self.lod, self.marks, self.nulls)
 
     def __arrow_array__(self, type: Any = None) -> Any:
-        """Return what `pyarrow.array(tensor)` does."""
+        """Return the array that `pyarrow.array(tensor)` returns."""
         return self.to_arrow() if type is None else self.to_arrow().cast(type)
 
     def _on_host(self, what: str, *, nulls: bool = False) -> Array:

@@ -1,4 +1,4 @@
-"""Tensors as text and as HTML: sequences by their brackets, rows of several values by theirs."""
+"""Tensors as text and as HTML: sequences in [], rows of several values in ()."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.marks import NO_MARKS, Marks
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
-# Of more items than this, the first and the last ones are shown.
+# Of more items than _MOST, only the first _HEAD and the last _TAIL are shown.
 _MOST, _HEAD, _TAIL = 8, 4, 2
 _WIDTH = 88
 _HTML_ITEMS = 12
-# Of a longer text, so many bytes are shown.
+# Number of bytes shown of a longer text.
 _MOST_BYTES = 40
 
 
 def as_text(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NULLS) -> str:
-    """Return what `repr` prints: shape, dtype and sequences; lengths where some are left out."""
+    """Return the text of `repr`: shape, dtype, values; also lengths if not all fits in a line."""
     shape = " x ".join(str(extent) for extent in data.shape)
     count = lod.count(0) if lod.n_levels else data.shape[0]
     items = _items(data, lod, 0, 0, count, marks, nulls)
@@ -103,7 +103,7 @@ def _quoted(first: Array, size: int, marks: Marks) -> str:
     if is_on_device(first):
         first = first.get()  # type: ignore[attr-defined]
     raw = first.tobytes()
-    # What was cut may end within a character.
+    # The cut may be within a character.
     shown = repr(raw.decode(errors="ignore") if marks.values == "text" else raw)
     return shown if size <= _MOST_BYTES else f"{shown}.."
 

@@ -1,4 +1,4 @@
-"""Gathers whole items of a level in any order; used by sort, split and unpack."""
+"""Gather of whole items of a level in any order; used by sort, split and unpack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) -> LoDTensor:
-    """Return these whole items of a level, in this order, copied.
+    """Return whole items of a level in a given order, copied.
 
     Args:
         tensor: data (N, ...), any dtype. Without levels its rows are the items.
@@ -24,11 +24,11 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
         level: the level whose sequences are taken.
 
     Returns:
-        A tensor of K outermost items. Its levels are those from `level` on: where the
-        items stood in the levels above is lost with their order.
+        A tensor of K outermost items. Its levels are those from `level` on; the position of
+        the items in the levels above is lost.
 
     Raises:
-        InvalidDataError: `items` are no flat list of whole numbers.
+        InvalidDataError: `items` are not a flat list of whole numbers.
         SelectionError: no such level, or no such item; names its position in `items`.
 
     >>> words = LoDTensor(np.arange(6), [[3, 1, 2]])
@@ -44,18 +44,18 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
 
 
 def take_known(tensor: LoDTensor, items: Offsets, number: int) -> LoDTensor:
-    """Return `take_items` of int64 that are known to be there."""
+    """Return `take_items` of int64 items that are known to be valid."""
     nulls = tensor.nulls.taken(tensor.lod, items, number)
     return tensor._part(*taken(tensor.values, tensor.lod, items, number), nulls)
 
 
 def taken(data: Array, lod: LoD, items: Offsets, number: int) -> tuple[Array, LoD]:
-    """Return the rows and the index of items of a level, which are known to be there.
+    """Return the rows and the index of items of a level, which are known to be valid.
 
     Args:
         data: (N, ...), under `lod`.
         items: (K,) int64.
-        number: of the level; 0 where there is none.
+        number: of the level; 0 if there are no levels.
     """
     if not lod.levels and type(data) is np.ndarray:
         if data.nbytes < DISPATCHED_BYTES:
@@ -66,7 +66,7 @@ def taken(data: Array, lod: LoD, items: Offsets, number: int) -> tuple[Array, Lo
 
 
 def gather_items(data: Array, found: FoundItems) -> Array:
-    """Return the rows of the items that were found in `data`, copied."""
+    """Return the rows of items located by `find_items`, copied."""
     return rows_of_ranges(data, found.starts, found.bounds)
 
 
@@ -78,7 +78,7 @@ def _checked_items(items: npt.ArrayLike, count: int) -> Offsets:
             f"of {array.dtype}"
         )
     numbers = array.astype(np.int64, copy=False)
-    # Those below 0 are above all others as numbers without a sign.
+    # As unsigned numbers, negative ones are greater than all others.
     outside = numbers.view(np.uint64) >= count
     if np.count_nonzero(outside):
         position = int(np.argmax(outside))

@@ -1,8 +1,8 @@
 """The result of `tensor[key]`: rows and their index.
 
 Each part of a key is for one level, the outermost first, then for the rows, then for the axes of a
-row. A number drops its level; a range, an array of numbers and an array of booleans keep it. What a
-key names in the rows is found from the offsets alone, level by level; rows are touched once.
+row. A number drops its level; a range, an array of numbers and an array of booleans keep it. The
+numbers of the rows are computed from the offsets alone, level by level; then one gather reads them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _UINT64 = np.dtype(np.uint64)
 
 
 class Picked(NamedTuple):
-    """What a key means.
+    """A resolved key.
 
     Attributes:
-        lod: the index of what comes back.
+        lod: the index of the result.
         rows: a range of rows, several ranges, or their numbers.
-        drops_row_axis: whether it is one row, without its axis.
+        drops_row_axis: whether the result is one row, without the row axis.
         features: the part of the key that is for the axes of a row.
-        whole: whether it is whole finest sequences, under one level or more.
+        whole: whether the result is whole finest sequences, under one level or more.
     """
 
     lod: LoD
@@ -44,7 +44,7 @@ class Picked(NamedTuple):
     whole: bool = False
 
     def on(self, data: Array) -> Any:
-        """Return the rows as a key of `data`: numbers of rows lie where it lies."""
+        """Return the rows as a key for `data`; numbers of rows are moved to its device."""
         rows = self.rows
         if isinstance(rows, slice):
             return rows
@@ -69,11 +69,11 @@ class Picked(NamedTuple):
 
 
 def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
-    """Return what a key means for rows of this shape, (N, ...), under an index.
+    """Resolve a key for rows of this shape, (N, ...), under an index.
 
     Raises:
-        SelectionError: no such item or level, or a part that is no index.
-        ShapeMismatchError: a tensor as a key that has other sequences.
+        SelectionError: no such item or level, or a part of the wrong type.
+        ShapeMismatchError: the key is a tensor with other sequences.
     """
     parts = key if isinstance(key, tuple) else (key,)
     first, parts = 0, parts or (_ALL,)
@@ -101,7 +101,7 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
 
 
 def _all_parts(parts: tuple[Any, ...], axes: int) -> tuple[Any, ...]:
-    """Return the parts of a key, checked, with ranges of all for `...`."""
+    """Return the parts of a key, checked, with `...` expanded to full slices."""
     found: list[Any] = []
     ellipses = arrays = 0
     for part in parts:
@@ -109,7 +109,7 @@ def _all_parts(parts: tuple[Any, ...], axes: int) -> tuple[Any, ...]:
             ellipses += 1
             found.extend([_ALL] * (axes - len(parts) + 1))
             continue
-        # Most, in less time: a number, and the range of all.
+        # Fast path for the most frequent parts: an int, and the full slice.
         checked = part if type(part) is int or part is _ALL else _checked(part)
         arrays += type(checked) is np.ndarray
         found.append(checked)
@@ -146,7 +146,7 @@ def _checked(part: Any) -> int | slice | Array:
 
 def _signed(numbers: Array) -> Offsets:
     """Return whole numbers as int64. Raises SelectionError: one that an int64 cannot hold."""
-    if numbers.dtype.kind == "u" and numbers.itemsize == 8:  # in any order of bytes
+    if numbers.dtype.kind == "u" and numbers.itemsize == 8:  # in any byte order
         far = numbers > np.iinfo(np.int64).max
         if far.any():
             place = int(np.argmax(far))
@@ -174,10 +174,10 @@ def _is_branch(parts: tuple[Any, ...]) -> bool:
 def _walk(
     lod: LoD, rows: int, parts: tuple[Any, ...], first: int
 ) -> tuple[list[Offsets], LevelNames, Offsets | RowRanges]:
-    """Return the levels that are left, their names, and the rows.
+    """Return the remaining levels, their names, and the rows.
 
-    At each depth there are some groups of items, those of the items above; a part picks in every
-    group. Until a part keeps its level there is one group, the whole batch.
+    At each depth there is a group of items for each item selected above, and a part selects in
+    every group. The numbers before the first part that keeps its level leave one group.
     """
     finest = len(lod.levels)
     depth, start, stop = first, 0, lod.levels[first].size - 1 if first < finest else rows
@@ -188,7 +188,7 @@ def _walk(
     items: Offsets | RowRanges = _of_one_group(lod, depth, part, start, stop)
     levels: list[Offsets] = []
     names: list[str | None] = []
-    above = depth  # the depth that the groups are items of
+    above = depth  # the groups are the items of this depth
     while depth < finest:
         depth += 1
         part = parts[depth - first] if depth - first < len(parts) else _ALL
@@ -207,7 +207,7 @@ def _numbers(items: Offsets | RowRanges) -> Offsets:
 
 
 def _of_one_group(lod: LoD, depth: int, part: slice | Array, start: int, stop: int) -> Offsets:
-    """Return the items that a part picks of items start..stop."""
+    """Return the items that a part selects among items start..stop."""
     count = stop - start
     if isinstance(part, slice):
         low, high, _ = part.indices(count)
@@ -216,7 +216,7 @@ def _of_one_group(lod: LoD, depth: int, part: slice | Array, start: int, stop: i
         if part.size != count:
             raise SelectionError(f"{_called(lod, depth)}: {part.size} booleans for {count} items")
         part = part.nonzero()[0]
-    # Those below 0 are above all others as numbers without a sign.
+    # As unsigned numbers, negative ones are greater than all others.
     elif np.count_nonzero(part.view(_UINT64) >= count):
         wrapped = np.where(part < 0, part + count, part)
         if np.count_nonzero(wrapped.view(_UINT64) >= count):
@@ -227,7 +227,7 @@ def _of_one_group(lod: LoD, depth: int, part: slice | Array, start: int, stop: i
 
 
 def _numbered(lod: LoD, depth: int, number: int, items: Offsets) -> Offsets:
-    """Return item `number` of each of the items above a depth."""
+    """Return child `number`, at `depth`, of each item one level above."""
     offsets = lod.levels[depth - 1]
     found = on("auto", segment_number, size_bytes=2 * items.nbytes)(offsets, items, number)
     if found is None:
@@ -240,7 +240,7 @@ def _numbered(lod: LoD, depth: int, number: int, items: Offsets) -> Offsets:
 def _several(
     lod: LoD, depth: int, part: slice | Array, items: Offsets | RowRanges
 ) -> tuple[Offsets | RowRanges, Offsets]:
-    """Return what a part picks of each of the items above a depth, and the offsets of that."""
+    """Return the children, at `depth`, that a part selects in each item, and their offsets."""
     offsets = lod.levels[depth - 1]
     if _is_all(part):
         if isinstance(items, RowRanges):
@@ -266,7 +266,7 @@ def _several(
 
 
 def _refuse_places(lod: LoD, depth: int, places: Offsets, length: int, counts: Offsets) -> NoReturn:
-    """Raise SelectionError for the first group of another length than booleans, or too short."""
+    """Raise SelectionError for the first group that is too short or not as long as the mask."""
     if length >= 0:
         group = int(np.argmax(counts != length))
         where = "" if counts.size == 1 else f" in item {group}"
@@ -290,7 +290,7 @@ def _called(lod: LoD, depth: int) -> str:
 
 
 def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
-    """Return what a tensor of booleans or of places picks: in every sequence its own."""
+    """Resolve a tensor as key: its booleans or positions select separately in each sequence."""
     depth, values = key.lod.n_levels, key.data
     if is_on_device(values):  # the index that they select is computed in main memory
         from lodcli.kernels.runtime.devices import moved
@@ -333,7 +333,10 @@ def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
 
 
 def _require_alike(lod: LoD, key: LoD, levels: int) -> None:
-    """Raise ShapeMismatchError unless so many levels are the same, and the next is as long."""
+    """Raise ShapeMismatchError unless the first `levels` levels are equal.
+
+    The finest level of the key must have as many items as that level of the tensor.
+    """
     found = lod.upto(levels - 1).difference(key.upto(levels - 1)) if levels else None
     finest = key.n_levels - 1
     if found is None and key.count(finest) != lod.count(finest):

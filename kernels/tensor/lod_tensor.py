@@ -59,7 +59,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             bfloat16, float32, float64, complex64 or complex128. Not copied, unless its bytes
             are in another order than the machine's; rows in a GPU's memory (cupy) stay there.
         lod: an index over N rows, or item counts per level. None: a plain tensor.
-        marks: what the values mean. That text is UTF-8 is not checked; `as_text` does.
+        marks: what the values mean. Text is not checked to be UTF-8; `as_text` checks it.
         nulls: which items and rows are missing. A null item is empty; a null row becomes zeros.
 
     Raises:
@@ -68,8 +68,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         InvalidLoDError: the index does not fit N rows.
 
     Elementwise NumPy functions apply directly and pass the index object on, as do those that
-    only reduce features. What reduces the rows gives plain arrays. Every other function of
-    NumPy is refused for a tensor with levels, which it would drop: use `.data`.
+    only reduce features. Functions that reduce the rows return plain arrays. All other NumPy
+    functions raise an error for a tensor with levels, which they would drop: use `.data`.
 
     >>> words = LoDTensor(np.arange(6.0), LoD.from_lengths([[3, 1, 2]]))
     >>> (words * 2)[2].data
@@ -97,13 +97,13 @@ class LoDTensor(NumpyProtocol, Conversions):
         if array.dtype not in _known and not _is_known(array.dtype):
             raise InvalidDataError(why_not_held(array.dtype))
         if not array.dtype.isnative:
-            # Compiled kernels know only the machine's own order of bytes.
+            # Compiled kernels handle only the native byte order.
             array = array.astype(array.dtype.newbyteorder("="))
         if lod is None:
             lod = NO_LEVELS
         index = lod if isinstance(lod, LoD) else LoD.from_lengths(lod)
         check_rows(index.levels, array.shape[0])
-        # A view, so that ndarray.resize on the caller's array cannot pull rows away.
+        # A view, so that ndarray.resize on the caller's array cannot free the rows.
         self._data: Array = array.view()
         self._lod = index
         self._marks = marks
@@ -121,12 +121,12 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def data(self) -> Array:
-        """The rows, (N, D1, D2, ..). Their values may be changed in place, not their number.
+        """The rows, (N, D1, D2, ..). Values may be changed in place, but not the number of rows.
 
         Raises:
             UnsupportedError: something is null. See `values` and `nulls`.
         """
-        if self._nulls.masks:  # not bool(), which is Python
+        if self._nulls.masks:  # not bool(self._nulls), which calls a method in Python
             self.refuse_nulls("an array of rows")
         # A view each time: assigning to its shape or dtype must not reach this tensor's.
         return self._data.view()
@@ -205,7 +205,7 @@ class LoDTensor(NumpyProtocol, Conversions):
     def as_text(self) -> LoDTensor:
         """Return this tensor marked as text: each finest sequence is UTF-8; no copy.
 
-        Categories become their words, with one more level for the letters.
+        Categories become their words, with one more level for the bytes of a word.
 
         Raises:
             InvalidDataError: rows that are not single uint8, no levels, or not UTF-8.
@@ -338,7 +338,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """Return the view that a resolved slice of this tensor describes.
 
         Raises:
-            SelectionError: it is one item, which is null.
+            SelectionError: the slice is a single item, which is null.
         """
         data = self._data[selection.rows]
         nulls = self._nulls
@@ -371,15 +371,15 @@ class LoDTensor(NumpyProtocol, Conversions):
 
         Each part of a key is for one level, outermost first, then for the rows, then for the
         axes of a row: a whole number, which drops its level, a range with or without a step, a
-        flat array of numbers, one of booleans, or `...`. The name of a level before them starts
-        there. A tensor of booleans or of places picks in every sequence its own.
+        flat array of numbers, one of booleans, or `...`. If the first part is the name of a level,
+        the others start there. A tensor of booleans or positions selects separately per sequence.
 
-        Ranges without a step give views, all else copies. What picks bytes of a text gives numbers.
-        A null item or row is None.
+        Ranges without a step return views, all other keys copies. Bytes within texts are returned
+        as numbers. A null item or row is None.
 
         Raises:
             SelectionError: no such item or level, or two arrays in a key.
-            ShapeMismatchError: a tensor as a key whose sequences are others.
+            ShapeMismatchError: the key is a tensor with other sequences.
 
         >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]], ["sentence"]))
         >>> words[::-1, 0].data, words["sentence", 1:].to_list()
@@ -387,7 +387,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         >>> words[words % 2 == 0].to_list(), words[[0, 2], -2:].to_list()
         ([[0, 2], [], [4]], [[1, 2], [4, 5]])
         """
-        if type(key) is int or (type(key) is slice and key.step is None):  # most keys, in less time
+        if type(key) is int or (type(key) is slice and key.step is None):  # fast path of most keys
             selection = select(self._lod, self.rows, (key,))
             if self._nulls.masks and selection.item and self._nulls.is_null(*selection.item):
                 return None
@@ -410,7 +410,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             return data[()]
         if self._marks is NO_MARKS and not found.features:
             return LoDTensor._made(data, found.lod)
-        # Rows of a unit are still of it, text without whole sequences is no text.
+        # Rows keep their unit, but parts of a text are not text.
         return LoDTensor(data, found.lod, self._marks.kept(0, self._lod.n_levels))
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -418,7 +418,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
         Args:
             key: as in `tensor[key]`.
-            value: what is broadcast over the rows, or a tensor of the same sequences.
+            value: an array that broadcasts to the rows, or a tensor with the same sequences.
 
         Raises:
             ShapeMismatchError: a value that does not fit.
@@ -438,7 +438,7 @@ class LoDTensor(NumpyProtocol, Conversions):
                 raise ShapeMismatchError(f"value: its sequences are not those picked: {other}")
             value = value._data.copy()  # it may share this memory
         rows = found.on(self._data)
-        if found.drops_row_axis:  # of a range of one row
+        if found.drops_row_axis:  # the range has one row
             rows = rows.start
         try:
             self._data[(rows, *found.features)] = value
@@ -465,13 +465,13 @@ class LoDTensor(NumpyProtocol, Conversions):
         return levels[0].size - 1 if levels else self._data.shape[0]
 
     def __bool__(self) -> bool:
-        # Not by length, which Python would take: `if a == b` would hold for any two.
+        # By default Python uses the length: `if a == b` would be true for any two tensors.
         raise InvalidDataError(
             "the truth value of a tensor is ambiguous; use identical(), len(), or .data.all()"
         )
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the outermost items in order; without levels the rows, numbers if they are."""
+        """Yield the outermost items in order; without levels the rows, single values as numbers."""
         if self._lod.n_levels or self._data.ndim > 1 or self._nulls:
             return (self[item] for item in range(len(self)))
         return iter(self._data)
@@ -480,7 +480,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return (self[item] for item in reversed(range(len(self))))
 
     def __contains__(self, value: object) -> bool:
-        """Return whether an item is identical to a tensor or array, or some value to a number."""
+        """Return whether an item is identical to a tensor or array, or a value equals a number."""
         if isinstance(value, LoDTensor):
             return any(isinstance(item, LoDTensor) and item.identical(value) for item in self)
         if np.ndim(value) and self._lod.n_levels:  # type: ignore[arg-type]
@@ -511,12 +511,12 @@ class LoDTensor(NumpyProtocol, Conversions):
         return LoDTensor(data, self._lod)
 
     def _with_rows(self, rows: Array) -> LoDTensor:
-        """Return `with_data` of as many new rows, unchecked: what a kernel made of this tensor."""
+        """Return `with_data` of the result of a kernel; the number of rows is not checked."""
         return LoDTensor._made(rows, self._lod)
 
     @staticmethod
     def _made(rows: Array, lod: LoD) -> LoDTensor:
-        """Return new rows under an index that is known to fit: what a kernel made."""
+        """Return a tensor of the result of a kernel and an index that is known to fit."""
         if rows.dtype not in _known:
             return LoDTensor(rows, lod)
         tensor = _new(LoDTensor)
@@ -525,7 +525,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return tensor
 
     def _of_rows(self, rows: Array) -> LoDTensor:
-        """Return `_with_rows` of NumPy's rows in a dtype that is surely known."""
+        """Return `_with_rows` of a NumPy array of a supported dtype; the dtype is not checked."""
         tensor = _new(LoDTensor)
         tensor._data, tensor._lod, tensor._marks = rows, self._lod, NO_MARKS
         tensor._nulls = NO_NULLS
@@ -541,7 +541,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @types_explained
     def identical(self, other: LoDTensor) -> bool:
-        """Return whether dtype, shape, every bit of data, index, names, marks and nulls agrees."""
+        """Return whether dtype, shape, every bit of data, index, names, marks and nulls agree."""
         from lodcli.kernels.tensor.compare import same_bytes
 
         return (
@@ -688,7 +688,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return plot(self, level)
 
 
-# Held dtypes met so far, in the machine's order of bytes: asking NumPy for their names takes long.
+# Cache of supported native dtypes met so far: asking NumPy for the name of a dtype is slow.
 _known: set[np.dtype[Any]] = set()
 
 

@@ -16,7 +16,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.argument_types import construction_explained
 
 Values = Literal["text", "bytes"]
-# Decoded at a time: as characters text may take four times as much.
+# Bytes decoded at a time: decoded text may take four times as much memory.
 _BLOCK_BYTES = 1 << 20
 VALUES: tuple[Values, ...] = ("text", "bytes")
 TimeKind = Literal["timestamp", "date", "time", "duration"]
@@ -27,16 +27,16 @@ TIME_UNITS: dict[str, tuple[str, ...]] = {
     "time": ("s", "ms", "us", "ns"),
     "duration": ("s", "ms", "us", "ns"),
 }
-# By the bits of Arrow's decimals, the digits they hold.
+# Number of bits of Arrow's decimals: the most digits they hold.
 DECIMAL_DIGITS = {32: 9, 64: 18, 128: 38, 256: 76}
 MOST_ZONE_CHARACTERS = 64
-# Of the attributes of one tensor, or of a file, as JSON; and how deep they nest, so that no code
-# that follows them comes to the limit on recursion.
+# Limits on the attributes of one tensor or of a file: bytes of JSON, and depth of nesting, so that
+# recursive functions stay below Python's recursion limit.
 MOST_ATTRIBUTE_BYTES = 1 << 18
 MOST_ATTRIBUTE_DEPTH = 256
-# What formats that keep all marks declare.
+# Declared by formats that keep all marks.
 ALL_MARKS = frozenset({*VALUES, *TIME_UNITS, "decimal", "category"})
-# Of one dictionary of categories: the words, and their bytes as UTF-8.
+# Limits on one dictionary of categories: words, and their bytes as UTF-8.
 MOST_WORDS, MOST_WORD_BYTES = 1 << 20, 8 << 20
 
 
@@ -61,7 +61,7 @@ class Times:
         return f"{self.kind}[{self.unit}{'' if self.zone is None else f', {self.zone}'}]"
 
     def misfit(self) -> str | None:
-        """Return why there are no such times; None if there are."""
+        """Return why the kind, unit or zone is invalid; None if they are valid."""
         units = TIME_UNITS.get(self.kind, ())
         if self.unit not in units:
             return f"{self.kind}: expected unit {', '.join(units)}, found {self.unit!r}"
@@ -81,9 +81,9 @@ class Decimals:
     """Decimal numbers as int64: the digits, without the point.
 
     Attributes:
-        precision: how many digits there may be.
-        scale: how many of them are behind the point.
-        bits: of Arrow's type: 32, 64, 128 or 256.
+        precision: the maximum number of digits.
+        scale: how many of them are behind the decimal point.
+        bits: width of Arrow's type: 32, 64, 128 or 256.
 
     >>> str(Decimals(10, 2))
     'decimal(10, 2)'
@@ -102,7 +102,7 @@ class Decimals:
         return f"decimal({self.precision}, {self.scale})"
 
     def misfit(self) -> str | None:
-        """Return why there are no such numbers; None if there are."""
+        """Return why precision, scale or bits are invalid; None if they are valid."""
         digits = DECIMAL_DIGITS.get(self.bits)
         if digits is None:
             return (
@@ -121,15 +121,15 @@ class Decimals:
 @construction_explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Categories:
-    """Codes of words: each row is the place of its word in a dictionary.
+    """Codes of words: each row is the position of its word in a dictionary.
 
     Attributes:
         words: the dictionary, in order; all are different.
         ordered: whether the order of the words says which category is less.
 
     Raises:
-        InvalidDataError: words that are equal, or no text, or more than MOST_WORDS or
-            MOST_WORD_BYTES.
+        InvalidDataError: two words are equal, a word is not text, or there are more than
+            MOST_WORDS words or MOST_WORD_BYTES bytes.
 
     >>> str(Categories(("no", "yes")))
     'category[2]'
@@ -162,7 +162,7 @@ class Categories:
         if size > MOST_WORD_BYTES:
             raise InvalidDataError(f"categories: {size} bytes of words, at most {MOST_WORD_BYTES}")
 
-    # Tensors of one file have the same object, which is compared for each batch.
+    # Compared for each batch of a file, whose tensors share the object: so identity comes first.
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
@@ -182,14 +182,15 @@ class Categories:
         return f"category[{len(self.words)}{', ordered' * self.ordered}]"
 
     def misfit(self) -> str | None:
-        """Return why there are no such categories: there always are."""
+        """Return None: the constructor has checked the words."""
         return None
 
     def with_words(self, other: Categories) -> Categories:
-        """Return these words, and behind them those of another dictionary that are new.
+        """Return these words followed by the words of another dictionary that are not among them.
 
         Raises:
-            InvalidDataError: the words are others and ordered, so that no order of both is known.
+            InvalidDataError: the dictionaries differ and one is ordered: the order of all words
+                is unknown.
         """
         if self == other:
             return self
@@ -200,10 +201,10 @@ class Categories:
         return Categories((*self.words, *new)) if new else self
 
     def codes_in(self, other: Categories) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Return the code that each word has in a dictionary that has all of them, (words,).
+        """Return the code of each word in another dictionary, (words,) int64.
 
         Raises:
-            InvalidDataError: it lacks one.
+            InvalidDataError: the other dictionary lacks a word.
         """
         places = {word: place for place, word in enumerate(other.words)}
         if missing := [word for word in self.words if word not in places]:
@@ -223,11 +224,11 @@ class Field:
 
     Attributes:
         name: of the column, or of the field of a record.
-        level: at which it begins: as many levels are above it.
-        required: whether it holds records of which none is null; else one is null where all its
-            fields are, or where a field tells.
-        present: whether it is the field that tells: true where there is a record, false where it
-            is null.
+        level: the level at which it begins, the number of levels above it.
+        required: whether it holds records of which none is null. Otherwise a record is null where
+            all its fields are null, or where its field with `present` is false.
+        present: whether the rows of this field are the validity mask of the records: true where
+            there is a record, false where it is null.
     """
 
     name: str
@@ -238,14 +239,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The marks of one tensor; without any it holds numbers, and is a column of its name.
+    """The marks of one tensor. A tensor without marks holds numbers and is a column of its name.
 
     Attributes:
         values: what each finest sequence is: "text" (UTF-8) or "bytes"; None for numbers.
-        unit: what each row counts, if it is a number of a unit.
-        fields: where it is in records: the column, then the field of its records, and so on; () for
-            a column of the tensor's own name.
-        attributes: a JSON object of what else is known of the tensor, as text; "" for none.
+        unit: the meaning of each number: times, decimals or categories; None for plain numbers.
+        fields: path of the tensor inside records: the column, then the field of its records, and
+            so on; () for a column of the tensor's own name.
+        attributes: a JSON object with further attributes of the tensor, as text; "" for none.
 
     >>> str(Marks("text")), str(Marks(unit=Times("date", "D"))), bool(Marks())
     ('text', 'date[D]', False)
@@ -281,7 +282,7 @@ class Marks:
         return self.unit if isinstance(self.unit, Categories) else None
 
     def require_categories(self) -> Categories:
-        """Return the dictionary. Raises InvalidDataError: rows are no codes of words."""
+        """Return the dictionary. Raises InvalidDataError: rows are not codes of words."""
         if self.categories is None:
             raise InvalidDataError(
                 "expected categories, found none; as_categories(words) sets them"
@@ -290,7 +291,7 @@ class Marks:
 
     @property
     def tells_records(self) -> bool:
-        """Whether the rows tell which records are there, and which are null."""
+        """Whether the rows are the validity mask of records."""
         return bool(self.fields) and self.fields[-1].present
 
     @property
@@ -328,18 +329,19 @@ class Marks:
         )
 
     def kept(self, levels: int, before: int) -> Marks:
-        """Return the marks of whole sequences that were chosen; text is none without a level.
+        """Return the marks of a selection of whole sequences; without levels it is not text.
 
         Args:
-            levels: how many are left.
-            before: how many there were; parts of records are columns of their own.
+            levels: the number of levels left.
+            before: the number of levels before. If it differs, the fields are dropped: a part of
+                a record is a column of its own.
         """
         if not levels and self.unit is None and self.values is not None:
             return Marks(attributes=self.attributes) if before else self
         return self if levels == before or not self.fields else replace(self, fields=())
 
     def below(self, new_levels: int) -> Marks:
-        """Return the marks of the tensor under more outer levels; those of its column."""
+        """Return the marks of the tensor under `new_levels` more outer levels of its column."""
         if not self.fields or not new_levels:
             return self
         column, *inner = self.fields
@@ -356,8 +358,8 @@ def attributes_text(attributes: Mapping[str, Any]) -> str:
     """Return a JSON object as text, for Marks and files; "" for an empty one.
 
     Raises:
-        InvalidDataError: it is none, takes more than MOST_ATTRIBUTE_BYTES, or nests deeper than
-            MOST_ATTRIBUTE_DEPTH.
+        InvalidDataError: it is not a JSON object, takes more than MOST_ATTRIBUTE_BYTES, or nests
+            deeper than MOST_ATTRIBUTE_DEPTH.
 
     >>> attributes_text({"unit": "m"})
     '{"unit":"m"}'
@@ -379,7 +381,7 @@ def attributes_text(attributes: Mapping[str, Any]) -> str:
 
 
 def _is_deeper(value: Any, depth: int) -> bool:
-    """Return whether objects and lists are in each other more often than this."""
+    """Return whether objects and lists are nested deeper than `depth`."""
     if not isinstance(value, Mapping | list | tuple):
         return False
     parts = value.values() if isinstance(value, Mapping) else value
@@ -417,7 +419,7 @@ def check_codes(data: Array, lod: LoD, categories: Categories, valid: Array | No
 
 
 def _branch(lod: LoD, place: int) -> list[int]:
-    """Return the outermost item, and the places in it, of a row."""
+    """Return the path to a row: the outermost item, then the position on each level in it."""
     path: list[int] = []
     for offsets in reversed(lod.levels):
         item = int(np.searchsorted(offsets, place, side="right")) - 1
@@ -450,7 +452,10 @@ def check_text(data: Array, lod: LoD) -> None:
 
 
 def _wrong_byte(data: Array, starts: Array) -> int | None:
-    """Return the first byte that is not UTF-8, or that a sequence cannot begin with."""
+    """Return the position of the first byte that is invalid in UTF-8, or at the start of a text.
+
+    None if all are valid.
+    """
     wrong, start = None, 0
     while start < data.size and wrong is None:
         stop = min(start + _BLOCK_BYTES, data.size)

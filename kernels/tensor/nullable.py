@@ -1,4 +1,4 @@
-"""Rows and index of a tensor with nulls: items chosen, nulls filled or dropped."""
+"""Rows and index of a tensor with nulls: select items, fill nulls, drop nulls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Parts = tuple[Array, LoD, Nulls]
 
 
 def places_of(key: Any, count: int) -> Offsets | None:
-    """Return the items that a key of one part picks; None if it is another kind of key.
+    """Return the items that a key of one part selects; None if it is another kind of key.
 
     Raises:
         SelectionError: no such item.
@@ -31,7 +31,7 @@ def places_of(key: Any, count: int) -> Offsets | None:
 
 
 def chosen(data: Array, lod: LoD, nulls: Nulls, items: Offsets) -> Parts:
-    """Return outermost items in an order, copied."""
+    """Return outermost items in the given order, copied."""
     levels, places = [], items
     for offsets in lod.levels:
         starts = offsets[places]
@@ -43,10 +43,10 @@ def chosen(data: Array, lod: LoD, nulls: Nulls, items: Offsets) -> Parts:
 
 
 def filled(data: Array, nulls: Nulls, value: Any) -> Array:
-    """Return rows with a value where one is null.
+    """Return rows with `value` in place of null rows.
 
     Raises:
-        InvalidDataError: the dtype does not hold the value.
+        InvalidDataError: the dtype cannot represent the value.
     """
     mask = nulls.rows
     if mask is None:
@@ -64,7 +64,7 @@ def filled(data: Array, nulls: Nulls, value: Any) -> Array:
 
 
 def _same(made: Array, value: Array) -> bool:
-    if made.dtype.kind not in "biu":  # floating numbers round
+    if made.dtype.kind not in "biu":  # floats may be rounded
         return value.dtype.kind in "biufcV"
     return value.dtype.kind in "biuf" and bool(np.all(made == value))
 

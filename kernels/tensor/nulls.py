@@ -31,7 +31,7 @@ class Nulls:
 
     @staticmethod
     def of(masks: Sequence[npt.ArrayLike | None]) -> Nulls:
-        """Return nulls of masks, one per level and one of the rows; those that hide nothing go.
+        """Return nulls of masks, one per level and one of the rows; masks without nulls are None.
 
         >>> Nulls.of([None, [True, False]]).count
         1
@@ -65,18 +65,18 @@ class Nulls:
         return sum(int(mask.size - np.count_nonzero(mask)) for _, mask in self.present())
 
     def present(self) -> Iterator[tuple[int, Mask]]:
-        """Yield each mask that hides something, with its level; that of the rows is the last."""
+        """Yield each mask that has a null, with its level; with L levels, level L is the rows."""
         for level, mask in enumerate(self.masks):
             if mask is not None:
                 yield level, mask
 
     def is_null(self, level: int, item: int) -> bool:
-        """Return whether an item of a level is null, or a row, as of the level below the finest."""
+        """Return whether an item of a level is null; with L levels, level L is the rows."""
         mask = self.masks[level] if self.masks else None
         return mask is not None and not mask[item]
 
     def first(self, lod: LoD) -> str:
-        """Return where the first null is, of the outermost level that has one.
+        """Return a description of the first null of the outermost level that has one.
 
         >>> Nulls.of([None, [True, False]]).first(LoD.from_lengths([[2]]))
         'row <0,1> is null'
@@ -94,15 +94,15 @@ class Nulls:
     # -- parts -----------------------------------------------------------------------
 
     def below(self, level: int) -> Nulls:
-        """Return those of the items from a level on."""
+        """Return the nulls of the levels from `level` on and of the rows."""
         return Nulls.of(self.masks[level:]) if self.masks else self
 
     def part(self, lod: LoD, level: int, start: int, stop: int) -> Nulls:
-        """Return those of items start..stop of a level, and of what is below; copies.
+        """Return the nulls of items start..stop of a level and of all levels below; copies.
 
         Args:
-            lod: the index that these are of.
-            level: as many as there are levels, for rows.
+            lod: the index of the tensor.
+            level: the level of the items; with L levels, level L is the rows.
         """
         if not self.masks:
             return self
@@ -113,7 +113,7 @@ class Nulls:
         return Nulls.of(found)
 
     def taken(self, lod: LoD, items: Offsets, level: int = 0) -> Nulls:
-        """Return those of items of a level in an order, and of what is below; copies."""
+        """Return the nulls of items of a level in the given order and of all levels below."""
         if not self.masks:
             return self
         found: list[Mask | None] = []
@@ -129,7 +129,7 @@ class Nulls:
         return Nulls.of(found)
 
     def misfit(self, lod: LoD, rows: int) -> str | None:
-        """Return why these cannot be of this index; None if they can."""
+        """Return why these nulls do not fit an index; None if they do."""
         if len(self.masks) != lod.n_levels + 1:
             return (
                 f"nulls: expected {lod.n_levels + 1} masks, one per level and one of the "
@@ -151,7 +151,7 @@ NO_NULLS = Nulls()
 
 
 def joined(parts: Sequence[tuple[Nulls, LoD, int]]) -> Nulls:
-    """Return the nulls of several batches one after another, given with index and rows."""
+    """Return the nulls of several batches concatenated; each comes with its index and row count."""
     if not any([nulls.masks for nulls, _, _ in parts]):
         return NO_NULLS
     depth = parts[0][1].n_levels
@@ -183,12 +183,12 @@ def item_ranges(lod: Index, level: int, start: int, stop: int) -> Iterator[tuple
 
 
 def null_item() -> SelectionError:
-    """Return the error for one item that was chosen and is null."""
+    """Return the error for a selection of one item that is null."""
     return SelectionError("the item that the branch names is null; a range N:N+1 keeps it")
 
 
 def without_null_rows(data: Array, nulls: Nulls) -> Array:
-    """Return rows with zeros where one is null: the rows themselves if these are there already."""
+    """Return rows with zeros in place of null rows; the same array if they are zeros already."""
     mask = nulls.rows
     if mask is None or not np.any(_bytes(data[~mask])):
         return data
@@ -202,12 +202,12 @@ def _bytes(rows: Array) -> Array:
 
 
 def pack(mask: Mask) -> npt.NDArray[np.uint8]:
-    """Return a mask as bits, the lowest first, as in Arrow; the last byte is filled with zeros."""
+    """Return a mask as bits, lowest bit first, as in Arrow; the last byte is padded with zeros."""
     return np.packbits(mask, bitorder="little")
 
 
 def unpack(bits: npt.NDArray[np.uint8], start: int, stop: int) -> Mask:
-    """Return items start..stop of what `pack` gave."""
+    """Return items start..stop of a mask that `pack` returned."""
     first = start // 8
     part = bits[first : -(-stop // 8)]
     found: Any = np.unpackbits(part, bitorder="little")[start - 8 * first : stop - 8 * first]
@@ -215,7 +215,7 @@ def unpack(bits: npt.NDArray[np.uint8], start: int, stop: int) -> Mask:
 
 
 def mask_ends_with_zeros(bits: npt.NDArray[np.uint8], count: int) -> bool:
-    """Return whether the last byte of `pack` has nothing but zeros behind the last of its items."""
+    """Return whether the padding bits in the last byte of a packed mask are zeros."""
     return not bits.size or not count % 8 or not int(bits[-1]) >> count % 8
 
 
@@ -228,5 +228,5 @@ def _mask(mask: npt.ArrayLike | None) -> Mask | None:
             f"nulls: a mask is a flat array of booleans, found {array.ndim} dimensions of "
             f"{array.dtype}"
         )
-    found: Mask = array.astype(np.bool_)  # what becomes of the caller's array changes no tensor
+    found: Mask = array.astype(np.bool_)  # a copy: the caller may change the array later
     return None if found.all() else found

@@ -1,7 +1,8 @@
 """NumPy protocols of a LoDTensor: which functions keep its index, and which raise.
 
-With levels, the result keeps the index, or has no rows left that it could describe, or is
-refused: an index is never dropped silently. Without levels there is nothing to drop.
+For a tensor with levels, a function returns a result with the index, or one without rows that an
+index could describe, or it raises an error: an index is never dropped silently. A tensor without
+levels has nothing to drop.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
-# Functions of NumPy that are no ufuncs: those that give each element a value of its own,
+# Functions of NumPy that are not ufuncs, by kind. Elementwise:
 _ELEMENTWISE = frozenset(
     (
         *(np.angle, np.around, np.clip, np.copy, np.empty_like, np.fix, np.full_like),
@@ -29,9 +30,9 @@ _ELEMENTWISE = frozenset(
         *(np.zeros_like, getattr(np, "astype", np.copy)),  # from NumPy 2.1 on
     )
 )
-# those that do so for the elements of their first argument only,
+# Elementwise in the first argument only:
 _LOOKED_UP = frozenset((np.digitize, np.interp, np.isin))
-# those that reduce an axis, or all elements if none is given,
+# Reductions of an axis, or of all elements if no axis is given:
 _REDUCTIONS = frozenset(
     (
         *(np.all, np.amax, np.amin, np.any, np.argmax, np.argmin, np.average, np.count_nonzero),
@@ -41,16 +42,16 @@ _REDUCTIONS = frozenset(
         *(np.quantile, np.std, np.sum, np.var),
     )
 )
-# those that work along an axis,
+# Along an axis, which keeps its length or, for np.diff, gets shorter:
 _ALONG = frozenset(
     (
         *(np.argpartition, np.argsort, np.cumprod, np.cumsum, np.diff, np.flip, np.nancumprod),
         *(np.nancumsum, np.partition, np.roll, np.sort),
     )
 )
-# those that join along an axis,
+# Joining arrays along an axis:
 _JOINING = frozenset((np.concatenate, np.stack))
-# and those that tell something about all of their arguments.
+# Properties of all arguments together:
 _FACTS = frozenset(
     (
         *(np.allclose, np.array_equal, np.array_equiv, np.can_cast, np.iscomplexobj),
@@ -61,14 +62,14 @@ _FACTS = frozenset(
 
 
 class NumpyProtocol(NDArrayOperatorsMixin):
-    """The methods that NumPy and others look for on an object that is no array."""
+    """The protocol methods by which NumPy and other libraries accept an object as an array."""
 
     __slots__ = ()
 
     # Elementwise comparison makes == an array, so there is no hash: as for ndarray.
     __hash__ = None  # type: ignore[assignment]
 
-    if TYPE_CHECKING:  # what LoDTensor has
+    if TYPE_CHECKING:  # members of LoDTensor
         _data: Array
         _lod: LoD
         _nulls: Nulls
@@ -80,7 +81,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         @property
         def lod(self) -> LoD: ...
 
-        # Of the mixin, which says Any.
+        # Methods of the mixin, which annotates them with Any.
         def __add__(self, other: object) -> Self: ...
         def __radd__(self, other: object) -> Self: ...
         def __sub__(self, other: object) -> Self: ...
@@ -126,7 +127,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         return np.array(self.data, dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """Hand the rows of a tensor without levels to another library, where they lie.
+        """Return a DLPack capsule of the rows of a tensor without levels, without a copy.
 
         Raises:
             UnsupportedError: it has levels.
@@ -135,7 +136,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         return self.data.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
-        """Return the kind and number of the device that the rows lie on."""
+        """Return the kind and number of the device of the rows."""
         return self.data.__dlpack_device__()
 
     def _refuse_levels(self, what: str) -> None:
@@ -148,7 +149,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Apply a ufunc: an elementwise one to the rows, passing the index on."""
         if not kwargs and method == "__call__" and ufunc.nout == 1 and ufunc.signature is None:
-            # Most calls: arithmetic and comparisons, which cost less than what is below.
+            # Fast path for most calls: arithmetic and comparisons.
             if len(inputs) == 1:
                 if type(self._data) is np.ndarray and self._nulls is NO_NULLS:
                     return self._of_rows(ufunc(self._data))
@@ -182,7 +183,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Apply a function of NumPy that is no ufunc.
+        """Apply a function of NumPy that is not a ufunc.
 
         Raises:
             UnsupportedError: it would drop the index.
@@ -197,14 +198,14 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         except UnsupportedError:
             if levels:
                 raise
-            keeps = False  # and nothing is lost
+            keeps = False  # without levels there is no index to lose
         owner = _common_index(tensors, name) if keeps or levels else tensors[0]
         result = function(*_plain(args), **_plain(kwargs))
         if not keeps:
             return result
         if function in _ELEMENTWISE:
             return _rewrapped(result, owner, name)
-        if isinstance(result, tuple):  # an average, and the sums of its weights
+        if isinstance(result, tuple):  # np.average also returns the sums of the weights
             return tuple(owner.with_data(part) for part in result)
         return owner.with_data(result)
 
@@ -218,7 +219,7 @@ _BINARY = (
 
 
 def _alike(one: Any, two: Any) -> tuple[Array, Array] | None:
-    """Return the rows of two tensors of one index object and shape without nulls, else None."""
+    """Return the rows of two tensors without nulls that share index object and shape, else None."""
     if type(one) is not type(two) or one._lod is not two._lod:
         return None
     if one._nulls is not NO_NULLS or two._nulls is not NO_NULLS:
@@ -230,10 +231,10 @@ def _alike(one: Any, two: Any) -> tuple[Array, Array] | None:
 
 
 def _plain_operators() -> None:
-    """Give arithmetic on plain arrays a short way; all else goes through `__array_ufunc__`.
+    """Add a fast path for operators on plain arrays; others go through `__array_ufunc__`.
 
-    An operator between a tensor and a number, or a tensor of the same index object, costs less
-    than NumPy's search for who computes it.
+    An operator between a tensor and a number, or a tensor of the same index object, takes less
+    time than NumPy's dispatch.
     """
     for name in _UNARY:
         setattr(NumpyProtocol, f"__{name}__", _unary(f"__{name}__"))
@@ -289,13 +290,13 @@ _plain_operators()
 def _keeps_index(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> bool:
-    """Return whether the result has the rows of the tensors, or else none at all.
+    """Return whether the result has the rows of the tensors; False if it has no rows.
 
     Raises:
-        UnsupportedError: it may have other rows.
+        UnsupportedError: the result may have other rows.
     """
     if function in _ELEMENTWISE:
-        if function is np.where and len(args) == 1:  # the places of what is true
+        if function is np.where and len(args) == 1:  # returns the positions of true values
             raise _refusal("np.where")
         return True
     if function in _FACTS:
@@ -304,7 +305,7 @@ def _keeps_index(
     given = dict(zip(_names_of(function), args, strict=False)) | kwargs
     first: Any = next(iter(given.values()), None)
     if function in _LOOKED_UP or function is np.dot:
-        # A matrix on the right of rows is a matrix product.
+        # np.dot keeps the rows if they are the left factor of a matrix product.
         if not _is_tensor(first) or (function is np.dot and first.data.ndim != 2):
             raise refusal
         return True
@@ -316,7 +317,7 @@ def _keeps_index(
         raise refusal
     ndim = max(_data_of(part).ndim for part in parts) + (function is np.stack)
     keeps = _keeps_rows(axis, ndim)
-    if keeps and np.ndim(given.get("q", 0)):  # several quantiles are an axis before the rows
+    if keeps and np.ndim(given.get("q", 0)):  # several quantiles add an axis before the rows
         raise refusal
     if not keeps and function not in _REDUCTIONS:
         raise refusal
@@ -349,9 +350,9 @@ def _after_mixing(
     if method == "accumulate" and _keeps_rows(axis, owner.data.ndim):
         return owner.with_data(result)
     if ufunc is np.matmul and method == "__call__":
-        # The last two axes are those of matrices; of one vector, the only one.
+        # matmul works on the last two axes, or on the only axis of a vector.
         if owner.data.ndim > 2 or (owner.data.ndim == 2 and owner is inputs[0]):
-            # Further axes of the other factor come before the rows.
+            # Further axes of the other factor would come before the rows.
             if any(np.ndim(_data_of(value)) > owner.data.ndim for value in inputs):
                 raise _refusal("np.matmul")
             return owner.with_data(result)
@@ -394,7 +395,7 @@ def _data_of(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return arguments with the rows of tensors for the tensors."""
+    """Return arguments with each tensor replaced by its rows."""
     if isinstance(value, list):
         return list(map(_plain, value))
     if isinstance(value, tuple):
@@ -432,5 +433,5 @@ def _rewrapped(result: Any, owner: Any, name: str) -> Any:
             f"{name}: the result of shape {result.shape} no longer has the {data.shape[0]} rows "
             "its index describes; use the plain .data for that"
         )
-    # A masked array or a matrix beside the tensor makes the result one.
+    # If another input is a masked array or a matrix, so is the result.
     return owner._with_rows(result) if type(result) is np.ndarray else owner.with_data(result)

@@ -11,7 +11,7 @@ from lodcli.kernels.runtime.argument_types import types_explained
 
 
 class HasIndex(Protocol):
-    """A LoDTensor, or what else has an index."""
+    """A LoDTensor, or another object with an index."""
 
     @property
     def lod(self) -> LoD:
@@ -20,11 +20,11 @@ class HasIndex(Protocol):
 
 @types_explained
 def plot(values: HasIndex | LoD, level: int | str | None = None) -> Any:
-    """Return the axes of a plot of lengths and padding: one line of two for each level.
+    """Return the axes of a plot of lengths and padding: two plots side by side for each level.
 
-    On the left a histogram of the lengths. On the right all sequences, longest first: the area
-    below the line is the items, the area above it is what padding would add. In a script,
-    `matplotlib.pyplot.show()` shows it.
+    On the left is a histogram of the lengths. On the right are all sequences, longest first: the
+    area below the line is the items, the area above it is what padding would add. In a script,
+    `matplotlib.pyplot.show()` shows the plot.
 
     Args:
         values: a tensor or an index.

@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from lodcli.kernels.index.display import padding
 from lodcli.kernels.index.lod import LoD
 
-# A line of more points than pixels is drawn through this many of them.
+# Maximum number of points of a line, about the number of pixels, and of bars of a histogram.
 _POINTS, _BARS = 2000, 50
 
 

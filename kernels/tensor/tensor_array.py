@@ -35,13 +35,14 @@ class TensorArray:
     """An array of LoDTensors that grows as it is written.
 
     Args:
-        size: how many places there are at the start; none is written yet.
+        size: the number of places at the start; none is written yet.
         values: the first values; shared, not copied.
-        unstack_from: or a plain tensor whose rows are the first values; see `unstack`.
+        unstack_from: instead of both, a plain tensor whose rows are the first values; see
+            `unstack`.
 
     Raises:
         InvalidDataError: a negative size; a tensor that cannot be unstacked.
-        OptionError: `unstack_from` and another of these.
+        OptionError: `unstack_from` together with `size` or `values`.
 
     References:
         PaddlePaddle's "Design for TensorArray".
@@ -81,7 +82,7 @@ class TensorArray:
     def from_steps(cls, steps: LoDTensor) -> TensorArray:
         """Return the array whose values are the outermost items of `steps`, as views.
 
-        The inverse of `steps`; costs the same whatever the number of steps.
+        The inverse of `steps`; takes constant time.
 
         Raises:
             SelectionError: `steps` has no level.
@@ -90,7 +91,7 @@ class TensorArray:
         >>> [value.data.tolist() for value in array]
         [[0, 1, 2], [3, 4]]
         """
-        array = cls.__new__(cls)  # its constructor takes longer
+        array = cls.__new__(cls)  # faster than the constructor
         array._size, array._source, array._written = steps.lod.count(0), steps, {}
         return array
 
@@ -102,7 +103,7 @@ class TensorArray:
             tensor: (T, N, ...), no levels.
 
         Returns:
-            T values of shape (N, ...). Of none, only dtype and (...) are remembered.
+            T values of shape (N, ...). If T is 0, only dtype and (...) are kept.
 
         Raises:
             InvalidDataError: the tensor has levels, or its rows are single numbers.
@@ -113,7 +114,7 @@ class TensorArray:
         return cls(unstack_from=tensor)
 
     def _unstacked(self, whole: LoDTensor) -> list[Array]:
-        """Return the rows of a plain tensor as values; of none, remember dtype and shape."""
+        """Return the rows of a plain tensor as values; if there are none, keep dtype and shape."""
         if whole.lod.n_levels:
             raise InvalidDataError(
                 f"unstack takes a plain tensor, this one has "
@@ -134,7 +135,7 @@ class TensorArray:
     def unpack(
         tensor: LoDTensor, level: int | str = -1, sort_by_length: bool = True
     ) -> tuple[TensorArray, IndexMap]:
-        """Return the sequences of a level cut into time steps, and the way back.
+        """Return the sequences of a level cut into time steps, and the map that `pack` takes.
 
         Args:
             tensor: data (N, ...), any dtype, at least one level.
@@ -167,14 +168,14 @@ class TensorArray:
         Args:
             level: the level that was unpacked; a negative one counts from the finest
                 level of the result.
-            index_map: what `unpack` gave. The values may be others, such as the outputs
+            index_map: the map from `unpack`. The values may be others, such as the outputs
                 of each step, with as many items.
 
         Raises:
             SelectionError: `index_map` is of another level, or a value was never written.
             ShapeMismatchError: another number of steps, or of items in one; values that
                 differ in row shape, dtype or number of levels.
-            InvalidDataError: no values, and no unpacked tensor to tell their dtype.
+            InvalidDataError: no values, and no unpacked tensor that defines their dtype.
         """
         steps = self.steps
         outer = index_map.outer
@@ -203,7 +204,7 @@ class TensorArray:
     def write(
         self, index: SupportsIndex, value: LoDTensor | npt.ArrayLike, data_shared: bool = True
     ) -> None:
-        """Put a value in a place; one past the end grows the array.
+        """Write a value to a place; past the end the array grows.
 
         Args:
             index: 0 or more. Far past the end, the places between stay unwritten.
@@ -310,7 +311,7 @@ class TensorArray:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The places in a dict of its own: copy.copy() calls this, and either array may grow.
+        # A copy of the dict: copy.copy() calls this, and either array may grow.
         return _restored, (self._size, self._source, dict(self._written))
 
     def __repr__(self) -> str:
@@ -324,7 +325,7 @@ class TensorArray:
             return None
 
     def _alike(self, done: str) -> list[LoDTensor]:
-        """Return all values, once they are known to agree in all but their length."""
+        """Return all values, checked to agree in all but their length."""
         held = self._written
         values = [held[n] if n in held else self.read(n) for n in range(self._size)]
         if not values:
@@ -359,7 +360,7 @@ def _restored(size: int, source: LoDTensor | None, written: dict[int, LoDTensor]
 
 
 def _as_tensor(value: LoDTensor | npt.ArrayLike) -> LoDTensor:
-    # Another object over the same memory: setting its index must not reach the array's.
+    # A new object over the same memory: setting its index must not change the value in the array.
     if isinstance(value, LoDTensor):
         return LoDTensor._made(value.data, value.lod)
     return LoDTensor(value)

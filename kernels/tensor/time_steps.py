@@ -33,19 +33,19 @@ from lodcli.kernels.tensor.gather import taken
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 STEP_LEVEL = "step"
-# As many lengths are sorted as fast as a narrower dtype for them is found.
+# Up to this many lengths, sorting them takes no longer than finding a narrower dtype for them.
 COUNTED_LENGTHS = 1 << 9
 
 
 @construction_explained
 @dataclass(frozen=True, eq=False)
 class IndexMap:
-    """The way from the batches of an unpacked tensor back to its sequences.
+    """Map from the time steps of an unpacked tensor back to its sequences.
 
     Attributes:
         order: (S,) int64, read-only, the original sequence at each place of the batch.
-        outer: levels 0 to the unpacked one of the source; the items of its finest level
-            are what the steps hold.
+        outer: levels 0 to the unpacked one of the source; the steps hold the items of its
+            finest level.
 
     Raises:
         InvalidDataError: `order` does not name each of the S sequences once, or `outer`
@@ -94,9 +94,9 @@ class IndexMap:
         return self.steps()[0]
 
     def steps(self, *, back: bool = False) -> tuple[Offsets, Offsets]:
-        """Return `items`, and where the T steps lie in them, (T + 1,) int64.
+        """Return `items`, and the offsets of the T steps in them, (T + 1,) int64.
 
-        With `back` the place of each item in them instead of `items`.
+        With `back` return the position of each item in `items` instead: the inverse permutation.
         """
         offsets = self.outer.levels[-1]
         kernel = on("auto", segment_steps, size_bytes=16 * offsets.item(-1))
@@ -130,7 +130,7 @@ def index_map_of(lod: LoD, level: int | str = -1, sort_by_length: bool = True) -
         SelectionError: no such level.
     """
     number = lod.level(level)
-    # The same object where nothing is below, so that packing gives it back.
+    # The same object if nothing is below, so that the result of `pack` has it too.
     outer = lod.upto(number)
     lengths = outer.lengths(-1)
     order = longest_first(lengths) if sort_by_length else np.arange(lengths.size)
@@ -145,7 +145,7 @@ def longest_first(lengths: Offsets) -> Offsets:
     """
     keys = -lengths
     if lengths.size > COUNTED_LENGTHS:
-        # NumPy sorts numbers of one or two bytes by counting them.
+        # NumPy's stable sort is a radix sort for dtypes of one or two bytes.
         keys += lengths.max()
         keys = keys.astype(np.min_scalar_type(keys.max()), copy=False)
     order: Offsets = keys.argsort(kind="stable").astype(np.int64, copy=False)
@@ -170,7 +170,7 @@ def to_steps(tensor: LoDTensor, index_map: IndexMap) -> LoDTensor:
     [[0, 6, 4], [1, 7, 5], [2, 8], [3]]
     """
     depth, lod = index_map.outer.n_levels, tensor.lod
-    # The same object for what was unpacked of this tensor.
+    # Usually the same object: the map was made of this tensor.
     found = index_map.outer.difference(lod.above(depth) if depth < lod.n_levels else lod)
     if found is not None:
         raise ShapeMismatchError(f"the index map belongs to another tensor: {found}")
@@ -184,8 +184,8 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
 
     Args:
         steps: T outermost items; its rows may differ in shape, dtype and inner levels
-            from those once unpacked.
-        index_map: the map it was made with.
+            from those of the unpacked tensor.
+        index_map: the map that `steps` was made with.
 
     Raises:
         ShapeMismatchError: another number of steps, or of items in one; names the step.
@@ -199,11 +199,14 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
 
 
 def found_in_steps(steps: LoD, index_map: IndexMap) -> FoundItems:
-    """Return where the items that `from_steps` takes lie in the steps; raises as it does.
+    """Return the positions in the steps of the items that `from_steps` gathers.
 
     Args:
         steps: the index of the time-major tensor.
         index_map: the map it was made with.
+
+    Raises:
+        ShapeMismatchError: as `from_steps`.
     """
     places = _places(steps, index_map)
     return find_items(NO_LEVELS if len(steps.levels) == 1 else steps, places, 1)
@@ -212,7 +215,7 @@ def found_in_steps(steps: LoD, index_map: IndexMap) -> FoundItems:
 def _places(steps: LoD, index_map: IndexMap) -> Offsets:
     """Return the place of every item in the steps. Raises ShapeMismatchError as `from_steps`."""
     held = steps.levels[steps.level(0)]
-    # Before steps(), which takes memory for as many items as the map speaks of.
+    # Checked before steps(), which allocates memory for all items of the map.
     if held[-1] != index_map.outer.levels[-1][-1]:
         _refuse_steps(held, index_map)
     places, sizes = index_map.steps(back=True)
@@ -224,7 +227,7 @@ def _places(steps: LoD, index_map: IndexMap) -> Offsets:
 def _refuse_steps(held: Offsets, index_map: IndexMap) -> NoReturn:
     """Raise ShapeMismatchError for the offsets of steps that are not those of a map."""
     found = offsets_to_lengths(held)
-    # Before step_sizes, which takes memory for as many steps as the map speaks of.
+    # Checked before step_sizes, which allocates memory for all steps of the map.
     expected = int(index_map.outer.lengths(-1).max(initial=0))
     if found.size != expected:
         raise ShapeMismatchError(f"expected {expected} steps, found {found.size}")
@@ -234,7 +237,7 @@ def _refuse_steps(held: Offsets, index_map: IndexMap) -> NoReturn:
 
 
 def _taken(tensor: LoDTensor, depth: int, items: Offsets) -> tuple[Array, LoD]:
-    """Return the rows and the index of these items of a level, which are known to be there."""
+    """Return the rows and the index of items of a level, which are known to be valid."""
     lod = tensor.lod
     if depth == len(lod.levels):
         return taken(tensor.data, NO_LEVELS, items, 0)

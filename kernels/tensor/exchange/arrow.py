@@ -1,4 +1,4 @@
-"""Arrow arrays: a large list a level, a fixed-size list a row axis."""
+"""Arrow arrays: a large list for each level, a fixed-size list for each axis of a row."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack
 
 # The names of a field's levels, outermost first, as a JSON list in the field's metadata.
 NAMES_KEY = b"lod.levels"
-# Text and bytes, whose bytes are a level; large binary needs no cast.
+# Text and bytes, whose bytes become a level. Without large binary, which needs no cast.
 _TEXT = (
     *(types.is_string, types.is_large_string, types.is_string_view),
     *(types.is_binary, types.is_binary_view),
 )
-# Lists, how their types are made, and how many buffers they have beside their items.
+# For each list type: its test, its constructor, and its number of buffers besides the items.
 _LISTS: tuple[tuple[Any, Any, int], ...] = (
     (types.is_list, pa.list_, 2),
     (types.is_large_list, pa.large_list, 2),
@@ -50,10 +50,10 @@ def arrow_field(
     *,
     nullable: bool = False,
 ) -> pa.Field:
-    """Return the field of a tensor with these level names; its rows and items may be null if said.
+    """Return the field of a tensor with these level names; rows and items may be null if nullable.
 
     Raises:
-        UnsupportedError: Arrow has no such numbers.
+        UnsupportedError: Arrow does not have this dtype.
     """
     try:
         kind = pa.from_numpy_dtype(dtype) if marks.unit is None else type_of(marks.unit, dtype)
@@ -73,16 +73,15 @@ def arrow_field(
 def arrow_array(
     data: Array, lod: LoD, kind: pa.DataType, nulls: Nulls = NO_NULLS, marks: Marks = NO_MARKS
 ) -> pa.Array:
-    """Return rows and their index as an array of the type that `arrow_field` gave.
+    """Return rows and their index as an array of the type that `arrow_field` returned.
 
-    It shares their memory, but for booleans, of which Arrow keeps eight in a byte.
+    It shares their memory, except for booleans, which Arrow stores as bits, and for units that
+    are not 64 bits wide in Arrow.
 
     Args:
-        data: of a tensor.
-        lod: of it.
+        data, lod, nulls: of a tensor.
         kind: the type; for categories a dictionary, or that of their codes.
-        nulls: of it.
-        marks: of it, for the words of categories.
+        marks: of the tensor, for the words of categories.
     """
     flat = np.ascontiguousarray(data).reshape(-1)
     if flat.dtype == np.bool_:
@@ -96,7 +95,7 @@ def arrow_array(
 
 
 def _of_unit(flat: Array, kind: Any) -> Array:
-    """Return whole numbers as a buffer of the innermost type has them."""
+    """Return whole numbers in the storage of the innermost type."""
     while kind.num_fields:
         kind = kind.value_type
     return flat if types.is_integer(kind) else stored(flat, kind)
@@ -122,7 +121,7 @@ def _nested(
         below = _nested(lod, kind.value_type, depth + 1, int(offsets[-1]), data, masks, words)
         return pa.Array.from_buffers(kind, count, [valid, _buffer(offsets)], missing, 0, [below])
     if isinstance(kind, pa.FixedSizeListType):
-        none = (None,) * len(masks)  # those of rows are of the outermost list
+        none = (None,) * len(masks)  # the outermost fixed-size list has the mask of the rows
         below = _nested(lod, kind.value_type, depth, count * kind.list_size, data, none, words)
         return pa.Array.from_buffers(kind, count, [valid], missing, 0, [below])
     if not types.is_dictionary(kind):
@@ -131,7 +130,7 @@ def _nested(
     return pa.DictionaryArray.from_arrays(codes, words, ordered=kind.ordered, safe=False)
 
 
-# Each batch of a file has the same.
+# Cached: all batches of a file have the same dictionary.
 @lru_cache(maxsize=4)
 def _dictionary(categories: Categories) -> pa.Array:
     return pa.array(categories.words, pa.string())
@@ -163,8 +162,8 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
         values: of pyarrow, or anything with `__arrow_c_array__` or `__arrow_c_stream__`.
 
     Raises:
-        InvalidDataError: no such value, several columns, or a null among the values of a row.
-        UnsupportedError: values that are no numbers, booleans, text or bytes.
+        InvalidDataError: not an Arrow array, several columns, or a null among the values of a row.
+        UnsupportedError: values other than numbers, booleans, text or bytes.
     """
     array, names = _one_array(values)
     levels: list[Offsets] = []
@@ -209,7 +208,7 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
 
 
 def _one_array(values: Any) -> tuple[pa.Array, LevelNames | None]:
-    """Return an array in one piece, and the names that its field keeps."""
+    """Return an array in one chunk, and the level names stored in its field."""
     if not isinstance(values, pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch):
         if hasattr(values, "__arrow_c_array__"):
             values = pa.array(values)
@@ -249,7 +248,7 @@ def _kept_names(field: pa.Field) -> LevelNames | None:
 
 
 def _coded(array: Any) -> tuple[Any, Categories | None]:
-    """Return an array without encodings; of dictionaries of text the codes, and the words."""
+    """Return an array without encodings; for a dictionary of text, the codes and the words."""
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
     if isinstance(array, pa.DictionaryArray) and is_text(array.type.value_type):
@@ -270,7 +269,7 @@ def _plain(array: Any) -> Any:
 
 
 def _is_row(kind: Any, array: Any) -> bool:
-    """Return whether values of this type are rows: numbers, or lists of one size of them."""
+    """Return whether values of this type are rows: numbers, or fixed-size lists of them."""
     while types.is_fixed_size_list(kind):
         kind, array = kind.value_type, array.values
     if isinstance(array, pa.DictionaryArray) and is_text(kind.value_type):
@@ -290,7 +289,7 @@ def _without_views(array: Any) -> Any:
             items = _without_views(values)
             if items is values:
                 break
-            # Not a cast of the lists: that of list views with nulls loses items.
+            # Not a cast of the lists: a cast of list views with nulls loses items.
             given = array.buffers()[:buffers]
             return pa.Array.from_buffers(
                 make(items.type), len(array), given, array.null_count, array.offset, [items]
@@ -299,7 +298,7 @@ def _without_views(array: Any) -> Any:
 
 
 def _opened(array: Any) -> tuple[Offsets, Any]:
-    """Return the offsets of lists, text or bytes, from 0, and their items."""
+    """Return the offsets of lists, text or bytes, rebased to 0, and their items."""
     kind = array.type
     if any(is_one(kind) for is_one in _TEXT):
         array = array.cast(pa.large_binary())

@@ -17,7 +17,7 @@ _DECIMALS = {32: "decimal32", 64: "decimal64", 128: "decimal128", 256: "decimal2
 
 
 def marks_of(kind: Any) -> Marks | None:
-    """Return the marks of values of a type; None if they are no times and no decimals."""
+    """Return the marks of an Arrow type of times or decimals; None for other types."""
     if types.is_timestamp(kind):
         return Marks(unit=Times("timestamp", kind.unit, kind.tz))
     if types.is_duration(kind):
@@ -32,7 +32,7 @@ def marks_of(kind: Any) -> Marks | None:
 
 
 def type_of(unit: Unit, dtype: np.dtype[Any] = _INT64) -> Any:
-    """Return the type of such values, of this dtype."""
+    """Return the Arrow type of values of a unit, stored with this dtype."""
     if isinstance(unit, Categories):
         return pa.dictionary(pa.from_numpy_dtype(dtype), pa.string(), unit.ordered)
     if isinstance(unit, Decimals):
@@ -47,10 +47,10 @@ def type_of(unit: Unit, dtype: np.dtype[Any] = _INT64) -> Any:
 
 
 def integers_of(array: Any) -> Array:
-    """Return times or decimals as int64, with anything where one is null.
+    """Return times or decimals as int64; where one is null, the value is undefined.
 
     Raises:
-        UnsupportedError: a decimal that an int64 does not hold; names its position.
+        UnsupportedError: a decimal that does not fit in an int64; names its position.
     """
     width = array.type.bit_width // 8
     buffer = array.buffers()[1]
@@ -76,10 +76,10 @@ def integers_of(array: Any) -> Array:
 
 
 def stored(values: Array, kind: Any) -> Array:
-    """Return flat int64 values as a buffer of a type holds them.
+    """Return flat int64 values in the storage of an Arrow type.
 
     Raises:
-        UnsupportedError: a value that the type does not hold.
+        UnsupportedError: a value that does not fit in the type.
     """
     width = kind.bit_width // 8
     if width == 8:

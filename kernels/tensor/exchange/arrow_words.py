@@ -14,7 +14,7 @@ from lodcli.kernels.tensor.marks import MOST_WORD_BYTES, MOST_WORDS, Categories
 def categories_of(array: Any) -> Categories | None:
     """Return the words of a dictionary array of text.
 
-    None if a word is null or comes twice, or if there are more than a tensor may have.
+    None if a word is null or occurs twice, or if there are more than a tensor may have.
     """
     words = array.dictionary
     if words.null_count or len(words) > MOST_WORDS or words.nbytes > 16 * MOST_WORD_BYTES:
@@ -26,10 +26,10 @@ def categories_of(array: Any) -> Categories | None:
 
 
 def recoded(array: Any, categories: Categories, kind: Any) -> Any:
-    """Return a dictionary array as codes of these words, in a type of whole numbers.
+    """Return the codes of a dictionary array in other categories, as an Arrow integer type.
 
     Raises:
-        InvalidDataError: a word that is not among them.
+        InvalidDataError: a word that is not among the categories.
     """
     words = array.dictionary.to_pylist()
     codes = array.indices

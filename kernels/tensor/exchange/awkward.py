@@ -13,12 +13,12 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 
-# What Awkward calls the lists and the items of text and bytes.
+# Awkward's names for the lists and the items of text and bytes.
 NAMES = {"text": ("string", "char"), "bytes": ("bytestring", "byte")}
 
 
 def to_awkward(data: Array, lod: LoD, marks: Marks, nulls: Nulls = NO_NULLS) -> Any:
-    """Return rows and their index as an array of Awkward; of an option type where it has nulls."""
+    """Return rows and their index as an array of Awkward; nulls make it an option type."""
     lists, items = NAMES[marks.values] if marks.values else (None, None)
     try:
         layout = ak.contents.NumpyArray(data, parameters=_behaviour(items))
@@ -47,7 +47,7 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
     """Return the rows, index, marks and nulls of an array of Awkward.
 
     Raises:
-        InvalidDataError: a missing value in a row; no array.
+        InvalidDataError: a missing value in a row; not an array.
         UnsupportedError: records, unions.
     """
     try:
@@ -96,7 +96,7 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
 
 
 def _without_option(layout: Any, mask: Mask | None) -> tuple[Mask | None, Any]:
-    """Return which items are valid in this option and those around it, and the valid ones."""
+    """Return the mask of items valid in this option and in those around it, and the valid items."""
     valid = ~np.asarray(ak.is_none(ak.Array(layout), axis=0))
     layout = layout.project()
     if mask is None:

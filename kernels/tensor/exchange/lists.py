@@ -27,11 +27,11 @@ def rows_of_lists(
 ) -> tuple[Array, LoD, Marks, Nulls]:
     """Return the rows, index, marks and nulls of nested lists.
 
-    Innermost are numbers, arrays or text. None is a null.
+    The innermost items are numbers, arrays or text. None is a null.
 
     Raises:
-        InvalidDataError: a list beside what is none, or not as deep as `levels`; no such dtype
-            (OptionError).
+        InvalidDataError: lists mixed with other values, or fewer levels than `levels`.
+        OptionError: no such dtype.
     """
     dtype = None if dtype is None else dtype_of_rows(dtype)
     lengths, masks = list[list[int]](), list[Mask | None]()
@@ -73,12 +73,12 @@ def rows_of_lists(
 
 
 def _filled(items: list[Any], *, lists: bool, rows: bool) -> tuple[list[Any], Mask | None]:
-    """Return items with something empty for each null, and which are valid; None if all are.
+    """Return items with an empty value for each null, and the mask of valid ones; None if all are.
 
     Args:
         items: of one depth.
-        lists: whether they are lists, if all are null.
-        rows: whether they are rows, so that lists are their axes.
+        lists: whether nulls become empty lists if all items are null; else they become 0.
+        rows: whether the items are rows, so that lists are their axes.
     """
     if not any(item is None for item in items):
         return items, None
@@ -95,7 +95,7 @@ def _filled(items: list[Any], *, lists: bool, rows: bool) -> tuple[list[Any], Ma
 def _text(
     items: list[Any], lengths: list[list[int]], dtype: np.dtype[Any] | None, names: Names
 ) -> tuple[Array, LoD, Marks]:
-    """Return text or bytes, whose bytes are the finest level."""
+    """Return the rows, index and marks of text or bytes; the bytes are the finest level."""
     kind = type(items[0])
     if dtype is not None and dtype != np.uint8:
         raise InvalidDataError(f"values: text is its bytes, uint8; no dtype {dtype}")
@@ -115,7 +115,7 @@ def _text(
 
 
 def nested(flat: Any, lod: LoD) -> Any:
-    """Return a list, or an array of rows, cut into nested lists of slices."""
+    """Return a list, or an array of rows, split into nested lists of slices."""
     for offsets in reversed(lod.levels):
         bounds = offsets.tolist()
         flat = [flat[low:high] for low, high in itertools.pairwise(bounds)]
@@ -133,7 +133,7 @@ def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
 
 
 def rows_list(data: Array, marks: Marks) -> list[Any]:
-    """Return rows as lists of Python's objects: dates and decimals if they are marked so."""
+    """Return rows as lists of Python objects: dates, decimals or words if they have a unit."""
     if marks.unit is None:
         found: list[Any] = data.tolist()
         return found
@@ -162,7 +162,7 @@ def with_nulls(data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> list[Any]:
 
 
 def box(data: Array, lod: LoD) -> Array:
-    """Return rows of sequences of one length a level as a view of more axes.
+    """Return a view of the rows with one axis for each level, whose sequences have equal length.
 
     Raises:
         UnsupportedError: sequences of a level differ in length; names the level and both.
@@ -182,7 +182,7 @@ def box(data: Array, lod: LoD) -> Array:
 
 
 def under_mask(padded: Array, mask: npt.ArrayLike) -> tuple[Array, Offsets]:
-    """Return the rows of a box (S, T, ...) where a mask (S, T) is true, and the lengths."""
+    """Return the rows of a padded array (S, T, ...) where a mask (S, T) is true, and lengths."""
     chosen = rows_of(mask)
     if chosen.dtype != np.bool_:
         if chosen.dtype.kind not in "iu" or ((chosen != 0) & (chosen != 1)).any():

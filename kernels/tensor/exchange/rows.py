@@ -12,11 +12,11 @@ from lodcli.kernels.runtime.arrays import as_array, is_on_device
 
 
 def rows_of(values: Any) -> Array:
-    """Return values as an array where they lie: NumPy's, cupy's, torch's, anything with DLPack.
+    """Return an array of NumPy, cupy, torch or anything with DLPack as an array on its device.
 
     Raises:
-        InvalidDataError: no array can be made of them.
-        UnsupportedError: they lie on a device that is neither main memory nor a GPU.
+        InvalidDataError: no array can be made of the values.
+        UnsupportedError: they are on a device that is neither main memory nor a GPU.
     """
     if isinstance(values, np.ndarray) or is_on_device(values):
         return values

@@ -19,7 +19,7 @@ LAYOUTS = ("jagged", "packed", "padded", "varlen")
 
 
 class Varlen(NamedTuple):
-    """Rows in one piece, as attention for sequences of several lengths takes them.
+    """Concatenated sequences, as kernels for attention of variable length take them.
 
     Attributes:
         values: (N, ...).
@@ -33,7 +33,7 @@ class Varlen(NamedTuple):
 
 
 def rows_to_torch(data: Array) -> torch.Tensor:
-    """Return rows as a tensor of torch over the same memory; a copy if they are read-only."""
+    """Return rows as a torch tensor over the same memory; copied if read-only or reversed."""
     if is_on_device(data):
         return torch.from_dlpack(data)  # type: ignore[attr-defined]
     if not data.flags.writeable or any(step < 0 for step in data.strides):
@@ -47,7 +47,7 @@ def rows_from_torch(values: torch.Tensor) -> Array:
     """Return a tensor of torch as rows over the same memory; of a conjugated view a copy.
 
     Raises:
-        InvalidDataError: it has a gradient to be tracked, or no such dtype.
+        InvalidDataError: it is tracked by autograd, or NumPy does not have its dtype.
     """
     if values.requires_grad:
         raise InvalidDataError("data: is tracked by autograd; give tensor.detach()")
@@ -55,7 +55,7 @@ def rows_from_torch(values: torch.Tensor) -> Array:
         from lodcli.kernels.runtime.devices import from_dlpack
 
         return from_dlpack(values)
-    if values.is_conj() or values.is_neg():  # NumPy has no views that are computed when read
+    if values.is_conj() or values.is_neg():  # lazy views, which NumPy does not have
         values = values.resolve_conj().resolve_neg()
     if values.dtype == torch.bfloat16:
         return values.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
@@ -126,9 +126,9 @@ def _of_jagged(values: Any) -> tuple[Array, LoD]:
 
 
 def _index(offsets: Offsets) -> torch.Tensor:
-    """Return offsets over the memory of an index, which nothing in torch writes to."""
+    """Return offsets as a tensor over the memory of an index, which torch must not write to."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch knows no memory that is only read
+        warnings.simplefilter("ignore")  # torch has no read-only tensors and warns
         return torch.from_numpy(offsets)
 
 
@@ -161,10 +161,10 @@ def _unpacked(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Array, LoD]:
 
 
 def packed_rows(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Offsets, Offsets]:
-    """Return where each row of a PackedSequence lies sequence by sequence, and the offsets."""
+    """Return the position of each row of a PackedSequence in sequence order, and the offsets."""
     sizes = values.batch_sizes.numpy()
     count = int(sizes[0]) if sizes.size else 0
-    # Sorted by length, as packed: how many steps each sequence is alive.
+    # In packed order, longest first: how many steps each sequence has.
     lengths = np.searchsorted(-sizes, -np.arange(1, count + 1), side="right")
     order = values.sorted_indices
     there = np.arange(count) if order is None else order.numpy(force=True)
@@ -174,7 +174,12 @@ def packed_rows(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Offsets, Off
 
 
 def step_order(starts: Offsets, lengths: Offsets) -> tuple[Offsets, Offsets]:
-    """Return the rows of sequences step by step, given longest first, and the step of each."""
+    """Return the rows of sequences in step order, and the step of each row.
+
+    Args:
+        starts: (S,), the first row of each sequence, longest sequence first.
+        lengths: (S,), in the same order.
+    """
     bounds = lengths_to_offsets(lengths, level=0)
     steps = ranges(np.zeros_like(lengths), bounds)
     by_step = np.argsort(steps, kind="stable")

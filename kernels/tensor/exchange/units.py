@@ -1,4 +1,4 @@
-"""Whole numbers of a unit as text, and as Python's dates, times and decimals."""
+"""Whole numbers with a unit as text, and as Python's dates, times, decimals and words."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def texts(values: Array, unit: Unit) -> list[str]:
 
 
 def objects(values: Array, unit: Unit) -> list[Any]:
-    """Return flat values as objects of Python; nanoseconds as those of NumPy.
+    """Return flat values as Python objects; nanoseconds as NumPy's datetime64 and timedelta64.
 
-    What Python has no date for, such as the year 10,000, is a number, and so is a code that is of
-    no word.
+    A time beyond Python's range, such as the year 10,000, stays a number, and so does a code
+    without a word.
     """
     if isinstance(unit, Categories):
         words = dict(enumerate(unit.words))

@@ -16,9 +16,9 @@ from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 def words_of(
     data: Array, lod: LoD, categories: Categories, nulls: Nulls = NO_NULLS
 ) -> tuple[Array, LoD, Nulls]:
-    """Return the letters of the words of codes, their index and their nulls.
+    """Return the words of codes as UTF-8 bytes, with their index and nulls.
 
-    Each axis of a row is a level, and the letters of a word are one.
+    Each axis of a row becomes a level, and so do the bytes of a word.
 
     >>> found = words_of(np.array([1, 0]), LoD(), Categories(("no", "yes")))
     >>> found[0].tobytes(), found[1]
@@ -34,7 +34,7 @@ def words_of(
         levels.append(lengths_to_offsets(lengths, level=len(levels)))
     codes = data.reshape(-1).astype(np.int64, copy=False)
     encoded = [word.encode() for word in categories.words]
-    # Without any word all rows are null, and their code 0 is of an empty one.
+    # If there are no words, all rows are null and have code 0: that of an empty word.
     sizes = np.array([*map(len, encoded), 0], np.int64)
     lengths = sizes[codes]
     if valid is not None and not shape:
@@ -48,7 +48,7 @@ def words_of(
 
 
 def dtype_of_codes(dtype: np.dtype[Any], categories: Categories) -> np.dtype[Any]:
-    """Return a dtype, or the next wider one of its kind that holds the codes of all words."""
+    """Return a dtype, or the next wider one of its kind that fits the codes of all words."""
     wide = dtype
     while len(categories.words) - 1 > np.iinfo(wide).max:
         wide = np.dtype(f"{wide.kind}{2 * wide.itemsize}")
