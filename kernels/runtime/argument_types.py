@@ -1,7 +1,8 @@
-"""Arguments of another type than a function is annotated with.
+"""Error messages for arguments whose type differs from the annotation of a function.
 
-NumPy's numbers become Python's. Nothing else is checked before a call; only if the function fails,
-the types of its arguments are checked, and where NumPy or C refuse a number, their sizes.
+NumPy numbers are converted to Python numbers. Nothing else is checked before a call. Only if the
+function fails, the types of its arguments are checked, and their sizes if NumPy or C reports a
+number that is too large.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _NUMBERS: dict[type, tuple[type, ...]] = {
     float: (int, float, np.integer, np.floating),
 }
 _SEQUENCES = (get_origin(Sequence[int]), get_origin(Iterable[int]), list, tuple)
-# By the name of a class of ours: what to do with another object.
+# Advice for the message, by the name of the expected class.
 _REMEDIES = {
     "LoDTensor": "lodcli.LoDTensor(rows, lengths) makes one",
     "LoD": "lodcli.LoD.from_lengths(lengths) makes one",
@@ -49,7 +50,7 @@ _REMEDIES = {
     "Generator": "numpy.random.default_rng(seed) makes one",
 }
 _WORDS = {"ndarray": "array", "SupportsIndex": "int", "Callable": "function", "Mapping": "dict"}
-# What NumPy says of sizes that no array can have; C raises OverflowError.
+# Messages of NumPy for sizes that no array can have; C code raises OverflowError.
 _TOO_LARGE = ("array is too big", "Maximum allowed", "must be of integral type")
 _LARGE = 1 << 31
 _BODY = """
@@ -65,15 +66,15 @@ _PLAIN = """
 
 
 def types_explained(function: F) -> F:
-    """Return a function that says which argument has a wrong type, if it fails because of one.
+    """Return the function with errors that name an argument of the wrong type, if it fails.
 
-    Where it takes an int, a bool or a float, numbers of NumPy, also as arrays without a dimension,
-    become those of Python: an int8 would overflow, and kernels take an array for its address.
+    For parameters of type int, bool or float, NumPy numbers and 0-dimensional arrays are converted
+    to Python numbers: an int8 would overflow, and a kernel would be passed the address of an array.
 
     Raises:
-        InvalidDataError: an argument is not of the type that its annotation names. An error of lod
-            that says so itself, or something else, stays.
-        OptionError: a number is too large for a size of an array, or for 64 bits.
+        InvalidDataError: an argument does not have the annotated type. Other errors of lod are
+            passed on.
+        OptionError: a number is too large for the size of an array, or for 64 bits.
 
     >>> @types_explained
     ... def halved(number: float) -> float:
@@ -160,7 +161,7 @@ def _explainer(function: FunctionType) -> Callable[..., None]:
 
 
 def _refuse_largest(called: str, given: Mapping[str, Any]) -> None:
-    """Raise OptionError for the largest number among arguments, if it is large at all."""
+    """Raise OptionError for the largest number among the arguments if it is at least _LARGE."""
     numbers = [
         (abs(each), each, name)
         for name, value in given.items()
@@ -191,7 +192,7 @@ def _refuse(what: str, value: Any, hint: Any) -> NoReturn:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Return whether a value is of an annotated type, as far as its class and its items tell."""
+    """Return whether a value fits an annotated type; checks only its class and its items."""
     hint = resolved(hint)
     origin = get_origin(hint)
     if hint is Any:
@@ -217,7 +218,7 @@ def _fits(value: Any, hint: Any) -> bool:
         is_array = hasattr(value, "dtype")
         no_list = is_array and (_is_ours(item) or not getattr(value, "ndim", 1))
         wrong = isinstance(value, str | bytes) or no_list
-        # What gives its items once is no sequence: it has no length.
+        # An iterator is not a sequence: it has no length.
         needed = Iterable if origin is get_origin(Iterable[int]) else Collection
         return isinstance(value, needed) and not wrong
     if getattr(hint, "_is_protocol", False):
@@ -230,13 +231,13 @@ def _fits(value: Any, hint: Any) -> bool:
 def _is_index(value: Any) -> bool:
     try:
         operator.index(value)
-    except TypeError:  # an array of one float has the method
+    except TypeError:  # also from an array of one float, which has __index__
         return False
     return True
 
 
 def _is_ours(hint: Any) -> bool:
-    """Return whether a hint names classes of ours and nothing else."""
+    """Return whether a hint names only classes of lodcli."""
     modules = [getattr(one, "__module__", "") for one in _members(hint) if one is not NoneType]
     return all(module.startswith("lodcli.") for module in modules)
 
@@ -256,9 +257,7 @@ def _is_sequence(hint: Any) -> bool:
 
 
 def resolved(hint: Any) -> Any:
-    """Return what a `type` statement names, as NumPy declares its types from 2.5 on; of a type
-    variable its bound.
-    """
+    """Return the type behind a `type` alias, which NumPy uses from 2.5 on, or a type variable."""
     if isinstance(hint, TypeVar):
         hint = hint.__bound__ or Any
     while hasattr(hint, "__value__"):

@@ -1,4 +1,4 @@
-"""Array modules: distinguishes arrays in main memory and on a GPU."""
+"""Conversion to arrays, and distinction of arrays in main memory from those on a GPU."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lodcli.kernels.index.checks import Array, is_masked
 
 
 def is_on_device(data: object) -> TypeGuard[Array]:
-    """Return whether `data` is an array that acts like NumPy's but lies on a GPU, as cupy's."""
-    if type(data) is np.ndarray:  # looking for what is not there takes longer
+    """Return whether `data` is an array on a GPU with NumPy's interface, such as cupy's."""
+    if type(data) is np.ndarray:  # the lookup of missing attributes takes longer
         return False
     return hasattr(data, "__cuda_array_interface__") and hasattr(data, "__array_ufunc__")
 
 
 def as_array(values: npt.ArrayLike) -> Array:
-    """Return values as an array where they are: on a GPU they stay there.
+    """Return values as an array; those on a GPU stay there.
 
     Raises:
         InvalidDataError: no array can be made of them.
@@ -40,7 +40,7 @@ def as_array(values: npt.ArrayLike) -> Array:
 
 
 def in_native_order(array: Array) -> Array:
-    """Return an array in the machine's order of bytes, the only one that compiled kernels know."""
+    """Return an array in native byte order, the only one that compiled kernels handle."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -57,7 +57,7 @@ _STORED_AS = {
 
 
 def why_not_held(dtype: np.dtype[Any]) -> str:
-    """Return what is wrong with a dtype that no tensor holds, and what to do."""
+    """Return the error message for a dtype that no tensor holds, with advice."""
     remedy = _STORED_AS.get("O" if dtype.hasobject else dtype.kind, "convert it with astype()")
     return f"data must be numbers or booleans of at most 64 bits, found {dtype}; {remedy}"
 
@@ -75,13 +75,17 @@ def _why_no_array(values: object, said: str) -> str:
 
 
 def on_host(values: npt.ArrayLike, what: str) -> Array:
-    """Return what describes an index, or is a number, in main memory wherever the rows are.
+    """Return an argument that must be in main memory, such as an index, as a NumPy array.
 
-    The bytes of an array are in the machine's order.
+    The array has native byte order.
+
+    Args:
+        values: the argument.
+        what: its name, for the message.
 
     Raises:
-        UnsupportedError: it lies on a GPU.
-        InvalidDataError: no array can be made of it, or one whose mask would be lost.
+        UnsupportedError: it is on a GPU.
+        InvalidDataError: no array can be made of it, or it is masked.
     """
     if type(values) is np.ndarray:
         return in_native_order(values)
@@ -98,5 +102,5 @@ def on_host(values: npt.ArrayLike, what: str) -> Array:
 
 
 def beside(values: Array, rows: Array) -> Array:
-    """Return an array that was worked out of an index, copied to where `rows` lie."""
+    """Return an array that was computed from an index, copied to the device of `rows`."""
     return np.asarray(values, like=rows) if is_on_device(rows) else values

@@ -1,9 +1,9 @@
 """Buffer pool for large results, because fresh pages cost more than most ops.
 
-The first write to a page has the system find and clear it, at 0.5 to 18 GB/s where this was
-measured; the ops write at 30 to 80. The memory of a result is kept for the
-next one when the last array over it is gone. The system may reclaim it meanwhile: most of it is
-marked as free, which costs nothing until another program needs memory.
+The first write to a page makes the system find and clear it, at 0.5 to 18 GB/s where this was
+measured; the ops write at 30 to 80. When the last array over a result is gone, its memory is kept
+for the next result. The system may reclaim it meanwhile: most of it is marked as free, which costs
+nothing until another program needs memory.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ import numpy.typing as npt
 
 from lodcli.kernels.platform.machine import advise
 
-# Smaller ones the C library keeps itself. Memory of larger ones it returns to the system when some
-# of them are free side by side: each op of a chain would write to fresh pages.
+# Smaller results are left to the C library, which keeps their memory. It returns the memory of
+# larger ones to the system when neighbours are free: each op of a chain would write to fresh pages.
 LEAST_BYTES = 1 << 18
-# Free memory beyond this, that of the largest blocks and of those free longest, is marked as such:
-# the next write to each page then takes longer.
+# Free memory beyond this is marked as free for the system, largest and oldest blocks first: the
+# next write to each of their pages takes longer.
 UNMARKED_BYTES = 1 << 26
-# The C library returns the end of its heap to the system as soon as 128 KiB of it are free, and
-# smaller results would be fresh pages each time. Once a block this large was freed, it keeps twice
-# as much. Most programs free one with NumPy; those whose large results come from here would not.
+# The C library returns the end of its heap to the system as soon as 128 KiB of it are free: smaller
+# results would be fresh pages each time. After it has freed a block of this size, it keeps twice as
+# much. Most programs free such a block with NumPy, but not if their large results come from here.
 _HEAP_BYTES = 4 << 20
-# Kept of all that are free, and how many: they are searched one by one.
+# Limits on free memory, and on the number of free blocks, which are searched one by one.
 MOST_BYTES, MOST_BLOCKS = 1 << 30, 64
-# A block is taken for a result of at least one part in so many of it.
+# A block is reused only for a result of at least 1 / _WASTE of its size.
 _WASTE = 2
 
 
 class _Block(mmap.mmap):
-    """Memory of the system's, and where it lies."""
+    """Memory mapped from the system, with its address."""
 
     address: int
 
 
-# Free blocks, each list with the one that came back last at its end.
+# Free blocks; in each list the last one was returned last.
 _free: list[_Block] = []
 _marked: list[_Block] = []
 np.empty(_HEAP_BYTES, np.uint8)  # freed at once
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return an array as numpy.empty does, its memory perhaps that of one that is gone.
+    """Return an array as numpy.empty does, perhaps in the memory of an earlier result.
 
-    A large one does not own its memory, as no view does, so `resize` refuses it.
+    A large array is a view, which does not own its memory, so `resize` raises an error for it.
     """
     size = dtype.itemsize
-    for count in shape:  # few: math.prod takes longer
+    for count in shape:  # for few dimensions faster than math.prod
         size *= count
     if size < LEAST_BYTES:
         return np.empty(shape, dtype)
@@ -75,19 +75,19 @@ class _Loan:
         }
 
     def __del__(self) -> None:
-        # The interpreter may be ending, and this module's names be gone.
+        # At interpreter shutdown the names of this module may be None already.
         if _give_back is not None:
             _give_back(self._block)
 
 
 def _taken(size: int) -> _Block | None:
-    """Return a free block that is not too small or far too large, or a new one.
+    """Return a free block that is large enough and not far too large, or a new one.
 
-    The one that came back last, which may still be in a cache. None if there is no memory left,
-    which is NumPy's to tell.
+    Prefers the block returned last, which may still be in a CPU cache. None if there is no memory
+    left: NumPy then raises the error.
     """
     for blocks in (_free, _marked):
-        # Copied: an array may end, and its block come back, at any time.
+        # A copy: an array may be deleted, and its block returned, at any time.
         for block in reversed(blocks.copy()):
             if size <= len(block) <= _WASTE * size:
                 with contextlib.suppress(ValueError):  # another thread took it
@@ -105,7 +105,7 @@ def _taken(size: int) -> _Block | None:
 
 
 def clear() -> None:
-    """Return all that is free to the system."""
+    """Return all free blocks to the system."""
     _free.clear()
     _marked.clear()
 
@@ -125,7 +125,7 @@ def _give_back(block: _Block) -> None:
 
 
 def _mark(block: _Block) -> None:
-    """Let the system take the memory of a block that is in neither list."""
+    """Mark the memory of a block as free for the system, and add the block to `_marked`."""
     advise(block, "MADV_FREE")
     _marked.append(block)
 

@@ -21,14 +21,14 @@ from lodcli.kernels.platform.processes import end_with_parent
 T = TypeVar("T")
 R = TypeVar("R")
 
-# What the libraries that may be loaded read their number of threads from.
+# Environment variables that set the number of threads of lod and of libraries it may load.
 THREADS = (
     *("LOD_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
     "NUMBA_NUM_THREADS",
 )
-# A process that gets no task for so long ends.
+# A process that gets no task for this long ends.
 _IDLE_SECONDS = 10
-# How often it is asked whether a task is still wanted.
+# Interval at which `wanted` is called.
 _TICK_SECONDS = 0.5
 
 
@@ -36,7 +36,7 @@ class ChildProcess:
     """A fresh Python process that computes with one thread, and ends with the thread that made it.
 
     Args:
-        folder: in which it runs.
+        folder: its working directory.
 
     Raises:
         OSError: there is no such folder.
@@ -45,14 +45,14 @@ class ChildProcess:
     def __init__(self, folder: str) -> None:
         self._connection, theirs = Pipe()
         number = theirs.fileno()
-        # -P: no module of the folder in the place of another.
+        # -P: a module in the working directory must not shadow another one.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", f"from {__name__} import serve; serve({number})"],
             pass_fds=[number],
             cwd=folder,
             env={**os.environ, **dict.fromkeys(THREADS, "1")},
             stdin=subprocess.DEVNULL,
-            # If closed, the first file that the child opens would take its number.
+            # If it were closed, the first file that the child opens would get its descriptor.
             stdout=subprocess.DEVNULL if sys.stdout is None else None,
             stderr=subprocess.DEVNULL if sys.stderr is None else None,
         )
@@ -67,12 +67,12 @@ class ChildProcess:
         """Return `work(task)` in a list; an empty one if the process died, or was killed.
 
         Args:
-            work: a function of a module, whose results and exceptions can be pickled.
-            task: what can be pickled.
-            wanted: asked again and again; once it is False, the process is killed.
+            work: a module-level function whose results and exceptions can be pickled.
+            task: its argument, which can be pickled.
+            wanted: called repeatedly; once it returns False, the process is killed.
 
         Raises:
-            Exception: what `work` raised.
+            Exception: exceptions of `work` propagate.
         """
         try:
             self._connection.send((work, task))
@@ -94,7 +94,7 @@ class ChildProcess:
 
 
 def serve(number: int) -> None:
-    """Do one task after another, as they come through a descriptor."""
+    """Run the tasks received through a file descriptor, one after another."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     connection: Connection[Any, Any] = Connection(number)
@@ -107,7 +107,7 @@ def serve(number: int) -> None:
 
 
 def do_task(connection: Connection[Any, Any], data: bytes) -> None:
-    """Do a task, and send what came of it: an exception or a result."""
+    """Run a pickled task, and send its result or exception."""
     found: tuple[BaseException | None, Any]
     try:
         work, task = pickle.loads(data)

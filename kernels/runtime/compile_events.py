@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# Takes whether what is compiled will be kept for the next process.
+# Its argument is whether the compiled code is cached on disk for later processes.
 Listener = Callable[[bool], None]
 
 _waiting: list[Listener] = []
 
 
 def when_compiling(listener: Listener | None) -> None:
-    """Call `listener` when the first kernel is compiled, in place of any set before."""
+    """Set the callback for the first compilation, replacing any other; None removes it."""
     _waiting[:] = [] if listener is None else [listener]
 
 
 def tell(kept: bool) -> None:
-    """A kernel is being compiled; said once."""
+    """Invoke the callback, if any, and remove it: it is called only once."""
     while _waiting:
         _waiting.pop()(kept)

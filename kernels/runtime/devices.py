@@ -12,15 +12,15 @@ from lodcli.kernels.errors import OptionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.runtime.arrays import is_on_device
 
-# DLPack's numbers for main memory, plain and as CUDA pins it, and for the memory of a GPU.
+# DLPack device types: main memory, plain and pinned by CUDA, and GPU memory, plain and managed.
 _HOST, _PINNED, _GPU, _MANAGED = 1, 3, 2, 13
 
 
 def gpu_number(device: str) -> int | None:
-    """Return which GPU a name means, -1 for the current one; None for main memory.
+    """Return the number of the GPU of a device name, -1 for the current one; None for "cpu".
 
     Raises:
-        OptionError: it is none of "cpu", "cuda" and "cuda:N".
+        OptionError: the name is not "cpu", "cuda" or "cuda:N".
 
     >>> gpu_number("cpu"), gpu_number("cuda"), gpu_number("cuda:1")
     (None, -1, 1)
@@ -49,7 +49,7 @@ def require_gpu(device: str) -> None:
 
 
 def moved(data: Array, device: str) -> Array:
-    """Return data on a device: the same array if it lies there already, else a copy.
+    """Return data on a device: the same array if it is there already, else a copy.
 
     Raises:
         OptionError, UnsupportedError: as `gpu_number` and `require_gpu`.
@@ -68,7 +68,7 @@ def from_dlpack(data: Any) -> Array:
     """Return an array over the memory of another library's array. Nothing is copied.
 
     Raises:
-        UnsupportedError: it lies on a device that is neither main memory nor a GPU.
+        UnsupportedError: it is on a device that is neither main memory nor a GPU.
     """
     kind = int(data.__dlpack_device__()[0])
     if kind in (_HOST, _PINNED):

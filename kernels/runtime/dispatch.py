@@ -21,7 +21,8 @@ from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
 Backend = Literal["auto", "numpy", "numba", "cupy"]
 F = TypeVar("F", bound=Callable[..., Any])
 
-# From this many bytes of rows on loading a compiled kernel pays: docs/decisions/0022-thresholds.md.
+# From this many bytes of rows on, a compiled kernel saves more time than loading it takes:
+# docs/decisions/0022-thresholds.md.
 COMPILED_BYTES = 1 << 20
 
 
@@ -29,7 +30,7 @@ _told: Callable[[str, str], None] | None = None
 
 
 def when_dispatched(callback: Callable[[str, str], None] | None) -> None:
-    """Set what is called with a kernel and its backend each time a backend is chosen; or None."""
+    """Set the callback invoked with kernel and backend at each dispatch; None removes it."""
     global _told
     _told = callback
 
@@ -39,19 +40,19 @@ def on(backend: Backend, reference: F, *, size_bytes: int = 0) -> F:
 
     Args:
         backend: "numpy"; "numba" or "cupy", whose twin must exist; "auto": cupy for arrays
-            on a GPU, else numba where there is a twin and `size_bytes` repays loading it,
-            else numpy.
+            on a GPU, else numba where there is a twin and `size_bytes` is large enough to
+            repay loading it, else numpy.
         reference: a function of a module; its twin is the function of the same name in the
             module beside it whose name ends in _BACKEND.
-        size_bytes: bytes of rows at hand, for "auto".
+        size_bytes: bytes of the rows, for "auto".
 
     Raises:
         UnsupportedError: there is no such twin, its package is not installed, or the
-            arrays it is called with lie where the backend does not compute.
+            arrays are on a device that the backend does not support.
     """
     if backend == "cupy" or "cupy" in sys.modules:
         return _by_place(backend, reference, size_bytes)
-    if backend == "auto" and _told is None and load.is_shipped():  # most, in less time
+    if backend == "auto" and _told is None and load.is_shipped():  # fast path of most calls
         return _compiled(reference) or _jitted(reference, size_bytes)
     return _on_host(backend, reference, size_bytes)
 
@@ -75,7 +76,10 @@ def _host_twin(backend: Backend, reference: F, size_bytes: int) -> F:
 
 @cache
 def _compiled(reference: F) -> F | None:
-    """Return the twin that calls compiled kernels, or else the reference; None if there is none."""
+    """Return the twin that calls compiled kernels, with the reference as fallback.
+
+    None if there is no such twin.
+    """
     twin = _beside(reference, "native")
     if twin is None:
         return None
@@ -98,7 +102,7 @@ _GUARDED = """
 
 
 def _guarded(twin: F, instead: F) -> F:
-    """Return a function that calls a twin, or `instead` where it has no compiled kernel."""
+    """Return a function that calls a twin, or `instead` if its compiled kernel is unavailable."""
     unavailable = load.NativeUnavailableError
     call: F = forwarding(
         twin, _GUARDED, twin=twin, instead=instead, NativeUnavailableError=unavailable
@@ -113,7 +117,7 @@ def _jitted(reference: F, size_bytes: int) -> F:
 
 
 def _beside(reference: Callable[..., Any], suffix: str) -> Any:
-    """Return the function of this name in MODULE_SUFFIX, None if there is none."""
+    """Return the function of the same name in the module with this suffix; None if missing."""
     name = f"{reference.__module__}_{suffix}"
     if importlib.util.find_spec(name) is None:
         return None
@@ -121,7 +125,7 @@ def _beside(reference: Callable[..., Any], suffix: str) -> Any:
 
 
 def _by_place(backend: Backend, reference: F, size_bytes: int) -> F:
-    """Return a dispatcher that picks the backend by the device of the arrays; it moves none."""
+    """Return a dispatcher that picks the backend by the device of the arrays; none is moved."""
 
     def call(*args: Any, **more: Any) -> Any:
         given = dict(zip(_parameters(reference), args, strict=False)) | more

@@ -1,6 +1,7 @@
 """Names of arguments that describe an index or a selection and stay in main memory.
 
-The one list, of ops and of the kernels below them. It imports nothing, for the registry of ops.
+The only list of them, for ops and for kernels. It imports nothing, since the registry of ops
+imports it.
 """
 
 INDEX_ARGUMENTS = frozenset(

@@ -10,19 +10,20 @@ from lodcli.kernels.errors import OptionError
 from lodcli.kernels.platform import environment, machine
 
 LEAST_BYTES = 1 << 20
-# From here on batches are as large as without a budget, and sums of floats the same to the bit.
+# With at least this budget, batches are as large as without one, and sums of floats are bit for bit
+# the same.
 FULL_BYTES = 256 << 20
-# Of the memory of the machine, or of the limit of its control group.
+# The default is one part in so many of the machine's memory, or of the limit of its control group.
 DEFAULT_SHARE = 4
 
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
-# Of the process and not of a thread: what threads read ahead counts as well.
+# One for the process, not for each thread: data prefetched by other threads counts as well.
 _budget: int | None = None
 
 
 def parsed_size(text: str) -> int | None:
-    """Return the bytes that a text such as 4096, 500M or 1.5G means; None for another text.
+    """Return the bytes of a size such as 4096, 500M or 1.5G; None if the text is not a size.
 
     >>> parsed_size("1.5k"), parsed_size("2 GiB"), parsed_size("many")
     (1536, 2147483648, None)
@@ -34,10 +35,10 @@ def parsed_size(text: str) -> int | None:
 
 
 def memory_setting() -> int | None:
-    """Return the bytes that LOD_MEMORY says; None if it is not set, or empty.
+    """Return the value of LOD_MEMORY in bytes; None if it is not set, or empty.
 
     Raises:
-        OptionError: no size, or less than 1M.
+        OptionError: not a size, or less than 1M.
     """
     text = environment.value("LOD_MEMORY").strip()
     if not text:
@@ -49,9 +50,9 @@ def memory_setting() -> int | None:
 
 
 def default_budget() -> int | None:
-    """Return the budget where no option sets one: LOD_MEMORY, or a quarter of the memory.
+    """Return the budget if no option sets one: LOD_MEMORY, or a quarter of the memory.
 
-    None where the system cannot say how much memory there is.
+    None if the size of the memory cannot be found out.
     """
     setting = memory_setting()
     if setting is not None:
@@ -63,7 +64,7 @@ def default_budget() -> int | None:
 
 @contextmanager
 def within_budget(size_bytes: int | None) -> Iterator[None]:
-    """Set the budget of this process for a while; None removes it.
+    """Set the budget of this process within the block; None removes it.
 
     >>> with within_budget(1 << 20):
     ...     memory_budget()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lodcli.kernels.errors import InvalidDataError
 
-if TYPE_CHECKING:  # the names are in the help of commands, which loads no NumPy
+if TYPE_CHECKING:  # the help of commands imports this module, and must not load NumPy
     import numpy as np
 
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
@@ -28,8 +28,8 @@ def float32_products(precision: Precision) -> Iterator[None]:
     float64 are always exact.
 
     On a CPU "bfloat16" does the same for RNN layers, forward and backward, with AMX: plain lstm,
-    gru, elman and slstm layers; others, and processors without AMX, are an UnsupportedError. All
-    other products in main memory, and all with "tf32" and "float16", are exact.
+    gru, elman and slstm layers; other layers, and processors without AMX, raise UnsupportedError.
+    All other products in main memory, and all with "tf32" and "float16", are exact.
 
     Args:
         precision: "float32", exact; or the digits kept: "tf32" (11 bits, float32's range),
@@ -62,5 +62,5 @@ def current_precision() -> Precision:
 
 
 def rounds_on_cpu(dtype: np.dtype[Any]) -> bool:
-    """Return whether factors of this dtype are to be rounded in main memory as well."""
+    """Return whether operands of this dtype are rounded in main memory too, not only on a GPU."""
     return dtype == "float32" and current_precision() == "bfloat16"

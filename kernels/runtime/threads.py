@@ -12,26 +12,26 @@ from lodcli.kernels.errors import OptionError
 from lodcli.kernels.platform import environment
 from lodcli.kernels.platform.machine import usable_cores
 
-# More than any machine has; each takes memory, and a system has only so many.
+# More than the cores of any machine; each thread takes memory, and systems limit their number.
 MOST_THREADS = 1024
-# Of OpenBLAS: how many ticks of the processor, as a power of two, its idle threads ask for work.
+# Environment variable of OpenBLAS: for 2**n ticks of the processor its idle threads poll for work.
 BLAS_WAIT = "OPENBLAS_THREAD_TIMEOUT"
 
 _limit: ContextVar[int] = ContextVar("lodcli.threads", default=MOST_THREADS)
 
 
 def let_blas_sleep() -> None:
-    """Have idle threads of NumPy's BLAS sleep after 0.1 ms, unless the environment says when.
+    """Make idle threads of NumPy's BLAS sleep after 0.1 ms, unless the environment sets a time.
 
-    Otherwise each keeps a processor busy for 25 ms once NumPy is imported, where most commands
-    never use BLAS. To be called before that.
+    Otherwise each keeps a core busy for 25 ms once NumPy is imported, although most commands
+    never use BLAS. Call it before NumPy is imported.
     """
     os.environ.setdefault(BLAS_WAIT, "18")
 
 
 @contextmanager
 def limited_threads(most: int) -> Iterator[None]:
-    """Make the default number of threads at most `most` in this thread, for a while.
+    """Limit the default number of threads to `most` within the block, in this thread.
 
     >>> with limited_threads(1):
     ...     thread_count()
@@ -66,7 +66,7 @@ def thread_count(threads: int | None = None) -> int:
 
 
 def thread_setting() -> int | None:
-    """Return what LOD_THREADS says; None if it is not set, or empty.
+    """Return the value of LOD_THREADS; None if it is not set, or empty.
 
     Raises:
         OptionError: no whole number from 1 to 1024.

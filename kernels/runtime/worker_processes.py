@@ -1,7 +1,7 @@
-"""Work in several processes: `--jobs`.
+"""Pool of worker processes, for `--jobs`.
 
-The processes are started anew (spawn). Each computes with its share of the processors, whatever
-computes in it. This module imports no NumPy, so that the shares are set before NumPy is loaded.
+The processes are started with "spawn". Each has a share of the cores, which limits the threads of
+all libraries in it. This module imports no NumPy: the share is set before NumPy is loaded.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# How often a task is begun before it fails, if its process dies each time.
+# How often a task is started before it fails, if its process dies each time.
 TRIES = 3
-# A process that was stopped (SIGSTOP) for so long is killed, and its task begun again.
+# A process that is stopped (SIGSTOP) for this long is killed, and its task restarted.
 STOPPED_SECONDS = 60
 
-# How often it is asked which processes are stopped.
+# Interval of checks for stopped processes.
 _TICK_SECONDS = 1.0
 
 
@@ -41,22 +41,20 @@ def in_processes(
     lost: Callable[[T, OSError], R],
     threads: int | None = None,
 ) -> Generator[tuple[int, R], None, None]:
-    """Yield the number of every task and `work(task)`, as they are finished.
+    """Yield the number of every task and `work(task)`, in the order in which they finish.
 
-    A task whose process is killed or dies is begun again. Closing the generator kills the
-    processes.
-
-    Each has an equal share of the memory budget.
+    A task whose process is killed or dies is restarted. Closing the generator kills the
+    processes. Each process has an equal share of the memory budget.
 
     Args:
-        work: a function of a module, whose results and exceptions can be pickled.
-        tasks: what it is called with.
-        jobs: how many processes; no more than tasks, nor than `thread_count` of this process.
-        lost: gives the result of a task whose processes died TRIES times.
-        threads: of each process; an equal share of the processors by default.
+        work: a module-level function whose results and exceptions can be pickled.
+        tasks: its arguments.
+        jobs: number of processes; at most that of the tasks and `thread_count` of this process.
+        lost: returns the result of a task whose processes died TRIES times.
+        threads: of each process; by default an equal share of the cores.
 
     Raises:
-        Exception: what `work` raised first.
+        Exception: the first exception of `work` propagates.
     """
     from lodcli.kernels.runtime.memory_budget import shared_budget
     from lodcli.kernels.runtime.threads import thread_count
@@ -98,7 +96,7 @@ def _death() -> OSError:
 
 
 class _Process:
-    """One process, and the task that it is at."""
+    """One process, and the number of the task that it runs."""
 
     def __init__(self, context: SpawnContext, settings: dict[str, str]) -> None:
         self.connection, theirs = context.Pipe()
@@ -116,7 +114,7 @@ class _Process:
 
 
 class _Processes:
-    """So many processes, started when they are needed."""
+    """A number of processes, started when they are needed."""
 
     def __init__(self, count: int, settings: dict[str, str]) -> None:
         import multiprocessing
@@ -142,7 +140,7 @@ class _Processes:
                     one.task = waiting.pop()
 
     def answers(self) -> list[tuple[int, tuple[Any, Any] | None]]:
-        """Wait, and return what came of tasks: None if the process died."""
+        """Wait, and return numbers of tasks with exception and result; None if the process died."""
         from multiprocessing.connection import wait
 
         self._tick()
@@ -163,9 +161,10 @@ class _Processes:
         return found
 
     def _tick(self) -> None:
-        """Kill what has been stopped for too long.
+        """Kill processes that have been stopped for too long.
 
-        Ticks are counted, not seconds: time in which this process is stopped too does not count.
+        Counts ticks instead of seconds, so that time in which this process itself is stopped does
+        not count.
         """
         from lodcli.kernels.platform.processes import is_stopped
 
@@ -198,7 +197,7 @@ def _places(one: _Process) -> tuple[Connection[Any, Any], int]:
 
 
 def _serve(connection: Connection[Any, Any], settings: dict[str, str]) -> None:
-    """Do one task after another. Interrupts are for the parent, without which this ends."""
+    """Run tasks one after another; ignores interrupts, and ends when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(settings)
     threading.Thread(target=_end_with_parent, daemon=True).start()
