@@ -20,8 +20,8 @@ class LevelGradients:
     """The gradients of one RNN of the chain.
 
     Attributes:
-        weights: in the shape of the weights.
-        boot: in the shape of the boot's arrays; None where the RNN does not boot.
+        weights: in the shapes of the weights.
+        boot: in the shapes of the boot's arrays; None if the RNN does not boot.
     """
 
     weights: RNNWeights
@@ -30,10 +30,10 @@ class LevelGradients:
 
 @dataclass(frozen=True, eq=False)
 class NestedGradients:
-    """The gradients of everything nested_forward took.
+    """The gradients of the arguments of nested_forward.
 
     Attributes:
-        input: as the data.
+        input: (N, D), of the data.
         levels: of every RNN, outermost first.
         initial_hidden: (layers*directions, S, H) of the outermost.
         initial_cell: likewise; None unless an LSTM.
@@ -58,10 +58,10 @@ def nested_backward(
 
     Args:
         tape: of nested_forward(.., keep=True).
-        grad_states: the loss by the states of each RNN, outermost first, in their shapes;
-            None is zeros, of one as of all.
-        grad_last_hidden: by the outermost RNN's last hidden states of all layers.
-        grad_last_cell: by its last cell states; LSTM only.
+        grad_states: gradients of the loss with respect to the states of each RNN, outermost
+            first, in their shapes; None is zeros, for one RNN or for all.
+        grad_last_hidden: with respect to the outermost RNN's last hidden states of all layers.
+        grad_last_cell: with respect to its last cell states; LSTM only.
         threads: see rnn_forward.
 
     Raises:
@@ -99,7 +99,7 @@ def _backward(
 def _backward_booted(
     tape: NestedTape, grads: tuple[Array | None, ...], last: Initial, threads: int | None
 ) -> NestedGradients:
-    """Go back step by step, as the forward run went forth."""
+    """Backpropagate step by step, in reverse order of the forward run."""
     rnn = tape.levels[0]
     _check_states(tape, grads)
     hidden, cell = whole_states(rnn.weights, last, tape.sequences, tape.like)
@@ -146,11 +146,11 @@ def _check_states(tape: NestedTape, grads: tuple[Array | None, ...]) -> None:
 
 
 def _boot_gradients(rnn: NestedLevel, start: Array, state: Array) -> tuple[Boot, Array]:
-    """Return the gradients of a boot and of the state it took.
+    """Return the gradients of a boot and of its input.
 
     Args:
-        start: of the initial hidden states, (layers*directions, n, H).
-        state: (n, O), what the boot took.
+        start: gradient of the initial hidden states, (layers*directions, n, H).
+        state: (n, O), the input of the boot.
     """
     assert rnn.boot is not None
     flat = start.swapaxes(0, 1).reshape(len(state), -1)

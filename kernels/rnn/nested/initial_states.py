@@ -14,12 +14,12 @@ from lodcli.kernels.rnn.stack.states import state_count
 
 @dataclass(frozen=True, eq=False)
 class Boot:
-    """How a state of the RNN above becomes the initial hidden state of the one below.
+    """Linear layer from a state of the RNN above to initial hidden states of the one below.
 
     Attributes:
-        weight: (layers*directions*H, O), O the width of the state above: torch's Linear,
-            whose result is cut into the layers and directions, in torch's order. None:
-            every layer and direction starts from the state itself, O = H.
+        weight: (layers*directions*H, O), O the width of the state above, as torch's Linear.
+            The result is split into layers and directions, in torch's order. None: every
+            layer and direction starts from the state itself, O = H.
         bias: (layers*directions*H,), or None for none.
     """
 
@@ -27,12 +27,12 @@ class Boot:
     bias: Array | None = None
 
     def arrays(self) -> dict[str, Array]:
-        """Return the arrays there are, by field."""
+        """Return the arrays that are not None, by field."""
         fields = {"weight": self.weight, "bias": self.bias}
         return {name: array for name, array in fields.items() if array is not None}
 
     def moved(self, move: Callable[[Array], Array]) -> Boot:
-        """Return a boot with every array put through `move`."""
+        """Return a boot with `move` applied to every array."""
         return Boot(**{name: move(array) for name, array in self.arrays().items()})
 
 

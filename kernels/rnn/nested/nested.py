@@ -1,16 +1,16 @@
 """Nested RNNs: an inner RNN over the words of every sentence, an outer one over its results.
 
 The RNNs form a chain, outermost first: article, sentence. The innermost runs over rows;
-every other runs over the last states of the one below it, one step a sequence. Where an
+every other runs over the last states of the one below it, one step for each sequence. If an
 inner RNN *boots*, each of its sequences starts from the state that the RNN above has
-reached: sentence t starts from the article's state after sentence t-1 (before the first,
-from the article's initial state), so that what was read before is known while reading on.
-The articles then run side by side, one sentence of each at a time; else all sentences do.
+reached: sentence t starts from the article's state after sentence t-1 (the first from the
+article's initial state), so that its states depend on the sentences before it. The articles
+then run in parallel, one sentence of each at a time. Without a boot all sentences do.
 
     h(t) = outer(last(inner(words of sentence t, h0 = boot(h(t-1)))), h(t-1))
     boot(h) = weight h + bias, or h itself
 
-Seeds: "Design Doc: LoD Tensor", whose network has an RNN for articles, sentences and words.
+Source: "Design Doc: LoD Tensor", whose network has an RNN for articles, sentences and words.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class NestedLevel:
     """One RNN of the chain.
 
     Attributes:
-        level: whose sequences it runs over, by number or name.
+        level: the level of its sequences, by number or name.
         weights: layers and directions of any cell.
-        boot: how its sequences start from the RNN above; None: they start from zeros.
+        boot: maps states of the RNN above to its initial hidden states; None: zeros.
         reverse: from the last item of a sequence to the first; one direction only.
     """
 
@@ -58,7 +58,7 @@ class NestedRNN:
     """A chain of RNNs, outermost first.
 
     Raises:
-        InvalidDataError: no RNN; a boot where nothing is above, or of two directions.
+        InvalidDataError: no RNN; a boot of the outermost RNN, or below a bidirectional one.
         ShapeMismatchError: widths that do not fit; names the level.
     """
 
@@ -93,7 +93,7 @@ class NestedRNN:
         )
 
     def moved(self, move: Callable[[Array], Array]) -> NestedRNN:
-        """Return a chain with every array put through `move`: cupy.asarray, for a GPU."""
+        """Return a chain with `move` applied to every array: cupy.asarray, for a GPU."""
         return NestedRNN(
             tuple(
                 replace(
@@ -130,7 +130,7 @@ def _check_boot(outer: NestedLevel, inner: NestedLevel, boot: Boot) -> None:
 
 
 class Initial(NamedTuple):
-    """The states of all layers and directions before a first step; None is zeros."""
+    """The states of all layers and directions before the first step; None is zeros."""
 
     hidden: Array | None = None
     cell: Array | None = None
@@ -138,16 +138,16 @@ class Initial(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NestedTape:
-    """What nested_backward needs of one RNN of the chain and all below it.
+    """What nested_backward needs of one RNN of the chain and of all below it.
 
     Attributes:
         levels: the RNN and those below it.
-        run: of its own steps, all at once; None where the one below boots.
-        below: of the RNN below; None for the innermost, and where that one boots.
-        steps: where the RNN below boots, one entry a step.
+        run: tape of all its own steps; None if the RNN below boots.
+        below: tape of the RNN below; None for the innermost, and if the RNN below boots.
+        steps: if the RNN below boots, one entry for each step.
         rows: N.
         sequences: S, of this RNN.
-        like: (0,), of the dtype of all arithmetic, where the data lie.
+        like: (0,), with the dtype of all arithmetic, on the device of the data.
     """
 
     levels: tuple[NestedLevel, ...]
@@ -164,11 +164,11 @@ class NestedStep:
     """One step of an outer RNN whose inner one boots.
 
     Attributes:
-        sequences: (n,) which sequences are alive, longest first.
-        places: the items of every level below, then the rows, that the step is about.
-        state: (n, O), the outer state the inner sequences started from.
-        run: of the outer RNN's one step.
-        below: of the inner RNN over the items of the step.
+        sequences: (n,) the sequences still alive, longest first.
+        places: the positions of the step's items on every level below, then of its rows.
+        state: (n, O), the outer state that the inner sequences started from.
+        run: tape of the outer RNN's one step.
+        below: tape of the inner RNN over the items of the step.
     """
 
     sequences: Offsets
@@ -180,14 +180,14 @@ class NestedStep:
 
 @dataclass(frozen=True, eq=False)
 class NestedResult:
-    """What a chain of RNNs gave.
+    """Result of a chain of RNNs.
 
     Attributes:
         states: for each RNN, outermost first, its output after every item of its
             sequences: (items, directions*H).
         last_hidden: (layers*directions, S, H) of the outermost.
         last_cell: likewise; None unless an LSTM.
-        tape: for nested_backward; None unless asked for.
+        tape: for nested_backward; None without `keep`.
     """
 
     states: tuple[Array, ...]
@@ -217,7 +217,7 @@ def nested_forward(
         rnn: the chain.
         initial_hidden: (layers*directions, S, H) of the outermost RNN; None is zeros.
         initial_cell: likewise, LSTM only.
-        keep: give a tape, for nested_backward.
+        keep: return a tape, for nested_backward.
         backend, threads: see rnn_forward.
 
     Raises:
@@ -235,7 +235,7 @@ def nested_forward(
 
 
 class _Run(NamedTuple):
-    """How to run, the same at every depth."""
+    """Settings of a run, the same at every depth."""
 
     keep: bool
     backend: Backend
@@ -248,7 +248,7 @@ class _Run(NamedTuple):
         levels: tuple[NestedLevel, ...],
         initial: Initial,
     ) -> NestedResult:
-        """Return what the RNNs of `levels` give; `initial` is of the first of them."""
+        """Return the result of the RNNs in `levels`; `initial` is for the first of them."""
         if len(levels) > 1 and levels[1].boot is not None:
             return self._booted(data, offsets, levels, initial)
         own, below = levels[0], None
@@ -286,12 +286,12 @@ class _Run(NamedTuple):
         levels: tuple[NestedLevel, ...],
         initial: Initial,
     ) -> NestedResult:
-        """Run step by step, for the inner RNN waits for the outer one."""
+        """Run step by step, since the inner RNN starts from the states of the outer one."""
         own, inner = levels[0], levels[1]
         assert inner.boot is not None
         plan = plan_steps(offsets[0])
         hidden, cell = whole_states(own.weights, initial, len(plan.order), data)
-        # What each RNN steps over: the items of the next level, in the end the rows.
+        # How many items each RNN runs over: sequences of the next level, rows for the innermost.
         sizes = (*(len(part) - 1 for part in offsets[1:]), len(data))
         states = tuple(
             np.empty_like(data, shape=(size, level.weights.output_size))
@@ -342,7 +342,7 @@ def whole_states(
 ) -> tuple[Array, Array | None]:
     """Return the states (or their gradients) of all layers as new arrays, zeros for None.
 
-    They are of the dtype of `like`, and lie where it does.
+    They have the dtype and device of `like`.
     """
     sizes = weights.layers[0][0].state_sizes
     parts = []
@@ -362,12 +362,12 @@ def whole_states(
 def _picked(
     data: Array, offsets: tuple[Offsets, ...], items: Offsets
 ) -> tuple[Array, tuple[Offsets, ...], tuple[Offsets, ...]]:
-    """Return the rows below some items, their own offsets, and where everything comes from."""
+    """Return the rows below some items, their offsets, and the positions they came from."""
     inside, places = [], [items]
     for level, part in enumerate(offsets):
         starts = part[places[-1]]
         inside.append(lengths_to_offsets(part[places[-1] + 1] - starts, level=level))
         places.append(ranges(starts, inside[-1]))
-    # take is several times faster, but takes no index in main memory to a GPU.
+    # np.take is several times faster, but cannot gather on a GPU by an index in main memory.
     rows = data[places[-1]] if is_on_device(data) else np.take(data, places[-1], axis=0)
     return rows, tuple(inside), tuple(places)

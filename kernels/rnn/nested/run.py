@@ -18,16 +18,16 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 @dataclass(frozen=True, eq=False)
 class NestedOutput:
-    """What nested RNNs gave.
+    """Result of nested RNNs.
 
     Attributes:
         states: for each RNN, outermost first, its output after every item of its
-            sequences, under the levels down to its own: after every word for the RNN over
+            sequences, with the levels down to its own: after every word for the RNN over
             sentences, after every sentence for the one over articles.
         last: the outermost RNN's output after each of its sequences, (S, directions*H).
         last_hidden: (layers*directions, S, H) of the outermost RNN.
         last_cell: likewise; None unless an LSTM.
-        tape: for nested_backward; None unless asked for.
+        tape: for nested_backward; None without `keep`.
     """
 
     states: tuple[LoDTensor, ...]
@@ -50,21 +50,21 @@ def run_nested(
 ) -> NestedOutput:
     """Return the states of a chain of RNNs over the levels it names.
 
-    Levels between two of the chain are taken as one: with RNNs over articles and words of
-    letters, a step of the upper RNN is a word, whatever sentence it stands in.
+    Levels between two of the chain are skipped: with RNNs over articles and over words, a step
+    of the upper RNN is a word, whatever sentence it is in.
 
     Args:
-        tensor: data (N, ...), real; a row of any shape is taken flat.
+        tensor: data (N, ...), real; rows of any shape are flattened.
         rnn: the chain; its levels from the outermost down.
         initial_hidden: (layers*directions, S, H) of the outermost RNN, S its sequences;
             None is zeros.
         initial_cell: likewise, LSTM only.
-        keep: give a tape, for nested_backward.
+        keep: return a tape, for nested_backward.
         backend, threads: see rnn_forward.
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError: levels that do not run from the outermost down, data that are no
+        InvalidDataError: levels that do not run from the outermost down, data that are not
             real numbers, or anything that does not fit (ShapeMismatchError).
 
     >>> import numpy as np
@@ -122,7 +122,7 @@ def level_numbers(lod: LoD, rnn: NestedRNN) -> list[int]:
 
 
 def _offsets(lod: LoD, numbers: list[int]) -> tuple[Offsets, ...]:
-    """Return where the sequences of each level begin, in sequences of the next one named."""
+    """Return the offsets of each level of the chain, counted in sequences of the next one."""
     found = []
     for number, following in itertools.zip_longest(numbers, numbers[1:]):
         offsets = lod.levels[number]

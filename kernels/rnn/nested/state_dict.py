@@ -1,11 +1,11 @@
-"""Weights of nested RNNs by torch's names, with one prefix a level.
+"""Weights of nested RNNs by torch's names, with one prefix for each level.
 
     article.weight_ih_l0  ..      the RNN over articles
     sentence.weight_ih_l0  ..     the RNN over sentences
     sentence_boot.weight  sentence_boot.bias     its boot, a Linear
 
 They are those of a torch module with `article = nn.GRU(..)`, `sentence = nn.GRU(..)` and
-`sentence_boot = nn.Linear(..)`. A boot of neither is the state itself.
+`sentence_boot = nn.Linear(..)`. A boot without weight and bias passes the state unchanged.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from lodcli.kernels.runtime.argument_types import types_explained
 
 @dataclass(frozen=True)
 class LevelShape:
-    """What one RNN of a chain is to be.
+    """Description of one RNN of a chain.
 
     Attributes:
-        level: whose sequences it runs over, by number or name.
+        level: the level of its sequences, by number or name.
         prefix: of its weights' names, without the dot.
-        cell: the kind of cell; None where weights tell it.
-        hidden: H; None where weights tell it.
-        layers: how many; None where weights tell it, else 1.
-        bidirectional: both directions; False where weights tell it.
-        reverse: from the last item to the first.
+        cell: the kind of cell; None: inferred from weights.
+        hidden: H; None: inferred from weights.
+        layers: number of layers; None: inferred from weights, or 1 without weights.
+        bidirectional: both directions; with weights, False means inferred.
+        reverse: run from the last item to the first.
         boot: its sequences start from the state of the RNN above.
     """
 
@@ -55,14 +55,14 @@ class LevelShape:
 def seeded_nested(
     shapes: Sequence[LevelShape], input_size: int, *, rng: np.random.Generator
 ) -> NestedRNN:
-    """Return a chain of random weights as torch starts with; float32.
+    """Return a chain with random float32 weights, initialised as in torch.
 
-    A boot whose two widths are equal is the state itself, else a random Linear.
+    A boot whose two widths are equal passes the state unchanged, else it is a random Linear.
 
     Args:
         shapes: outermost first; each with a cell and a hidden size.
         input_size: D, of a row.
-        rng: where the numbers come from.
+        rng: the generator of the random numbers.
 
     Raises:
         InvalidDataError: a shape without cell or hidden size, or RNNs that do not fit.
@@ -110,13 +110,13 @@ def nested_from_state_dict(entries: Mapping[str, Array], shapes: Sequence[LevelS
     """Return the chain found in a state dict.
 
     Args:
-        entries: arrays by name; what stands under none of the prefixes is left alone.
-        shapes: outermost first; the arrays tell layers, directions and sizes, and the cell
-            as far as they can; what a shape says must agree with them.
+        entries: arrays by name; those with none of the prefixes are ignored.
+        shapes: outermost first. Layers, directions, sizes and, as far as possible, the cell
+            are inferred from the arrays; they must agree with the shapes.
 
     Raises:
-        OptionError: a shape says something else than the arrays do.
-        InvalidDataError: something is missing, or there although not asked for.
+        OptionError: a shape disagrees with the arrays.
+        InvalidDataError: an array is missing, or a boot is there that no shape asks for.
         ShapeMismatchError: arrays that do not fit.
     """
     weights, boots = [], []
