@@ -1,7 +1,7 @@
 """Long sequences in chunks of steps: gradient checkpointing, or truncated backpropagation.
 
-    checkpoint   only the states between chunks are kept; backward runs each chunk again, so
-                 that its memory is that of one chunk. The gradients are the same.
+    checkpoint   only the states between chunks are kept; the backward pass recomputes each
+                 chunk, so that it needs the memory of one chunk. The gradients are the same.
     truncate     the gradient does not pass from a chunk to the one before (truncated
                  backpropagation through time); the states do. The results are the same.
 
@@ -33,11 +33,11 @@ W = TypeVar("W", bound=LayerWeights)
 @construction_explained
 @dataclass(frozen=True)
 class Chunking:
-    """Where a backward pass may forget, in steps from a sequence's first (or last, reversed).
+    """Chunk lengths in steps, counted from a sequence's first step (from its last if reversed).
 
     Attributes:
-        checkpoint: run every so many steps again instead of keeping them; None for never.
-        truncate: cut the gradient off every so many steps; None for never.
+        checkpoint: recompute chunks of so many steps instead of keeping them; None: keep all.
+        truncate: cut the gradient off after every so many steps; None: never.
 
     Raises:
         InvalidDataError: a number below 1.
@@ -66,16 +66,16 @@ class Chunking:
 
 @dataclass(frozen=True, eq=False)
 class Chunk(Generic[W]):
-    """Some steps of every sequence that has them.
+    """One chunk of steps, of all sequences that are long enough to have it.
 
     Attributes:
-        sequences: which have them, (n,).
-        rows: the rows, sequence by sequence.
+        sequences: (n,) those sequences.
+        rows: their rows in the chunk, sequence by sequence.
         offsets: (n+1,), in those rows.
-        goes_on: (n,) whether a sequence has steps behind the chunk.
-        cut: whether the gradient stops behind the chunk.
+        goes_on: (n,) whether a sequence has steps after the chunk.
+        cut: whether the gradient is cut off after the chunk.
         initial: the states before its first step.
-        tape: of its run; None where it must run again.
+        tape: of its run; None if it must be recomputed.
     """
 
     sequences: Offsets
@@ -89,7 +89,7 @@ class Chunk(Generic[W]):
 
 @dataclass(frozen=True, eq=False)
 class Chunks(Generic[W]):
-    """What the tape of a run in chunks keeps; precision: see float32_products."""
+    """Content of the tape of a run in chunks; precision: see float32_products."""
 
     chunks: tuple[Chunk[W], ...]
     backend: Backend
@@ -109,14 +109,14 @@ def chunked_forward(
     threads: int | None = None,
     suffix: str = "",
 ) -> RNNResult[W]:
-    """Return what rnn_forward(.., keep=True, cells=False) gives; see there for the arguments.
+    """Return the result of rnn_forward(.., keep=True, cells=False); see there for the arguments.
 
-    The tape is for rnn_backward. Its gradients are those of a tape of the whole run, up to
-    the order in which the weights' are summed over rows; truncated as `chunking` says.
+    The tape is for rnn_backward. Its gradients are those of a tape of the whole run, except
+    for the order in which gradients of weights are summed over rows, and for truncation.
     """
     offsets = checked_offsets(offsets, len(data))
     lengths = offsets_to_lengths(offsets)
-    # Over nothing first: it checks all arguments, and its last states are the initial ones.
+    # First a run over no rows: it checks all arguments, and its last states are the initial ones.
     begin = rnn_forward(data[:0], np.zeros_like(offsets), weights, initial=initial, suffix=suffix)
     state = [begin.last_hidden, *([] if begin.last_cell is None else [begin.last_cell])]
     outputs = np.empty_like(data, shape=(len(data), begin.outputs.shape[1]))
@@ -155,7 +155,7 @@ def chunked_forward(
 def _rows(
     offsets: Offsets, sequences: Offsets, start: int, stop: int, reverse: bool
 ) -> tuple[Offsets, Offsets]:
-    """Return the rows of some steps of some sequences, and their own offsets."""
+    """Return the rows of steps start..stop of some sequences, and their offsets."""
     first, last = offsets[sequences], offsets[sequences + 1]
     begin = np.maximum(last - stop, first) if reverse else first + start
     end = last - start if reverse else np.minimum(first + stop, last)
@@ -174,7 +174,7 @@ def _backward(
     reverse: bool,
     threads: int,
 ) -> LayerGradients:
-    """Go back chunk by chunk; arguments as of layer_backward."""
+    """Backpropagate chunk by chunk; arguments as for layer_backward."""
     running = [
         np.zeros_like(data, shape=(len(plan.order), size)) if given is None else given.copy()
         for given, size in zip(by_sequence, weights.state_sizes, strict=True)
@@ -206,8 +206,8 @@ def _backward(
 def _again(
     data: Array, weights: W, chunk: Chunk[W], reverse: bool, kept: Chunks[W], threads: int
 ) -> RNNTape[W]:
-    # The gradient is that of the returned states: the block that the backward pass runs in
-    # decides its own products only.
+    # Recompute with the precision of the forward pass, so that the gradient is that of the states
+    # it returned. The precision of the backward pass applies only to its own products.
     with float32_products(kept.precision):
         result = rnn_forward(
             data[chunk.rows],

@@ -1,4 +1,4 @@
-"""How many floating-point operations an RNN takes, with and without padding."""
+"""Number of floating-point operations of an RNN."""
 
 from __future__ import annotations
 

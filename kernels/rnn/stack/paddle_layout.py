@@ -91,8 +91,8 @@ def lstm_to_paddle(weights: LSTMWeights) -> tuple[Array, Array | None]:
     """Return Weight and Bias, the inverse of `lstm_from_paddle`; also for gradients.
 
     Raises:
-        InvalidDataError: a second bias or a projection, for which Paddle has no place,
-            or peepholes without a bias.
+        InvalidDataError: a second bias or a projection, which Paddle does not have, or
+            peepholes without a bias.
     """
     for name in ("bias_hh", "weight_hr"):
         if getattr(weights, name) is not None:
@@ -121,7 +121,7 @@ def gru_from_paddle(
     """Return Paddle's GRU; its gate order stays u, r, c.
 
     Args:
-        weight: (H, 3H), flat data as at the head of this file; fusion_gru's WeightH.
+        weight: (H, 3H), flat data as described at the top of this file; fusion_gru's WeightH.
         bias: (1, 3H) or None.
         weight_x: (D, 3H), of fusion_gru; None: the data are projected already.
 
@@ -151,7 +151,7 @@ def gru_to_paddle(weights: PaddleGRUWeights) -> tuple[Array, Array | None]:
     """Return Weight and Bias, the inverse of `gru_from_paddle`; also for gradients.
 
     Raises:
-        InvalidDataError: a second bias, for which Paddle has no place.
+        InvalidDataError: a second bias, which Paddle does not have.
     """
     if weights.bias_hh is not None:
         raise InvalidDataError("bias_hh: Paddle's gru does not have it")

@@ -23,15 +23,15 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 @dataclass(frozen=True, eq=False)
 class RNNOutput:
-    """What an RNN gave.
+    """Result of an RNN.
 
     Attributes:
-        all: data (N, directions*H), a state for every row, and the input's own index.
+        all: data (N, directions*H), a state for every row, with the index of the input.
         last: data (S, directions*H), the last layer's state after each sequence's last
-            step, side by side as in `all`; indexed by the levels above the sequences.
-        last_hidden: (layers*directions, S, H), of all layers; what `initial_hidden` takes.
-        last_cell: (layers*directions, S, H), what `initial_cell` takes; None unless an LSTM.
-        tape: for stack_backward; None unless asked for.
+            step, directions side by side as in `all`, with the levels above the sequences.
+        last_hidden: (layers*directions, S, H), of all layers, in the form of `initial_hidden`.
+        last_cell: (layers*directions, S, H), in the form of `initial_cell`; None unless an LSTM.
+        tape: for stack_backward; None without `keep`.
     """
 
     all: LoDTensor
@@ -56,18 +56,18 @@ def run_rnn(
     backend: Backend = "auto",
     threads: int | None = None,
 ) -> RNNOutput:
-    """Return the states of an RNN over every sequence of `level`, one step a row.
+    """Return the states of an RNN over every sequence of `level`, one step for each row.
 
     Args:
-        tensor: data (N, ...), at least one level. A row of any shape is taken flat; real
-            numbers other than float32 and float64 are computed in float32, unless `dtype` is given.
+        tensor: data (N, ...), at least one level. Rows of any shape are flattened; real numbers
+            other than float32 and float64 are computed in float32, unless `dtype` is given.
         weights: layers and directions of any cell, cast to the dtype of the arithmetic.
-        level: whose items are the sequences; the levels below it do not matter.
-        reverse: from last row to first; every result stays at its row.
-        initial_hidden: (layers*directions, S, H), P instead of H with a projection; (S, H)
-            will do for one layer in one direction. None is zeros.
+        level: the level of the sequences; the levels below it are ignored.
+        reverse: run from the last row to the first; every result stays at its row.
+        initial_hidden: (layers*directions, S, H), P instead of H with a projection; also (S, H)
+            for one layer in one direction. None is zeros.
         initial_cell: likewise, LSTM only.
-        keep: give a tape, for stack_backward.
+        keep: return a tape, for stack_backward.
         chunking: of the tape; see chunked.py.
         dtype: float16, bfloat16, float32 or float64, to which rows, weights and states are cast,
             and the dtype of the results: see rnn_forward.
@@ -116,20 +116,20 @@ def run_rnn(
 
 
 def rows_as_vectors(data: Array, dtype: DTypeLike | None = None) -> Array:
-    """Return data as (N, D), of a dtype; if it is None, float32 or float64."""
+    """Return data as (N, D) in `dtype`; if that is None, in float32 or float64."""
     require_real("data", data)
-    # The width is worked out here: reshape(-1) cannot, where there are no rows.
+    # The width is computed here, since reshape(-1) fails if there are no rows.
     width = math.prod(data.shape[1:])
     wanted = arithmetic_dtype(data.dtype) if dtype is None else dtype_of_rows(dtype)
     return data.reshape(len(data), width).astype(wanted, copy=False)
 
 
 def arithmetic_dtype(dtype: DTypeLike) -> np.dtype[Any]:
-    """Return what data of a dtype are computed in.
+    """Return the dtype of the arithmetic on data of a dtype.
 
     >>> str(arithmetic_dtype(">f8")), str(arithmetic_dtype("int64"))
     ('float64', 'float32')
     """
     given = np.dtype(dtype)
-    # By size, not by dtype: a big-endian float64 is one too.
+    # By kind and size: a big-endian float64 is not equal to np.float64.
     return np.dtype(np.float64 if given.kind == "f" and given.itemsize == 8 else np.float32)

@@ -130,7 +130,7 @@ class RNNWeights:
         return self.layers[0][0].output_size * self.directions
 
     def suffixes(self) -> list[tuple[str, ...]]:
-        """Return what follows a weight's name in a state dict, by layer and direction."""
+        """Return the suffixes of weights' names in a state dict, by layer and direction."""
         if len(self.layers) == self.directions == 1 and not self.layers[0][0].SUFFIXED:
             return [("",)]
         names = ("", "_reverse")[: self.directions]
@@ -144,18 +144,18 @@ class RNNWeights:
         )
 
     def like(self, function: Callable[[LayerWeights], LayerWeights]) -> RNNWeights:
-        """Return the same as map, unchecked: of a function that keeps shapes and options."""
+        """Return the result of `map` without checks, for functions that keep shapes and options."""
         made = object.__new__(RNNWeights)
         layers = tuple(tuple(map(function, layer)) for layer in self.layers)
         object.__setattr__(made, "layers", layers)
         return made
 
     def moved(self, move: Callable[[Array], Array]) -> RNNWeights:
-        """Return weights with every array put through `move`: cupy.asarray, for a GPU."""
+        """Return weights with `move` applied to every array: cupy.asarray, for a GPU."""
         return self.map(lambda weights: weights.moved(move))
 
     def frozen(self, dtype: DTypeLike | None = None) -> RNNWeights:
-        """Return read-only copies, in `dtype`: compiled backends prepare those once."""
+        """Return read-only copies, in `dtype`: compiled backends prepare such weights only once."""
         return self.map(lambda one: (one if dtype is None else one.astype(dtype)).frozen())
 
     def option_names(self) -> frozenset[str]:
@@ -194,13 +194,13 @@ class StackTape:
 
 @dataclass(frozen=True, eq=False)
 class StackResult:
-    """What a stack gave.
+    """Result of a stack of layers.
 
     Attributes:
         outputs: (N, directions*H), of the last layer; P instead of H with a projection.
         last_hidden: (layers*directions, S, H), after each sequence's last step.
         last_cell: (layers*directions, S, H); None unless an LSTM.
-        tape: for stack_backward; None unless asked for.
+        tape: for stack_backward; None without `keep`.
     """
 
     outputs: Array
@@ -211,7 +211,7 @@ class StackResult:
 
 @dataclass(frozen=True, eq=False)
 class StackGradients:
-    """The gradients of everything stack_forward took, each in its shape."""
+    """The gradients of the arguments of stack_forward, in their shapes."""
 
     input: Array
     weights: RNNWeights
@@ -239,11 +239,11 @@ def stack_forward(
         data: (N, D), float16, bfloat16, float32 or float64: see rnn_forward.
         offsets: (S+1,) int64, in rows.
         weights: of any cell, cast to the dtype of the data.
-        initial_hidden: (layers*directions, S, H), P instead of H with a projection; (S, H)
-            will do for one layer in one direction. None is zeros.
+        initial_hidden: (layers*directions, S, H), P instead of H with a projection; also (S, H)
+            for one layer in one direction. None is zeros.
         initial_cell: likewise, always H wide; LSTM only.
         reverse: run every layer from last row to first; one direction only.
-        keep: give a tape, for stack_backward.
+        keep: return a tape, for stack_backward.
         chunking: of the tape, to keep less or cut the gradient off; see chunked.py.
         backend, threads: see rnn_forward.
 
@@ -304,13 +304,14 @@ def stack_backward(
 
     Args:
         tape: of stack_forward(.., keep=True).
-        grad_outputs: the loss by the outputs, in their shape; None is zeros, as for all.
-        grad_last_hidden: by the last hidden states of all layers.
-        grad_last_cell: by the last cell states of all layers; LSTM only.
+        grad_outputs: gradient of the loss with respect to the outputs, in their shape; None is
+            zeros, here and below.
+        grad_last_hidden: with respect to the last hidden states of all layers.
+        grad_last_cell: with respect to the last cell states of all layers; LSTM only.
         threads: see rnn_forward.
     """
     weights = tape.weights
-    # Backwards through layers and directions, so these two give the last part first.
+    # The loop runs backwards through layers and directions, so these two yield the last part first.
     hidden = reversed(list(_by_direction("grad_last_hidden", grad_last_hidden, weights)))
     cell = reversed(list(_by_direction("grad_last_cell", grad_last_cell, weights)))
     grad = _checked_grad_outputs(grad_outputs, tape)
@@ -341,7 +342,7 @@ def stack_backward(
 
 
 def _stacked(parts: list[Array]) -> Array:
-    """Return np.stack of arrays without other references: of one without a copy."""
+    """Return np.stack of arrays that have no other references; a single one is not copied."""
     return parts[0][np.newaxis] if len(parts) == 1 else np.stack(parts)
 
 
@@ -384,19 +385,19 @@ def seeded_weights(
     rng: np.random.Generator,
     dtype: DTypeLike = np.float32,
 ) -> RNNWeights:
-    """Return random weights as training starts from: torch's, uniform up to 1/sqrt(H).
+    """Return random initial weights as in torch: uniform between -1/sqrt(H) and 1/sqrt(H).
 
-    Each cell's file says what else it starts from. The numbers do not depend on `dtype` beyond
-    rounding: they are drawn as float64.
+    The file of each cell gives the exceptions. The numbers depend on `dtype` only by rounding:
+    they are drawn as float64.
 
     Args:
         cell: one of CELLS.
-        projection_size: P of a cell whose outputs are a projection of its state; 0 is without.
-        peepholes: of an LSTM.
-        heads: of an rglru the number of blocks of its gates' matrices; of an slstm the number of
-            parts of its state that do not see each other.
-        bias: None is as torch's module, or the published implementation of the cell, has it.
-        rng: where the numbers come from.
+        projection_size: P of a cell whose outputs are a projection of its state; 0: none.
+        peepholes: whether an LSTM has peepholes.
+        heads: for an rglru the number of diagonal blocks of its gate matrices; for an slstm the
+            number of parts of its state without connections between them.
+        bias: None: as in torch's module, or in the published implementation of the cell.
+        rng: the generator of the random numbers.
 
     Raises:
         UnsupportedError: no such cell, or one without projection or peepholes.
@@ -411,7 +412,7 @@ def seeded_weights(
     for name, size in (("input", input_size), ("hidden", hidden_size), ("layers", layers)):
         if size < 1:
             raise InvalidDataError(f"{name}: expected a size of at least 1, found {size}")
-    # More would be drawn one after another until the memory is full.
+    # A larger number of layers would be drawn one after another until the memory is full.
     if layers > MOST_LAYERS:
         raise OptionError(f"layers: expected at most {MOST_LAYERS}, found {layers}")
     bias = kind.HAS_BIAS if bias is None else bias

@@ -7,9 +7,9 @@
     to_hidden_and_gate.weight                               other cells: the names of a published
     to_hidden_and_gate.weight_l1_reverse                    implementation, in stacks with suffix
 
-Layers, directions, sizes and, as far as possible, the cell are read off the shapes. What is
-no array (the activations, Paddle's origin_mode) a StateDict says beside them; of a plain
-dict, give it with RNNWeights.with_options.
+Layers, directions, sizes and, as far as possible, the cell are inferred from the shapes. A
+StateDict also holds the options that are not arrays (activations, Paddle's origin_mode); for a
+plain dict, set them with RNNWeights.with_options.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _pattern() -> re.Pattern[str]:
 
 
 def _parsed(name: str) -> _Entry | None:
-    """Return the parts of a name; None if it is none of a cell's weights."""
+    """Return the parts of a name; None if it is not the name of a weight of a cell."""
     match = _pattern().fullmatch(name)
     if not match or (match["layer"] is None and match["name"] in _suffixed()):
         return None
@@ -70,18 +70,18 @@ def _suffixed() -> frozenset[str]:
 
 @cache
 def _telling() -> frozenset[str]:
-    """Return the names that tell that there is an RNN; others, such as "D", are common."""
+    """Return the names that identify an RNN; others, such as "D", are too common."""
     kinds = [weights_class(kind) for kind in CELLS]
     return _suffixed() | {kind.name_of(kind.STATE_WEIGHT) for kind in kinds}
 
 
 class StateDict(dict[str, Array]):
-    """Arrays by torch's names, and what arrays cannot say.
+    """Arrays by torch's names, with the cells and options that arrays cannot express.
 
     Attributes:
-        said: for the prefix of an RNN, with its dot, its "cell" and the options of it that
-            are not as usual: {"": {"cell": "gru_paddle", "origin_mode": True}}.
-        untold: options that files of this kind have no place for.
+        said: for the prefix of each RNN, with its dot, its "cell" and those of its options that
+            differ from the defaults: {"": {"cell": "gru_paddle", "origin_mode": True}}.
+        untold: options that this kind of file cannot store.
     """
 
     @types_explained
@@ -102,7 +102,7 @@ def state_dict(weights: RNNWeights) -> StateDict:
 
     Raises:
         InvalidDataError: a layer has no weight_ih (its data are projected already),
-            which torch cannot say.
+            which torch's names cannot express.
     """
     entries = StateDict(said={"": {"cell": weights.cell, **unusual_options(weights)}})
     for suffixes, layer in zip(weights.suffixes(), weights.layers, strict=True):
@@ -117,7 +117,7 @@ def state_dict(weights: RNNWeights) -> StateDict:
 
 
 def unusual_options(weights: RNNWeights) -> dict[str, str | bool]:
-    """Return the options of the cells that are not their defaults.
+    """Return the options of the cells that differ from their defaults.
 
     Raises:
         InvalidDataError: layers or directions whose options differ.
@@ -151,16 +151,16 @@ def weights_from_state_dict(
 
     Args:
         entries: arrays by name. The one prefix that RNN weights have ("rnn.",
-            "encoder.lstm.") is stripped, and what lies outside of it is left alone.
-        cell: one of CELLS; None takes what a StateDict says, else reads it off the names and
-            shapes, where a GRU is torch's.
+            "encoder.lstm.") is stripped, and entries without it are ignored.
+        cell: one of CELLS; None: that of a StateDict, else inferred from names and shapes, where
+            a GRU is taken for torch's.
         prefix: which RNN, if there are several; "" is the one without a prefix.
-        options: of the cells, for what `entries` do not say: see RNNWeights.with_options.
+        options: of the cells, if `entries` do not hold them: see RNNWeights.with_options.
 
     Raises:
-        InvalidDataError: no RNN, several, a gap in its layers or directions, or an
-            entry beside the weights that is none and would change the results.
-        OptionError: a cell or an option other than `entries` say.
+        InvalidDataError: no RNN, several, a gap in its layers or directions, or an unknown
+            entry among the weights, which would change the results.
+        OptionError: a cell or an option that disagrees with `entries`.
         ShapeMismatchError: shapes that do not fit each other or the cell.
         UnsupportedError: no such cell or option.
 
@@ -202,7 +202,8 @@ def weights_from_state_dict(
     changed = weights.with_options(**options) if options else weights
     for name in options or ():
         here, there = (getattr(one.layers[0][0], name) for one in (weights, changed))
-        # A file that says the cell says all that is not as usual, where it has a place for it.
+        # A file that stores the cell also stores all options that differ from the defaults, except
+        # for `untold` ones, which it cannot store.
         if told is not None and here != there and name not in untold:
             raise OptionError(f"state dict: it stores {name}={here}, not {there}")
     return changed
@@ -260,9 +261,9 @@ def _entries_under(
 ) -> dict[tuple[int, int], dict[str, Array]]:
     """Return the arrays by name, by (layer, direction).
 
-    An unknown name right beside the weights ("rnn.weight_xx_l0") is refused: the module
-    that has it computes something else. Other modules' entries are left alone, except
-    when neither a prefix nor the caller has told them apart from this one.
+    An unknown name next to the weights ("rnn.weight_xx_l0") is an error: a module with such an
+    array computes something else. Entries of other modules are ignored, unless neither a prefix
+    nor the caller separates them from this one.
     """
     found: dict[tuple[int, int], dict[str, Array]] = {}
     for name, array in entries.items():
@@ -298,7 +299,7 @@ def _extent(found: dict[tuple[int, int], dict[str, Array]]) -> tuple[int, int]:
 def _likely_kind(
     found: dict[tuple[int, int], dict[str, Array]], wanted: str | None
 ) -> type[LayerWeights]:
-    """Return the weights class that has most of the names; of equals, the first in CELLS."""
+    """Return the weights class that has most of the names; if several do, the first in CELLS."""
     if wanted is not None:
         return weights_class(wanted)
     names = {name for arrays in found.values() for name in arrays}
@@ -306,7 +307,7 @@ def _likely_kind(
 
 
 def _gated_kind(first: dict[str, Array], wanted: str | None) -> type[CellWeights]:
-    """Return the weights class whose number of gates the first layer has."""
+    """Return the weights class that matches the number of gates of the first layer."""
     weight_hh, weight_hr = first["weight_hh"], first.get("weight_hr")
     if weight_hh.ndim != 2 or (weight_hr is not None and weight_hr.ndim != 2):
         raise ShapeMismatchError(
@@ -327,9 +328,9 @@ def _gated_kind(first: dict[str, Array], wanted: str | None) -> type[CellWeights
 
 
 def _direction(kind: type[LayerWeights], arrays: dict[str, Array], suffix: str) -> LayerWeights:
-    """Return the weights of a layer in a direction; `suffix` is what messages add to names."""
+    """Return the weights of a layer in a direction; `suffix` is added to names in messages."""
     names = kind.names()
-    # With a dot it is another module's, as "to_out.weight" is beside an LSTM.
+    # A name with a dot belongs to another module, such as "to_out.weight" next to an LSTM.
     unknown = {name for name in set(arrays) - set(names) if "." not in name}
     if unknown:
         raise InvalidDataError(

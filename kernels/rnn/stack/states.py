@@ -9,7 +9,7 @@ from lodcli.kernels.rnn.stack.stack import RNNWeights
 
 
 def state_count(weights: RNNWeights) -> int:
-    """Return how many hidden states an RNN starts from: layers times directions."""
+    """Return the number of hidden states of an RNN: layers times directions."""
     return len(weights.layers) * weights.directions
 
 
@@ -24,7 +24,12 @@ def last_of(weights: RNNWeights, last_hidden: Array) -> Array:
 
 
 def last_of_gradient(weights: RNNWeights, grad: Array) -> Array:
-    """Return the gradient of `last_of` by all last states: (layers*directions, S, H)."""
+    """Return the gradient with respect to all last states, (layers*directions, S, H).
+
+    Args:
+        weights: of the RNN.
+        grad: (S, directions*H), the gradient with respect to the result of `last_of`.
+    """
     size = weights.layers[0][0].output_size
     whole = np.zeros_like(grad, shape=(state_count(weights), len(grad), size))
     # One by one: a list of arrays on a GPU cannot be assigned.
