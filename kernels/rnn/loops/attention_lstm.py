@@ -1,10 +1,11 @@
 """Paddle's attention_lstm, forward only: an LSTM that attends to its whole sequence.
 
-Before every step each row x of the sequence is scored against the cell state, and the
-step's input is the mean of the rows by those scores; there are as many steps as rows.
+Before every step each row x of the sequence is scored against the cell state. The input of
+the step is the mean of the rows weighted by the softmax of the scores; there are as many steps
+as rows.
 
     e = relu(attention_weight[:D] x + attention_bias + attention_weight[D:] c)
-    e = relu(attention_scalar * e + attention_scalar_bias)     with a scalar only
+    e = relu(attention_scalar * e + attention_scalar_bias)     only with attention_scalar
     a = softmax of e over the sequence's rows
     s = sum of a x
     f, i, o = gate(blocks of lstm_weight [h, s] + lstm_bias)    g = candidate(its block)
@@ -32,7 +33,7 @@ from lodcli.kernels.runtime.argument_types import types_explained
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AttentionLSTMWeights:
-    """The weights of an attention_lstm; shapes and gate order are at the head of this file."""
+    """The weights of an attention_lstm; see the top of this file for shapes and gate order."""
 
     attention_weight: Array
     lstm_weight: Array
@@ -45,11 +46,11 @@ class AttentionLSTMWeights:
     candidate_activation: str = "tanh"
 
     def check(self, data: Array) -> None:
-        """Refuse weights that do not fit each other or the data.
+        """Check that the weights fit each other and the data.
 
         Raises:
-            InvalidDataError: the dtype of the data, or an activation.
-            ShapeMismatchError: a shape.
+            InvalidDataError: an unsupported dtype of the data, or an unknown activation.
+            ShapeMismatchError: a shape that does not fit.
         """
         if data.dtype not in (np.float32, np.float64):
             raise InvalidDataError(f"data: expected float32 or float64, found {data.dtype}")
@@ -78,7 +79,7 @@ class AttentionLSTMWeights:
 
 @dataclass(frozen=True, eq=False)
 class AttentionLSTMResult:
-    """The states after every step, each at the row of the same number in its sequence.
+    """The states after every step: those of step t are at row t of their sequence.
 
     Attributes:
         outputs: (N, H), hidden states.
@@ -132,10 +133,10 @@ def attention_lstm(
 
 
 class _Attention:
-    """The mean of each live sequence's rows, weighted by how they fit its cell state."""
+    """The mean of each live sequence's rows, weighted by their scores against its cell state."""
 
     def __init__(self, data: Array, plan: StepPlan, weights: AttentionLSTMWeights) -> None:
-        # Sequence below sequence in sorted order, so that the live ones are a prefix here too.
+        # Rows in sorted order of the sequences, so that those of live sequences are a prefix.
         rows = [np.arange(s, s + n) for s, n in zip(plan.starts, plan.lengths, strict=True)]
         self.data = data[np.concatenate(rows)] if rows else data
         self.lengths = plan.lengths

@@ -22,20 +22,20 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import STEP_LEVEL, IndexMap
 
-# What a step carries on: an array of one row per sequence, several of them, or nothing yet.
+# State carried from step to step: an array with one row per sequence, several, or None at first.
 Memory = Array | tuple[Array, ...] | None
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class DynamicOutput:
-    """What a step function gave.
+    """Result of a DynamicRNN.
 
     Attributes:
-        all: the outputs, one item an item of the input, under the input's index.
-        last: the memory after each sequence's last step, (S, ...) in the batch's own
-            order, in the form the step has it; of an empty sequence its initial memory,
-            zeros where none was given.
+        all: the outputs, one for each item of the input, with the index of the input.
+        last: the memory after each sequence's last step, (S, ...) in the order of the batch,
+            in the form that the step returns; for an empty sequence its initial memory, or
+            zeros if none was given.
     """
 
     all: LoDTensor
@@ -48,11 +48,11 @@ class DynamicRNN:
     Args:
         step: called once a time step with the sequences still alive, longest first:
             `inputs` is an array (n, ...), or on an upper level a LoDTensor of n items;
-            `memory` is what the step before returned, cut to the n sequences still
-            alive, and at the first step what the caller gave, or None. `outputs` have n
-            rows (or items), `memory` is an array (n, ...), a tuple of those, or None.
-        level: whose items are the steps.
-        reverse: from the last item of every sequence to the first.
+            `memory` is that of the step before, cut to the n sequences still alive, and at
+            the first step that of the caller, or None. `outputs` have n rows (or items),
+            `memory` is an array (n, ...), a tuple of those, or None.
+        level: the level of the sequences, whose items are the steps.
+        reverse: run from the last item of every sequence to the first.
 
     References:
         PaddlePaddle's "Design for TensorArray" and "Varient Length supported RNN Design".
@@ -77,7 +77,7 @@ class DynamicRNN:
 
         Args:
             tensor: at least one level. NumPy rows, or rows on a GPU (cupy).
-            memory: before the first step, (S, ...) in the batch's own order.
+            memory: before the first step, (S, ...) in the order of the batch.
 
         Raises:
             InvalidDataError: no level; a step that does not return a pair.
@@ -123,7 +123,7 @@ class DynamicRNN:
         return outputs, _joined(ended[::-1], len(index_map.order))
 
     def _called(self, number: int, inputs: Any, memory: Memory, alive: int) -> tuple[Any, Memory]:
-        """Return what the step returns, as arrays of one row per sequence still alive."""
+        """Call the step; return outputs and memory, checked: one row per sequence still alive."""
         returned = self._step(inputs, memory)
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise InvalidDataError(
@@ -146,7 +146,7 @@ class DynamicRNN:
         return output, carried
 
     def _without_steps(self, inputs: TensorArray, memory: Memory) -> tuple[TensorArray, Memory]:
-        """Return outputs of no steps, of the kind the step has them; it is asked with no rows."""
+        """Return the outputs of zero steps; calls the step with no rows to learn their dtype."""
         steps = inputs.steps
         nothing = LoDTensor(steps.data, steps.lod.below(0))
         output, memory = self._called(
@@ -158,8 +158,7 @@ class DynamicRNN:
 
 
 def _turned(tensor: LoDTensor, number: int) -> LoDTensor:
-    """Return the items of every sequence from the last to the first, each left as it is."""
-    # Not sequence_reverse: its kernels are for rows in this machine's memory.
+    """Return the tensor with the items of every sequence in reverse order."""
     lod = tensor.lod
     inner = LoDTensor(tensor.data, lod.below(number))
     taken = take_items(inner, ranges_backwards(lod.levels[number]))
@@ -169,7 +168,7 @@ def _turned(tensor: LoDTensor, number: int) -> LoDTensor:
 
 
 def _checked(value: Any, what: str, alive: int) -> Any:
-    """Return `value` as an array or tensor, once it has a row for every sequence alive."""
+    """Return `value` as an array or tensor, checked to have a row for every sequence alive."""
     if isinstance(value, LoDTensor) and value.lod.n_levels and what.endswith("memory"):
         raise InvalidDataError(f"{what}: expected an array, found a LoDTensor with levels")
     if not isinstance(value, LoDTensor) and not is_on_device(value):
@@ -194,7 +193,7 @@ def _row_shapes(memory: Memory) -> list[tuple[int, ...]]:
 
 
 def _rows_of(part: Any) -> Array:
-    """Return a part of a memory as an array: what ops return is a tensor without levels."""
+    """Return a part of a memory as an array; ops may have returned a tensor without levels."""
     return part.data if isinstance(part, LoDTensor) else part
 
 
@@ -224,7 +223,7 @@ def _after(memory: Memory, count: int) -> Memory:
 def _joined(ended: list[Memory], sequences: int) -> Memory:
     """Return the last memories of all sequences, longest first.
 
-    Those of sequences without a step come last; the caller may have given them none.
+    Sequences without a step come last; they have no memory if the caller gave none.
     """
     known = [memory for memory in ended if memory is not None]
     if not known:

@@ -29,7 +29,8 @@ from lodcli.kernels.runtime.argument_types import types_explained
 class Var(NDArrayOperatorsMixin):
     """A value that a loop changes: a number or an array of any library.
 
-    What is computed from it is a plain value; only `update`, and `+=` and its like, change it.
+    Expressions with it return plain values; only `update` and in-place operators such as `+=`
+    change it.
 
     Args:
         value: the first value.
@@ -47,7 +48,7 @@ class Var(NDArrayOperatorsMixin):
 
     @property
     def value(self) -> Any:
-        """The value it has now."""
+        """The current value."""
         return self._value
 
     def update(self, value: Any) -> None:
@@ -95,8 +96,8 @@ def while_loop(loop_vars: Sequence[Var] = ()) -> WhileLoop:
     """Return a loop that runs its frame until the frame breaks.
 
     Args:
-        loop_vars: what the frame must change. A frame that updates none of them would run
-            for ever; it is refused instead. Without any, nothing is watched.
+        loop_vars: variables of which the frame must change at least one. A frame that changes
+            none would run for ever, so it raises an error. () turns this check off.
 
     References:
         PaddlePaddle's "Design for TensorArray", `create_whileloop`.
@@ -119,7 +120,7 @@ class WhileLoop:
     """See `while_loop`. True until its frame has broken.
 
     Attributes:
-        turns: how often the frame has run to its end.
+        turns: how often the frame has run to its end without `break_if` ending the loop.
     """
 
     def __init__(self, loop_vars: Sequence[Var] = ()) -> None:
@@ -136,7 +137,7 @@ class WhileLoop:
         return self._going
 
     def frame(self) -> _Frame:
-        """Return the context of one turn.
+        """Return the context manager of one turn.
 
         Raises:
             InvalidDataError: the turn before has changed none of the loop variables.
@@ -149,10 +150,13 @@ class WhileLoop:
         return _Frame(self, [var.value for var in self._vars])
 
     def break_if(self, condition: Any) -> None:
-        """End the loop here, and leave the rest of the frame out, if the condition holds.
+        """End the loop and skip the rest of the frame, if the condition holds.
 
         Args:
             condition: a truth value, or an array of one.
+
+        Raises:
+            InvalidDataError: not called within a frame.
         """
         if not self._inside:
             raise InvalidDataError("break_if ends a frame; call it inside of `with loop.frame():`")
@@ -163,13 +167,13 @@ class WhileLoop:
     def _end_turn(self, before: Sequence[Any]) -> None:
         now = [var.value for var in self._vars]
         if before and all(a is b or _same(a, b) for a, b in zip(before, now, strict=True)):
-            # An error of the next turn only: Python's `break` ends a frame just as its last line.
+            # Raised in the next turn only: a frame that Python's `break` leaves ends here as well.
             self._idle_turn = self.turns
         self.turns += 1
 
 
 class _Broken(BaseException):
-    """A frame that broke; only the frame catches it, and no `except Exception`."""
+    """Raised by `break_if` and caught by the frame; no `except Exception` may catch it."""
 
     def __init__(self, loop: WhileLoop) -> None:
         super().__init__()
@@ -197,5 +201,5 @@ class _Frame:
 
 
 def _same(a: Any, b: Any) -> bool:
-    # Numbers only: comparing arrays of a device would wait for it at every turn.
+    # Numbers only: comparing arrays on a GPU would synchronize with it in every turn.
     return bool(np.isscalar(a) and np.isscalar(b) and a == b)
