@@ -18,7 +18,7 @@ Arrays = Mapping[str, Array]
 
 
 class Adam:
-    """Moves weights against their gradients; remembers the moments m and v of each.
+    """Updates weights by their gradients; keeps the moments m and v of each.
 
     >>> adam = Adam()
     >>> adam.moved({"w": np.array([1.0])}, {"w": np.array([0.5])}, rate=0.1)["w"].round(6).tolist()
@@ -37,7 +37,7 @@ class Adam:
         Args:
             weights: floating point; the same names and shapes at every step.
             gradients: in their shapes.
-            rate: how far to go.
+            rate: the learning rate.
         """
         self._steps += 1
         beta1, beta2 = self._betas
@@ -45,12 +45,12 @@ class Adam:
         moved = {}
         for name, array in weights.items():
             grad = gradients[name]
-            wide = working_dtype(array.dtype)  # the squares of float16 are often 0 in it
+            wide = working_dtype(array.dtype)  # squares of float16 often underflow to 0
             if wide != array.dtype:
                 grad = grad.astype(wide)
             if name not in self._moments:
                 self._moments[name] = tuple(np.zeros_like(array, dtype=wide) for _ in range(2))
-            # In place: fresh memory for every term takes longer than to compute it.
+            # In place: allocating memory for a term takes longer than computing it.
             first, second = self._moments[name]
             term = (1 - beta1) * grad
             first *= beta1
@@ -71,7 +71,7 @@ class Adam:
 
 @types_explained
 def clipped(gradients: Arrays, limit: float) -> dict[str, Array]:
-    """Return the gradients, scaled down if their common length is more than `limit`.
+    """Return the gradients, scaled down if their global L2 norm is more than `limit`.
 
     Pascanu et al., On the difficulty of training recurrent neural networks, 2013.
 

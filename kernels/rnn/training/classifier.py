@@ -49,7 +49,7 @@ class Classifier:
         rnn: layers and directions of any cell.
         weight: (C, directions*H).
         bias: (C,).
-        pool: "last" or "mean", what is made of a sequence's states.
+        pool: "last" or "mean": how the states of a sequence are pooled.
 
     Raises:
         ShapeMismatchError, InvalidDataError: parts that do not fit.
@@ -74,7 +74,7 @@ class Classifier:
 
     @property
     def classes(self) -> int:
-        """C."""
+        """Number of classes, C."""
         return len(self.weight)
 
     def arrays(self) -> StateDict:
@@ -89,7 +89,7 @@ class Classifier:
         return self.with_arrays({name: moved(one, device) for name, one in self.arrays().items()})
 
     def with_arrays(self, arrays: Mapping[str, Array]) -> Classifier:
-        """Return the same classifier with other numbers in it; `arrays` as of `arrays()`."""
+        """Return the classifier with other arrays, of the names that `arrays()` returns."""
         places = iter(
             RNN_PREFIX + "{}" + suffix for layer in self.rnn.suffixes() for suffix in layer
         )
@@ -133,7 +133,7 @@ def seeded_classifier(
     rng: np.random.Generator,
     **more: Any,
 ) -> Classifier:
-    """Return random weights as torch starts with; `more` as of seeded_weights.
+    """Return a classifier with random weights as in torch; `more`: arguments of seeded_weights.
 
     >>> made = seeded_classifier("gru", 3, 2, 5, rng=np.random.default_rng(0))
     >>> made.classes, made.weight.shape
@@ -151,13 +151,13 @@ def seeded_classifier(
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """The scores of a batch, and what the way back needs.
+    """The scores of a batch, and the data for the backward pass.
 
     Attributes:
         scores: (S, C).
-        pooled: (S, directions*H), dropped out already.
-        kept: what dropout multiplied the pooled states with; None without.
-        run: of the RNN.
+        pooled: (S, directions*H), after dropout.
+        kept: the scaled mask of dropout, a factor of the pooled states; None without dropout.
+        run: the result of the RNN.
         offsets: of the batch.
     """
 
@@ -186,9 +186,9 @@ def classify(
         model: the classifier.
         data: (N, D), float32 or float64, the dtype of all arithmetic.
         offsets: (S+1,), in rows.
-        keep: remember what `classifier_gradients` needs.
+        keep: keep the tape that `classifier_gradients` needs.
         dropout: the share of pooled states set to zero, the rest scaled up; for training.
-        rng: where the zeros come from; needed for dropout.
+        rng: the generator of the dropout mask; required with dropout.
         backend, threads: see rnn_forward.
     """
     offsets = checked_offsets(offsets, len(data))
@@ -217,7 +217,7 @@ def classifier_gradients(
     Args:
         model: the classifier.
         scored: of classify(.., keep=True).
-        grad: (S, C), the loss by the scores.
+        grad: (S, C), the gradient of the loss with respect to the scores.
         threads: see rnn_forward.
     """
     if scored.run.tape is None:

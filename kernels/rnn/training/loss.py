@@ -12,12 +12,12 @@ from lodcli.kernels.runtime.argument_types import types_explained
 
 
 class Loss(NamedTuple):
-    """A loss and how it came about.
+    """Result of a loss function.
 
     Attributes:
-        value: the mean over the batch of -log softmax(scores)[label]; 0 for none.
-        grad: (S, C), of the mean by the scores.
-        right: how many labels have the highest score.
+        value: the mean over the batch of -log softmax(scores)[label]; 0 for an empty batch.
+        grad: (S, C), the gradient of `value` with respect to the scores.
+        right: the number of sequences whose label has the highest score.
     """
 
     value: float
@@ -30,11 +30,11 @@ def softmax_cross_entropy(scores: Array, labels: Array) -> Loss:
     """Return the mean cross-entropy of scores and labels, torch's CrossEntropyLoss.
 
     Args:
-        scores: (S, C), floating point; any size, they are shifted before exp.
+        scores: (S, C), floating point, of any magnitude: the maximum is subtracted before exp.
         labels: (S,) integers, 0 to C-1.
 
     Raises:
-        ShapeMismatchError: not one label a row of scores.
+        ShapeMismatchError: not one label for each row of scores.
         InvalidDataError: a label outside of the classes; names its position.
 
     >>> loss = softmax_cross_entropy(np.array([[0.0, 0.0], [1000.0, 0.0]]), np.array([0, 0]))
@@ -49,7 +49,7 @@ def softmax_cross_entropy(scores: Array, labels: Array) -> Loss:
     shifted = scores - scores.max(axis=1, keepdims=True, initial=-np.inf)
     weight = np.exp(shifted)
     total = weight.sum(axis=1, keepdims=True)
-    # In double: thousands of small losses would else lose their last digits.
+    # Summed in float64: a float32 sum of thousands of small losses loses digits.
     losses = (np.log(total[:, 0]) - shifted[rows, labels]).astype(np.float64)
     grad = weight / total
     grad[rows, labels] -= 1
@@ -62,7 +62,7 @@ def check_labels(labels: Array, classes: int | None = None) -> None:
     """Raise InvalidDataError unless `labels` are whole numbers from 0 to classes - 1.
 
     Args:
-        classes: how many there are; None: the highest label plus one.
+        classes: the number of classes; None: the highest label plus one.
     """
     if labels.dtype.kind not in "iu":
         raise InvalidDataError(

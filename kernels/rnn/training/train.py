@@ -21,7 +21,7 @@ from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# Below so many operations all in all NumPy is done before compiled code has been loaded.
+# Below this number of operations in total, NumPy finishes before compiled code has been loaded.
 COMPILED_WORK = 2e10
 
 
@@ -73,21 +73,21 @@ class Labelled:
 @construction_explained
 @dataclass(frozen=True)
 class Recipe:
-    """How to train.
+    """Settings of a training run.
 
     Attributes:
-        epochs: how often to go through all sequences.
-        batch: sequences a step.
+        epochs: number of passes over all sequences.
+        batch: number of sequences in a step.
         rate: the learning rate at the start; it falls to zero along half a cosine.
         dropout: the share of pooled states set to zero while training.
-        clip: the longest a step's gradient may be.
+        clip: maximum L2 norm of the gradient of a step.
         seed: of the order of the sequences and of dropout.
         threads: see rnn_forward.
-        device: "cpu", "cuda" or "cuda:N", where to compute. The examples go there once, as a
-            whole; the loss is computed in main memory, from the scores.
+        device: "cpu", "cuda" or "cuda:N", where to compute. The examples are copied there once,
+            as a whole; the loss is computed in main memory, from the scores.
 
     Raises:
-        InvalidDataError: a number that makes no sense.
+        InvalidDataError: a number out of range.
     """
 
     epochs: int = 50
@@ -114,13 +114,13 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """One time through all sequences.
+    """Result of one epoch, a pass over all sequences.
 
     Attributes:
         number: from 1.
-        model: as it is after it, in main memory.
-        loss: the mean over the sequences, as they came by.
-        accuracy: the share that was right, as they came by.
+        model: the classifier after the epoch, in main memory.
+        loss: the mean over the sequences, each computed before its training step.
+        accuracy: the share of sequences classified correctly, before their training steps.
     """
 
     number: int
@@ -136,17 +136,17 @@ def train(
     *,
     between: Callable[[], None] = lambda: None,
 ) -> Iterator[Epoch]:
-    """Yield the outcome of every epoch; the same for the same seed.
+    """Yield the result of every epoch; the same for the same seed.
 
     Args:
-        model: where to start.
-        examples: what to learn from; computed in the dtype of the model.
-        recipe: how.
-        between: called after each step, to show that it goes on, or to end it by raising.
+        model: the initial weights.
+        examples: the training data; computed in the dtype of the model.
+        recipe: the settings.
+        between: callback after each step: it may show progress, or stop training by raising.
 
     Raises:
-        InvalidDataError: no examples, labels the model has no class for, or a loss that is
-            no number any more.
+        InvalidDataError: no examples, labels for which the model has no class, or a loss that is
+            not finite.
         UnsupportedError: there is no such device.
     """
     rows = rows_as_vectors(examples.sequences.data).astype(model.weight.dtype)
@@ -196,9 +196,9 @@ def train(
 
 
 def _backend(model: Classifier, rows: int) -> Backend:
-    """Return the backend for so many rows in small batches, of which each alone is too small."""
+    """Return the backend for `rows` in total; "auto" looks at a batch alone, which is small."""
     plain = all(one.is_plain for layer in model.rnn.layers for one in layer)
-    # Forward and backward: three times the operations of a run forward.
+    # Forward and backward passes take three times the operations of a forward pass.
     enough = 3 * rows * operations_per_row(model.rnn) >= COMPILED_WORK
     return "numba" if plain and enough else "auto"
 
@@ -215,7 +215,7 @@ def accuracy(
         device: where to compute.
 
     Raises:
-        InvalidDataError: a label the model has no class for.
+        InvalidDataError: a label for which the model has no class.
     """
     data, offsets = examples.rows()
     rows = moved(data.astype(model.weight.dtype, copy=False), device)
