@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
+from lodcli.formats.arrays.budget import require_fits
 from lodcli.formats.core.errors import NotThisFormatError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -24,6 +26,8 @@ NAMES = ("article", "sentence", "word")
 UNKNOWN = b"<unk>"
 # About the size of a cache: larger blocks are slower and take ten times their size in memory.
 MOST_BLOCK_BYTES = 2 << 20
+# Of a token in memory, besides its letters: the object, its number and its entry in a dict.
+_TOKEN_BYTES = 160
 SPACES = b" \t\n\v\f\r"
 _IS_SPACE = bytes(byte in SPACES for byte in range(256))
 _BLANK_LINE = re.compile(rb"\n[ \t\r\v\f]*\n")
@@ -208,17 +212,41 @@ def _levels(words_until: Offsets, *, articles: bool) -> list[Offsets]:
     return [sentences, _from_zero(words_until[written])]
 
 
+def _vocabulary_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a vocabulary without their ends, which are \\n or \\r\\n.
+
+    A device has neither an end nor, perhaps, lines: both are limited.
+
+    Raises:
+        TooLargeError: more than fits into the memory budget.
+    """
+    size_bytes = pending_bytes = 0
+    with path.open("rb") as file:
+        lines = iter(functools.partial(file.readline, MOST_BLOCK_BYTES), b"")
+        for number, line in enumerate(lines, 1):
+            if len(line) == MOST_BLOCK_BYTES and not line.endswith(b"\n"):
+                raise InvalidDataError(
+                    f"line {number}: {shown(line)} is not a token; expected one word of less "
+                    f"than {MOST_BLOCK_BYTES} bytes"
+                )
+            pending_bytes += len(line) + _TOKEN_BYTES
+            if pending_bytes >= MOST_BLOCK_BYTES:
+                size_bytes, pending_bytes = size_bytes + pending_bytes, 0
+                require_fits(f"line {number}", size_bytes, 1)
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK)
+            if line:
+                yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
 class _Vocabulary:
     """Tokens, one a line of a file; a token's number is its line, from 0."""
 
     def __init__(self, path: Path) -> None:
+        self.tokens: list[bytes] = []
         with naming(str(path)):
-            text = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
-            self.tokens = [line.removesuffix(b"\r") for line in text.split(b"\n")]
-            if not self.tokens[-1]:
-                self.tokens.pop()
             self._numbers: dict[bytes, int] = {}
-            for number, token in enumerate(self.tokens):
+            for number, token in enumerate(_vocabulary_lines(path)):
                 if token.split() != [token] or b"\0" in token:
                     raise InvalidDataError(
                         f"line {number + 1}: {shown(token)} is not a token; expected one word"
@@ -229,6 +257,7 @@ class _Vocabulary:
                         f"on line {self._numbers[token] + 1}"
                     )
                 self._numbers[token] = number
+                self.tokens.append(token)
         self._unknown = self._numbers.get(UNKNOWN)
         self._bytes = np.frombuffer(b"".join(self.tokens), np.uint8)
         self._sizes = np.fromiter(map(len, self.tokens), np.int64, len(self.tokens))

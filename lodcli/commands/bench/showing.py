@@ -249,16 +249,32 @@ def _swept(case: Case, sweep: str) -> list[Case]:
 
 
 def file_lengths(name: str) -> Offsets:
-    """Return the lengths of the finest level of a file."""
+    """Return the lengths of the finest level of a file.
+
+    Raises:
+        TooLargeError: a file that does not say how many it has, of more than fit into memory.
+    """
     import numpy as np
 
+    from lodcli.formats.arrays.budget import WHOLE_COPIES, fits
+    from lodcli.formats.core.errors import TooLargeError
     from lodcli.shell.references import parse_reference
 
+    found: list[Offsets] = []
+    size_bytes = 0
     with opened(parse_reference(name, None)) as file:
         tensor = file.tensor()
-        index = file.source.read_index(tensor.name)
-    found: Offsets = np.diff(index.absolute(-1))
-    return found
+        if tensor.rows is not None:
+            return np.diff(file.source.read_index(tensor.name).absolute(-1))
+        for part in file.tensors():
+            found.append(np.diff(part.lod.absolute(-1)))
+            size_bytes += found[-1].nbytes
+            if not fits(size_bytes, WHOLE_COPIES):
+                raise TooLargeError(
+                    f"the first {size_bytes // 8} lengths fill the memory budget; choose a file "
+                    "of fewer sequences"
+                )
+    return np.concatenate(found)
 
 
 def parse_ops(given: str | None, known: Sequence[str], option: str = "--op") -> list[str]:

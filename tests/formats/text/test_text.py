@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
-from lodcli.formats.core.errors import NotThisFormatError
+from lodcli.formats.core.errors import NotThisFormatError, TooLargeError
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.text.text import Text
 from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedError
+from lodcli.kernels.runtime.memory_budget import within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, content_of, nested, pipe
 
@@ -253,6 +254,16 @@ def test_a_bad_vocabulary_is_refused(
     with pytest.raises(InvalidDataError, match=message) as caught:
         given_text(tmp_path, b"a", vocabulary=vocabulary)
     assert str(vocabulary) in str(caught.value)
+
+
+def test_an_endless_vocabulary_is_refused(tmp_path: Path, vocabulary: Path) -> None:
+    with pytest.raises(InvalidDataError, match=r"/dev/zero: line 1: .* of less than 2097152 bytes"):
+        given_text(tmp_path, b"a", vocabulary=Path("/dev/zero"))
+    vocabulary.write_text("".join(f"{number}\n" for number in range(20_000)))
+    found = content_of(tmp_path, ".txt", b"19999 7", vocabulary=vocabulary)["data"]
+    assert found.data.tolist() == [19999, 7]
+    with within_budget(1 << 20), pytest.raises(TooLargeError, match="line 12701: 2097256"):
+        given_text(tmp_path, b"a", vocabulary=vocabulary)
 
 
 def test_numbers_are_written_as_words(tmp_path: Path, vocabulary: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lodcli.commands.bench.showing import file_lengths
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod
 
@@ -128,3 +129,25 @@ def children_of(parent: int) -> list[int]:
     """Return the processes that a process has started."""
     text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
     return [int(number) for number in text.split()]
+
+
+def test_a_file_of_more_lengths_than_fit_into_memory_is_refused(
+    lod: Lod, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An endless pipe is one of them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOD_MEMORY", "1M")
+    Path("lines.jsonl").write_text("[1,2]\n" * 100_000)
+    done = lod("bench", "kernels", "--op", "sum", "--lengths", "lines.jsonl")
+    assert (done.code, done.stdout) == (1, "")
+    assert "lines.jsonl: the first " in done.stderr
+    assert "lengths fill the memory budget; choose a file of fewer sequences" in done.stderr
+
+
+def test_lengths_of_a_file_without_counts_are_read_in_batches(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lines.jsonl").write_text("[[1,2],[]]\n[[3]]\n[]\n" * 50_000)
+    monkeypatch.setenv("LOD_MEMORY", "8M")
+    assert file_lengths("lines.jsonl").tolist() == [2, 0, 1] * 50_000
