@@ -14,7 +14,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def groups(schema: Schema) -> list[list[TensorSpec]]:
-    """Return the tensors that share their outermost level together, the others alone."""
+    """Return groups of tensors that share their outermost level; others are alone in a group."""
     found: dict[str, list[TensorSpec]] = {}
     for spec in schema:
         alone = spec.array or not spec.levels
@@ -29,7 +29,7 @@ def cuts(
     """Yield (start, stop) of the outermost items of each batch; at least one batch.
 
     Args:
-        item_offsets: for each tensor, in rows, where its outermost items begin and end.
+        item_offsets: for each tensor, the offsets of its outermost items, in rows.
         row_bytes: for each tensor, bytes of a row.
         limit_bytes: of all tensors together, less with a small memory budget; a single item may
             exceed it.
@@ -60,9 +60,9 @@ def cuts(
 
 
 def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]:
-    """Yield a batch as parts of about `limit_bytes`, cut between outermost items.
+    """Yield a batch in parts of about `limit_bytes`, cut between outermost items.
 
-    They are views. TensorArrays stay whole.
+    The parts are views. TensorArrays are not cut.
     """
     limit_bytes = batch_bytes(limit_bytes)
     if sum(outline(item).nbytes for item in batch.values()) <= limit_bytes:
@@ -96,7 +96,7 @@ def _cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[Batc
 
 
 def together(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield the batches so that tensors that share their outermost level are never apart."""
+    """Yield batches in which tensors that share their outermost level are always together."""
     group_of = {spec.name: group for group in groups(schema) for spec in group}
     held: dict[str, Item] = {}
     for batch in batches:

@@ -34,7 +34,12 @@ class Bounds:
     line_bytes: int = DEFAULT_LINE_BYTES
 
     def check(self, size_bytes: int, what: str) -> None:
-        """Raise TooLargeError if something comes to more; `what` is as in "it declares"."""
+        """Raise TooLargeError if the size is over the limit.
+
+        Args:
+            size_bytes: the size.
+            what: the beginning of the message, such as "declares".
+        """
         if self.max_bytes is not None and size_bytes > self.max_bytes:
             raise TooLargeError(
                 f"{what} {size_bytes} bytes, at most {self.max_bytes} are allowed; if you trust "
@@ -47,16 +52,16 @@ class Bounds:
         return most if self.max_bytes is None else min(most, max(self.max_bytes, BLOCK_BYTES))
 
     def allows_block(self, size_bytes: int) -> bool:
-        """Return whether so many bytes may be decompressed at once."""
+        """Return whether a block of this size may be decompressed at once."""
         return self.max_bytes is None or size_bytes <= max(self.max_bytes, BLOCK_BYTES)
 
     def check_block(self, size_bytes: int, what: str) -> None:
-        """Raise TooLargeError unless so many bytes may be decompressed at once; see `check`."""
+        """Raise TooLargeError unless `allows_block`; see `check`."""
         if not self.allows_block(size_bytes):
             self.check(size_bytes, what)
 
     def check_line(self, size_bytes: int, number: int) -> None:
-        """Raise TooLargeError if a line is longer; `number` counts from 1."""
+        """Raise TooLargeError if a line is longer than the limit; `number` counts from 1."""
         if size_bytes > self.line_bytes:
             raise TooLargeError(
                 f"line {number}: is longer than {self.line_bytes} bytes; if you trust the file, "

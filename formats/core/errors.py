@@ -10,7 +10,7 @@ from typing import TypeVar
 from lodcli.kernels.errors import InvalidDataError, LodError
 
 T = TypeVar("T")
-# The attribute of an error with the file it is about.
+# Attributes of an error: the file it is about, and the places that `places` returns.
 _FILE = "about_file"
 _PLACES = "places"
 
@@ -20,7 +20,7 @@ class DamagedFileError(InvalidDataError):
 
 
 class ProducerFailedError(DamagedFileError):
-    """A stream that ends early because the command that wrote it failed, and said so."""
+    """A stream that ends early with a frame that reports the failure of the writing command."""
 
 
 class NotThisFormatError(InvalidDataError):
@@ -28,11 +28,11 @@ class NotThisFormatError(InvalidDataError):
 
 
 class TooLargeError(InvalidDataError):
-    """A file that comes to more than the caller allows."""
+    """A file whose content is larger than the caller allows."""
 
 
 class naming:  # lower case: used as `with naming(..):`
-    """Prefix any of our errors from inside the block with the file and the part of it."""
+    """Prefix LodErrors raised in the block with the file and the part of it."""
 
     # A class, not a generator: a generator takes 1 us per sequence read.
     __slots__ = ("_label", "_part")
@@ -56,7 +56,7 @@ class naming:  # lower case: used as `with naming(..):`
 
 @contextmanager
 def naming_file(label: str) -> Iterator[None]:
-    """Prefix our errors with their file; outer `naming` blocks then add nothing.
+    """Prefix LodErrors with their file; outer `naming` blocks then add nothing.
 
     For a block with several open files: one is read while another is written.
     """
@@ -69,7 +69,7 @@ def naming_file(label: str) -> Iterator[None]:
 
 @contextmanager
 def naming_os(label: str) -> Iterator[None]:
-    """Put the file's name into an OSError that came without one, such as a failed read."""
+    """Add the file's name to an OSError without one, such as a failed read."""
     try:
         yield
     except OSError as error:
@@ -111,7 +111,7 @@ def name_file(error: LodError, label: str) -> None:
 
 
 def rename_file(error: LodError, label: str, renamed: str) -> None:
-    """Name another file in an error that begins with the name of one."""
+    """Replace the file name at the beginning of an error."""
     message = str(error.args[0]) if error.args else ""
     if message.startswith(f"{label}: "):
         error.args = (renamed + message.removeprefix(label), *error.args[1:])

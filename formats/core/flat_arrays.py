@@ -2,8 +2,8 @@
 
 By name: the tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
 `NAME/lod.0`, ..; any other array `NAME` is a tensor without levels. Masks of nulls are `valid.0`,
-.., `valid.rows`, if the marks of the tensor name them. Or as a person says:
-these arrays are rows, and those the offsets (cu_seqlens, row_splits) or lengths of them all.
+.., `valid.rows`, if the marks of the tensor name them. Or by the options of the user: some arrays
+are rows, others are the offsets (cu_seqlens, row_splits) or lengths of all of them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Parts:
     Attributes:
         data: its rows.
         levels: in order.
-        masks: by level; the rows are the level below the finest.
+        masks: by level; with L levels, level L is the rows.
     """
 
     data: str
@@ -230,7 +230,7 @@ def described(
     Args:
         tensors: see `tensors_in`.
         arrays: metadata of the arrays, by name.
-        read: gives all of the array of that name.
+        read: returns all values of an array, by its name.
         options: whether the levels are lengths.
     """
     specs: list[TensorSpec] = []
@@ -283,7 +283,7 @@ class EqualLevels:
 
     def _first(self, offsets: Offsets) -> Offsets:
         """Return the first array with the same values."""
-        # Without copying bytes for a look-up: an index may be large.
+        # No look-up by a copy of the bytes, since an index may be large.
         alike = self._known.setdefault((offsets.size, int(offsets[-1])), [])
         for other in alike:
             if other is offsets or np.array_equal(other, offsets):
@@ -332,7 +332,7 @@ def _offsets(
 
 
 def index_dtype(options: WriteOptions) -> np.dtype[Any]:
-    """Return the dtype to store offsets as: int64, but int32 where kernels want cu_seqlens."""
+    """Return the dtype to store offsets as: by default int64, or int32 with --cu-seqlens."""
     return np.dtype(options.index_dtype or ("int32" if options.cu_seqlens else "int64"))
 
 

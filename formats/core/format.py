@@ -58,7 +58,7 @@ class RowBlocks(NamedTuple):
 
     Attributes:
         lod: the index.
-        blocks: the first row number of each block, and its rows: a view of the caller's memory.
+        rows: the number of rows.
         blocks: the number of each block's first row, and its rows: a view of the caller's memory.
     """
 
@@ -93,8 +93,8 @@ class Source(ABC):
 
     Attributes:
         schema: the tensors of the file; counts that are unknown before the end are None.
-        checksums: those of this file, after everything was read, if files of its format differ;
-            else None. See Format.
+        checksums: the checksums verified in this file, valid after everything was read, if they
+            differ between files of the format; else None. See Format.
         left_out: content that no tensor can hold, if other parts of the file can be read.
         notes: notes for the user about the file; complete once everything is read.
         records: whether every batch holds all tensors with equally many outermost items, as the
@@ -306,7 +306,7 @@ class Format(ABC):
         structs: whether it holds records of tensors; see records.py.
         null_items: with `nulls`, whether items and text may be null, and not only numbers.
         empty_file: whether a file of no bytes is valid, as a tensor without items.
-        zero_rows: whether a tensor without rows survives.
+        zero_rows: whether a tensor without rows can be written and read again.
         record: the unit made of one outermost item of every tensor, such as a line; all tensors
             then need the same number of items. "" if not required.
         options: names of the ReadOptions fields it understands.
@@ -369,15 +369,15 @@ class Format(ABC):
     def sniff(self, head: bytes) -> bool:
         """Return whether a file that begins like this is certainly of this format.
 
-        Called of our formats only for those whose entry in `table.TABLE` says `detected`.
+        Of the built-in formats, called only for those with `detected` in `table.TABLE`.
         """
         return False
 
     def stored_bytes(self, source: Input) -> int | None:
-        """Return the size of the file, or of all in the folder, as stored; None if not known.
+        """Return the stored size of the file, or of all files in the folder; None if unknown.
 
-        It is not known of a pipe, nor of files that only the format knows to belong together.
-        What is read may come to a multiple of it; with None there is no such limit.
+        It is unknown for a pipe, and for several files of which only the format knows the others.
+        The default limit on the decompressed size is a multiple of it; None: no limit.
         """
         if source.is_folder:
             return source.listed.size_bytes()
@@ -402,12 +402,12 @@ class Format(ABC):
         with all batches of the source.
 
         Returns:
-            None, before anything is written, where only `write` can do it.
+            None, before anything is written, if the source cannot be copied as it is stored.
         """
         return None
 
     def require(self, use: Literal["reading", "writing"]) -> None:
-        """Raise UnsupportedError if it cannot be read, or not be written, at all or here."""
+        """Raise UnsupportedError if the format, or a missing package, does not allow this use."""
         if use == "writing" and self.read_only:
             raise UnsupportedError(f"{self.name} is read-only: {self.read_only}")
         for package in self.needs:
@@ -417,9 +417,9 @@ class Format(ABC):
     # What reading without options does not return: see losses.py.
 
     def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
-        """Return the names that the file does not hold of several tensors.
+        """Return the names of tensors that the file does not store.
 
-        One alone needs no name: reading calls it "data".
+        Only called for several tensors: a single one needs no name, reading calls it "data".
         """
         return ()
 

@@ -1,4 +1,4 @@
-"""A file with random access to rows, and its index in memory or left in the file."""
+"""Base class of sources with random access to rows; the index is in memory or in the file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OFFSET_BYTES = 8
 
 
 class IndexedSource(Source):
-    """Base class of such files; their counts are known.
+    """Base class of sources with random access to rows; all counts are known.
 
     Attributes:
         lods: the index of each tensor; one object where it is shared.
@@ -39,20 +39,20 @@ class IndexedSource(Source):
 
     @abstractmethod
     def read_rows(self, name: str, start: int, stop: int) -> Array:
-        """Return rows of a tensor, a copy; zeros where one is null."""
+        """Return a copy of rows of a tensor; null rows are zeros."""
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
-        """Return which items of a level are valid, or rows; None if all are.
+        """Return the mask of the valid items of a level; None if all are valid.
 
         Args:
-            name: which tensor.
-            level: as many as it has levels, for rows.
-            start, stop: of the items.
+            name: of the tensor.
+            level: the level; with L levels, level L is the rows.
+            start, stop: the range of items.
         """
         return None
 
     def read_nulls(self, name: str, level: int, start: int, stop: int) -> Nulls:
-        """Return the nulls of some items of a level, and of what is below; see `read_mask`."""
+        """Return the nulls of items of a level and of all levels below; see `read_mask`."""
         if not find(self.schema, name).nullable:
             return NO_NULLS
         found = item_ranges(self.index_of(name), level, start, stop)
@@ -60,7 +60,7 @@ class IndexedSource(Source):
         return Nulls.of(masks)
 
     def index_of(self, name: str) -> LoD | LazyLoD:
-        """Return the index of a tensor, perhaps left in the file; one object where it is shared."""
+        """Return the index of a tensor, in memory or in the file; one object if it is shared."""
         return self.lods[name]
 
     def read_index(self, name: str) -> LoD:
@@ -76,9 +76,9 @@ class IndexedSource(Source):
             yield lod.items(0, start, stop)[0]
 
     def check_in_place(self, name: str) -> Iterator[int] | None:
-        """Check a tensor as `batches` does and yield numbers of rows that were checked.
+        """Check a tensor as `batches` does, and yield the numbers of rows that were checked.
 
-        Nothing of it is kept. None where only `batches` checks it.
+        Rows are not kept. Return None if only `batches` can check the tensor.
         """
         return None
 
@@ -99,7 +99,7 @@ class IndexedSource(Source):
         return tensor_of(spec, rows, selection.lod, nulls)
 
     def _refuse_null(self, name: str, selection: Selection) -> None:
-        """Raise SelectionError if the one item that was named is null."""
+        """Raise SelectionError if the selection is a single item, which is null."""
         if selection.item is not None:
             level, item = selection.item
             mask = self.read_mask(name, level, item, item + 1)
@@ -119,7 +119,7 @@ class IndexedSource(Source):
             yield from self._group(group, limit_bytes)
 
     def _group(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
-        """Yield the batches of tensors that share their outermost level, or of one of rows."""
+        """Yield the batches of tensors that share their outermost level, or of one without."""
         if group[0].levels:
             yield from self._items(group, limit_bytes)
             return
@@ -157,11 +157,11 @@ class IndexedSource(Source):
 
 
 class Loaded(Mapping[str, LoD]):
-    """The index of each tensor, loaded when it is asked for.
+    """Mapping from tensor names to their indexes, which are loaded on access.
 
     Args:
         schema: the tensors.
-        load: returns the index of one, and remembers it.
+        load: returns the index of a tensor, and caches it.
     """
 
     def __init__(self, schema: Schema, load: Callable[[TensorSpec], LoD]) -> None:

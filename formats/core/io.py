@@ -96,12 +96,12 @@ def open_file(
 
     Args:
         path: what to open; or a pattern, or a folder of files of one format: see `listed`.
-        name: the one tensor that is wanted.
+        name: the only tensor to read.
         format_name: its format.
         options: how to read it.
-        limits: what reading it may cost.
-        one: whether only one tensor is wanted, also where there is no `name`; see `find`.
-        optional: options that are left out, not refused, where the format does not know them.
+        limits: limits on size and isolation.
+        one: whether only one tensor is read, even without `name`; see `find`.
+        optional: options that are ignored instead of an error if the format does not know them.
     """
     require_path(path)
     options = options or ReadOptions()
@@ -155,7 +155,7 @@ def open_file(
 def _relabelled(
     opened: Source, kind: Format, options: ReadOptions, name: str | None, *, one: bool
 ) -> Source:
-    """Return a source of which tensors are chosen, renamed and marked as the options say."""
+    """Return a source whose tensors are selected, renamed and marked by the options."""
     levels = None if "levels" in kind.options else options.levels
     if options.columns is not None or options.rename is not None or levels is not None:
         chosen = chosen_by_name(opened.schema, options.columns, dict(options.rename or ()))
@@ -186,7 +186,7 @@ def open_source(
         format_name: its format, as in `--from`; None: detected from the content, then the name.
         options: how to read it, as one value; keywords override it.
         limits: limits on size and isolation.
-        keywords: how to read it. An option that the format does not know is refused.
+        keywords: how to read it. An option that the format does not know is an error.
 
             - levels: names of the levels, outermost first, for every format: of each tensor, as
               many as it has levels. `"day"` is the same as `["day"]`, here and below.
@@ -201,8 +201,8 @@ def open_source(
             - names: what to call the tensors of a Paddle file, which does not name them.
             - vocabulary: a text file with one token per line; words become token numbers.
             - end_token, start_token: the tokens that end and begin a document in a run of tokens.
-            - skip_unsupported: whether to leave out what no tensor can hold; see `left_out` of
-              what is returned.
+            - skip_unsupported: whether to leave out content that no tensor can hold; see
+              `left_out` of the Source.
             - columns: names of the tensors, or of records, to read, in every format.
             - rename: new names of tensors, or of records, by those in the file, in every format;
               `name` is then a new one.
@@ -260,7 +260,7 @@ def read(
         device: the device for its rows: "cpu", "cuda" (the current GPU) or "cuda:N". The rows
             of a container are copied there block by block, while the next block is read.
         options: see open_source.
-        limits: what reading it may cost.
+        limits: see open_source.
         keywords: how to read it; see open_source. With `mmap=True`, the rows of a lod.h5 that is
             not compressed are mapped and checked instead of copied: they take no additional
             memory, cannot be written to, and the file must not be changed while they are in use.
@@ -328,20 +328,20 @@ def write(
     options: WriteOptions | None = None,
     **keywords: Unpack[WriteKeywords],
 ) -> None:
-    """Write tensors to a file that appears whole or not at all.
+    """Write tensors to a file atomically: the file appears complete or not at all.
 
-    What the format has no place for, such as the names of levels, is left out; `strict` refuses
-    that. What would change the rows or the index is always refused.
+    Content that the format cannot store, such as the names of levels, is left out; with `strict`
+    that is an error. Content whose rows or index would change is always an error.
 
     Args:
-        path: where; "-" is standard output.
+        path: the file; "-" is standard output.
         content: one tensor, or several by name. Those that share index levels by
             reference share them in the file.
-        format_name: None: the path's ending decides.
+        format_name: the format; None: by the extension of the path.
         overwrite: whether an existing file may be replaced.
-        strict: whether to refuse what reading the file would not give back by itself.
-        options: how to write it, as one value; keywords go before it.
-        keywords: how to write it. An option that the format does not know is refused.
+        strict: whether it is an error if reading the file without options would lose something.
+        options: how to write it, as one value; keywords override it.
+        keywords: how to write it. An option that the format does not know is an error.
 
             - compression: the codec of a lod.h5: "deflate", "lz4" or "zstd".
             - vocabulary: a text file of one token per line; token numbers become words of a text.
@@ -349,16 +349,16 @@ def write(
             - index_dtype: "int32" or "int64", of these.
             - form: one of torch's forms of sequences: "nested", "packed", "padded", "list", "flat".
             - end_token, start_token: the tokens that end and begin each item in a run of tokens.
-            - shards, shard_bytes: into how many shards a dataset is divided, or their most bytes.
-            - attributes: of the file as a whole, an object of JSON such as {"license": "MIT"};
-              `lodcli.open(path).attributes` gives them again.
+            - shards, shard_bytes: the number of shards of a dataset, or their maximum bytes.
+            - attributes: of the file as a whole, a JSON object such as {"license": "MIT"};
+              `lodcli.open(path).attributes` returns them.
 
     Raises:
         UnsupportedError: the format cannot hold a tensor, or does not know an option; or, if
             `strict`, not all of the content is kept.
         OptionError, TypeError: a value that an option cannot have, or no such option.
         InvalidDataError: attributes that are not JSON, or more than 256 KiB of it.
-        TargetExistsError: the file is there and may not be replaced.
+        TargetExistsError: the file exists and may not be replaced.
 
     >>> words = LoDTensor([10, 11, 20], [[2, 1]])
     >>> write("words.npz", words, cu_seqlens="offsets", index_dtype="int32")
@@ -403,8 +403,8 @@ def write_batches(
     """Write batches as they come. See `write`.
 
     Args:
-        stored: where the batches are all that a file holds: that file, which may be copied then.
-        when_lost: called for each kind of loss once all is written.
+        stored: the file that holds exactly these batches, if there is one: it may be copied.
+        when_lost: callback for each kind of loss, after everything is written.
     """
     kind = table.get(output_format(path, format_name))
     writing = _Writing(kind, options or WriteOptions(), strict)
@@ -433,7 +433,7 @@ def write_set(
 
     Args:
         paths: in one folder, with one extension.
-        parts: what each of them holds, asked for one after another.
+        parts: schema and batches of each file, iterated while they are written.
 
     Raises:
         UnsupportedError: the format is more than one file, or as `write`.
@@ -460,12 +460,12 @@ def write_set(
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of tensors that are written as a format.
+    """Result of `planned`: errors and losses of writing tensors as a format.
 
     Attributes:
         format_name: the format.
         refused: why it cannot hold them; empty if it can.
-        lost: what reading would not give back.
+        lost: content that reading would not restore.
     """
 
     format_name: str
@@ -481,10 +481,10 @@ def planned(
     format_name: str | None = None,
     options: WriteOptions | None = None,
 ) -> Plan:
-    """Return what `write_batches` would refuse or lose; nothing is written.
+    """Return the errors and losses that `write_batches` would have; nothing is written.
 
-    Batches are read only if there may be nulls that the format does not hold. A refusal that takes
-    other values, such as a NaN for JSON, is not found.
+    Batches are read only if there may be nulls that the format does not hold. Errors for other
+    values, such as NaN in JSON, are not found.
     """
     kind = table.get(output_format(path, format_name))
     writing = _Writing(kind, options or WriteOptions(), strict=False)
@@ -505,7 +505,7 @@ class _Writing:
     """Writing files of one format.
 
     Attributes:
-        lost: what the file checked last does not keep.
+        lost: the losses of the schema that was checked last.
     """
 
     def __init__(self, kind: Format, options: WriteOptions, strict: bool) -> None:
@@ -517,7 +517,7 @@ class _Writing:
 
     @contextmanager
     def naming(self, path: PathLike) -> Iterator[None]:
-        """Name the target in an error that is about it, and not about what is read."""
+        """Add the name of the target to errors, except to those of the input."""
         try:
             yield
         except LodError as error:
@@ -546,7 +546,7 @@ class _Writing:
             )
 
     def refusals(self, schema: Schema) -> list[str]:
-        """Return what `check` raises, and where it is about one tensor, what it would of others."""
+        """Return the messages of `check`; those for each tensor, if the first is about one."""
         try:
             self.check(schema)
         except LodError as error:
@@ -583,7 +583,7 @@ class _Writing:
         return True
 
     def _told_apart(self, schema: Schema) -> Schema:
-        """Return the schema without what tells null records, if the format holds no records."""
+        """Return the schema without validity masks of records, if the format has no records."""
         if self._kind.structs:
             return schema
         return tuple(spec for spec in schema if not spec.marks.tells_records) or schema
@@ -594,15 +594,15 @@ class _Writing:
         return schema if self._kind.structs else flattened(schema, record_columns(schema))
 
     def in_words(self, schema: Schema, batches: Iterable[Batch]) -> tuple[Schema, Iterable[Batch]]:
-        """Return words as text in the place of categories, if that is what the format holds."""
+        """Return categories converted to text, if that is how the format stores them."""
         if not writes_words(self._kind, schema):
             return schema, batches
         return in_words(schema), batches_in_words(batches)
 
     def with_held_nulls(self, schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch] | None:
-        """Return the batches, which raise at a null that the format does not hold.
+        """Return the batches with an error at the first null that the format cannot hold.
 
-        None if it holds all that there may be.
+        None if it can hold all nulls that may occur.
         """
         kind = self._kind
         if not any(spec.nullable for spec in schema) or (kind.nulls and kind.null_items):
@@ -665,7 +665,7 @@ def output_format(path: PathLike, format_name: str | None) -> str:
     """Return the output format: given, by the extension, or the lod stream for "-".
 
     Raises:
-        SelectionError: a path whose ending tells nothing.
+        SelectionError: a path with an unknown extension.
         UnsupportedError: a URL.
     """
     refuse_url(path)

@@ -1,8 +1,8 @@
 """Limits against decompression bombs, and running in a sandbox.
 
 A few kilobytes can declare petabytes, and compressed data can grow a thousandfold while it
-is read. What a file declares is checked before anything is allocated, what it declares
-only at its end is counted as it comes.
+is read. Sizes that a file declares are checked before anything is allocated. Sizes that it
+declares only at its end are counted while it is read.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
 
 
 def _overlapping(inner: Source, kind: Format, source: Input, options: ReadOptions) -> Source:
-    """Return an open file that several readings at a time may read; a pipe as it is."""
+    """Return a source for several readers at the same time; a pipe is returned as it is."""
     if source.stored_bytes is None:
         return inner
 
@@ -103,11 +103,11 @@ def _overlapping(inner: Source, kind: Format, source: Input, options: ReadOption
 
 
 class Limited(Wrapped):
-    """A source that refuses to come to more than so many bytes.
+    """A source with a limit on its decompressed size.
 
     Args:
         inner: the open file.
-        bounds: of rows and offsets, over all tensors that are asked for.
+        bounds: limit on the rows and offsets of all tensors that a request reads.
     """
 
     def __init__(self, inner: Source, bounds: Bounds) -> None:
@@ -175,7 +175,7 @@ class Limited(Wrapped):
         if self._bounds.max_bytes is None or whole <= self._bounds.max_bytes:
             self._small.add(name)
         elif not spec.array:
-            # The whole is too much; what is asked for may be little.
+            # The whole tensor is over the limit; the slice may be within it.
             lod = self.read_index(name)
             chosen = select(lod, known_rows(spec, lod), branch, level)
             rows = chosen.rows.stop - chosen.rows.start
@@ -201,7 +201,7 @@ def declared_bytes(spec: TensorSpec) -> int:
 
 
 def _mask_bytes(spec: TensorSpec) -> int:
-    """Return what masks of all levels and the rows take in memory, a byte an item."""
+    """Return the bytes in memory of the masks of all levels and the rows, one for each item."""
     if not spec.nullable:
         return 0
     return (spec.rows or 0) + sum(level.items or 0 for level in spec.levels)

@@ -19,12 +19,12 @@ MOST_SHOWN = 6
 
 @dataclass(frozen=True)
 class Loss:
-    """Something of one kind that does not come back when a file is read.
+    """Content of one kind that reading the file does not restore.
 
     Attributes:
         format_name: of the file.
         what: the kind, such as "level names".
-        lost: what exactly.
+        lost: the lost content, such as the names.
     """
 
     format_name: str
@@ -41,8 +41,8 @@ class Loss:
 def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, ...]:
     """Return what a format cannot keep of these tensors, one entry for each kind.
 
-    It is what reading does not give back by itself; options of the reader, such as --dtype and
-    --levels, may restore it.
+    These are losses when reading without options; options such as --dtype and --levels may
+    restore them.
     """
     given = schema
     if writes_words(kind, schema):

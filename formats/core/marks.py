@@ -33,7 +33,7 @@ from lodcli.kernels.tensor.marks import (
 )
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls, without_null_rows
 
-# The format and the version of what flat files keep beside their arrays.
+# The format and the version of the JSON text that flat files store beside their arrays.
 _FORMAT = {"format": "lod-marks", "version": 1}
 MOST_BYTES = 16 << 20
 # The member of tensors inside records, and how long a path may be.
@@ -41,10 +41,10 @@ FIELDS = "fields"
 MOST_FIELDS = 64
 # The member of masks.
 NULLS = "nulls"
-# The member of what else is known of a tensor.
+# The member of attributes of a tensor or file.
 ATTRIBUTES = "attributes"
 _NONE = frozenset[str]()
-# By the mark of values, the members beside it.
+# The members besides "values", by the value of that.
 _MEMBERS = {
     **{kind: frozenset({"unit"}) for kind in TIME_UNITS},
     "timestamp": frozenset({"unit", "zone"}),
@@ -58,7 +58,7 @@ def to_json(marks: Marks, *, words: bool = True) -> dict[str, Any]:
 
     Args:
         marks: of a tensor.
-        words: whether the words of categories are among them.
+        words: whether to include the words of categories.
     """
     said: dict[str, Any] = {} if marks.kind is None else {"values": marks.kind}
     if isinstance(marks.unit, Categories):
@@ -81,16 +81,16 @@ def to_json(marks: Marks, *, words: bool = True) -> dict[str, Any]:
 
 
 def from_json(content: Any, where: str, also: Iterable[str] = (), *, words: bool = True) -> Marks:
-    """Return the marks that `to_json` gave.
+    """Return the marks from the result of `to_json`.
 
     Args:
-        content: parsed.
-        where: for messages.
-        also: names of members that the caller reads.
-        words: whether those of categories are among them; else the caller reads them.
+        content: parsed JSON.
+        where: the place in the file, for messages.
+        also: names of further members, which the caller reads.
+        words: whether the words of categories are included; else the caller reads them.
 
     Raises:
-        DamagedFileError: no JSON object.
+        DamagedFileError: not a JSON object, or invalid members.
         UnsupportedError: marks of a later version.
     """
     if not isinstance(content, dict):
@@ -126,7 +126,7 @@ def from_json(content: Any, where: str, also: Iterable[str] = (), *, words: bool
 
 
 def _categories(content: dict[str, Any], where: str, *, words: bool) -> Categories:
-    """Return the categories that `to_json` gave; without words, if the caller reads them."""
+    """Return the categories from the result of `to_json`; words only if they are included."""
     if "ordered" in content and content["ordered"] is not True:
         raise DamagedFileError(
             f"{where}: categories: ordered is true, found {shown(content['ordered'])}"
@@ -144,12 +144,12 @@ def _categories(content: dict[str, Any], where: str, *, words: bool) -> Categori
 
 
 def _attributes(content: dict[str, Any], where: str) -> str:
-    """Return the attributes that `to_json` gave, as text."""
+    """Return the attributes from the result of `to_json`, as text."""
     return checked(content[ATTRIBUTES], where) if ATTRIBUTES in content else ""
 
 
 def _fields(said: Any, where: str) -> tuple[Field, ...]:
-    """Return the path of fields that `to_json` gave."""
+    """Return the path of fields from the result of `to_json`."""
     found: list[Field] = []
     if not isinstance(said, list) or not 1 <= len(said) <= MOST_FIELDS:
         raise DamagedFileError(
@@ -191,7 +191,7 @@ def check_fit(spec: TensorSpec, where: str) -> None:
 
 
 class Kept(NamedTuple):
-    """What a flat file keeps of a tensor beside its arrays.
+    """Metadata that a flat file stores for a tensor beside its arrays.
 
     Attributes:
         marks: of the tensor.
@@ -203,7 +203,7 @@ class Kept(NamedTuple):
 
 
 def mask_name(level: int, depth: int) -> str:
-    """Return what the mask of a level is called within a tensor of so many levels.
+    """Return the name of the mask of a level within a tensor of `depth` levels.
 
     >>> mask_name(0, 1), mask_name(1, 1)
     ('valid.0', 'valid.rows')
@@ -218,7 +218,7 @@ def kept_json(spec: TensorSpec, masked: Iterable[int]) -> dict[str, Any]:
 
 
 def kept_from_json(said: Any, where: str) -> Kept:
-    """Return what `kept_json` gave.
+    """Return the metadata from the result of `kept_json`.
 
     Raises:
         DamagedFileError, UnsupportedError: it is damaged, or of a later version.
@@ -242,7 +242,7 @@ def flat_json(
         attributes: of the file.
 
     Raises:
-        UnsupportedError: they take more than MOST_BYTES, which reading would not take for marks.
+        UnsupportedError: they take more than MOST_BYTES, the limit of readers.
     """
     found = {spec.name: kept_json(spec, masked.get(spec.name, ())) for spec in schema}
     marks = {name: said for name, said in found.items() if said}
@@ -259,7 +259,7 @@ def flat_json(
 
 
 class FlatMarks(NamedTuple):
-    """What a flat file keeps beside its arrays.
+    """Metadata that a flat file stores beside its arrays.
 
     Attributes:
         tensors: their marks and masks, by name.
@@ -271,10 +271,10 @@ class FlatMarks(NamedTuple):
 
 
 def from_flat_json(text: str | bytes) -> FlatMarks | None:
-    """Return what `flat_json` gave; None if this is something else.
+    """Return the metadata from the result of `flat_json`; None if the text is something else.
 
     Raises:
-        DamagedFileError, UnsupportedError: it is ours, and damaged or of a later version.
+        DamagedFileError, UnsupportedError: it is such text, but damaged or of a later version.
     """
     try:
         content = json.loads(text)
@@ -301,7 +301,7 @@ def remarked(schema: Schema, values: str) -> Schema:
         values: "text", "bytes" or "numbers".
 
     Raises:
-        UnsupportedError: none can have them.
+        UnsupportedError: no tensor can have them.
     """
     if values == "numbers":
         return tuple(
@@ -330,10 +330,10 @@ def _misfit(spec: TensorSpec, marks: Marks) -> str | None:
 
 
 def marked(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches with the marks of a schema; what was not marked as text before is checked.
+    """Yield batches with the marks of a schema; values with new marks are checked.
 
     Raises:
-        InvalidDataError: it is not UTF-8; names the tensor, the item and the byte.
+        InvalidDataError: text is not UTF-8, or a code has no word; names the tensor and the item.
     """
     marks = {spec.name: spec.marks for spec in schema}
     done = dict.fromkeys(marks, 0)
@@ -342,11 +342,11 @@ def marked(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def tensor_of(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls = NO_NULLS) -> LoDTensor:
-    """Return rows of a tensor, with its marks if a level is left, checked.
+    """Return rows of a tensor under an index, with its marks and nulls, checked.
 
     Raises:
-        InvalidDataError: text is not UTF-8; a null is no empty item, or no row of zeros; names the
-            tensor, and the item and byte.
+        InvalidDataError: text is not UTF-8, a code has no word, a null item is not empty, or a
+            null row is not zeros; names the tensor and the item.
     """
     if spec.marks is NO_MARKS and not nulls and type(rows) is np.ndarray:
         check_rows(lod.levels, rows.shape[0])
@@ -378,7 +378,7 @@ def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]
 
 
 def check_content(items: Mapping[str, Item]) -> None:
-    """Raise InvalidDataError unless text is UTF-8, and codes of categories are those of words."""
+    """Raise InvalidDataError unless text is UTF-8, and every code of categories has a word."""
     for name, item in items.items():
         if not isinstance(item, StoredArray):
             with naming(name):

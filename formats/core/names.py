@@ -1,7 +1,7 @@
 """Valid names of tensors, and encoding of other names in files.
 
-A name is any text without `/`, `::`, control characters and lone surrogates: `/` parts the names
-inside of files, and `FILE::NAME` chooses a tensor.
+A name is any text without `/`, `::`, control characters and lone surrogates: `/` separates the
+parts of names in files, and `FILE::NAME` selects a tensor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from lodcli.kernels.errors import InvalidDataError
 
 MOST_CHARS = 255
-# What a column or a field without a name is called.
+# The name of a column or field without a name.
 UNNAMED = "unnamed"
 # Control characters and surrogates, "/", and the second of two colons.
 _FORBIDDEN = re.compile(r"[\0-\x1f\x7f-\x9f\ud800-\udfff/]|(?<=:):")
@@ -38,16 +38,16 @@ def check_name(name: str) -> None:
 
 
 def split_reference(text: str) -> tuple[str, str | None]:
-    """Return the file and the tensor that FILE or FILE::NAME names.
+    """Return the file and the tensor of a reference, FILE or FILE::NAME.
 
-    A file of the whole name goes first. What is before or behind the "::" may be empty.
+    If there is a file of the whole name, it is that file. Both parts may be empty.
 
     >>> split_reference("words.lod.h5::tags")
     ('words.lod.h5', 'tags')
     """
     path, mark, name = text.rpartition(_MARK)
     if mark and path.endswith(":") and not os.path.lexists(path):
-        path, name = path[:-1], f":{name}"  # a name may begin with one
+        path, name = path[:-1], f":{name}"  # the name of a tensor may begin with a colon
     if not mark or "/" in name or os.path.lexists(text):
         return text, None
     return path, name
@@ -56,8 +56,8 @@ def split_reference(text: str) -> tuple[str, str | None]:
 def name_of(text: str) -> str:
     """Return the name of a tensor for the name that a column, a field or an array has in a file.
 
-    What no name may hold is percent-encoded, as in URLs; what is too long ends with a checksum of
-    all of it. Everything else stays as it is.
+    Characters that names may not have are percent-encoded, as in URLs. A name that is too long is
+    cut, and ends with a checksum of the whole.
 
     >>> name_of("c_customer_sk:"), name_of("a/b"), name_of("")
     ('c_customer_sk:', 'a%2Fb', 'unnamed')
@@ -73,7 +73,7 @@ def _encoded(found: re.Match[str]) -> str:
 
 
 def repeated(names: Iterable[str]) -> dict[str, int]:
-    """Return the names that come more than once, in order, and how often.
+    """Return the names that occur more than once, in order, and how often.
 
     >>> repeated(["a", "b", "a"])
     {'a': 2}
@@ -82,7 +82,7 @@ def repeated(names: Iterable[str]) -> dict[str, int]:
 
 
 def undotted(name: str) -> str:
-    """Return a name in which the dots are no ends of names of records.
+    """Return a name with its dots escaped, since a dot separates records from their fields.
 
     >>> undotted("s.x")
     's%2Ex'
@@ -105,7 +105,7 @@ def named(part: str) -> str:
 
 
 def presence_name(fields: Iterable[str]) -> str:
-    """Return what the field is called that tells which records of these fields are null.
+    """Return a name, other than those of the fields, for the validity mask of records.
 
     >>> presence_name(["x", "present"])
     'present_'

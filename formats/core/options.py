@@ -23,24 +23,24 @@ Names = str | Iterable[str]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a file. A format refuses an option that it does not know.
+    """How to read a file. An option that the format does not know is an error.
 
     Attributes:
         levels: names of the levels, outermost first. Every format takes them.
         vocabulary: a text file of one token per line; rows become token numbers.
         field: which fields of a record to read.
-        dtype: the dtype to store the rows as. Every format takes it: of one that does not know it,
-            numbers are cast; text, times and categories are not.
-        dtype_unsafe: whether values are rounded to that dtype; else one that is not exact is an
-            error. Every format takes it.
-        data: the dataset of a plain HDF5 file that holds the rows; the arrays of a flat
-            file that do, with commas between.
+        dtype: the dtype to store the rows as. Every format takes it: if the reader does not know
+            it, numbers are cast afterwards; text, times and categories are not.
+        dtype_unsafe: whether values are rounded to that dtype; else a value that is not exact in
+            it is an error. Every format takes it.
+        data: the dataset of a plain HDF5 file that holds the rows; for a flat file its arrays of
+            rows, with commas between.
         offsets: the datasets or arrays that hold offsets, outermost first.
-        lengths: the same, where they hold lengths.
+        lengths: instead of offsets, those that hold lengths.
         names: what to call the tensors of a file that does not name them, in its order.
-        nulls: what becomes of nulls: "keep", "empty", "zero", "nan", "drop", "error" or "fill=X";
-            None keeps them as well, but lets a file of text that has none at first have none.
-            Every format takes it.
+        nulls: how to read nulls: "keep", "empty", "zero", "nan", "drop", "error" or "fill=X".
+            None keeps them too, but a text file without nulls at its beginning is taken to have
+            none. Every format takes it.
         end_token: the token that ends a document, in a run of tokens.
         start_token: the token that begins one.
         encoding: of text, such as "latin1"; None is UTF-8.
@@ -48,8 +48,8 @@ class ReadOptions:
         wide: whether rows of H numbers are H columns of a csv file.
         mmap: whether rows may be maps of the file: see `lodcli.read`.
         part: (k, n): part k, from 0, of n parts of about equally many outermost items.
-        skip_unsupported: whether to leave out what no tensor can hold, and read the rest. Every
-            format takes it.
+        skip_unsupported: whether to leave out content that no tensor can hold, and read the rest.
+            Every format takes it.
         columns: names of the tensors or records to read, in this order. Every format takes it.
         rename: pairs of a name of a tensor or records, and its new name. Every format takes it.
         text_levels: "text" or "bytes" mark sequences of uint8 as that, and "text" makes categories
@@ -108,13 +108,13 @@ class WriteOptions:
         cu_seqlens: names of the arrays of offsets, outermost first, which all tensors share.
         index_dtype: "int32" or "int64", of the arrays of offsets.
         form: which of torch's forms of sequences.
-        end_token: the token that ends each item, so that it can be told in a run of tokens.
-        start_token: the token that begins each.
+        end_token: the token that ends each item in a run of tokens, so that readers find its end.
+        start_token: the token that begins each item.
         separator: the character between the fields of a csv file.
         wide: whether rows of H numbers are H columns of a csv file.
-        shards: into how many containers a dataset is divided, about equal in bytes.
-        shard_bytes: of the rows and offsets of one of them, at most, unless one item alone has
-            more.
+        shards: the number of containers of a dataset, about equal in bytes.
+        shard_bytes: maximum bytes of the rows and offsets in one of them; a single item may exceed
+            it.
         attributes: of the file as a whole, a JSON object as text; None and "" for none. Every
             format takes them, and some lose them.
     """
@@ -180,13 +180,13 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": 
 
 _NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens", "columns"})
 _SWITCHES = frozenset({"dtype_unsafe", "mmap", "skip_unsupported", "wide"})
-# What the options say that every format takes: those that no reader knows are done by `io`.
+# Options that every format takes: if the reader does not know one, `io` applies it.
 GENERAL = frozenset(
     {"levels", "dtype", "dtype_unsafe", "nulls", "columns", "rename", "text_levels"}
 )
 TEXT_LEVELS = ("text", "bytes", "numbers")
 NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
-# Of fields that are called otherwise in the shell, and of those that few formats take.
+# Flags of the command line that differ from the field, and the formats of options that few take.
 _FLAGS = {"compression": "--compress", "shard_bytes": "--shard-size", "vocabulary": "--vocab"}
 _ONLY = {
     "compression": "lod.h5",
@@ -201,7 +201,7 @@ _ONLY = {
     "start_token": "token files",
     "vocabulary": "text",
 }
-# Of fields for which every format takes another.
+# Advice for fields with an alternative that every format takes.
 _INSTEAD = {
     "field": "--columns chooses tensors of every format",
     "names": "--rename gives other names in every format",
@@ -215,8 +215,8 @@ def read_options(given: ReadOptions | None, keywords: ReadKeywords) -> ReadOptio
 
     Raises:
         TypeError: there is no such option.
-        OptionError: no such dtype, a name that is no text, or another impossible value.
-        SelectionError: two levels of one name.
+        OptionError: no such dtype, a name that is not text, or another invalid value.
+        SelectionError: two levels have the same name.
 
     >>> read_options(None, {"levels": ["day", "hour"], "field": "clicks"}).field
     ('clicks',)
@@ -245,7 +245,7 @@ def _values(
 def _value(name: str, value: Any) -> Any:
     """Return the value of one option as its dataclass holds it."""
     if name in _SWITCHES:
-        return bool(value) or None  # that it is off, every format takes
+        return bool(value) or None  # None, since every format accepts a switch that is off
     if value is None:
         return None
     if name in _NAMES:
@@ -286,7 +286,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _part(value: Any) -> tuple[int, int]:
-    """Return which part of how many."""
+    """Return the number of the part, and the number of parts, checked."""
     match value:
         case (int(), int()) if 0 <= value[0] < value[1]:
             return value[0], value[1]
@@ -326,7 +326,7 @@ def fill_value(how: str) -> Any:
 
 
 def wide_dtype(dtype: np.dtype[Any] | None) -> np.dtype[Any] | None:
-    """Return the dtype that holds numbers before they are rounded to one; None for whole ones."""
+    """Return the dtype in which numbers are read before rounding; None for whole numbers."""
     import numpy as np
 
     return None if dtype is None or dtype.kind in "biu" else np.dtype(np.float64)
@@ -336,7 +336,7 @@ def refuse_unknown_options(
     known: frozenset[str], given: ReadOptions | WriteOptions, name: str
 ) -> None:
     """Raise UnsupportedError for an option the format does not understand."""
-    if given == _NO_OPTIONS:  # as nearly always, and comparing takes a tenth of the time
+    if given == _NO_OPTIONS:  # nearly always; takes a tenth of the time of the loop
         return
     for field in fields(given):
         if field.name in ("skip_unsupported", "attributes"):

@@ -15,7 +15,8 @@ from lodcli.formats.storage.compression import codec_of, codec_suffix, without_s
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 
-# What else is named .bin. A run of tokens has no mark, and may begin like this by chance.
+# Magic numbers of other .bin files. A run of tokens has no magic number, and may begin with one of
+# these by chance.
 _OTHERS = {
     b"\x7fELF": "a program",
     b"PK\3\4": "a zip file",
@@ -40,7 +41,7 @@ _TEXT_BYTES = 16
 
 
 def get(name: str) -> Format:
-    """Return the format of that name: ours, or that of a plug-in."""
+    """Return the format of that name, built in or of a plug-in."""
     if name in TABLE:
         return _ours(name)
     from lodcli.formats.catalogue import plugins
@@ -71,12 +72,12 @@ def of_name(path: str | os.PathLike[str]) -> str | None:
 
 
 def of_input(source: Input, options: ReadOptions) -> str:
-    """Return the format of an input: its content decides, then its name.
+    """Return the format of an input, detected from its content, then its extension.
 
-    HDF5 whose datasets a person names is plain HDF5.
+    HDF5 is plain HDF5 if the options name its datasets.
 
     Raises:
-        NotThisFormatError: neither tells, or the input is empty.
+        NotThisFormatError: the format is not recognised, or the input is empty.
     """
     if source.is_folder:
         return _of_folder(source)
@@ -97,7 +98,7 @@ def of_input(source: Input, options: ReadOptions) -> str:
                 return by_name
             return "hdf5" if name == "lod.h5" and options.data is not None else name
     if by_name in ("lod.h5", "hdf5") and options.data is not None:
-        return "hdf5"  # which may begin with something else
+        return "hdf5"  # it may begin with a user block
     if by_name is None:
         from lodcli.formats.catalogue import plugins
 
@@ -154,7 +155,7 @@ def _advice(head: bytes) -> str:
 
 def _of_folder(source: Input) -> str:
     if not source.lists:
-        return "lod.dataset"  # of folders behind URLs, these alone are read
+        return "lod.dataset"  # the only format of folders that is read behind URLs
     for name, found in FOLDERS.items():
         if source.has_beside(name):
             return found
@@ -162,7 +163,7 @@ def _of_folder(source: Input) -> str:
         raise NotThisFormatError(
             "is a dataset without its manifest: a command with --jobs is not finished; run it again"
         )
-    # Nothing says what to expect of it: as if a file had been asked for.
+    # No format is recognised: the same error as for opening a folder as a file.
     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source.label)
 
 

@@ -45,13 +45,13 @@ class StoredArray:
 
 
 class StreamedArray(StoredArray):
-    """A TensorArray whose rows come in blocks, for writers that take them so.
+    """A TensorArray whose rows come in blocks, for writers that can write blocks.
 
     Args:
         dtype, row_shape: of the rows.
         lod: of the steps.
         index_map: see StoredArray.
-        blocks: gives all rows in order, in blocks.
+        blocks: returns an iterator over all rows in order, in blocks.
     """
 
     marks = NO_MARKS
@@ -119,12 +119,12 @@ def as_item(item: object) -> str:
 
 
 def tensor_of(item: Item) -> LoDTensor:
-    """Return a tensor, or the steps of a TensorArray one after another."""
+    """Return a tensor; of a TensorArray, its steps concatenated."""
     return item if isinstance(item, LoDTensor) else item.array.steps
 
 
 def outline(item: Item) -> LoDTensor | StreamedArray:
-    """Return what has the dtype, counts and index of an item; reads no rows."""
+    """Return an object with the dtype, counts and index of an item; reads no rows."""
     return item if isinstance(item, StreamedArray) else tensor_of(item)
 
 
@@ -133,8 +133,8 @@ class LevelSpec:
     """One level. Tensors of a file that name the same key share its offsets.
 
     Attributes:
-        key: what identifies the level inside the file.
-        name: what one item is called, or None.
+        key: identifies the level inside the file.
+        name: of the level, or None.
         items: number of sequences, or None while unknown.
     """
 
@@ -148,7 +148,7 @@ class TensorSpec:
     """One tensor of a file.
 
     Attributes:
-        name: how the file and `FILE::name` call it.
+        name: its name in the file, and in FILE::NAME.
         dtype: of the data, native byte order.
         row_shape: shape of one row, () for single values.
         levels: outermost first.
@@ -170,7 +170,7 @@ class TensorSpec:
     marks: Marks = NO_MARKS
     nullable: bool = False
 
-    @cached_property  # asked for with every sequence
+    @cached_property  # read for every sequence
     def row_bytes(self) -> int:
         """Bytes of one row."""
         return math.prod(self.row_shape) * self.dtype.itemsize
@@ -186,16 +186,16 @@ class TensorSpec:
         return tuple(level.name for level in self.levels)
 
     def uncounted(self, key: str = "{}") -> TensorSpec:
-        """Return this for other items of it, whose counts are unknown.
+        """Return this spec with unknown counts, for a selection of the items.
 
         Args:
-            key: what becomes of the keys of the levels, such as "of {}".
+            key: format string from an old to a new key of a level, such as "of {}".
         """
         levels = (replace(level, key=key.format(level.key), items=None) for level in self.levels)
         return replace(self, levels=tuple(levels), rows=None)
 
     def with_words(self, words: Categories) -> TensorSpec:
-        """Return this with codes of other words, of a dtype that holds them."""
+        """Return this spec with other categories, and a dtype that fits their codes."""
         dtype = dtype_of_codes(self.dtype, words)
         return replace(self, dtype=dtype, marks=replace(self.marks, unit=words))
 
@@ -237,7 +237,7 @@ def names_of(names: Iterable[str]) -> list[str]:
     """Return the names of tensors that a caller gives.
 
     Raises:
-        OptionError: it is one name, whose letters would be taken for names, or no names at all.
+        OptionError: a single text, whose letters would be taken for names, or not an iterable.
     """
     if isinstance(names, str) or not isinstance(names, Iterable):
         remedy = f"; give a list, [{names!r}]" if isinstance(names, str) else ""
@@ -259,7 +259,7 @@ def known_rows(spec: TensorSpec, lod: LoD) -> int:
 class LevelKeys:
     """Keys of the levels of one file: two levels have one key if they are the same level.
 
-    That they are takes equal offsets, and that the levels above them are the same as well: equal
+    They are the same if their offsets are equal and the levels above them are the same: equal
     offsets below different levels divide the items of different parents.
     """
 
@@ -270,7 +270,7 @@ class LevelKeys:
         """Return the keys of one tensor's levels, outermost first.
 
         Args:
-            offsets: what identifies the offsets of each level, such as their `id`.
+            offsets: an identity of the offsets of each level, such as their `id`.
             root: levels below different roots are never the same.
         """
         keys: list[str] = []
@@ -288,11 +288,11 @@ class LevelKeys:
 def rekeyed(
     schema: Schema, same: Callable[[LevelSpec], Hashable] = lambda level: level.key
 ) -> Schema:
-    """Return the schema with keys by the rule of `LevelKeys`: "0", "1", .., as they come.
+    """Return the schema with keys by the rule of `LevelKeys`: "0", "1", .., in order of use.
 
     Args:
         schema: its keys need not follow the rule.
-        same: what the offsets of a level are identified by.
+        same: returns the identity of the offsets of a level.
     """
     keys = LevelKeys()
 
@@ -305,7 +305,7 @@ def rekeyed(
     def rekey(spec: TensorSpec) -> TensorSpec:
         own = levels(spec.levels, _steps_root(spec.name) if spec.array else "")
         outer = levels(spec.outer, _outer_root(spec.name))
-        if own is spec.levels and outer is spec.outer:  # most follow the rule
+        if own is spec.levels and outer is spec.outer:  # usually: the keys follow the rule
             return spec
         return replace(spec, levels=own, outer=outer)
 
@@ -352,7 +352,7 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
 
 
 class _Alike:
-    """Finds the levels above records again that their tensors do not share by reference."""
+    """Finds equal levels above the fields of records that are not shared by reference."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[Offsets]] = {}
@@ -378,8 +378,8 @@ _TABLE_HEADS = ("tensor", "dtype", "row", "rows", "levels")
 
 
 def schema_html(schema: Schema) -> str:
-    """Return a table with one line a tensor; counts that are not known yet are left out."""
-    import html  # hardly ever
+    """Return a table with one line for each tensor; unknown counts are left out."""
+    import html  # rarely needed
 
     heads = "".join(f"<th>{head}</th>" for head in _TABLE_HEADS)
     body = "".join(

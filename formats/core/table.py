@@ -17,11 +17,12 @@ class Entry(NamedTuple):
         class_name: the class, a `Format`.
         endings: of its files, lower case, with the dot.
         detected: whether a file is detected by its content alone: `Format.sniff` is called.
-        announced: whether every file begins with a mark, so that a file with one of `endings` and
-            without the mark is damaged.
-        begins_like: a format whose mark its files begin with too; the ending decides which it is.
-        folder_marks: files of which one is in every folder of this format; () if it is no folder.
-        pair_ending: the ending of a second file beside the first; "" if there is none.
+        announced: whether every file begins with a magic number, so that a file with one of
+            `endings` and without it is damaged.
+        begins_like: a format with the same magic number; the extension decides which it is.
+        folder_marks: files of which one is in every folder of this format; () if it is not a
+            folder.
+        pair_ending: the extension of a second file beside the first; "" if there is none.
     """
 
     module: str
@@ -136,18 +137,18 @@ TABLE = {
     "text": Entry("lodcli.formats.text.text", "Text", (".txt",)),
 }
 
-# By ending, the longest first: the format that the name of a file tells.
+# By extension, those with most dots first: the format.
 SUFFIXES = dict(
     sorted(
         ((ending, name) for name, entry in TABLE.items() for ending in entry.endings),
         key=lambda found: -found[0].count("."),
     )
 )
-# In the folder of a dataset that is not finished: its manifest is still to come.
+# A file in the folder of an unfinished dataset, which does not have its manifest yet.
 UNFINISHED = "job.json"
-# By the name of a file in it: the format of a folder.
+# The format of a folder, by the name of a file in it.
 FOLDERS = {mark: name for name, entry in TABLE.items() for mark in entry.folder_marks}
-# By the ending of the second file: the ending of the first, and the format that the two are.
+# By the extension of the second file: that of the first, and the format of the pair.
 PAIRS = {
     entry.pair_ending: (entry.endings[0], name)
     for name, entry in TABLE.items()

@@ -15,8 +15,8 @@ from lodcli.kernels.index.lod import LoD
 class Wrapped(Source):
     """A source over another one, which it closes.
 
-    A subclass defines `batches_of`. What it does not define besides follows from the batches, as
-    for any Source: the inner source answers no request that the subclass does not know.
+    A subclass defines `batches_of`. Requests that it does not define are computed from the
+    batches, as in any Source; they are not passed on to the inner source.
 
     Args:
         inner: the open file.
@@ -59,18 +59,18 @@ class Wrapped(Source):
     def refuse_requests(self, label: str) -> None:
         """See Source."""
         super().refuse_requests(label)
-        self._inner.refuse_requests(label)  # of batches that were asked for before
+        self._inner.refuse_requests(label)  # for iterators over batches that still exist
 
 
 class Overlapping(Wrapped):
-    """A file that is read from its front, by several readings at a time: in turns, or in threads.
+    """A file read front to back by several readers at the same time, interleaved or in threads.
 
-    A reading uses the inner source, unless another one does: two would move each other's position.
-    Then the file is opened once more.
+    A reader uses the inner source, unless another reader does: two would move each other's
+    position. Then the file is opened again.
 
     Args:
         inner: the open file.
-        again: opens the same file once more.
+        again: opens the same file again.
         repeats: whether `inner` can be read more than once.
     """
 
