@@ -6,10 +6,14 @@ import datetime
 import decimal
 from typing import Any
 
+import numpy as np
+
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.marks import Categories, Decimals, Unit
+from lodcli.kernels.tensor.marks import Categories, Decimals, Times, Unit
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+# In a column of times a real time: what is null has a mask.
+_LEAST = -(2**63)
 _EXACT = decimal.Context(prec=200)
 
 
@@ -32,6 +36,8 @@ def texts(values: Array, unit: Unit) -> list[str]:
     if unit.kind == "duration":
         return [_duration(value, _PER_SECOND[unit.unit]) for value in values.tolist()]
     found: list[str] = values.view(f"M8[{unit.unit}]").astype(str).tolist()
+    for place in _least(values):
+        found[place] = _least_text(unit)
     if unit.kind == "time":
         return [one.partition("T")[2] for one in found]
     if unit.kind == "date":
@@ -43,13 +49,20 @@ def objects(values: Array, unit: Unit) -> list[Any]:
     """Return flat values as Python objects; nanoseconds as NumPy's datetime64 and timedelta64.
 
     A time beyond Python's range, such as the year 10,000, stays a number, and so does a code
-    without a word.
+    without a word, and a time of -2^63, which is NumPy's NaT.
     """
     if isinstance(unit, Categories):
         words = dict(enumerate(unit.words))
         return [words.get(code, code) for code in values.tolist()]
     if isinstance(unit, Decimals):
         return [decimal.Decimal(one).scaleb(-unit.scale, _EXACT) for one in values.tolist()]
+    found = _times(values, unit)
+    for place in _least(values):
+        found[place] = _LEAST
+    return found
+
+
+def _times(values: Array, unit: Times) -> list[Any]:
     spans, times = values.view(f"m8[{unit.unit}]"), values.view(f"M8[{unit.unit}]")
     if unit.unit == "ns":
         return list(times if unit.kind == "timestamp" else spans)
@@ -63,6 +76,21 @@ def objects(values: Array, unit: Unit) -> list[Any]:
         utc = datetime.UTC
         return [one.replace(tzinfo=utc) if isinstance(one, moment) else one for one in found]
     return found
+
+
+def _least(values: Array) -> list[int]:
+    """Return where the value is that NumPy takes for no time (NaT)."""
+    places: list[int] = (values == _LEAST).nonzero()[0].tolist()
+    return places
+
+
+def _least_text(unit: Times) -> str:
+    """Return -2^63 as a time: as 400 years later, when the calendar is the same."""
+    period = 146097 * (24 * 3600 * _PER_SECOND[unit.unit] if unit.unit in _PER_SECOND else 1)
+    later: str = np.array([_LEAST + period]).view(f"M8[{unit.unit}]").astype(str).tolist()[0]
+    sign, digits = ("-", later[1:]) if later.startswith("-") else ("", later)
+    year, rest = digits.split("-", 1)
+    return f"{int(sign + year) - 400}-{rest}"
 
 
 def _duration(value: int, per_second: int) -> str:

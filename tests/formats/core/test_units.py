@@ -112,6 +112,24 @@ def test_json_has_times_as_iso_8601(name: str, tmp_path: Path) -> None:
     assert lines[1:3] == [None, TEXTS[name]]
 
 
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        (Times("timestamp", "ns"), "1677-09-21T00:12:43.145224192"),
+        (Times("timestamp", "ns", "UTC"), "1677-09-21T00:12:43.145224192Z"),
+        (Times("timestamp", "us"), "-290308-12-21T19:59:05.224192"),
+        (Times("timestamp", "s"), "-292277022657-01-27T08:29:52"),
+        (Times("duration", "ms"), "-PT9223372036854775.808S"),
+    ],
+)
+def test_the_least_time_is_no_null(unit: Times, text: str, tmp_path: Path) -> None:
+    """NumPy takes -2^63 for NaT; its text of the next time is one unit later."""
+    least = LoDTensor(np.array([-(2**63), 0]), marks=Marks(unit=unit))
+    assert least.to_list()[0] == -(2**63)
+    io.write(tmp_path / "x.jsonl", least)
+    assert json.loads((tmp_path / "x.jsonl").read_text().splitlines()[0]) == text
+
+
 def test_json_has_decimals_as_numbers_of_all_digits(tmp_path: Path) -> None:
     io.write(tmp_path / "t.jsonl", LoDTensor.from_arrow(COLUMNS["decimal128"]))
     text = (tmp_path / "t.jsonl").read_text()
