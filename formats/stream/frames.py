@@ -23,7 +23,7 @@ from lodcli.formats.stream.shared_rows import REFERENCE, SLOT_BYTES, SharedReade
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 
-# Like PNG's: the first byte is no ASCII, and text mode would change the line end.
+# Like PNG's: the first byte is not ASCII, and a transfer in text mode would change the line end.
 MAGIC = b"\x89LODS\r\n"
 VERSIONS = (1, 2)
 PREFIX_BYTES = len(MAGIC) + 1
@@ -75,7 +75,7 @@ class Frame:
         part: which level, tensor or batch.
         size_bytes: of the payload.
         crc32c: of the payload.
-        shared: the payload that was in the pipe, if the rows are in shared memory.
+        shared: the payload of the SHARED frame, if the rows are in shared memory.
     """
 
     number: int
@@ -102,9 +102,9 @@ class FrameWriter:
     """Writes the prefix of a stream, then frames.
 
     Args:
-        output: where to.
+        output: the target.
         version: of the stream.
-        shared: for rows; None: all go through `output`.
+        shared: sends rows through shared memory; None: all rows go through `output`.
 
     Attributes:
         count: frames written so far.
@@ -118,8 +118,8 @@ class FrameWriter:
         self.count = 0
         self.headers_crc32c = 0
         self._output = output
-        # Small frames go together: one system call, and a reader's first look at a pipe
-        # sees the whole prefix.
+        # Small frames are written together: one system call, and a reader's first read from a
+        # pipe gets the whole prefix.
         self._held = bytearray(MAGIC + bytes([version]))
         widen_pipe(output.fd)
 
@@ -139,7 +139,7 @@ class FrameWriter:
             self._output.write(payload.data)
 
     def write_rows(self, part: int, block: Bytes) -> None:
-        """Write rows of a tensor, through shared memory if the reader of the pipe takes them so."""
+        """Write rows of a tensor, through shared memory if the reader of the pipe supports it."""
         if self._shared is None:
             self.write(Kind.ROWS, part, block)
             return
@@ -154,7 +154,7 @@ class FrameWriter:
                 self.flush()
 
     def fail(self) -> None:
-        """End the stream early, and say that its producer failed; does nothing if it cannot."""
+        """End the stream early with a FAILED frame; errors of the system are ignored."""
         with contextlib.suppress(OSError):
             self.write(Kind.FAILED, 0, bytes_of(b""))
             self.flush()
@@ -171,7 +171,7 @@ class FrameReader:
 
     Args:
         file: a file or pipe at the start of a stream.
-        shared: where rows may come as well; None: nowhere else.
+        shared: receives rows from shared memory; None: all rows come through `file`.
 
     Attributes:
         count: frames read so far.
@@ -180,7 +180,7 @@ class FrameReader:
 
     Raises:
         NotThisFormatError: no lod stream begins here.
-        DamagedFileError: one did, before it was damaged.
+        DamagedFileError: the beginning of a lod stream, but damaged.
         UnsupportedError: a stream of another version.
     """
 
@@ -196,8 +196,8 @@ class FrameReader:
         """Return the next frame's header; its payload must be read before the next one.
 
         Raises:
-            DamagedFileError: the stream ends here, or the header is not one.
-            ProducerFailedError: its producer says that it failed.
+            DamagedFileError: the stream ends here, or the header is invalid.
+            ProducerFailedError: the producer of the stream reports that it failed.
         """
         number = self.count
         raw = self._file.read(HEADER_BYTES)
@@ -280,7 +280,7 @@ def bytes_of(raw: bytes) -> Bytes:
 
 
 def widen_pipe(fd: int) -> None:
-    """Let a pipe hold more at once: on a busy machine 64 KiB gave 1 GB/s where this gives 2."""
+    """Enlarge the buffer of a pipe: on a busy machine 64 KiB gave 1 GB/s, this size gave 2."""
     files.widen_pipe(fd, _PIPE_BYTES)
 
 
@@ -305,7 +305,7 @@ _TEXT_MODE = {
 
 
 def looks_like_stream(head: bytes) -> bool:
-    """Return whether a lod stream of any version begins here, or did before a text mode."""
+    """Return whether a lod stream of any version begins here, also one changed by text mode."""
     return head.startswith((MAGIC, *_TEXT_MODE))
 
 

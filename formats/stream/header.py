@@ -23,10 +23,11 @@ FORMAT = "lod-stream"
 # Version 2 is written only for what version 1 cannot hold.
 VERSION, VERSION_OF_MARKS = 1, 2
 JSON_LIMIT_BYTES = 16 << 20
-# Each takes some hundred bytes once parsed; the limit keeps a hostile header small.
+# Lists and objects take some hundred bytes each once parsed; the limit is for hostile headers.
 LISTS_LIMIT = 1 << 18
 LEVELS_LIMIT = 255
-# A part of masks is the number of its tensor times this, and the level; that of rows is the last.
+# The part number of a mask is the number of its tensor times this plus its level; with L levels,
+# level L is the rows.
 VALID_LEVELS = LEVELS_LIMIT + 1
 # The mark of tensors that may have nulls.
 NULLS = "nulls"
@@ -93,9 +94,9 @@ def numbers(levels: tuple[LevelSpec, ...]) -> list[int]:
 
 
 def plan(schema: Schema, attributes: str = "") -> StreamHeader:
-    """Return the header for tensors that are to be written.
+    """Return the header for tensors to be written.
 
-    Shared levels have one name. Those of a TensorArray are its own.
+    Levels are shared only if their names are equal too. A TensorArray shares no levels.
     """
     specs = tuple(
         replace(spec, dtype=spec.dtype.newbyteorder("="))
@@ -134,7 +135,7 @@ def decode(payload: bytes, version: int | None = None) -> StreamHeader:
 
     Args:
         payload: of the header's frame.
-        version: that the stream begins with; None where only the header travels.
+        version: in the prefix of the stream; None if only a header was sent.
 
     Raises:
         DamagedFileError: names the member, what was expected and found.
@@ -160,7 +161,7 @@ def decode(payload: bytes, version: int | None = None) -> StreamHeader:
     _require(len(owners) == len(table), "levels", f"the {len(owners)} in use", len(table))
     names = [spec.name for spec in schema]
     _require(len(set(names)) == len(names), "tensors", "names that differ", names)
-    # Last, because every fault above has a better name than this one.
+    # Last, because the checks above have more specific messages.
     check_tree(schema, "header")
     attributes = checked(content[marks.ATTRIBUTES], "header") if also else ""
     header = StreamHeader(schema, table, version, attributes)
@@ -172,7 +173,7 @@ def decode(payload: bytes, version: int | None = None) -> StreamHeader:
 def dtype_of(name: str) -> np.dtype[Any]:
     """Return the dtype of one of ALL_DTYPES."""
     if name == "bfloat16":
-        import ml_dtypes  # only the streams that need it pay for it
+        import ml_dtypes  # only for the streams that need it
 
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return bfloat16
@@ -239,7 +240,7 @@ def _row_shape(value: object, where: str, dtype: np.dtype[Any]) -> tuple[int, ..
     shape = tuple(_list(value, where))
     _require(all(map(_is_count, shape)), where, "counts", value)
     _require(len(shape) <= ROW_AXES_LIMIT, where, f"at most {ROW_AXES_LIMIT} axes", len(shape))
-    # NumPy leaves out zeros when it looks for an overflow, and so do we.
+    # NumPy's check for overflow leaves out axes of size 0, and so does this one.
     size = math.prod(axis or 1 for axis in shape) * dtype.itemsize
     _require(size <= _INT64_MAX, where, "a row that fits memory", value)
     return shape
@@ -252,7 +253,7 @@ def _references(
     owners: list[tuple[str, int]],
     root: str,
 ) -> tuple[LevelSpec, ...]:
-    """Return levels of the table; each is new there, or shared with all that is above it.
+    """Return levels of the table; each is new there, or shared together with all levels above it.
 
     Args:
         owners: the root and the level above of each level seen so far.

@@ -40,7 +40,7 @@ from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack, unpack
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 
-# Memory is asked for by what was announced up to here, beyond it by what arrives.
+# Up to this size memory is allocated for announced data, beyond it for data that has arrived.
 _TRUSTED_BYTES = 64 << 20
 _INT64_MAX = 2**63 - 1
 
@@ -76,9 +76,9 @@ class StreamSource(Source):
         self._fresh = True
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source. Small batches of the stream come joined, large ones cut.
+        """See Source. Small batches of the stream are joined, large ones are cut.
 
-        The last batch is yielded only after the end of the stream was found to be whole.
+        The last batch is yielded only after the trailer of the stream was checked.
 
         Raises:
             DamagedFileError: names the frame that is altered or missing.
@@ -113,7 +113,7 @@ class StreamSource(Source):
             yield from regrouped(self.schema, content.taken(), limit_bytes)
 
     def read_index(self, name: str) -> LoD:
-        """See Source. The rows are checked and let go."""
+        """See Source. The rows are checked and dropped."""
         spec = find(self.schema, name)
         parts = []
         for batch in self.batches():
@@ -129,7 +129,7 @@ class _Counts:
         number: of the batch.
         rows: by number of the tensor.
         items: by number of the level.
-        size_bytes: of all of it.
+        size_bytes: of all rows.
     """
 
     def __init__(self, number: int) -> None:
@@ -233,7 +233,7 @@ class _Content:
         self._batches += 1
 
     def read_mask(self, frame: Frame) -> None:
-        """Read and check the mask whose first frame's header was read: of the last batch."""
+        """Read and check a mask of the last batch; `frame` is the header of its first frame."""
         number, level = divmod(frame.part, VALID_LEVELS)
         rows = self._last.rows.get(number)
         spec = self._header.schema[number] if rows is not None else None
@@ -260,7 +260,7 @@ class _Content:
         self._masks.setdefault((number, level), []).append((before, mask))
 
     def _nulls(self, number: int, lod: LoD) -> Nulls:
-        """Return the nulls of a tensor in all that has arrived."""
+        """Return the nulls of a tensor in the data received and not yielded yet."""
         found: list[Mask | None] = []
         for level in range(lod.n_levels + 1):
             parts = self._masks.get((number, level), [])
@@ -293,7 +293,7 @@ class _Content:
             missing -= frame.size_bytes
 
     def _check_offsets(self, counts: _Counts, before: dict[int, int]) -> None:
-        """Check the offsets of a batch, then let them count on from those before it."""
+        """Check the offsets of a batch, then add the totals of the batches before it."""
         parts, bases = {}, {}
         for level, start in before.items():
             pile = self._offsets[level]
@@ -318,7 +318,7 @@ class _Content:
             part += bases[level]
 
     def _check_array(self, spec: TensorSpec, number: int, parts: dict[int, Offsets]) -> None:
-        # An array is whole in one batch: these offsets are all it has.
+        # A TensorArray is in one batch as a whole: these are all of its offsets.
         order = self._orders[number].array("<i8")
         outer = LoD._trusted([parts[level].copy() for level in numbers(spec.outer)])
         check_array(parts[int(spec.levels[0].key)], IndexMap(order, outer))
@@ -326,8 +326,8 @@ class _Content:
     # -- what is yielded -----------------------------------------------------------
 
     def taken(self) -> Batch:
-        """Return all that has arrived, and begin anew."""
-        # Little-endian on the wire; native, without a copy on most machines, in memory.
+        """Return the received data as a batch, and clear it."""
+        # From little-endian in the stream to native byte order: no copy on most machines.
         levels = {
             level: immutable(pile.array("<i8").astype(np.int64, copy=False))
             for level, pile in self._offsets.items()
@@ -386,11 +386,11 @@ class _Pile:
         self.used = lead_bytes
 
     def room(self, size_bytes: int, expected_bytes: int) -> Bytes:
-        """Return where the next bytes go.
+        """Return the buffer for the next bytes.
 
         Args:
-            size_bytes: how many.
-            expected_bytes: how many were announced to come in all, those included.
+            size_bytes: its size.
+            expected_bytes: the announced number of bytes still to come, these included.
         """
         needed = self.used + size_bytes
         if needed > self.data.size:
@@ -409,7 +409,7 @@ class _Pile:
 
 
 def _wide_row_bytes(spec: TensorSpec) -> int:
-    # NumPy leaves out zeros when it looks for an overflow, and so do we.
+    # NumPy's check for overflow leaves out axes of size 0, and so does this one.
     return math.prod(axis or 1 for axis in spec.row_shape) * spec.dtype.itemsize
 
 

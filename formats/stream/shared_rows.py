@@ -1,10 +1,9 @@
-"""Rows through shared memory, where both ends of a pipe are lod. docs/stream.md, section 13.
+"""Rows through shared memory, if lod is at both ends of a pipe. docs/stream.md, section 13.
 
 The reader of a stream listens on a socket named after its pipe. The writer looks for that socket
 before every block of rows; until there is one, rows go through the pipe. Then it sends memory
 over the socket, copies each block of rows into a free slot of it, and writes a SHARED frame that
-names the slot into the pipe. The reader copies the rows out, and gives the slot back over the
-socket.
+names the slot into the pipe. The reader copies the rows out, and returns the slot over the socket.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 
 SLOT_BYTES = 2 << 20
 SLOTS = 16
-# Of the memory budget, for all slots.
+# All slots together take at most one part in so many of the memory budget.
 BUDGET_SHARE = 16
-# What a reader takes.
+# The most shared memory that a reader accepts.
 MOST_BYTES = 1 << 30
 
 _PURPOSE = "lod-stream-1"
@@ -40,7 +39,7 @@ _SLOT = struct.Struct("<I")
 
 
 class SharedWriter:
-    """The end of the process that writes to a pipe.
+    """Sends rows through shared memory, for the process that writes to a pipe.
 
     Args:
         pipe: its descriptor; for anything but a pipe `send` always returns None.
@@ -55,7 +54,7 @@ class SharedWriter:
         self._address = memory.pipe_address(pipe, _PURPOSE) if self._slots > 1 else None
 
     def send(self, block: Bytes) -> bytes | None:
-        """Copy a block of rows into shared memory, once there is room.
+        """Copy a block of rows into shared memory; waits for a free slot.
 
         Args:
             block: (N,) with N from 1 to SLOT_BYTES.
@@ -68,20 +67,20 @@ class SharedWriter:
         if not self._take_back():
             self.close()
             return None
-        # The one that came back last: it may still be in a cache.
+        # The slot returned last, which may still be in a CPU cache.
         slot = self._free.pop()
         self._memory[slot * SLOT_BYTES :][: block.size] = block
         return REFERENCE.pack(self._token, slot, block.size)
 
     def close(self) -> None:
-        """Send nothing through shared memory from now on."""
+        """Send all further rows through the pipe."""
         self._address = None
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def _connect(self, address: bytes) -> bool:
-        """Return whether the reader of the pipe listens, and was sent the memory."""
+        """Connect to the reader of the pipe and send it the memory; return whether it worked."""
         try:
             found = memory.connected(address)
         except OSError:  # no such reader, or not yet
@@ -97,10 +96,10 @@ class SharedWriter:
         return True
 
     def _take_back(self) -> bool:
-        """Take all slots that came back, and wait for one if none is free.
+        """Receive all slots that the reader returned; wait for one if none is free.
 
         Returns:
-            False if there is none because the reader is gone, or breaks the rules.
+            False if none is free because the reader is gone, or violates the protocol.
         """
         assert self._socket is not None
         waited = False
@@ -121,7 +120,7 @@ class SharedWriter:
 
 
 class SharedReader:
-    """The end of the process that reads from a pipe.
+    """Receives rows from shared memory, for the process that reads from a pipe.
 
     Args:
         pipe: its descriptor.
@@ -149,7 +148,7 @@ class SharedReader:
         """Return how many bytes of rows the payload of a SHARED frame refers to.
 
         Raises:
-            DamagedFileError: to none that the writer of the pipe can have sent.
+            DamagedFileError: the payload is not a reference to memory that the writer sent.
         """
         if not self.used:
             self._accept()
@@ -178,7 +177,7 @@ class SharedReader:
             self._socket.send(_SLOT.pack(slot))
 
     def close(self) -> None:
-        """Stop listening, and give up the memory."""
+        """Stop listening, and release the memory."""
         for one in (self._listener, self._socket):
             if one is not None:
                 one.close()
@@ -188,11 +187,11 @@ class SharedReader:
             self._file = -1
 
     def __del__(self) -> None:
-        # Not every source of a stream is closed before it is gone.
+        # Not every source of a stream is closed before it is garbage-collected.
         self.close()
 
     def _accept(self) -> None:
-        """Take the memory, which the writer sent before its first SHARED frame."""
+        """Receive and map the memory, which the writer sent before its first SHARED frame."""
         assert self._listener is not None
         try:
             self._socket = memory.accepted(self._listener)
@@ -209,6 +208,6 @@ class SharedReader:
                 f"{self._slot_bytes}, at most {MOST_BYTES} bytes"
             )
         self._memory: Bytes = np.frombuffer(memory.mapped(self._file, size), np.uint8)
-        # By slot: up to which byte of the memory.
+        # By slot: the position in the memory up to which it was written.
         self._written: dict[int, int] = {}
         self.used = True

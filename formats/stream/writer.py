@@ -39,18 +39,18 @@ def write_stream(
     """Write all batches as one stream.
 
     Args:
-        output: where to; only ever written at its end.
-        schema: what the batches hold together.
-        batches: whole outermost items. Those that are large are cut, tensors that share
-            their outermost level and come apart are held back until they are together.
+        output: the target; data is only appended.
+        schema: of all batches together.
+        batches: whole outermost items. Large batches are cut. Tensors that share their outermost
+            level but come in different batches are buffered until they are together.
         attributes: of the file, as text.
-        tells_failure: whether a stream that cannot be finished says so; not if the caller tells
-            why.
+        tells_failure: whether a stream that cannot be finished ends with a FAILED frame; False if
+            the caller reports the error.
         shares_memory: whether rows may go through shared memory, if the output is a pipe, and lod
             reads it.
 
     Raises:
-        InvalidDataError: the batches are not what `schema` says.
+        InvalidDataError: the batches do not match `schema`.
     """
     header = plan(schema, attributes)
     shared = SharedWriter(output.fd) if shares_memory else None
@@ -71,7 +71,7 @@ def write_stream(
 
 
 def write_failure(output: Writable) -> None:
-    """Write a stream that says no more than that its producer failed."""
+    """Write a stream that consists of a FAILED frame."""
     FrameWriter(output).fail()
 
 
@@ -107,7 +107,7 @@ class _StreamWriter:
         for (kind, number), part in sorted(parts.items(), key=lambda item: item[0]):
             # Offsets count from the beginning of their batch; the leading 0 is not sent.
             for data in [part.data[1:]] if kind is Kind.OFFSETS else part.arrays():
-                # Much smaller than the limit of a frame, so that a reader checks early and often.
+                # Much smaller than the limit of a frame, so that a reader can check data early.
                 for block in byte_blocks(data):
                     if kind is Kind.ROWS:
                         self._frames.write_rows(number, block)
