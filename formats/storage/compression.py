@@ -10,12 +10,12 @@ from typing import Any, BinaryIO
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError
 
-# The first bytes of a packed file, and what its name ends with.
+# The first bytes of a compressed file, and its extension.
 MAGICS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 MAGIC_BYTES = 4
 _BLOCK_BYTES = 1 << 18
-# So much is unpacked at once, however little it was packed to.
+# The most bytes that are decompressed at once, whatever their compressed size.
 _UNPACKED_BYTES = 1 << 20
 
 
@@ -30,28 +30,28 @@ def suffix_codec(name: str) -> str | None:
 
 
 def codec_suffix(codec: str) -> str:
-    """Return what the name of a file ends with that a codec packed."""
+    """Return the extension of files compressed with a codec."""
     return next(suffix for suffix, one in SUFFIXES.items() if one == codec)
 
 
 def without_suffix(name: str) -> str:
-    """Return the name that a file has once it is unpacked."""
+    """Return the name of a file without the extension of its compression."""
     return name.rpartition(".")[0] if suffix_codec(name) else name
 
 
 class Unpacked(io.RawIOBase):
-    """The content of a packed file, in constant memory.
+    """The decompressed content of a file, in constant memory.
 
     Args:
-        packed: the file.
+        packed: the compressed file.
         codec: "gzip" or "zstd".
 
     Attributes:
-        bounds: what it may come to.
+        bounds: limit on the decompressed size.
 
     Raises, when it is read:
-        DamagedFileError: it is truncated, altered, or something follows it.
-        TooLargeError: it comes to more than its bounds.
+        DamagedFileError: it is truncated or altered, or other data follows it.
+        TooLargeError: the decompressed size is over the limit.
     """
 
     def __init__(self, packed: BinaryIO, codec: str) -> None:
@@ -71,7 +71,7 @@ class Unpacked(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        """Return the descriptor of the packed file."""
+        """Return the descriptor of the compressed file."""
         return self._packed.fileno()
 
     def look(self, size: int) -> bytes:
@@ -89,7 +89,7 @@ class Unpacked(io.RawIOBase):
         return len(part)
 
     def _unpack_more(self) -> bool:
-        """Unpack a piece; return whether there was one."""
+        """Decompress the next piece; return whether there was one."""
         try:
             found = self._pieces.next(self._packed)
         except zlib.error as error:
@@ -120,7 +120,7 @@ class _Gzip:
         if not self._left and self._member is None:
             return None
         if self._member is None:
-            self._left = self._left.lstrip(b"\0")  # tapes were filled up with zeros
+            self._left = self._left.lstrip(b"\0")  # files from tapes are padded with zeros
             if not self._left:
                 return b""
             self._member = zlib.decompressobj(wbits=31)
@@ -140,7 +140,7 @@ class Packer:
     """Compresses written data incrementally.
 
     Args:
-        write: takes what is packed.
+        write: receives the compressed data.
         codec: "gzip" or "zstd".
     """
 
@@ -153,7 +153,7 @@ class Packer:
         self._write = write
 
     def write(self, data: bytes | memoryview) -> None:
-        """Pack and write."""
+        """Compress and write."""
         view = memoryview(data)
         if view.nbytes:
             self._write(self._packer.compress(view.cast("B")))

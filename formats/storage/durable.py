@@ -13,15 +13,15 @@ from lodcli.kernels.platform import files
 def fsync_folder(folder: Path) -> None:
     """Make the names in a folder durable.
 
-    Where folders cannot be synced, or this one not be read, they become so when the system
-    pleases: a power cut may bring an old file back.
+    If the system cannot sync folders, or this one cannot be read, the system decides when the
+    names become durable: a power failure may bring an old file back.
     """
     if not files.FOLDERS_OPEN:
         return
     try:
         fd = files.open_folder(folder)
     except PermissionError:
-        return  # a folder may be written to and yet not be read
+        return  # a folder may be writable but not readable
     try:
         os.fsync(fd)
     except OSError as error:
@@ -32,36 +32,36 @@ def fsync_folder(folder: Path) -> None:
 
 
 def rename_new(old: Path, new: Path) -> None:
-    """Rename a file, but never to where another is.
+    """Rename a file, but never over another one.
 
-    Where the system cannot do that at once, a power cut may leave both names; where it has no
-    hard links either, a file that appears at the last moment is replaced.
+    If the system has no such call, a power failure may leave both names; if it has no hard links
+    either, a file that appears at the last moment is replaced.
 
     Raises:
-        FileExistsError: there is another of the new name.
+        FileExistsError: there is another file of the new name.
     """
     try:
         if files.rename_unless_there(old, new):
             return
         os.link(old, new)
     except FileExistsError:
-        if not os.path.samefile(old, new):  # as after a kill between the link and the unlink
+        if not os.path.samefile(old, new):  # the same after a kill between link and unlink
             raise
     except OSError:
         if os.path.lexists(new):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from None
         os.replace(old, new)
         return
-    fsync_folder(new.parent)  # before the old name goes: the file must have one
+    fsync_folder(new.parent)  # before the old name is removed: the file must have a durable name
     os.unlink(old)
 
 
 class OpenFolder:
-    """A folder that stays the same one though another takes its name.
+    """An open folder: it stays the same folder if another one is renamed to its path.
 
-    Nor is it removed by a writer that replaces it, as long as it is open. Where the system
-    finds no files by an open folder, they are found by its name: a reader of a folder that is
-    being replaced may then meet an error.
+    A writer that replaces it does not remove it while it is open. If the system cannot open files
+    relative to an open folder, they are opened by their path: a reader of a folder that is being
+    replaced may then get an error.
 
     Raises:
         OSError: it cannot be opened.
@@ -93,7 +93,7 @@ class OpenFolder:
         return () if self._fd is None else (self._fd,)
 
     def size_bytes(self) -> int:
-        """Return the size of all its files, those in folders below among them."""
+        """Return the size of all its files, including those in folders below."""
         waiting, total = [""], 0
         while waiting:
             prefix = waiting.pop()
@@ -103,7 +103,7 @@ class OpenFolder:
         return total
 
     def entries(self, prefix: str = "") -> tuple[list[str], list[str]]:
-        """Return the names of the files in it, or in a folder below, and of the folders.
+        """Return the names of the files and of the folders in it, or in a folder below.
 
         Args:
             prefix: of the folder below, with a slash at its end. Links to folders are left out.
@@ -122,7 +122,7 @@ class OpenFolder:
         return sorted(names), sorted(folders)
 
     def close(self) -> None:
-        """Let go of it. It may be closed again."""
+        """Close the folder. Further calls do nothing."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -21,17 +21,17 @@ from lodcli.kernels.platform import files
 class FolderOutput(Output):
     """A folder being written: `part` creates its files, which appear together.
 
-    They are written into a folder beside the target, which takes the target's name at the
-    commit. With `overwrite` the two change places at once, and the old one is removed after,
-    or by the next writer if it is being read. Where the system cannot do that, a journal says
-    which of them counts.
+    They are written into a temporary folder beside the target, which is renamed to the target
+    at the commit. With `overwrite` the two folders are exchanged atomically. The old one is then
+    removed, or later by the next writer if it is being read. If the system cannot exchange
+    folders, a journal records which of them is valid.
 
     Args:
         target: a path, not "-".
-        overwrite: whether an existing folder may be replaced; only one of such files.
-        may_hold: a regular expression of all the names such a folder may hold, of files in
-            folders below with slashes. One that holds anything else is not replaced: it may be
-            a home folder.
+        overwrite: whether an existing folder may be replaced, if its files match `may_hold`.
+        may_hold: a regular expression of all the names that such a folder may hold, with slashes
+            for files in folders below. A folder that holds anything else is not replaced: it may
+            be a home folder.
 
     Raises:
         TargetExistsError: see Output; also for a folder that holds something else.
@@ -63,7 +63,7 @@ class FolderOutput(Output):
         return part
 
     def rename(self, part: str, name: str) -> None:
-        """Give a part that was written another name."""
+        """Rename a part that was written."""
         assert self._partial is not None
         with self.naming():
             os.rename(self._partial / part, self._partial / name)
@@ -77,7 +77,7 @@ class FolderOutput(Output):
             raise
 
     def _lock(self) -> bool | None:
-        # Shared, as that of its readers will be; removing a folder takes an exclusive one.
+        # A shared lock, like that of readers; removing a folder needs an exclusive one.
         return files.lock(self.fd, shared=True)
 
     def _mode(self) -> int:
@@ -100,7 +100,7 @@ class FolderOutput(Output):
     def _appear(self) -> None:
         assert self.path is not None
         assert self._partial is not None
-        self._refuse_existing()  # nor may what was replaced have changed its kind
+        self._refuse_existing()  # again: the target may have changed meanwhile
         if self.path.exists():
             if not self._exchange():
                 self._commit_set()
@@ -115,7 +115,7 @@ class FolderOutput(Output):
         fsync_folder(self.path.parent)
 
     def _exchange(self) -> bool:
-        """Change places with the old folder and remove it; return whether the system can."""
+        """Exchange with the old folder and remove it; return False if the system cannot."""
         assert self.path is not None
         assert self._partial is not None
         with shielded():
@@ -123,14 +123,14 @@ class FolderOutput(Output):
                 return False
             old, self._partial = self._partial, None
             try:
-                refuse_strangers(old, self._may_hold, self.label)  # one may have come since
+                refuse_strangers(old, self._may_hold, self.label)  # files may have been added since
             except BaseException:
                 files.exchange(old, self.path)
                 self._partial = old
                 raise
             files.unlock(self.fd)
             fsync_folder(self.path.parent)
-            with contextlib.suppress(OSError):  # what stays is removed by the next writer
+            with contextlib.suppress(OSError):  # the next writer removes the rest
                 remove_unused(old, self.path, ours=True)
         return True
 
@@ -172,7 +172,7 @@ def refuse_existing_folder(
 
 
 def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
-    """Raise TargetExistsError if a folder holds files of no such format."""
+    """Raise TargetExistsError if a folder holds anything that `may_hold` does not match."""
     for name in _strangers(folder, may_hold):
         raise TargetExistsError(
             f"{label}: holds {name!r}, which is not part of the new output; "
@@ -181,7 +181,7 @@ def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
 
 
 def _strangers(folder: Path, may_hold: str, prefix: str = "") -> Iterator[str]:
-    """Yield what is in a folder and no file of such a name, nor a folder of such files."""
+    """Yield the names in a folder, and below it, that are not of files that `may_hold` matches."""
     for found in sorted(folder.iterdir()):
         name = prefix + found.name
         if found.is_dir() and not found.is_symlink() and any(found.iterdir()):

@@ -1,9 +1,9 @@
 """Input: a path or standard input, opened once, with its first bytes for detection.
 
-One that is packed by gzip or Zstandard is unpacked while it is read, as if through a pipe.
+A file compressed by gzip or Zstandard is decompressed while it is read, as if through a pipe.
 
-What is stored as a folder, or as several files beside each other, is an Input as well: the
-folder, or the file that was named. `beside` opens the others.
+For a format of several files, the Input is the folder, or the file that was named. `beside` opens
+the others.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from lodcli.formats.remote.fetched import FetchedFile
     from lodcli.formats.remote.folder import RemoteFolder
 
-# What messages call it.
+# Its name in messages.
 STANDARD_INPUT = "standard input"
 HEAD_BYTES = 4096
-# By device and number of a file that is standard input: where it stood when it was first opened.
+# By device and inode of a file that is standard input: its position when it was first opened.
 _BEGINNINGS: dict[tuple[int, int], int] = {}
 # How often a pair of files is opened again while another process replaces it.
 _TRIES = 1000
@@ -57,7 +57,7 @@ def require_path(path: object) -> None:
 class _Ahead(io.FileIO):
     """A file with lookahead at its first bytes, also for a pipe.
 
-    BufferedReader.peek gives what one read gave, which of a pipe may be a single byte.
+    BufferedReader.peek returns the result of one read, which may be a single byte of a pipe.
 
     Raises:
         DamagedFileError: at its end, a regular file is shorter than it was when it was opened, or
@@ -109,7 +109,7 @@ class _Ahead(io.FileIO):
 
 
 class _Rest(_Ahead):
-    """The rest of a file of which another program has read the beginning: as if from a pipe."""
+    """The rest of a file whose beginning another program has read; like a pipe."""
 
     def seekable(self) -> bool:
         return False
@@ -131,7 +131,7 @@ class _Fetched(_Ahead):
         return super().readall()
 
     def _require_unchanged(self) -> None:
-        """The temporary file changes with each fetch; its server tells of a changed object."""
+        """No check: the temporary file changes with each fetch; the server reports changes."""
 
     def close(self) -> None:
         self._fetched.close()
@@ -165,12 +165,12 @@ class Input:
         source: a path, a URL, or "-" for standard input.
 
     Attributes:
-        label: what messages call it.
+        label: its name in messages.
         path: None for standard input; of a URL, only the name of the file.
-        is_folder: whether it is a folder: then `file` and all that reads it are errors.
+        is_folder: whether it is a folder: `file` and everything that uses it then raises an error.
         folder: the open folder, if it is one.
-        bounds: what it may come to in memory; see `allow`.
-        when_copied: called by `make_seekable` with the size of a copy that it made.
+        bounds: limit on its decompressed size; see `allow`.
+        when_copied: callback of `make_seekable` with the size of the copy, if it makes one.
 
     Raises:
         OSError: it cannot be opened.
@@ -226,12 +226,12 @@ class Input:
 
     @property
     def lists(self) -> bool:
-        """Whether this is a folder of which all names are known: none behind a URL."""
+        """Whether this is a folder whose files can be listed; not behind a URL."""
         return self.is_folder and isinstance(self.folder, OpenFolder)
 
     @property
     def listed(self) -> OpenFolder:
-        """The open folder, of which all names are known. Raises UnsupportedError behind a URL."""
+        """The open folder, whose files can be listed. Raises UnsupportedError behind a URL."""
         if not isinstance(self.folder, OpenFolder):
             raise UnsupportedError(
                 "the files of a folder behind a URL cannot be listed; of such folders only "
@@ -250,9 +250,9 @@ class Input:
         return self._file
 
     def _unpack(self) -> None:
-        """Add a decompressor to a compressed file: by its name, or unnamed input."""
+        """Add a decompressor if the name says compressed; without a name, if the content does."""
         if self.path is not None and suffix_codec(self.path.name) is None:
-            return  # raw numbers may begin with anything
+            return  # raw numbers may begin like a compressed file
         raw = self._file.raw  # type: ignore[attr-defined]
         seekable = raw.seekable()
         codec = codec_of(
@@ -271,7 +271,7 @@ class Input:
             self._file = io.BufferedReader(self._raw, 1 << 20)
 
     def fetch(self) -> None:
-        """Fetch all of a remote file: for what does not read it through this process."""
+        """Fetch all of a remote file, for readers other than `file`."""
         if self._remote:
             files.fetch(self._file.fileno(), 0, os.fstat(self._file.fileno()).st_size)
 
@@ -284,8 +284,8 @@ class Input:
     def beside(self, name: str) -> Input:
         """Return another file: inside of this folder, or beside this file.
 
-        It is closed together with this one, if not before. The name may come out of a file,
-        so it must be a plain one, and what it names a regular file.
+        It is closed together with this one, if not before. The name may come from an untrusted
+        file, so it must be a plain name, of a regular file.
 
         Raises:
             DamagedFileError: the name leads elsewhere, or to no regular file.
@@ -306,9 +306,9 @@ class Input:
         return found
 
     def inside(self, name: str) -> Input:
-        """Open a file of the folder that was opened; another may have its name by now.
+        """Open a file of the folder that was opened, even if another has its path by now.
 
-        As `beside`, but for the caller to close, and for a name that no user chose.
+        Like `beside`, but the caller closes the file, and the name is not checked.
         """
         assert self.path is not None
         path = self.path / name
@@ -327,7 +327,7 @@ class Input:
         return made
 
     def _together_with(self, path: Path) -> Input:
-        """Open another file of a set: both are of the same, though a writer replaces it now."""
+        """Open another file of the same version of a set, even while a writer replaces the set."""
         assert self.path is not None
         for _ in range(_TRIES):
             if path.exists() and not path.is_file():
@@ -356,7 +356,7 @@ class Input:
 
     @classmethod
     def of_raw(cls, raw: io.RawIOBase, label: str) -> Input:
-        """Return an input over something that can be read from its beginning to its end."""
+        """Return an input over a raw stream, which is read front to back."""
         made = cls.__new__(cls)
         made._begin()
         made.path, made.label = None, label
@@ -372,10 +372,10 @@ class Input:
         return made
 
     def again(self) -> Input:
-        """Open the same file once more, read from its beginning, whatever its path leads to now.
+        """Open the same file again, at its beginning, even if its path leads elsewhere by now.
 
         Raises:
-            UnsupportedError: the system cannot, and the file has lost its name.
+            UnsupportedError: the file no longer has its name, and the system needs that.
         """
         self.fetch()
         found = files.reopen(self._file.fileno(), self.path)
@@ -398,7 +398,7 @@ class Input:
     def head(self) -> bytes:
         """Return the first bytes, up to HEAD_BYTES, without consuming them.
 
-        Of a pipe, this waits for them, and must come before anything else is read.
+        For a pipe, this waits for them, and must be called before anything else is read.
         """
         if self.seekable:
             return files.pread(self.file.fileno(), HEAD_BYTES, 0)
@@ -418,7 +418,7 @@ class Input:
 
     @property
     def pipe(self) -> int | None:
-        """The descriptor of the pipe that the bytes come from as they are; None of others."""
+        """The descriptor of the pipe, if the input is one and not compressed; else None."""
         raw = None if self.is_folder else self._raw
         if not isinstance(raw, _Ahead) or not stat.S_ISFIFO(os.fstat(raw.fileno()).st_mode):
             return None
@@ -438,15 +438,15 @@ class Input:
         return found.st_size if stat.S_ISREG(found.st_mode) else None
 
     def read_share(self) -> float | None:
-        """Return how much of the file, from 0 to 1, was read in its order; None of a pipe.
+        """Return the share of the file, from 0 to 1, up to the current position; None for a pipe.
 
-        Of a packed file, how much of what is packed.
+        For a compressed file, the share of the compressed bytes.
         """
         size = self.stored_bytes
         return os.lseek(self._file.fileno(), 0, os.SEEK_CUR) / size if size else None
 
     def make_seekable(self) -> BinaryIO:
-        """Return the whole input as a seekable file, copying a pipe to a nameless one first."""
+        """Return the whole input as a seekable file; a pipe is first copied to an anonymous one."""
         if not self.seekable:
             spooled = tempfile.TemporaryFile(prefix="lod-")  # noqa: SIM115
             try:

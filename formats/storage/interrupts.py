@@ -22,9 +22,9 @@ SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
 
-# Cleaning up takes far less; an interrupt that is then still not over was lost somewhere.
+# Cleanup takes far less time; an interrupt that is not finished by then was lost.
 CLEANING_SECONDS = 1.0
-# Who insists this often is obeyed, clean or not.
+# After this many signals the process ends without cleanup.
 INSISTING = 4
 
 
@@ -32,8 +32,8 @@ class Interrupted(BaseException):
     """The process received a signal to terminate.
 
     Attributes:
-        signum: the signal that told it.
-        error: what ended a thread for which the main thread may wait; None if nothing did.
+        signum: the signal.
+        error: the exception that ended a thread for which the main thread may wait, or None.
     """
 
     def __init__(self, signum: int, error: BaseException | None = None) -> None:
@@ -69,7 +69,7 @@ _state = _State()
 
 
 class shielded:  # used as `with shielded():`
-    """Hold interrupts back until the end of the block, then raise them. May be nested.
+    """Defer interrupts to the end of the block, then raise them. May be nested.
 
     A block must be short, well below a second: nothing can interrupt it.
     """
@@ -103,7 +103,7 @@ def check() -> None:
 
 
 def checked(values: Iterable[T]) -> Iterator[T]:
-    """Yield `values`, and let an interrupt that got lost through in between."""
+    """Yield `values`, and raise a pending interrupt between them."""
     for value in values:
         check()
         yield value
@@ -121,7 +121,7 @@ def handled() -> None:
 
 
 def lost() -> None:
-    """Have an interrupt raised again that Python had to ignore, as in a destructor."""
+    """Make the next check raise an interrupt again that Python ignored, as in a destructor."""
     _state.raised_at = None
 
 
@@ -131,19 +131,19 @@ def are_installed() -> bool:
 
 
 def thread_failed(error: BaseException | None) -> bool:
-    """Interrupt the main thread if another one lacked memory; return whether it did.
+    """Interrupt the main thread if another thread ran out of memory; return whether it did.
 
-    A library waits for ever for what its thread will never answer.
+    Otherwise a library would wait for ever for its thread that has ended.
     """
     if not isinstance(error, MemoryError):
         return False
     _state.error = error
-    os.kill(os.getpid(), signal.SIGTERM)  # the main thread is asked first
+    os.kill(os.getpid(), signal.SIGTERM)  # Python's handlers run in the main thread
     return True
 
 
 def install() -> None:
-    """Make SIGNALS raise Interrupted in the main thread, and a lack of memory in another thread."""
+    """Make SIGNALS, and a MemoryError of another thread, raise Interrupted in the main thread."""
     _state.reset()
     threading.excepthook = _thread_ended
     for signum in SIGNALS:

@@ -1,9 +1,9 @@
 """Journal for replacing several files, or a folder, as one; recovery after killed writers.
 
 No system renames several files at once. So before the renames of a set, a journal is written
-beside it, `.STEM.lod-commit`: which partial file is to become which file. Once the journal is
-complete, the new set is valid. A process that opens one of its files reads the partial file if that
-has not been renamed yet, and finishes the renames of a killed writer if it has the permission.
+beside it, `.STEM.lod-commit`: the target of each partial file. Once the journal is complete, the
+new set is valid. A process that opens one of its files reads the partial file if that has not been
+renamed yet, and finishes the renames of a killed writer if it has the permission.
 Without a complete journal the old set is valid. See docs/decisions/0026-sets-of-files.md.
 
 A reader looks for the journal by the stem of the file it opens. Files of a set with other stems
@@ -38,16 +38,16 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 
 VERSION = 1
-# Room for 10,000 files of `lod split`, whatever characters their names are made of.
+# Enough for 10,000 files of `lod split`, whatever characters their names have.
 _MOST_BYTES = 1 << 25
-# How often a file is looked for that is being renamed.
+# Attempts to open a file that is being renamed.
 _TRIES = 100
 
 T = TypeVar("T")
 
 
 class AppearedError(FileExistsError):
-    """A file is in the place of one of a set that may not replace any."""
+    """A file exists at the path of a file of a set that may not replace files."""
 
 
 def stem(name: str) -> str:
@@ -57,7 +57,7 @@ def stem(name: str) -> str:
 
 
 def journal_path(target: Path) -> Path:
-    """Return where the journal of the set of `target` is, or its signpost, while there is one."""
+    """Return the path of the journal, or signpost, of the set of `target`; it need not exist."""
     return target.with_name(f".{shortened(stem(target.name))}.lod-commit")
 
 
@@ -65,12 +65,12 @@ def journal_path(target: Path) -> Path:
 class Journal:
     """Target names of the partial files of a set.
 
-    It is in force from when it is whole until its last partial file has its name.
+    It is in effect from when it is complete until its last partial file is renamed.
 
     Attributes:
-        folder: where they all are.
-        names: the name of the partial file, by the file's own; in the order of renames, that
-            of an index, without which the others are worth nothing, last.
+        folder: the folder of all of them.
+        names: the name of the partial file, by the target name, in the order of renames; an
+            index, without which the other files are useless, is the last.
         replace: whether files of these names may be replaced.
     """
 
@@ -80,12 +80,12 @@ class Journal:
 
     @property
     def path(self) -> Path:
-        """Where it is written to."""
+        """Its path."""
         return journal_path(self.folder / next(iter(self.names)))
 
     @property
     def signposts(self) -> list[Path]:
-        """Where files of the set with another stem have their signposts."""
+        """The paths of the signposts, for files of the set with another stem."""
         places = (journal_path(self.folder / name) for name in self.names)
         return [place for place in dict.fromkeys(places) if place != self.path]
 
@@ -99,7 +99,7 @@ class Journal:
 
     @classmethod
     def read(cls, path: Path) -> Journal | None:
-        """Return the journal at `path`, or to which it points; None if there is none that is whole.
+        """Return the journal at `path`, or that the signpost there names; None if none is complete.
 
         Raises:
             OSError: there is one, but it cannot be read.
@@ -118,7 +118,7 @@ class Journal:
             return None
 
     def _is_sound(self, path: Path) -> bool:
-        """Return whether it stays with its own files: it may come out of an archive."""
+        """Return whether it names only partial files of its set: it may come from an archive."""
         return self.is_of_one_kind(path) and all(
             "/" not in name and is_partial_of(partial, self.folder / name)
             for name, partial in self.names.items()
@@ -135,7 +135,7 @@ class Journal:
     def waiting(self) -> dict[str, Path]:
         """Return the partial files that hold the content of the set, by the file's name.
 
-        None do where all have their names; nor where another program put files in their place.
+        {} if all are renamed, or if another program has put files in their place.
         """
         held = {name: self.folder / partial for name, partial in self.names.items()}
         held = {name: partial for name, partial in held.items() if exists(partial)}
@@ -143,19 +143,19 @@ class Journal:
         if index not in held:
             return {}
         if self.replace and len(held) < len(self.names) and exists(self.folder / index):
-            return {}  # we remove the old index before any rename; this one is not ours
+            return {}  # `apply` removes the old index before any rename: this index is another one
         return held
 
     def apply(self) -> None:
-        """Give every partial file its name. It can be done again after a failure at any call.
+        """Rename every partial file. May be repeated after a failure at any call.
 
         Raises:
-            AppearedError: a file is there that may not be replaced. Then no file has its name.
+            AppearedError: a file exists that may not be replaced. Then no file is renamed.
         """
         held = self.waiting()
         *others, index = self.names
         if others and held and self.replace:
-            # Programs that know no journal must at no time find an old index beside new
+            # Programs that do not know the journal must never find an old index beside new
             # content.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.folder / index)
@@ -177,7 +177,7 @@ class Journal:
             os.replace(partial, path)
 
     def _undo(self) -> None:
-        """Take their names from the files that have them; nothing was there before."""
+        """Undo the renames; no file was replaced by them."""
         for name, partial in self.names.items():
             if not exists(self.folder / partial):
                 os.rename(self.folder / name, self.folder / partial)
@@ -190,7 +190,7 @@ def _encoded(said: dict[str, Any]) -> bytes:
 
 
 def _content(path: Path) -> Any:
-    """Return what the journal or signpost at `path` says; None if none is whole."""
+    """Return the content of the journal or signpost at `path`; None if it is not complete."""
     if not exists(path):
         return None
     try:
@@ -228,7 +228,7 @@ def _aim(said: Any, path: Path) -> Path | None:
 
 
 def may_replace(path: Path) -> bool:
-    """Return whether this user may replace a file of a folder in which files can be made."""
+    """Return whether this user may replace a file in a folder where they can create files."""
     folder = os.stat(path.parent)
     if not folder.st_mode & stat.S_ISVTX:
         return True
@@ -238,7 +238,7 @@ def may_replace(path: Path) -> bool:
 def _owner_may_replace(journal: Path, path: Path) -> bool:
     """Return whether the owner of a journal may replace a file that it names.
 
-    In a folder with the sticky bit, such as /tmp, users may make files and replace only their own.
+    In a folder with the sticky bit, such as /tmp, users may create files but replace only theirs.
     """
     folder = os.stat(journal.parent)
     if not folder.st_mode & stat.S_ISVTX:
@@ -256,7 +256,7 @@ def _owner_may_replace(journal: Path, path: Path) -> bool:
 
 
 def _replace_folder(partial: Path, path: Path) -> None:
-    """Rename a folder to where another is. That one is litter then."""
+    """Rename a folder over another one, which is moved aside and then removed."""
     aside = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
     try:
         os.rename(path, aside)
@@ -266,10 +266,10 @@ def _replace_folder(partial: Path, path: Path) -> None:
     try:
         os.rename(partial, path)
     except OSError:
-        os.rename(aside, path)  # programs that do not know the journal find the old one, not none
+        os.rename(aside, path)  # so that programs that do not know the journal find the old one
         raise
     fsync_folder(path.parent)
-    with contextlib.suppress(OSError):  # what stays is removed by the next writer
+    with contextlib.suppress(OSError):  # the next writer removes the rest
         remove_unused(Path(aside), path, ours=True)
 
 
@@ -281,14 +281,14 @@ def finish(path: Path, *, seize: bool = False) -> bool:
 
     Args:
         path: of its journal.
-        seize: whether to take it for killed where the file system has no locks.
+        seize: whether to assume that the writer was killed if the file system has no locks.
 
     Returns:
         Whether it is done; False while another process has the journal locked.
 
     Raises:
-        OSError: a call failed, and can be tried again; or its user may not replace the files that
-            it names.
+        OSError: a call failed, and can be repeated; or the owner of the journal may not replace
+            the files that it names.
     """
     try:
         fd = os.open(path, os.O_RDWR | files.UNTRUSTED)
@@ -324,11 +324,11 @@ def finish(path: Path, *, seize: bool = False) -> bool:
 def opened(path: Path, opener: Callable[[Path], T]) -> T:
     """Return `opener` of the current position of the content of `path`.
 
-    That is `path` itself, but for the files of a set that was committed by a writer which was
-    killed, or is still at it. Finishes the renames of a killed one of the same user.
+    That is `path` itself, except for files of a set that was committed by a writer that was
+    killed, or is still renaming. Finishes the renames of a killed writer of the same user.
 
     Raises:
-        OSError: what the opener raises; or there is a journal that cannot be read.
+        OSError: raised by the opener; or there is a journal that cannot be read.
     """
     real = path
     if not path.name or ".." in path.parts or path.is_symlink():
@@ -340,10 +340,10 @@ def opened(path: Path, opener: Callable[[Path], T]) -> T:
         try:
             return opener(path)
         except FileNotFoundError:
-            # It may be renamed just now, by a writer whose journal came after we looked.
+            # A writer may be renaming it whose journal was created after the check.
             if not exists(place) and not exists(real):
                 raise
-    with contextlib.suppress(OSError):  # who may not write can still read
+    with contextlib.suppress(OSError):  # users without write permission can still read
         if files.owns(place):
             finish(place)
     for _ in range(_TRIES):
@@ -360,11 +360,11 @@ def opened(path: Path, opener: Callable[[Path], T]) -> T:
 
 
 def remove_stale(target: Path) -> None:
-    """Remove partial files of `target` that killed writers left, but none of a committed set."""
+    """Remove partial files of `target` left by killed writers, except those of a committed set."""
     try:
         names = os.listdir(target.parent)
     except PermissionError:
-        return  # a folder may be written to and yet not be read
+        return  # a folder may be writable but not readable
     for name in names:
         if is_partial_of(name, target):
             with contextlib.suppress(OSError):
@@ -375,9 +375,9 @@ def remove_unused(partial: Path, target: Path, *, ours: bool = False) -> None:
     """Remove a partial file or folder of `target`, unless it is in use.
 
     Args:
-        partial: what to remove.
-        target: what it was to become.
-        ours: whether no writer but this one knows it; readers of a folder may.
+        partial: the file or folder to remove.
+        target: its target.
+        ours: whether no other writer can use it; readers of a folder may.
     """
     access = os.O_RDONLY if partial.is_dir() else os.O_RDWR
     fd = os.open(partial, access | files.UNTRUSTED)
@@ -385,7 +385,7 @@ def remove_unused(partial: Path, target: Path, *, ours: bool = False) -> None:
         locked = files.lock(fd)
         if locked is False or (locked is None and not ours):
             return
-        # Asked only now: while its writer lived, it could still commit it.
+        # Read only under the lock: a living writer could still have committed it.
         journal = Journal.read(journal_path(target))
         if journal is None or partial.name not in journal.names.values():
             remove(partial)

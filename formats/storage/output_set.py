@@ -15,17 +15,17 @@ from lodcli.kernels.errors import UnsupportedError
 
 
 class OutputSet:
-    """Files that appear together, each of its own name.
+    """Files that appear together, each under its own name.
 
-    Used as a context manager: leaving it normally commits all of them, leaving it by any exception
-    removes every trace.
+    Used as a context manager: leaving it normally commits all of them, leaving it by an exception
+    removes all temporary files.
 
     Args:
         targets: paths in one folder, with one extension.
         overwrite: whether existing files may be replaced.
 
     Attributes:
-        files: what is written to; leaving the `with` block of one syncs it.
+        files: the files to write; leaving the `with` block of one syncs it.
 
     Raises:
         TargetExistsError: at once if one exists and may not be replaced, and at the commit if it
@@ -50,7 +50,7 @@ class OutputSet:
     def _journal(self) -> Journal:
         names: dict[str, str] = {}
         folders: dict[Path, str] = {}
-        # The last name is the index of a pair, which here no file is.
+        # The journal takes the last name for the index of a pair; here none is.
         for one in self.files:
             assert one.path is not None
             assert one._partial is not None

@@ -1,8 +1,8 @@
 """Output: writes a file atomically, or standard output.
 
-The bytes go to a neighbour of the target through a descriptor that we own, so that no
-library can swallow a write error; then check, fsync, rename, fsync the folder. Several files
-that belong together, and whole folders (`FolderOutput`), appear in the same way.
+The bytes go to a partial file beside the target through a descriptor of this class, so that no
+library can hide a write error; then check, fsync, rename, fsync the folder. Several files that
+belong together, and whole folders (`FolderOutput`), are written in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files
 
 COPY_BYTES = 8 << 20
-# Of a file that is being written: whenever so much was added, the disk begins to write it.
+# Each time this much was written to a file, the system is told to write it to the disk.
 UNSYNCED_BYTES = 32 << 20
 _KINDS = {
     stat.S_IFCHR: "a device",
@@ -65,31 +65,31 @@ def refuse_url(target: str | os.PathLike[str]) -> None:
 class Output:
     """A file being written.
 
-    Used as a context manager: leaving it normally commits, leaving it by any exception
-    removes every trace. Until the commit the old file, if any, stays as it is.
+    Used as a context manager: leaving it normally commits, leaving it by an exception removes
+    the partial file. Until the commit the old file, if any, stays as it is.
 
     Args:
         target: a path, or "-" for standard output.
         overwrite: whether an existing file may be replaced.
-        seekable: whether the writer needs `pwrite`; standard output is then written from a
-            nameless temporary file at the commit.
+        seekable: whether the writer needs `pwrite`; standard output is then written from an
+            anonymous temporary file at the commit.
 
     Attributes:
         path: the file, links followed; None for standard output.
-        label: what was typed.
+        label: the target as it was given.
         fd: the descriptor to write to.
-        size_bytes: of what `write` has written.
+        size_bytes: number of bytes written.
 
     Raises:
         TargetExistsError: at once if the target exists and may not be replaced, and at the
             commit if it appeared meanwhile.
-        UnsupportedError: the system renames no open files.
+        UnsupportedError: the system cannot rename open files.
         MissingFolderError: there is no such folder.
         OSError: the folder cannot be written to.
     """
 
     path: Path | None
-    # Of an output whose constructor failed at once, too.
+    # Defaults for `abort` after an error in the constructor.
     fd = -1
     _partial: Path | None = None
     _parts: Sequence[Output] = ()
@@ -111,7 +111,7 @@ class Output:
             )
         try:
             with self.naming():
-                # A link is followed: the file it names is replaced, the link stays.
+                # A link is followed: its target is replaced, the link stays.
                 self.path = Path(os.path.realpath(target))
                 self._refuse_existing()
                 self._refuse_nameless()
@@ -131,20 +131,20 @@ class Output:
         self._spooled = False
 
     def part(self, name: str) -> Output:
-        """Return another file of the same target to be written: one beside this file.
+        """Return another file of the same output, beside this file.
 
-        All are committed as one. The file of the target's own name must be the one without
-        which the others are worth nothing, such as an index; the names must differ in their
-        last ending only, for that is how a reader finds the journal of a commit. Ask for the
-        parts before reading anything, for each may turn out to exist.
+        All files are committed together. The target itself must be the file without which the
+        others are useless, such as an index. The names may differ only in their last extension,
+        since readers find the journal of a commit by the stem. Call this before reading anything,
+        since a part may exist already.
 
         Raises:
-            UnsupportedError: standard output; or links by which the files would lie apart.
+            UnsupportedError: standard output; or links lead to several folders or stems.
         """
         if self.path is None:
             raise UnsupportedError(f"{self.label}: several files cannot go through a pipe")
         assert stem(name) == stem(Path(self.label).name), name
-        # Beside the name that was typed: that of a link, not of what it leads to.
+        # Beside the given path: beside a link, not beside its target.
         part = Beside(Path(self.label).with_name(name), overwrite=self.overwrite)
         self._parts = (*self._parts, part)
         assert part.path is not None
@@ -156,12 +156,12 @@ class Output:
         return part
 
     def _make_partial(self, path: Path) -> tuple[int, str]:
-        """Return a descriptor and the name of a new neighbour of `path`."""
+        """Return a descriptor and the name of a new partial file beside `path`."""
         return tempfile.mkstemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
 
     def _open_partial(self, path: Path) -> None:
         while self._partial is None:
-            with shielded():  # made and known, or neither
+            with shielded():  # no interrupt between creating the file and storing its name
                 self.fd, partial = self._make_partial(path)
                 self._partial = Path(partial)
             # Locked until the process ends: an unlocked partial file was left by a killed process.
@@ -196,14 +196,14 @@ class Output:
     def _refuse_nameless(self) -> None:
         """Raise TargetExistsError for the descriptor of an open file that was deleted."""
         assert self.path is not None
-        # So Linux calls what it was. Any other file may be between two names of a commit.
+        # Linux's name of a deleted file. Any other missing file may be being renamed by a commit.
         gone = self.path.name.endswith(" (deleted)") and not os.path.lexists(self.path)
         if gone and os.path.exists(self.label):
             raise TargetExistsError(f"{self.label}: is an open file that was deleted; name another")
 
     @contextlib.contextmanager
     def naming(self, *, spooling: bool = False) -> Iterator[None]:
-        """Name the target in any error of the system from inside the block.
+        """Add the name of the target to OSErrors raised in the block.
 
         Args:
             spooling: whether the block works on a file of `spool`.
@@ -229,7 +229,7 @@ class Output:
         return tempfile.TemporaryFile(prefix="lod-", dir=folder, buffering=buffering)
 
     def pack(self, codec: str) -> None:
-        """Make all that `write` takes from now on be packed: "gzip" or "zstd"."""
+        """Compress everything that `write` is called with from now on, by "gzip" or "zstd"."""
         self._packer = Packer(self._put, codec)
 
     def write(self, data: bytes | memoryview) -> None:
@@ -247,7 +247,7 @@ class Output:
         self.wrote(len(view))
 
     def write_at(self, data: bytes | memoryview, position: int) -> None:
-        """Write all of `data` at a place; the output must have been opened as seekable."""
+        """Write all of `data` at a position; the output must have been opened as seekable."""
         view = memoryview(data)
         if not view.nbytes:
             return
@@ -257,9 +257,9 @@ class Output:
         self.wrote(view.nbytes)
 
     def wrote(self, size_bytes: int) -> None:
-        """Note that bytes were written to `fd`, so that the disk has them before `commit`.
+        """Count bytes written to `fd`, and start writing them to the disk before `commit`.
 
-        Waiting for the disk only at the end took a third of the time.
+        Otherwise waiting for the disk in `commit` took a third of the time.
         """
         self._unsynced_bytes += size_bytes
         if self._unsynced_bytes >= UNSYNCED_BYTES and self._partial is not None:
@@ -283,12 +283,12 @@ class Output:
     def _settle(self) -> None:
         """Sync the written data, under its partial name."""
         with self.naming():
-            # Only now: until here only this process must be able to read it.
+            # Only now: other users must not be able to read an unfinished file.
             files.set_mode(self.fd, self._mode())
             files.fsync(self.fd)
 
     def _appear(self) -> None:
-        """Give everything that was written its name, and make that durable."""
+        """Rename everything that was written to its target, durably."""
         assert self.path is not None
         assert self._partial is not None
         try:
@@ -322,7 +322,7 @@ class Output:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), one.path)
 
     def _release(self) -> None:
-        """Leave the partial files to their journal."""
+        """Forget the partial files, which belong to the journal now."""
         for one in (*self._parts, self):
             one._partial = None
 
@@ -339,13 +339,13 @@ class Output:
             for part in self._parts:
                 part.abort()
             if self._partial is not None:
-                with contextlib.suppress(OSError):  # what stays is removed by the next writer
+                with contextlib.suppress(OSError):  # the next writer removes it otherwise
                     remove(self._partial)
                 self._partial = None
             self._close()
 
     def __del__(self) -> None:
-        # After an interrupt between the constructor and `with`, nothing else would do it.
+        # For an interrupt between the constructor and `with`.
         self.abort()
 
     def _close(self) -> None:
@@ -370,7 +370,7 @@ class Output:
 
 
 class Beside(Output):
-    """A file of a set, which commits it; leaving its `with` block does not."""
+    """A file of a set: the set commits it, leaving its own `with` block only syncs it."""
 
     def commit(self) -> None:
         if self._packer is not None:

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 SUFFIX = ".lod-partial"
-# What is answered where a path leads to nothing, or not for us.
+# Errors for a path that does not exist, or is not accessible.
 _ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
 _TOKEN = r"[0-9a-z_]{8}"
 # The name of any partial file, of a target whose name is short.
@@ -17,23 +17,23 @@ PARTIAL_NAME = re.compile(rf"\.(?P<target>.+)\.{_TOKEN}{re.escape(SUFFIX)}", re.
 
 
 def partial_prefix(target: Path) -> str:
-    """Return how the names of partial files of `target` begin; they fit in 255 bytes."""
+    """Return the prefix of the names of partial files of `target`; they fit in 255 bytes."""
     return f".{shortened(target.name)}."
 
 
 def shortened(name: str) -> str:
-    """Return as much of a name as leaves room for more."""
+    """Return the first 200 bytes of a name, to leave room for a prefix and a suffix."""
     return os.fsdecode(os.fsencode(name)[:200])
 
 
 def is_partial_of(name: str, target: Path) -> bool:
-    """Return whether a file is so named as partial files of `target` are."""
+    """Return whether this is the name of a partial file of `target`."""
     prefix = re.escape(partial_prefix(target))
     return re.fullmatch(prefix + _TOKEN + re.escape(SUFFIX), name) is not None
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Return whether something is there. Unlike os.path.lexists, a failing disk is an error."""
+    """Return whether a path exists. Unlike in os.path.lexists, a failing disk is an error."""
     try:
         os.lstat(path)
     except ValueError:  # no path at all

@@ -34,5 +34,6 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
             yield item  # type: ignore[misc]
             item = coming.result()
     finally:
-        # Collected as garbage, this is closed in any thread; its own cannot wait for itself.
+        # Garbage collection may close this generator in the pool's thread, which cannot wait for
+        # itself.
         pool.shutdown(wait=threading.get_ident() not in threads)

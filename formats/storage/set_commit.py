@@ -1,4 +1,4 @@
-"""Commit of a set: several files, or a folder, replace the old ones as one."""
+"""Commit of a set: several files, or a folder, replace the old ones together."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ _WAIT_SECONDS, _POLL_SECONDS = 20.0, 0.01
 
 
 class UnfinishedError(LodError, OSError):
-    """A set is committed, but not all of its files have their names."""
+    """A set is committed, but not all of its files are renamed."""
 
 
 def commit(
     journal: Journal, label: str, refuse: Callable[[], None], release: Callable[[], None]
 ) -> None:
-    """Make partial files take the place of the old set, all or none.
+    """Replace the old set by partial files, all or none.
 
     Waits while another writer renames files of this set.
 
     Args:
         journal: of partial files that are durable.
-        label: what messages call the set.
-        refuse: raises what keeps them from it; called once no other writer can interfere.
-        release: called when the partial files are no longer the caller's to remove.
+        label: the name of the set in messages.
+        refuse: raises an error if the set may not be replaced; called while no other writer can
+            interfere.
+        release: called when the partial files belong to the journal, not to the caller.
 
     Raises:
         FileExistsError: a file appeared that may not be replaced; nothing has changed.
@@ -62,7 +63,7 @@ def commit(
 
 
 def _new_journals(paths: Sequence[Path], *, seize: bool) -> list[int] | None:
-    """Return new empty files, locked; None, and none is made, where a writer is at work."""
+    """Return new empty journals, locked; None, without creating any, while a writer is active."""
     fds: list[int] = []
     try:
         for path in paths:
@@ -80,15 +81,15 @@ def _new_journals(paths: Sequence[Path], *, seize: bool) -> list[int] | None:
 
 
 def _drop(paths: Sequence[Path], fds: Sequence[int]) -> None:
-    """Remove journals that say nothing yet."""
+    """Remove journals that are still empty."""
     for path, fd in zip(paths, fds, strict=False):
-        with contextlib.suppress(OSError):  # an empty one says nothing
+        with contextlib.suppress(OSError):  # an empty one has no effect
             os.unlink(path)
         os.close(fd)
 
 
 def _new_journal(path: Path, *, seize: bool) -> int | None:
-    """Return a new empty journal, locked; None where there is one, of a writer at work."""
+    """Return a new empty journal, locked; None while there is one of an active writer."""
     while True:
         try:
             fd = os.open(path, files.CREATE, 0o600)
@@ -97,7 +98,7 @@ def _new_journal(path: Path, *, seize: bool) -> int | None:
                 return None
             continue
         try:
-            # Before we lock it, others can take it for that of a killed writer, and remove it.
+            # Before it is locked, others can take it for that of a killed writer, and remove it.
             if files.lock(fd) is not False and os.fstat(fd).st_nlink:
                 return fd
         except BaseException:
@@ -113,14 +114,14 @@ def _commit(
     refuse: Callable[[], None],
     release: Callable[[], None],
 ) -> None:
-    """Commit with a journal and its signposts, which are locked by us and still empty."""
+    """Commit with a journal and its signposts, which this process has locked; still empty."""
     try:
         for fd in fds:
             files.set_mode(fd, 0o644)  # every reader of the files must be able to read it
         refuse()
         _refuse_files_of_others(journal)
         for fd in fds[1:]:
-            # They say nothing before the journal does, so that one is the commit.
+            # Signposts have no effect until the journal is complete: that is the commit.
             files.write_all(fd, journal.encoded_signpost())
             files.fsync(fd)
     except BaseException:
@@ -147,14 +148,14 @@ def _commit(
             "the next lod command that opens it finishes that"
         ) from error
     _remove_journals(journal)
-    with contextlib.suppress(OSError):  # without partial files they say nothing
+    with contextlib.suppress(OSError):  # without partial files journals have no effect
         fsync_folder(journal.folder)
 
 
 def _refuse_files_of_others(journal: Journal) -> None:
     """Raise PermissionError for a file that this user may not replace.
 
-    Once the journal says otherwise, it would be too late: such a commit could never be finished.
+    Checked before the journal is written: a commit with such a file could never be finished.
     """
     for name in journal.names:
         path = journal.folder / name
@@ -163,7 +164,7 @@ def _refuse_files_of_others(journal: Journal) -> None:
 
 
 def _remove_journals(journal: Journal) -> None:
-    """Remove a journal without effect and its signposts; whichever stay say nothing."""
+    """Remove a journal without effect and its signposts; those that remain have no effect."""
     for path in (*journal.signposts, journal.path):
         with contextlib.suppress(OSError):
             os.unlink(path)

@@ -1,7 +1,7 @@
 """SHA-256 sidecars of a file, pair or folder, in the format of sha256sum.
 
-FILE.sha256 beside FILE holds a line for each file, named as seen from the sidecar's folder, so
-that `sha256sum -c FILE.sha256` there checks the same. For formats without checksums of their own.
+FILE.sha256 beside FILE holds a line for each file, with its path relative to the sidecar's folder,
+so that `sha256sum -c FILE.sha256` works there. For formats without checksums of their own.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ SUFFIX = ".sha256"
 MOST_SIDECAR_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 20
 _NO_FILE = "is not a regular file"
-# A backslash in front says that the name is escaped, a star that the file is binary, which all
-# are; or as `sha256sum --tag` writes it.
+# A backslash in front means that the name is escaped. A star means a binary file, and is ignored.
+# The second form is that of `sha256sum --tag`.
 _LINE = re.compile(r"(?P<escaped>\\?)(?P<sum>[0-9a-fA-F]{64}) [ *](?P<name>.+)")
 _TAGGED = re.compile(r"(?P<escaped>\\?)SHA256 \((?P<name>.+)\) = (?P<sum>[0-9a-fA-F]{64})")
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
@@ -36,7 +36,7 @@ class NoSumsError(LodError, OSError):
 
 
 def sidecar_of(path: Path) -> Path:
-    """Return where the sums of a file or folder are; those of a pair are with its index."""
+    """Return the path of the sums of a file or folder; for a pair, they are beside its index."""
     index = _pair(_named(path))[0]
     return index.with_name(index.name + SUFFIX)
 
@@ -52,7 +52,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def _named(path: Path) -> Path:
-    """Return a path that ends in a name, for the sidecar is called after it."""
+    """Return the path with a name at its end, after which the sidecar is named."""
     return Path(os.path.abspath(path)) if path.name in ("", "..") else path
 
 
@@ -91,7 +91,7 @@ def sum_of(path: Path) -> str:
     """
     found = hashlib.sha256()
     try:
-        # Not waiting for who writes to a pipe.
+        # O_NONBLOCK: opening a pipe must not wait for its writer.
         fd = os.open(path, files.READ | getattr(os, "O_NONBLOCK", 0))
         with open(fd, "rb", buffering=0) as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -116,7 +116,7 @@ def differences(path: Path) -> Iterator[DamagedFileError]:
     if not sidecar.exists():
         raise NoSumsError(f"{sidecar}: no such file; write it with --write-sums")
     listed = read_sums(sidecar)
-    # By what they lead to: the tool may have been given other paths to the same files.
+    # By absolute path: sha256sum may have been called with other paths to the same files.
     sums = {os.path.abspath(file): told for file, told in listed.items()}
     names = {os.path.abspath(file): file for file in (*listed, *files_of(path))}
     for place, file in sorted(names.items()):
@@ -133,7 +133,7 @@ def differences(path: Path) -> Iterator[DamagedFileError]:
 
 
 def read_sums(sidecar: Path) -> dict[Path, str]:
-    """Return the sums in a sidecar, by the paths they are of: as seen from where it is."""
+    """Return the sums in a sidecar, by path; relative paths are relative to its folder."""
     if not sidecar.is_file():
         raise DamagedFileError(f"{sidecar}: is not a list of sums: {_NO_FILE}")
     if sidecar.stat().st_size > MOST_SIDECAR_BYTES:

@@ -20,7 +20,7 @@ from typing import IO
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.kernels.errors import LodError, UnsupportedError
 
-# Deflate cannot shrink data more than this, so a member that claims more is a lie.
+# Above the maximum compression ratio of deflate, 1032: a member that declares more is damaged.
 MOST_DEFLATED = 1100
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # Signature, needed version, flags, method, time, date, CRC-32, two sizes, two lengths; the
@@ -42,7 +42,7 @@ def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
     """Return an archive with a consistent directory and plausible member sizes.
 
     Args:
-        file: seekable; it stays the caller's to close.
+        file: seekable; the caller closes it.
 
     Raises:
         DamagedFileError: the directory contradicts itself, the members or the file.
@@ -65,7 +65,7 @@ def first_name(head: bytes) -> bytes:
     """Return the name of a zip file's first member, folders left out; b"" if it is not a zip file.
 
     Args:
-        head: how the file begins.
+        head: the first bytes of the file.
     """
     position = 0
     while head.startswith(_LOCAL_MARK, position):
@@ -89,20 +89,20 @@ def damage(what: str) -> Iterator[None]:
     except (NotImplementedError, RuntimeError) as error:
         raise UnsupportedError(f"cannot be read ({brief(error)})") from None
     except OSError as error:
-        if error.errno != errno.EINVAL:  # else a place before the file's beginning
+        if error.errno != errno.EINVAL:  # EINVAL: a position before the beginning of the file
             raise
         raise DamagedFileError(f"{what} (points outside of the file)") from None
 
 
 def shown(filename: str) -> str:
-    """Return the name of a member as a message may show it."""
+    """Return the name of a member for a message."""
     # Up to 65,535 characters.
     text = filename if len(filename) <= 100 else filename[:97] + "..."
     return text if text.isascii() and text.isprintable() else ascii(text)
 
 
 def brief(found: object) -> str:
-    """Return an error's words, or a shape, in one short line: both may quote the file."""
+    """Return an error message, or a shape, as one short line: both may quote the file."""
     words, _, _ = (str(found) or "ends early").partition(": <ast.")  # zipfile's EOFError is mute
     return " ".join(words.split())[:120]
 
@@ -257,7 +257,7 @@ def _check_member(
 
 
 def _full_sizes(extra: bytes, size: int, packed: int) -> tuple[int, int]:
-    """Return the sizes, those that need 64 bits from the extra field for them."""
+    """Return the two sizes; a size that needs 64 bits is taken from the extra field."""
     position = 0
     while position + 4 <= len(extra):
         kind, length = struct.unpack_from("<2H", extra, position)
@@ -272,10 +272,10 @@ def _full_sizes(extra: bytes, size: int, packed: int) -> tuple[int, int]:
 
 
 def _check_descriptor(raw: bytes, info: zipfile.ZipInfo) -> None:
-    """Raise unless these bytes behind a member repeat its checksum and its sizes.
+    """Raise unless these bytes after a member repeat its checksum and its sizes.
 
-    Writers that cannot go back put them there, with a mark in front or not, the sizes in 4 or
-    8 bytes each.
+    Writers that cannot seek put them there, with or without a signature in front, the sizes in 4
+    or 8 bytes each.
     """
     found = raw.removeprefix(_DESCRIPTOR_MARK) if len(raw) in (16, 24) else raw
     form = {12: "<3L", 20: "<L2Q"}.get(len(found))

@@ -10,7 +10,7 @@ from lodcli.kernels.errors import UnsupportedError
 # A block of 128 KiB may be packed to four bytes: this becomes 32 MiB at most.
 _BLOCK_BYTES = 1 << 10
 _CHECKSUM_FLAG = 4
-# What unpacking may look back on, and so take in memory: as much as the tool zstd allows.
+# Maximum window, and so memory, of decompression: the default limit of the tool zstd.
 MOST_WINDOW_BYTES = 1 << 27
 
 
