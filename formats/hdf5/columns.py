@@ -13,17 +13,17 @@ from h5py import h5d, h5t
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 
 NUMBERS = (h5t.INTEGER, h5t.FLOAT, h5t.ENUM)
-# By their bytes. HDF5 converts fields of bits to such only, and not to integers.
+# By size in bytes. HDF5 converts bit fields only to these types, and not to integers.
 _BITS = {1: h5t.NATIVE_B8, 2: h5t.NATIVE_B16, 4: h5t.NATIVE_B32, 8: h5t.NATIVE_B64}
-# Of names in a message.
+# Limits on names in a message.
 MOST_FIELDS, MOST_NAME_CHARS = 10, 60
-# One type inside of another.
+# Maximum depth of nested types.
 MOST_DEPTH = 32
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """The type of an item in memory, and what tensors make of it."""
+    """HDF5's type of an item in memory, and the dtype and shape of its values in a tensor."""
 
     memory: h5t.TypeID
     dtype: np.dtype[Any]
@@ -37,11 +37,11 @@ class Column:
 
     Attributes:
         path: for messages.
-        dataset: it.
+        dataset: the dataset.
         memory: HDF5's type of an item in memory.
-        dtype: of the values, in native byte order; of text uint8.
-        item_shape: of an item that is an array; of text its bytes, the last axis.
-        text: whether the items are texts of fixed length, filled up with zeros.
+        dtype: of the values, in native byte order; uint8 for text.
+        item_shape: of an item that is an array; for text, the last axis is its bytes.
+        text: whether the items are texts of fixed length, padded with zeros.
     """
 
     path: str
@@ -53,7 +53,7 @@ class Column:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of all values; () for a single one."""
+        """Shape of all values; () for a single one."""
         stored: tuple[int, ...] = self.dataset.shape
         return (*stored, *self.item_shape)
 
@@ -106,7 +106,7 @@ def _kind(kind: h5t.TypeID, members: tuple[str, ...], path: str, depth: int) -> 
 
 
 def _field(kind: Any, members: tuple[str, ...], path: str, depth: int) -> _Kind:
-    """Return a field, the longest name first: there may be a "/" in it."""
+    """Return a field; tries the longest name first, since a name may contain "/"."""
     names = _names(kind)
     for length in range(len(members), 0, -1):
         name = "/".join(members[:length])
@@ -127,7 +127,7 @@ def _text(kind: Any, path: str) -> _Kind:
     memory = h5t.C_S1.copy()
     memory.set_size(kind.get_size())
     memory.set_cset(kind.get_cset())
-    # HDF5 removes the blanks, or what is behind the first zero.
+    # HDF5 converts text padded with blanks or ended by a zero to padding with zeros.
     memory.set_strpad(h5t.STR_NULLPAD)
     return _Kind(memory, np.dtype(np.uint8), (kind.get_size(),), text=True)
 
@@ -142,7 +142,7 @@ def _dtype(kind: h5t.TypeID, path: str) -> np.dtype[Any]:
     try:
         dtype: np.dtype[Any] = np.dtype(kind.dtype)
         return dtype
-    except (TypeError, ValueError, KeyError):  # KeyError: a byte order that h5py has not
+    except (TypeError, ValueError, KeyError):  # KeyError: a byte order that h5py does not know
         raise UnsupportedError(
             f"{path}: holds numbers that NumPy does not support, such as VAX floats; convert "
             "them with h5repack or the program that wrote them"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lodcli.formats.hdf5.columns import Column
     from lodcli.formats.hdf5.strict import StrictFile
 
-# What opening such a file imports only then; see Format.modules.
+# Modules that are imported only when such a file is opened; see Format.modules.
 MODULES = (
     "lodcli.formats.hdf5.strict",
     "hdf5plugin",
@@ -29,12 +29,12 @@ MODULES = (
 
 
 class Datasets:
-    """Datasets of an HDF5 file of which nothing is trusted.
+    """Datasets of an untrusted HDF5 file.
 
     Args:
         source: the file.
-        chosen: whether a person named the paths: one that is not there is then their mistake,
-            and damage otherwise.
+        chosen: whether the user named the paths: a missing one is then a SelectionError, else a
+            DamagedFileError.
     """
 
     def __init__(self, source: Input, *, chosen: bool) -> None:
@@ -62,7 +62,7 @@ class Datasets:
         return True
 
     def open(self, path: str, *, text: bool = False) -> Column:
-        """Return a dataset of numbers with a row axis, or a field; `text` if that is right too."""
+        """Return a dataset with a row axis, or a field: numbers or, with `text`, also text."""
         column = self._column(path)
         if not column.dataset.shape:
             raise UnsupportedError(f"{path}: is a single value; rows need an axis")
@@ -72,7 +72,7 @@ class Datasets:
 
     def rows(self, column: Column, start: int, stop: int) -> Array:
         """Return rows of a column, in native byte order."""
-        # Zeros: where HDF5 fails to write, nothing of this process may be read.
+        # Zeros, so that parts that HDF5 fails to fill do not show memory of this process.
         out: Array = np.zeros((stop - start, *column.shape[1:]), column.dtype)
         self.strict.read_rows(column, start, out)
         return out
@@ -125,8 +125,8 @@ class DatasetsSource(IndexedSource):
 
 
 def notes(datasets: Datasets, columns: Iterable[Column]) -> list[str]:
-    """Return which columns were not written whole, where HDF5 reads the fill value, and which
-    have attributes of netCDF that would change their values.
+    """Return notes on columns that were not written completely, where HDF5 returns the fill value,
+    and on netCDF attributes that would change values.
     """
     told = []
     for column in columns:

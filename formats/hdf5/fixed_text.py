@@ -79,9 +79,9 @@ class FixedText(Source):
         return found.select(*branch[above:]) if branch[above:] else found
 
     def _texts(self, padded: LoDTensor) -> LoDTensor:
-        """Return texts without the zeros behind them; of a single one, its bytes as rows."""
+        """Return texts without their padding; of a single one, its bytes as rows."""
         width = padded.row_shape[0]
-        # The last byte of each that is no zero.
+        # Up to the last byte of each that is not zero.
         lengths = width - np.argmax(padded.data[:, ::-1] != 0, axis=1)
         lengths[~padded.data.any(axis=1)] = 0
         rows = padded.data[np.arange(width) < lengths[:, np.newaxis]]
@@ -114,7 +114,7 @@ class FixedText(Source):
 
 
 class _Padded(IndexedSource):
-    """The same texts as stored: rows of equally many bytes, each an item of a level of its own."""
+    """The padded texts as stored: each a row of bytes, and an item of the finest level."""
 
     def __init__(
         self, datasets: Datasets, column: Column, lod: LoD, names: tuple[str, ...] | None

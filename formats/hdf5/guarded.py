@@ -9,7 +9,7 @@ from lodcli.formats.container.owned import ReadFile
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.platform import files
 
-# In the list of free places of a local heap.
+# The end of the free list of a local heap.
 LIST_END = 1
 LONGEST_LIST = 10_000
 
@@ -17,17 +17,17 @@ LONGEST_LIST = 10_000
 class GuardedFile(ReadFile):
     """A ReadFile that blocks reads on which HDF5 (2.0) would loop forever.
 
-    It reads as many bytes as a file asks for; follows the room left between the names of a
-    group (a local heap's list) and from one node of a B-tree to the next without end where
-    these lead back; and takes memory all the while. What this driver reads is one structure
-    each, from its signature on.
+    HDF5 reads as many bytes as a file declares. It follows the free list of a local heap (which
+    has the names of a group), and the chain of nodes of a B-tree, without end if they have a
+    cycle, and allocates memory all the while. Each read of this driver is one structure, which
+    begins with its signature.
 
     Args:
         fd: see ReadFile.
-        base: where the file's addresses count from.
+        base: the position in the file that is address 0.
 
     Raises:
-        DamagedFileError: from the call of HDF5 that would read such a thing.
+        DamagedFileError: in the call of HDF5 that would read such a structure.
     """
 
     def __init__(self, fd: int, base: int = 0) -> None:
@@ -56,7 +56,7 @@ class GuardedFile(ReadFile):
         while place != LIST_END and place not in seen and len(seen) < LONGEST_LIST:
             position = self._base + address + place
             if place >= size or position + 8 > self._size:
-                return False  # which HDF5 notices
+                return False  # HDF5 itself reports this
             seen.add(place)
             place = int.from_bytes(files.pread(self._fd, 8, position), "little")
         return place != LIST_END
@@ -67,7 +67,7 @@ class GuardedFile(ReadFile):
         after = int.from_bytes(head[16:24], "little")
         self._next_nodes[address] = after
         passed = {address}
-        # They come in order, so that most often the next one has not been read yet.
+        # Nodes are read in order, so usually the next one has not been read yet.
         while after in self._next_nodes and after not in passed:
             passed.add(after)
             after = self._next_nodes[after]

@@ -24,7 +24,7 @@ from lodcli.kernels.tensor.marks import TEXT
 
 
 class H5ad(Format):
-    """The values of a CSR matrix that are not zero, and where they are.
+    """The nonzero values of a CSR matrix, and their columns.
 
     - "data": the values; "indices": the column of each, over the same level, "obs".
     - "obs_names", "var_names": the names of rows and columns as text, uint8.
@@ -131,7 +131,12 @@ class _H5adSource(Source):
         )
 
     def _checked_shape(self, path: str, *, chosen: bool) -> tuple[int, int]:
-        """Return the rows and columns of the matrix, if it is one of sparse rows."""
+        """Return the numbers of rows and columns of a CSR matrix.
+
+        Raises:
+            UnsupportedError: the matrix is missing, dense, or not CSR.
+            DamagedFileError: its shape is invalid.
+        """
         hdf5 = self._hdf5
         stored = hdf5.node(self._file, path)
         if not hasattr(stored, "keys") and (stored is not None or not chosen):
@@ -163,7 +168,7 @@ class _H5adSource(Source):
         return rows, columns
 
     def _sparse(self) -> list[str]:
-        """Return where there are matrices of sparse rows."""
+        """Return the paths of CSR matrices."""
         places = ["/raw.X", "/raw/X"]
         for folder in ("layers", "obsp", "varp"):
             names = self._hdf5.node(self._file, folder) or ()
@@ -194,7 +199,7 @@ class _H5adSource(Source):
         return found
 
     def _texts(self, path: str, count: int) -> list[bytes] | None:
-        """Return the names in a frame; None if there are none, or they are no text."""
+        """Return the names in a frame; None if there are none, or they are not text."""
         hdf5, frame, field = self._hdf5, self._hdf5.node(self._file, path), None
         if frame is None:
             return None
@@ -243,7 +248,7 @@ class _H5adSource(Source):
         return rows.select(0) if chosen.drops_row_axis else rows
 
     def _rows(self, name: str, start: int, stop: int) -> Array:
-        """Return some values, or their columns, which must be there."""
+        """Return rows of a tensor: the values, or their column numbers, checked."""
         if name == DEFAULT_NAME:
             values: Array = self._hdf5.numbers(self._values, start, stop)
             return values

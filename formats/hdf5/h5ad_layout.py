@@ -1,4 +1,4 @@
-"""AnnData's names of its parts, and their tensors."""
+"""Names of the tensors of an h5ad file, and AnnData's names of CSR."""
 
 from lodcli.formats.core.schema import DEFAULT_NAME
 from lodcli.kernels.dtypes import ALL_DTYPES, COMPLEX

@@ -46,7 +46,7 @@ class Nwb(Format):
 
 
 def _lod(datasets: Datasets, path: str, names: tuple[str, ...] | None) -> LoD:
-    datasets.open(path)  # says so if the column itself is missing
+    datasets.open(path)  # raises if the column itself is missing
     found: list[str] = []
     while len(found) < MOST_LEVELS and datasets.has(path + INDEX * (len(found) + 1)):
         found.append(path + INDEX * (len(found) + 1))

@@ -1,9 +1,9 @@
 """Opens untrusted HDF5: datasets of numbers and of texts of fixed length, without following links.
 
 External links and storage, virtual datasets and variable-length data let a file read other
-files or hang the library. All are refused before a byte of them is touched. Of attributes, only
-those of the root are read. What libhdf5 itself may do with damaged metadata, it does in a sandboxed
-child process (`Format.isolated`).
+files or hang the library. All raise an error before any of their data is read. Of attributes, only
+those of the root are read. Since damaged metadata can crash or hang libhdf5 itself, it runs in a
+sandboxed child process (`Format.isolated`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.marks import MOST_ATTRIBUTE_BYTES, attributes_text
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# The filters that hdf5plugin brings; those of HDF5 and h5py are there already.
+# The filters of hdf5plugin; those of HDF5 and h5py are always available.
 PLUGINS = {
     307: "bzip2",
     32001: "blosc",
@@ -45,11 +45,11 @@ PLUGINS = {
     32028: "sperr",
 }
 LAYOUTS = (h5d.CONTIGUOUS, h5d.CHUNKED, h5d.COMPACT)
-# Of rows without bytes, which no limit on bytes bounds.
+# Limit on rows without bytes, to which limits on bytes do not apply.
 FREE_ROWS = 1 << 20
-# Of names in a message.
+# Limits on names in a message.
 MOST_OFFERED, MOST_NAME_CHARS = 10, 60
-# Of the root.
+# Limit on the attributes of the root.
 MOST_ATTRIBUTES = 1000
 _COPY = "copy it with h5py, file[NEW] = file[NAME][()]"
 
@@ -58,7 +58,7 @@ _RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemErro
 
 
 class StrictFile:
-    """Someone's HDF5 file. Attributes are only read by `attributes`.
+    """An untrusted HDF5 file. Attributes are only read by `attributes`.
 
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
@@ -136,7 +136,7 @@ class StrictFile:
             stored = (out.shape[0], *column.dataset.shape[1:])
             space = column.dataset.get_space()
             space.select_hyperslab((start, *(0,) * (len(stored) - 1)), stored)
-            # As HDF5 counts them: one for an item, whatever it consists of.
+            # One element for each item of the dataset, as HDF5 counts; an item may be an array.
             items = out.reshape(-1).view(f"V{column.memory.get_size()}").reshape(stored)
             column.dataset.read(h5s.create_simple(stored), space, items, column.memory)
 
@@ -162,7 +162,7 @@ class StrictFile:
             return [name for name in CONVENTIONS if h5a.exists(column.dataset, name.encode())]
 
     def unwritten(self, column: Column) -> str | None:
-        """Return how much of a column was never written, in words; None if all was.
+        """Return a description of the part of a column that was never written; None if all was.
 
         Raises:
             UnsupportedError: it has no fill value.
@@ -174,14 +174,14 @@ class StrictFile:
                 plist.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
                 or plist.get_fill_time() == h5d.FILL_TIME_NEVER
             ):
-                # HDF5 would leave in memory what was there before.
+                # HDF5 would leave the memory as it is.
                 raise UnsupportedError(
                     f"{column.path}: {found} never written, and it has no fill value"
                 )
             return found
 
     def _opened(self, path: str) -> tuple[h5d.DatasetID, list[str]]:
-        """Return the dataset at `path`, and what of it names a field of its compounds.
+        """Return the dataset at `path`, and the rest of the path: a field of its compounds.
 
         Every component must be a hard link.
         """
@@ -231,7 +231,7 @@ class StrictFile:
             raise DamagedFileError(f"{path}: filters {codes}; each may occur only once")
 
     def _check_place(self, dataset: h5d.DatasetID, path: str) -> None:
-        """Refuse rows behind the end of the file."""
+        """Raise DamagedFileError for rows beyond the end of the file."""
         if dataset.get_create_plist().get_layout() != h5d.CONTIGUOUS:
             return
         offset = dataset.get_offset()
@@ -244,7 +244,7 @@ class StrictFile:
 
 
 def _plain(stored: h5py.AttributeManager, name: str) -> Any:
-    """Return an attribute as JSON knows it; None for what is neither text nor numbers."""
+    """Return an attribute as a JSON value; None if it is neither text nor numbers."""
     attribute = stored.get_id(name)
     kind, shape = attribute.get_type(), attribute.shape
     if kind.get_class() not in (h5t.INTEGER, h5t.FLOAT, h5t.STRING) or shape is None:
@@ -290,7 +290,7 @@ def _names_in(group: h5g.GroupID) -> str:
 
 
 def _link(group: h5g.GroupID, name: bytes) -> str:
-    """Return what a soft or external link leads to, for a message."""
+    """Return a description of a soft or external link, for a message."""
     leads = group.links.get_val(name)
     if isinstance(leads, bytes):
         return f"a soft link, which is not followed; name its target {_shown(leads)} instead"

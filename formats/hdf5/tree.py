@@ -16,9 +16,9 @@ def dataset_paths(file: StrictFile) -> list[str]:
     """Return the paths of all datasets, groups in the order of their names.
 
     Raises:
-        UnsupportedError: more names, or deeper ones, than any real file has. Hard links can
-            lead back to where they come from.
-        DamagedFileError: soft or external links, and names that are no text.
+        UnsupportedError: more names, or deeper ones, than any real file has: hard links can
+            form cycles.
+        DamagedFileError: soft or external links, and names that are not UTF-8.
     """
     found: list[str] = []
     seen = 0

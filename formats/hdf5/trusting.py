@@ -40,12 +40,18 @@ def opened(fd: int) -> h5py.File:
 
 
 def dataset(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Dataset:
-    """Return the dataset at `path`; `chosen` if a person named it: then it is their mistake."""
+    """Return the dataset at `path`.
+
+    Raises:
+        SelectionError: it is missing, and `chosen`: the user named it.
+        DamagedFileError: it is missing, and not `chosen`.
+        UnsupportedError: it is stored in other files.
+    """
     found = _found(file, path, chosen)
     if not isinstance(found, h5py.Dataset):
         raise _missing(f"{path}: is not a dataset", chosen)
     with damage(path):
-        # What is stored outside of the file could be any file; the child may open none.
+        # External storage may be any file, and the child process cannot open files.
         if found.is_virtual or found.external:
             raise UnsupportedError(f"{path}: is stored in other files")
     return found
@@ -64,7 +70,7 @@ def node(file: h5py.File, path: str) -> Any:
     with damage(path):
         if path not in file:
             return None
-        # Not `get`, for which what h5py cannot open is not there.
+        # Not `get`, which returns None for objects that h5py cannot open.
         return file[path]
 
 

@@ -20,7 +20,7 @@ from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
 
-# Items read at a time: HDF5 takes memory for each of them apart.
+# Items read at a time: HDF5 allocates memory for each of them.
 PORTION = 1 << 12
 
 
@@ -62,7 +62,7 @@ class _VlenSource(Source):
                 f"{path}: is {self._dataset.dtype}, not variable-length data; --from hdf5"
             )
         if not dtype.isnative:
-            # h5py 3.16 gives their bytes as they are, as if they were in native order.
+            # h5py 3.16 returns their bytes unchanged, as if they were in native order.
             raise UnsupportedError(f"{path}: holds big-endian sequences, which h5py reads wrongly")
         if dtype.kind not in "biufc" or dtype.itemsize > 16:
             raise UnsupportedError(f"{path}: holds {dtype}, which tensors cannot hold")
@@ -74,7 +74,7 @@ class _VlenSource(Source):
             raise UnsupportedError(f"hdf5-vlen has 1 level, found {len(names)} names")
         marks = TEXT if self._text else NO_MARKS
         spec = TensorSpec(DEFAULT_NAME, dtype, (), (level,), marks=marks)
-        spec.empty()  # refuses a bad level name
+        spec.empty()  # raises for an invalid level name
         self.schema = (spec,)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
@@ -91,7 +91,7 @@ class _VlenSource(Source):
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         find(self.schema, name)
-        # Only the sequences themselves tell how long they are: find those asked for as rows.
+        # Lengths are known only from the sequences themselves: select them as if they were rows.
         numbers = LoD([np.arange(self._items + 1)], self.schema[0].level_names)
         chosen = select(numbers, self._items, branch[:1], level).rows
         first = slice(None) if isinstance(branch[0], slice) else 0

@@ -65,11 +65,11 @@ class VtkHdf(Format):
 
 @dataclass(frozen=True)
 class _Parts:
-    """The parts that are stored, and which of them each time step has.
+    """The stored parts, and the parts of each time step.
 
     Attributes:
-        listed: how many there are counts of, some perhaps again for each step.
-        stored: how many there are.
+        listed: the number of counts in the file; a part may be counted again for each step.
+        stored: the number of parts.
         steps: the parts of each step.
     """
 
@@ -79,7 +79,7 @@ class _Parts:
 
 
 def _parts(datasets: Datasets) -> _Parts:
-    """Return the parts; without time steps all of them are one step's."""
+    """Return the parts; without time steps all of them belong to one step."""
     path, places = f"{ROOT}/NumberOfPoints", f"{ROOT}/Steps/PartOffsets"
     listed = datasets.numbers(path).size
     if not datasets.has(places):
@@ -94,7 +94,7 @@ def _parts(datasets: Datasets) -> _Parts:
         ends = [start + size for start, size in zip(starts, sizes, strict=True)]
     stored = 0
     for start, end in zip(starts, ends, strict=True):
-        # The parts of a step come behind those of the steps before, or are among these.
+        # The parts of a step follow those of the steps before, or are among them.
         if start > stored or end > listed:
             raise DamagedFileError(f"{places}: expected a part up to {stored}, found {start}")
         stored = max(stored, end)
@@ -103,7 +103,7 @@ def _parts(datasets: Datasets) -> _Parts:
 
 
 def _whole(datasets: Datasets, path: str, most: int) -> list[int]:
-    """Return counts or places, each at most so large."""
+    """Return counts or positions, checked to be from 0 to `most`."""
     values = datasets.numbers(path)
     with naming(path):
         found = as_int64(values, level=0, what="offsets")
@@ -114,7 +114,7 @@ def _whole(datasets: Datasets, path: str, most: int) -> list[int]:
 
 
 def _points(datasets: Datasets, parts: _Parts) -> Offsets:
-    """Return where the points of each piece begin; those that move have a piece a step."""
+    """Return the offsets of the points of each piece; moving points have a piece for each step."""
     path, places = f"{ROOT}/NumberOfPoints", f"{ROOT}/Steps/PointOffsets"
     counts = _counts(datasets, path, 0, parts)
     if sum(map(len, parts.steps)) == parts.stored or not datasets.has(places):
