@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.ops.parameters import REQUIRED
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.runtime.arrays import in_native_order
@@ -74,6 +74,11 @@ def _applied(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             leading = leading or many[0]
         elif each.kind in ("array", "array?"):
             flat.append(_as_tensor(value))
+        elif isinstance(value, str) and each.name.endswith("level"):
+            raise SelectionError(
+                f"{op.entry.name}: {each.name}: torch's forms have no names of levels, found "
+                f"{value!r}; give its number, or a LoDTensor"
+            )
         else:
             flat.append(value)
     rows, offsets = op.forward(*flat)

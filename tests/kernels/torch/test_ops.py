@@ -523,6 +523,8 @@ def test_a_second_derivative_is_an_error() -> None:
         (lambda x: ours.softmax(x, 0), TypeError, "takes 1 positional"),
         (lambda x: ours.truncate(x), TypeError, "needs the argument 'length'"),
         (lambda x: ours.softmax(x, level=1), LodError, "level"),
+        (lambda x: ours.softmax(x, level="word"), LodError, "no names of levels, found 'word'"),
+        (lambda x: ours.pad(x, level="word"), LodError, "pad: level: torch's forms have no names"),
         (lambda x: ours.windows(x, 2), UnsupportedError, "2 levels"),
         (
             lambda x: ours.sum(ours.Varlen(x.values(), OFFSETS / 1, 4)),
