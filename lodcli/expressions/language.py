@@ -107,10 +107,11 @@ class Parsed:
             )
             what = f"not understood ({error.msg}){hint}" if self.text else "is empty"
             raise ExpressionError(what, self.text, column) from None
+        except UnicodeEncodeError as error:
+            what = f"expected UTF-8, found {self.text[error.start]!a}"
+            raise ExpressionError(what, self.text, error.start) from None
         except (ValueError, RecursionError, MemoryError):
-            raise ExpressionError(
-                "is nested too deeply, or is not text", self.text[:60], 0
-            ) from None
+            raise ExpressionError("is nested too deeply", self.text[:60], 0) from None
 
     def _string(self, call: ast.Call) -> str:
         if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Constant):

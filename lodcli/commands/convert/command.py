@@ -277,11 +277,18 @@ def _converted(
 def _attributes(given: tuple[str, ...]) -> dict[str, str]:
     """Return attributes given as NAME=TEXT."""
     pairs = [one.partition("=") for one in given]
-    for name, equals, _ in pairs:
+    for name, equals, text in pairs:
         if not name or not equals:
             raise click.BadParameter(
                 f"{name!r}: expected NAME=TEXT, or NAME= to drop it", param_hint="--attribute"
             )
+        try:
+            (name + text).encode()
+        except UnicodeEncodeError as error:
+            found = ascii(error.object[error.start])
+            raise click.BadParameter(
+                f"{name!r}: expected UTF-8, found {found}", param_hint="--attribute"
+            ) from None
     return {name: text for name, _, text in pairs}
 
 

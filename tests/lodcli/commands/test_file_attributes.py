@@ -73,6 +73,10 @@ def test_convert_sets_and_drops_attributes(lod: Lod, files: Path) -> None:
         done = lod("convert", "a.lod.h5", "new.lods", "--attribute", wrong)
         assert done.code == 2
         assert "expected NAME=TEXT" in done.stderr
+    for wrong in ("a=x\udcff", "\udcff=x"):  # bytes of the command line that are not UTF-8
+        done = lod("convert", "a.lod.h5", "new.lods", "--attribute", wrong)
+        assert (done.code, done.stdout) == (2, "")
+        assert r"expected UTF-8, found '\udcff'; see lod convert --help" in done.stderr
 
 
 def test_a_dry_run_says_which_attributes_of_a_file_are_lost(lod: Lod, files: Path) -> None:
