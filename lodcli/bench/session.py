@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
-from lodcli.bench.measure.errors import DisagreementError, WorkerError
+from lodcli.bench.measure.errors import DisagreementError, WorkerError, WorkerMemoryError
 from lodcli.bench.measure.harness import Effort
 from lodcli.bench.measure.machine import NotEnoughMemoryError
 from lodcli.bench.measure.peer_set import PeerSet
@@ -44,7 +44,8 @@ _START = (
     "from lodcli.bench.session import serve; serve()"
 )
 _ERRORS: dict[str, type[LodError]] = {
-    kind.__name__: kind for kind in (DisagreementError, NotEnoughMemoryError, UnsupportedError)
+    kind.__name__: kind
+    for kind in (DisagreementError, NotEnoughMemoryError, UnsupportedError, WorkerMemoryError)
 }
 
 
@@ -163,7 +164,7 @@ def _run(job: Job, found: Findings, tell: Callable[[str], None]) -> int:
     except LodError as error:
         if begun == job.first:
             raise
-        told = WorkerError(f"{title}: {error}") if isinstance(error, WorkerError) else error
+        told = type(error)(f"{title}: {error}") if isinstance(error, WorkerError) else error
         found.failed[f"{title}, {job}"] = told
     return begun
 
@@ -264,6 +265,11 @@ def serve() -> None:
                     # Its arrays go before the next task makes new ones.
                     del task
         answer(ends=True)
+    except MemoryError as error:
+        what = " ".join(str(error).split())
+        told = f"not enough memory{f' ({what})' if what else ''}; choose a smaller case with "
+        told += "--rows, --features or --sequences"
+        answer(error=told, kind=WorkerMemoryError.__name__)
     except Exception as error:
         if value("LOD_DEBUG") == "1":
             traceback.print_exc()

@@ -15,3 +15,7 @@ class RegressionError(LodError):
 
 class WorkerError(LodError):
     """A process that measures, ours or a peer's, ended or failed."""
+
+
+class WorkerMemoryError(WorkerError, OSError):
+    """A process that measures ran out of memory."""

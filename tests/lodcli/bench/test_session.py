@@ -25,6 +25,7 @@ from lodcli.commands.bench import showing
 from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.platform import processes
+from lodcli.shell.failures import explained
 from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
 
@@ -48,6 +49,8 @@ class OddPlan:
 
 def odd_task(op: str, **more: Any) -> Task:
     def call() -> Any:
+        if op == "fills":
+            raise MemoryError("Unable to allocate 9 GiB")
         return os._exit(3) if op == "dies" else np.ones(2)
 
     def arrays(found: Any) -> Result:
@@ -77,6 +80,16 @@ def test_what_fails_leaves_the_others() -> None:
     assert isinstance(died, WorkerError)
     assert "odd dies x: the process that measured with 1 threads ended with code 3" in str(died)
     assert isinstance(differed, DisagreementError)
+
+
+def test_a_task_without_enough_memory_ends_with_the_code_of_that() -> None:
+    found = Findings()
+    plan = OddPlan(["fills"], [KERNEL_CASES["B1"]])
+    run_jobs([Job("convert", plan, QUICK, 1, [], {})], found, lambda _: None)
+    (error,) = found.failed.values()
+    message, code = explained(error)
+    assert message.startswith("odd fills x: not enough memory (Unable to allocate 9 GiB); choose a")
+    assert code == 3
 
 
 def test_this_package_is_measured_whatever_the_current_folder_holds(
