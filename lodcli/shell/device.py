@@ -20,12 +20,13 @@ def computing_on(name: str, precision: Precision = "float32") -> Iterator[str]:
     """Make the device of this name the current one, and yield its name: "cpu", "cuda" or "cuda:N".
 
     Args:
-        name: one of those, or "auto", which is main memory: nothing is moved to a GPU unasked.
-        precision: of products: a processor without it is refused before anything is read.
+        name: one of those, or "auto" for the CPU: data is moved to a GPU only on request.
+        precision: of products; checked before anything is read.
 
     Raises:
         click.UsageError: there is no such name.
-        UnsupportedError: there is no such GPU, no cupy to compute on it, or no such precision.
+        UnsupportedError: there is no such GPU, cupy is not installed, or the CPU does not have
+            the precision.
     """
     device = "cpu" if name == "auto" else name
     try:
@@ -59,11 +60,11 @@ def rounding_to(precision: Precision, dtype: np.dtype[Any], remedy: str) -> Iter
 
     Args:
         precision: of the products.
-        dtype: that is computed in.
-        remedy: what to do if that is not float32.
+        dtype: of the arithmetic.
+        remedy: advice for the message if that is not float32.
 
     Raises:
-        OptionError: there is nothing to round.
+        OptionError: the precision is lower, but the arithmetic is not in float32.
     """
     if precision != "float32" and dtype != np.float32:
         raise OptionError(

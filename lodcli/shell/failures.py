@@ -76,7 +76,7 @@ def run(group: click.Group, args: Sequence[str]) -> int:
 
 
 def _release(error: MemoryError) -> None:
-    """Release what was half made, without the complaints of its destructors.
+    """Release partially constructed objects, without messages from their destructors.
 
     An event loop of asyncio without all its fields prints a traceback, a coroutine that never ran
     a warning.
@@ -89,7 +89,7 @@ def _release(error: MemoryError) -> None:
 
 
 def _fail_stream() -> None:
-    """Write to standard output, where a stream was to come, that this command failed."""
+    """Write a stream to standard output that reports the failure of this command."""
     from lodcli.formats.storage.outputs import Output
     from lodcli.formats.stream.writer import write_failure
 
@@ -98,7 +98,7 @@ def _fail_stream() -> None:
 
 
 def _asks_for_json(args: Sequence[str]) -> bool:
-    # Not from what click parsed: the error may be of that.
+    # Not from click's parsed options: the error may come from parsing them.
     return "--json" in before_dashes(args)
 
 
@@ -138,10 +138,10 @@ def report(error: BaseException, label: str, *, as_json: bool = False, more: str
     """Print an error in one line, as JSON or in words, and return its exit code.
 
     Args:
-        error: what was raised.
+        error: the exception.
         label: the command that failed.
         as_json: whether it is printed as JSON.
-        more: what follows its message.
+        more: text to append to its message.
     """
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
@@ -178,7 +178,7 @@ def report(error: BaseException, label: str, *, as_json: bool = False, more: str
 
 
 def _was_said(error: BaseException) -> bool:
-    """Return whether the command that writes to our standard input has said what is wrong."""
+    """Return whether the command that writes to standard input has reported the error already."""
     from lodcli.formats.core.errors import ProducerFailedError, places
     from lodcli.formats.storage.inputs import STANDARD_INPUT
 
@@ -194,7 +194,7 @@ def explained(error: BaseException) -> tuple[str, int]:
         return message[:1].lower() + message[1:], USAGE
     if isinstance(error, LodError):
         message = str(error.args[0]) if error.args else type(error).__name__
-        # Of a file that is there: what the shell calls the argument of Python.
+        # For an existing file: the option in place of the argument of Python.
         if isinstance(error, OSError):
             message = message.replace("overwrite=True", "--force")
         return message, _code(error)
@@ -230,7 +230,7 @@ def _os_message(error: OSError) -> str:
     name = error.filename if error.filename2 is None else error.filename2
     if name is None:
         return (what or type(error).__name__) + shortage(error.errno, "")
-    if error.filename2 is not None:  # where a file was to be put
+    if error.filename2 is not None:  # the target of a write
         what = f"cannot be written: {what}"
     if not isinstance(name, str | bytes | os.PathLike):
         return f"{name}: {what}"

@@ -19,7 +19,7 @@ class LazyGroup(click.Group):
     """A group whose commands are the entries of a table."""
 
     def make_context(self, *given: Any, **extra: Any) -> click.Context:
-        """Make the context of a run; those of the commands take its width."""
+        """Return the context of a run; contexts of commands inherit its width."""
         _restore_help(self)
         return super().make_context(*given, **{"terminal_width": output.help_width(), **extra})
 
@@ -68,7 +68,7 @@ class LazyGroup(click.Group):
 
 
 def _restore_help(command: click.Command) -> None:
-    """Give a command, and those of a group, the help that click makes of docstrings."""
+    """Set the help of a command, and of those of a group, where python -OO removed docstrings."""
     if sys.flags.optimize < 2:
         return
     from lodcli.kernels.platform.docstrings import docstring

@@ -20,7 +20,7 @@ _LIMITS = "lodcli.limits"
 
 
 class _Size(click.ParamType[int]):
-    """Bytes, as 4096, 500M, 2G or 1.5T; a letter counts in 1024s."""
+    """Bytes, as 4096, 500M, 2G or 1.5T; the letters are powers of 1024."""
 
     name = "size"
 
@@ -125,13 +125,13 @@ def guarded(function: F) -> F:
 
 
 def chosen_limits() -> dict[str, Any]:
-    """Return what options of `guarded` left in the context: for one of another process."""
+    """Return the options of `guarded` in the context, for a context in another process."""
     context = click.get_current_context()
     return {key: value for key, value in context.meta.items() if key.startswith(_LIMITS)}
 
 
 def limits() -> Limits:
-    """Return what --max-bytes and --isolate of this command say."""
+    """Return the values of --max-bytes and --isolate of this command."""
     from lodcli.formats.core.limits import Limits
 
     context = click.get_current_context(silent=True)
@@ -140,7 +140,7 @@ def limits() -> Limits:
 
 
 def reading(options: ReadOptions) -> ReadOptions:
-    """Return options with what those of this command say that `limits` does not."""
+    """Return options with those of `guarded` that are not in `limits`, such as --nulls."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     found: ReadKeywords = {}

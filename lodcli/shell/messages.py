@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _keep(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return a callback that keeps a value in the context; what `lod` itself was given stays."""
+    """Return a callback that stores a value in the context; no value keeps that given to `lod`."""
 
     def keep(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         if value:

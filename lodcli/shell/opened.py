@@ -43,7 +43,7 @@ from lodcli.shell.limits import limits, reading
 from lodcli.shell.output import is_verbose, note, progressing, size_text
 from lodcli.shell.references import Reference
 
-# Of a batch to compute with: enough sequences that they fill each step of an RNN.
+# Bytes of a batch to compute with: enough sequences to fill each step of an RNN.
 COMPUTED_BYTES = 32 << 20
 # Tensors that an error lists.
 MOST_CHOICES = 20
@@ -54,7 +54,7 @@ _ATTRIBUTES = "lodcli.attributes"
 
 
 class Passed(NamedTuple):
-    """What went by: rows, their bytes, and outermost items where they tell the share of all."""
+    """Counts of data that was processed: rows, their bytes, and outermost items."""
 
     rows: int
     size_bytes: int
@@ -66,10 +66,10 @@ class Opened:
     """A file that is open.
 
     Attributes:
-        reference: what was typed.
+        reference: the argument of the command.
         format_name: the format it has.
-        source: for everything that is not here.
-        read_share: returns the share of the file, from 0 to 1, that was read in its order; None if
+        source: the open file, for all other requests.
+        read_share: returns the share of the file, from 0 to 1, up to the current position; None if
             unknown.
         checksums: returns which checksums were checked, once everything was read; "" for none.
     """
@@ -82,13 +82,13 @@ class Opened:
 
     @property
     def schema(self) -> Schema:
-        """The tensors that were asked for: the named one, those of the named records, or all."""
+        """The selected tensors: the named one, those of the named records, or all."""
         if self.reference.name is None:
             return self.source.schema
         return named(self.source.schema, self.reference.name)
 
     def tensor(self) -> TensorSpec:
-        """Return the one tensor that was asked for: named, or alone, or called "data".
+        """Return the selected tensor: the named one, the only one, or the one called "data".
 
         Raises:
             SelectionError: there is none, or it is a TensorArray.
@@ -123,7 +123,7 @@ class Opened:
             return joined(self.source.schema, counted(), wanted)
 
     def array(self) -> tuple[str, StoredArray]:
-        """Read the one TensorArray that was asked for, with its name."""
+        """Read the selected TensorArray, and return it with its name."""
         name = find(self.source.schema, self.reference.name).name
         item = self.read([name])[name]
         if isinstance(item, StoredArray):
@@ -131,20 +131,20 @@ class Opened:
         raise SelectionError(f"{name} is a tensor, not a TensorArray; only `lod unpack` makes one")
 
     def read_tensor(self) -> tuple[str, LoDTensor]:
-        """Read the one tensor that was asked for, with its name."""
+        """Read the selected tensor, and return it with its name."""
         name = self.tensor().name
         return name, one_tensor(self.read([name])[name], "this command")
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """Yield the batches of what was asked for; what goes wrong names this file.
+        """Yield the batches of the selected tensors; errors name this file.
 
-        An OSError of reading would else be taken for one of the file being written.
+        Otherwise an OSError of reading would be taken for one of the file being written.
         """
         every = self.reference.name is None
         yield from self._batches([spec.name for spec in self.schema], every, limit_bytes)
 
     def copying(self) -> Stored | None:
-        """Return what copies the whole file, with progress on a terminal; None if it cannot be."""
+        """Return the file for a copy of the whole, with progress; None if it cannot be copied."""
         if self.reference.name is not None:
             return None
 
@@ -158,7 +158,7 @@ class Opened:
         return None if source is None else Stored(source, passing)
 
     def checked(self) -> Iterator[Passed]:
-        """Read and check everything that was asked for, keep nothing, and yield what went by."""
+        """Read and check the selected tensors without keeping them; yield counts of their data."""
         others = []
         with naming_os(self.reference.label), naming_file(self.reference.label):
             source = in_place(self.source, [spec.name for spec in self.schema])
@@ -175,7 +175,7 @@ class Opened:
         for batch in marked(self.schema, self._batches(others, every, BATCH_BYTES)):
             for item in batch.values():
                 if isinstance(item, StreamedArray):
-                    deque(item.blocks(), 0)  # which checks them
+                    deque(item.blocks(), 0)  # iterating checks the blocks
             yield _passed(batch)
 
     def _batches(self, names: list[str], every: bool, limit_bytes: int) -> Iterator[Batch]:
@@ -197,10 +197,10 @@ class Opened:
                     yield kept
 
     def tensors(self, working_bytes: int = 0) -> Iterator[LoDTensor]:
-        """Yield the batches of `tensor()`, as large as it takes to compute with them fast.
+        """Yield the batches of `tensor()`, large enough for fast computation.
 
         Args:
-            working_bytes: what computing takes for each row, beside it.
+            working_bytes: memory that the computation needs for each row, besides the row.
         """
         spec = self.tensor()
         name, limit_bytes, budget = spec.name, COMPUTED_BYTES, memory_budget()
@@ -219,12 +219,12 @@ def opened(
     options: ReadOptions | None = None,
     optional: frozenset[str] = frozenset(),
 ) -> Iterator[Opened]:
-    """Open what was named on the command line, and show notes about it.
+    """Open a file named on the command line, and print notes about it.
 
     Args:
         reference: which file, and which tensor of it.
-        options: how to read it, besides what `guarded` options of the command say.
-        optional: options that are left out, not refused, where the format does not know them.
+        options: how to read it; the `guarded` options of the command are added.
+        optional: options that are ignored instead of an error if the format does not know them.
 
     Raises:
         OptionError: standard output goes to this file.
@@ -247,7 +247,7 @@ def opened(
         if (context := click.get_current_context(silent=True)) is not None:
             context.meta.setdefault(_ATTRIBUTES, []).append(file.source.attributes)
         for name, error in file.source.left_out.items() if options.skip_unsupported else ():
-            # Other remedies are not relevant any more.
+            # Without advice for other ways to read it, which no longer applies.
             why = str(error).partition("; choose ")[0].partition(", or choose ")[0]
             note(f"{label}: {name} is left out: {why}")
         if is_verbose():
@@ -286,7 +286,7 @@ def _refuse_own_output(reference: Reference) -> None:
 
 
 def _read_by(reference: Reference) -> Sequence[str]:
-    """Return the files that stand for a reference: of a pattern or a folder several."""
+    """Return the files of a reference; a pattern or a folder may have several."""
     found = listed(reference.path, reference.format_name)
     return (reference.path,) if found is None else found.paths
 
@@ -300,13 +300,13 @@ def _is_open(path: str, found: os.stat_result) -> bool:
 
 
 def attributes_of_opened() -> dict[str, Any]:
-    """Return the attributes that all files which the command opened have alike."""
+    """Return the attributes that are equal in all files that the command opened."""
     return alike(click.get_current_context().meta.get(_ATTRIBUTES, []))
 
 
 @contextmanager
 def _naming_choices(reference: Reference) -> Iterator[None]:
-    """Add what to write to an error that one tensor of several must be chosen."""
+    """Add FILE::NAME for each choice to an error that one of several tensors must be chosen."""
     try:
         yield
     except SelectionError as error:
@@ -341,18 +341,18 @@ def size_of(batch: Batch) -> tuple[int, int]:
 def share_of(
     schema: Schema, read_share: ReadShare | None = None
 ) -> Callable[[Batch], float | None]:
-    """Return a function of one batch after another that gives the share that went by.
+    """Return a function that is called with each batch and returns the share processed so far.
 
     Args:
-        schema: what the batches hold together: their rows count, else their outermost items.
-        read_share: is asked where the schema knows neither.
+        schema: of all batches together: the share is that of rows or else of outermost items.
+        read_share: used if the schema has neither number.
     """
     share = passed_share(schema, read_share)
     return lambda batch: share(_passed(batch))
 
 
 def passed_share(schema: Schema, read_share: ReadShare | None) -> Callable[[Passed], float | None]:
-    """Return `share_of` for what was counted already."""
+    """Return `share_of` for counts instead of batches."""
     rows = _total([spec.rows for spec in schema])
     items = _total([spec.items for spec in schema])
     done = 0

@@ -37,7 +37,7 @@ _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 
 
 class Command(click.Command):
-    """A command whose arguments may be negative, as `lod slice words.lod.h5 -1`."""
+    """A command whose arguments may be negative numbers, as in `lod slice words.lod.h5 -1`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before = args[: args.index("--")] if "--" in args else args
@@ -57,7 +57,7 @@ class Command(click.Command):
 
 
 def _unhidden(parsed: Any) -> Any:
-    """Return what a parser gives, with the arguments that were hidden from it as they were."""
+    """Return the result of a parser, with the arguments that were hidden from it restored."""
     if isinstance(parsed, str):
         return parsed.removeprefix("\0")
     if isinstance(parsed, dict):
@@ -92,7 +92,7 @@ class _Level(click.ParamType[int | str]):
 
 
 class WholeNumber(click.ParamType[int]):
-    """A whole number of a range that is too wide to be of help, so that help does not show it."""
+    """A whole number whose range is so wide that help does not show it."""
 
     name = "integer"
 
@@ -104,7 +104,7 @@ class WholeNumber(click.ParamType[int]):
 
 
 class NamedPath(click.Path):
-    """As click.Path, but refuses an empty name."""
+    """click.Path, with an error for an empty name."""
 
     remedy = "name a file"
 
@@ -137,7 +137,7 @@ class _Source(NamedPath):
 
 
 class _FormatName(click.Choice[str]):
-    """The name of a format: ours, or, where it is none of these, that of a plug-in."""
+    """The name of a format: a built-in one, else one of a plug-in."""
 
     def __init__(self) -> None:
         super().__init__(FORMATS)
@@ -218,7 +218,7 @@ def jobs(text: str, default: int | None = 1) -> Callable[[F], F]:
 
 
 def shard_jobs(function: F) -> F:
-    """--jobs and --scheduler of a command with a `target`, which says so; see `by_shards`."""
+    """--jobs and --scheduler, which become part of the command's `target`; see `by_shards`."""
     function = click.option(
         "--scheduler",
         metavar="ADDRESS",
@@ -326,7 +326,7 @@ def target(function: F) -> F:
     """-o, --to, --compress, --force, --strict, --json and those of `quiet`.
 
     They are one checked Target called `target`. With --json the files it wrote are printed at the
-    end, on standard error where data went to standard output.
+    end, on standard error if data went to standard output.
     """
 
     @click.option(
@@ -397,10 +397,10 @@ def names(text: str | None) -> tuple[str, ...] | None:
 
 
 def new_names(pairs: Iterable[str]) -> dict[str, str]:
-    """Return the new names of `OLD=NEW`, by the old ones.
+    """Return the new names in `OLD=NEW`, by the old ones.
 
     Raises:
-        click.UsageError: something else, or a name that is renamed twice.
+        click.UsageError: another form, or a name that is renamed twice.
     """
     found: dict[str, str] = {}
     for pair in pairs:

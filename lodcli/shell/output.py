@@ -19,7 +19,7 @@ T = TypeVar("T")
 SCHEMA_VERSION = 1
 # Narrower than this, text is not wrapped in its column.
 _NARROWEST = 20
-# What the options of `options.quiet` and `options.as_json` leave in the context of a command.
+# Keys in the context of a command for the options of `messages.quiet` and `messages.as_json`.
 QUIET, VERBOSE, COLOR, JSON = (f"lodcli.{name}" for name in ("quiet", "verbose", "color", "json"))
 
 
@@ -35,7 +35,7 @@ def as_json(content: Mapping[str, Any], *, err: bool = False) -> None:
     What it holds is defined in lodcli/reports.
     """
     with naming_os("standard error" if err else "standard output"):
-        import json  # not for what prints no JSON: every start of `lod` loads this module
+        import json  # only here: every start of `lod` loads this module
 
         click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **content}), err=err)
 
@@ -85,7 +85,7 @@ def tell_of_compiling(label: str) -> None:
     from lodcli.kernels.runtime.compile_events import when_compiling
 
     def say(kept: bool) -> None:
-        # Any thread may compile, so the context is not there to be asked.
+        # The compiling thread may have no context.
         how = "once" if kept else "for this time only: LOD_CACHE names a folder to keep it in"
         click.echo(f"{label}: compiling, {how}", err=True)
 
@@ -93,7 +93,7 @@ def tell_of_compiling(label: str) -> None:
 
 
 def _said(option: str) -> Any:
-    """Return what an option of messages.py left in the context; None outside of a command."""
+    """Return the value of an option of messages.py in the context; None outside of a command."""
     context = click.get_current_context(silent=True)
     return None if context is None else context.meta.get(option)
 
@@ -132,12 +132,12 @@ def width() -> int:
 
 
 def help_width() -> int:
-    """Return the width of help: click's own rule, without the import it costs."""
+    """Return the width of help by click's own rule, without importing what click imports."""
     return max(min(_columns(), 80) - 2, 50)
 
 
 def _columns() -> int:
-    # As shutil's function does, whose import loads every compression library.
+    # Like shutil.get_terminal_size; importing shutil loads every compression library.
     with suppress(ValueError):
         if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
             return columns
@@ -147,12 +147,12 @@ def _columns() -> int:
 
 
 def limit() -> int | None:
-    """Return the width that tables must keep to; None where the output is not a terminal."""
+    """Return the maximum width of tables; None if the output is not a terminal."""
     return width() if os.environ.get("COLUMNS") or _is_terminal(sys.stdout) else None
 
 
 def wrapped(content: str) -> list[str]:
-    """Return text in lines that keep to `limit`."""
+    """Return text in lines of at most `limit` characters."""
     if (most := limit()) is None or len(content) <= most:
         return [content]
     import textwrap
@@ -169,10 +169,10 @@ def headed(head: str, rest: str) -> list[str]:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in plain text, numbers to the right; the headers bold where in colour.
+    """Return a table in plain text, numbers right-aligned; headers are bold in colour.
 
-    Where it is wider than `limit`, text in the last column is wrapped; where that is not enough,
-    each row becomes a block of lines, one per column.
+    If it is wider than `limit`, text in the last column is wrapped. If that is not enough, each
+    row becomes a block of lines, one per column.
     """
     shown = [[printable(cell) for cell in row] for row in rows]
     columns = [[header, *cells] for header, *cells in zip(headers, *shown, strict=True)]
@@ -234,7 +234,7 @@ def size_text(size_bytes: int) -> str:
         return plural(size_bytes, "byte")
     size, unit = size_bytes / 1e3, "KB"
     for larger in ("MB", "GB", "TB", "PB", "EB"):
-        # Not 1000: what rounds up to it is one of the next unit.
+        # Not 1000: a size that rounds up to 1000.0 is shown in the next unit.
         if size < 999.95:
             break
         size, unit = size / 1e3, larger
@@ -260,7 +260,7 @@ def progressing(
     sizes: Callable[[T], tuple[int, int]],
     share: Callable[[T], float | None],
 ) -> Iterator[T]:
-    """Yield `values`, open to interrupts in between, and show progress on a terminal.
+    """Yield `values`, raise pending interrupts between them, and show progress on a terminal.
 
     Args: see `progress.shown`.
     """
@@ -274,7 +274,7 @@ def progressing(
 
 @contextmanager
 def progress_line() -> Iterator[Callable[[str], None]]:
-    """Yield a function that replaces the line on the terminal by a text."""
+    """Yield a function that replaces the progress line on the terminal by a text."""
     if is_quiet() or not _is_terminal(sys.stderr):
         yield lambda text: None
         return

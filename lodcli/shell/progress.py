@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# What is over sooner needs no progress, and no time to load what draws it.
+# Shorter work shows no progress, and does not load rich.
 PATIENCE_SECONDS = 0.5
 
 
@@ -17,13 +17,13 @@ def shown(
     sizes: Callable[[T], tuple[int, int]],
     share: Callable[[T], float | None],
 ) -> Iterator[T]:
-    """Yield `values` and draw on standard error how much went by, how fast, and what is left.
+    """Yield `values` and show progress on standard error: amount, speed and time left.
 
     Args:
         values: batches, for instance.
-        sizes: a function of a value that gives its rows and bytes.
-        share: a function of each value in turn that gives the share of all, from 0 to 1, that
-            went by with it; None where that is not known.
+        sizes: returns the rows and bytes of a value.
+        share: called with each value in turn; returns the share processed so far, from 0 to 1, or
+            None if it is unknown.
     """
     started = time.monotonic()
     rows = size_bytes = 0
@@ -66,7 +66,7 @@ def _duration(seconds: float) -> str:
 
 
 class Line:
-    """One line of a terminal that is drawn again and again, by rich."""
+    """One line of a terminal that is redrawn, by rich."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -26,9 +26,9 @@ class Reference:
 
     Attributes:
         path: the file.
-        name: the tensor, or None where none was named.
-        format_name: the format the file is said to have, or None to find out.
-        part: (k, n) where part k of n of the file stands for all of it; see ReadOptions.
+        name: the tensor, or None if none is named.
+        format_name: the format, or None to detect it.
+        part: (k, n) for only part k of n of the file; see ReadOptions.
     """
 
     path: str
@@ -38,20 +38,20 @@ class Reference:
 
     @property
     def label(self) -> str:
-        """What messages call the file."""
+        """Name of the file in messages."""
         return "standard input" if self.path == "-" else self.file
 
     @property
     def file(self) -> str:
-        """What reports call the file: its path, or its URL without secrets."""
+        """Name of the file in reports: its path, or its URL without secrets."""
         return shown(self.path)
 
 
 def parse_reference(text: str, format_name: str | None = None) -> Reference:
-    """Return what FILE or FILE::NAME names. A file of the whole name goes first.
+    """Return the reference for FILE or FILE::NAME; if a file has the whole name, to that file.
 
     Raises:
-        SelectionError: nothing before or behind the "::".
+        SelectionError: nothing before or after the "::".
 
     >>> parse_reference("words.lod.h5::tags")
     Reference(path='words.lod.h5', name='tags', format_name=None)

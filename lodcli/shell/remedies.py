@@ -12,7 +12,7 @@ import click
 
 from lodcli.formats.remote.urls import is_url
 
-# Of a folder with more names, only so many are compared with the one that is missing.
+# The most names of a folder that are compared with a missing one.
 MOST_NAMES = 2000
 # Share of letters in common from which a name is suggested.
 LIKE = 0.75
@@ -20,7 +20,7 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
 def remedy(code: int | None, name: str) -> str:
-    """Return what follows the message of an OSError about an input file; "" for most.
+    """Return a hint to append to an OSError about an input file; "" for most.
 
     >>> remedy(errno.EISDIR, "articles")
     '; name a file in it'
@@ -45,7 +45,7 @@ def remedy(code: int | None, name: str) -> str:
 
 
 def shortage(code: int | None, name: str) -> str:
-    """Return what follows the message of an OSError where a resource has run out; "" for others.
+    """Return a hint to append to an OSError about an exhausted resource; "" for others.
 
     >>> shortage(errno.EMFILE, "articles")
     '; allow more with ulimit -n'
@@ -66,10 +66,10 @@ def shortage(code: int | None, name: str) -> str:
 
 
 def owner(message: str, group: click.Command, args: Sequence[str]) -> str:
-    """Return what follows a message that names options of `lod convert` which this command lacks.
+    """Return a hint for a message that names options of `lod convert` which this command lacks.
 
     Args:
-        message: what went wrong.
+        message: of the error.
         group: `lod`.
         args: its command line; commands before options.
     """
@@ -97,7 +97,7 @@ def _flags(command: click.Command) -> set[str]:
 
 
 def _missing_folder(name: str) -> str | None:
-    """Return the outermost folder of a path that is not there."""
+    """Return the outermost folder of a path that does not exist."""
     folder, missing = os.path.dirname(name), None
     while folder and not os.path.lexists(folder):
         missing, folder = folder, os.path.dirname(folder)
@@ -127,7 +127,7 @@ def _near(name: str) -> str | None:
     def likeness(a: str, b: str) -> float:
         return SequenceMatcher(None, a, b).ratio()
 
-    # By what is before the first dot: two files are not alike for both ending in .lod.h5.
+    # By the text before the first dot: the same extension does not make two names similar.
     stem = base.partition(".")[0]
     alike = [other for other in names if likeness(stem, other.partition(".")[0]) >= LIKE]
     found = max(alike, key=lambda other: likeness(base, other), default=None)

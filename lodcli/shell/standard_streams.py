@@ -27,8 +27,8 @@ def before_dashes(args: Sequence[str]) -> Iterator[str]:
 def prepare_streams() -> None:
     """Make the three standard streams usable, whatever the caller closed or set up.
 
-    A closed one gets a descriptor that refuses the wrong use: else the first file opened
-    would take its number, and results would be written into it.
+    A closed one gets a descriptor on which its use fails. Otherwise the first file opened would
+    get its number, and results would be written into it.
     """
     for fd, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
@@ -47,12 +47,12 @@ def prepare_streams() -> None:
 
 
 def finish(code: int, report: Callable[[OSError], int]) -> int:
-    """Send what is still buffered, and return the exit code: the end of the process.
+    """Flush standard output and error at the end of the process, and return the exit code.
 
-    Python would send it later, where an error could only be printed and not handled.
+    Python would flush them later, when an error could only be printed and not handled.
 
     Args:
-        code: of what was done.
+        code: exit code of the command.
         report: prints an error and returns the exit code for it.
     """
     try:
@@ -72,15 +72,15 @@ def finish(code: int, report: Callable[[OSError], int]) -> int:
     except OSError:
         _discard(sys.stderr.fileno())
     for signum in interrupts.SIGNALS:
-        # The outcome is settled: what is left is Python's own end.
-        # Not in the main thread; or without memory, of which CPython makes SystemError as well.
+        # The exit code is final: signals must not interrupt Python's shutdown.
+        # ValueError: not in the main thread. CPython may raise SystemError without memory, too.
         with contextlib.suppress(ValueError, MemoryError, SystemError):
             signal.signal(signum, signal.SIG_IGN)
     return code
 
 
 def _discard(fd: int) -> None:
-    """Let what a stream still holds vanish when Python closes it."""
+    """Redirect a descriptor to the null device, so that Python discards its buffer on closing."""
     with contextlib.suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, fd)

@@ -23,7 +23,7 @@ from lodcli.shell.output import (
     size_text,
 )
 
-# What brings NumPy along is imported where it is used: --help can do without.
+# Modules that import NumPy are imported where they are used: --help does not need them.
 if TYPE_CHECKING:
     from lodcli.formats.core.format import Format
     from lodcli.formats.core.losses import Loss
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lodcli.shell.opened import Opened, ReadShare
 
 _REPORT = "lodcli.written"
-# In the context's meta: standard output is to be a lod stream, of which nothing is written yet.
+# In the context's meta: a lod stream will be written to standard output, and is not begun yet.
 STREAM_TO_COME = "lodcli.stream"
 # For --scheduler: a cluster on this machine, for one command.
 LOCAL_SCHEDULER = "local"
@@ -44,8 +44,8 @@ class Target:
     """A file to write, or "-" for standard output. See `options.target`.
 
     Attributes:
-        jobs: how many processes write it, a dataset, shard by shard; None: this one writes it.
-        scheduler: of the Dask cluster that writes it so; "local": one on this machine.
+        jobs: the number of processes that write it shard by shard; None: this process writes it.
+        scheduler: address of a Dask scheduler whose workers write it shard by shard, or "local".
     """
 
     path: str = "-"
@@ -58,7 +58,7 @@ class Target:
 
     @property
     def shard_option(self) -> str | None:
-        """The option by which a dataset is written shard by shard, if one is given."""
+        """The option to compute shard by shard, if one is given."""
         if self.scheduler is not None:
             return "--scheduler"
         return None if self.jobs is None else "--jobs"
@@ -74,12 +74,12 @@ class Target:
         return registry.get(io.output_format(self.path, found))
 
     def with_options(self, **chosen: Any) -> Target:
-        """Return the target with more said about how to write it: fields of WriteOptions."""
+        """Return the target with other values for fields of WriteOptions."""
         return replace(self, options=replace(self.options, **chosen))
 
     @property
     def full_options(self) -> WriteOptions:
-        """The options, with the attributes that all files which were opened have alike."""
+        """The options, by default with the attributes that are equal in all opened files."""
         from lodcli.kernels.tensor.marks import attributes_text
         from lodcli.shell.opened import attributes_of_opened
 
@@ -88,13 +88,13 @@ class Target:
         return replace(self.options, attributes=attributes_text(attributes_of_opened()))
 
     def check(self) -> None:
-        """Refuse, before anything is read, what could not be written at the end.
+        """Raise, before anything is read, errors that writing would raise at the end.
 
         Raises:
             click.UsageError: binary data for a terminal.
             UnsupportedError: a folder or several files for a pipe.
             SelectionError: the format is unknown.
-            OSError: something is there that may not be replaced.
+            OSError: something exists that may not be replaced.
         """
         from lodcli.formats.core import io
 
@@ -104,7 +104,7 @@ class Target:
             if self.path == "-":
                 raise click.UsageError(f"{self.shard_option} writes files; name one with -o")
             if kind.name == "lod.dataset":
-                return  # what is in the folder may be continued
+                return  # an unfinished dataset in the folder may be continued
         io.refuse_target(self.path, kind, overwrite=self.overwrite)
         if kind.binary and is_terminal_output(self.path):
             raise click.UsageError(
@@ -138,10 +138,10 @@ class Target:
         """Write batches as they come, with progress on a terminal.
 
         Args:
-            schema: what they hold together.
-            batches: what to write.
-            read_share: tells how much of the input was read; see `share_of`.
-            stored: an open file, where the batches are all of it.
+            schema: of all batches together.
+            batches: the data.
+            read_share: returns how much of the input was read; see `share_of`.
+            stored: the open file, if the batches are its whole content.
         """
         from lodcli.formats.core import io
         from lodcli.shell.opened import share_of, size_of
@@ -168,7 +168,7 @@ class Target:
     def write_set(
         self, paths: Sequence[str], parts: Iterable[tuple[Schema, Iterable[Batch]]]
     ) -> None:
-        """Write several files in the place of this one, all or none; see `io.write_set`."""
+        """Write several files instead of this one, all or none; see `io.write_set`."""
         from lodcli.formats.core import io
         from lodcli.shell.opened import share_of, size_of
 
@@ -188,7 +188,7 @@ class Target:
 
     @property
     def written(self) -> list[WrittenFile]:
-        """The files that this command wrote so far; none are noted unless --json or -v is given."""
+        """The files that this command wrote so far; recorded only with --json or -v."""
         files: list[WrittenFile] = _report()["files"]
         return files
 
@@ -213,7 +213,7 @@ class Target:
         return counts.counting(batches)
 
     def tell_written(self, schema: Schema) -> None:
-        """Record for --json and -v what others wrote to this target."""
+        """Record for --json and -v what other processes wrote to this target."""
         from lodcli.reports.counting import described
 
         if is_json() or is_verbose():
@@ -224,7 +224,7 @@ class Target:
         self._tell_sizes()
 
     def _tell_sizes(self) -> None:
-        """Note the sizes of the files, which are known once they are there."""
+        """Record the sizes of the files, which are known once they are written."""
         for file in self.written:
             if file["bytes"] is None and os.path.isfile(file["file"]):
                 file["bytes"] = os.path.getsize(file["file"])
@@ -232,7 +232,7 @@ class Target:
                 note(_line(file))
 
     def _note(self, loss: Loss) -> None:
-        """Print what the file does not keep; not for text on a terminal."""
+        """Print a note about lost content; not for text on a terminal."""
         if not is_terminal_output(self.path):
             note(f"note: {loss}")
 
@@ -250,7 +250,7 @@ def _report() -> dict[str, Any]:
 
 
 def _line(file: WrittenFile) -> str:
-    """Return a written file in words, for -v."""
+    """Return a line about a written file, for -v."""
     name = "standard output" if file["file"] == "-" else file["file"]
     size = "" if file["bytes"] is None else f", {size_text(file['bytes'])}"
     held = ", ".join(f"{one['name']} {plural(one['rows'], 'row')}" for one in file["tensors"])

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def version_text() -> str:
-    """Return the versions of lod and what it stands on, and the GPU."""
+    """Return the versions of lod and of its main dependencies, and the GPU."""
     return f"lod {version('lodcli')}\n{_below()}\nGPU: {_gpu()}"
 
 
@@ -29,7 +29,7 @@ def _version(package: str) -> str:
 
 
 def _gpu() -> str:
-    # Only a look whether it is there: loading cupy takes a second and may start the GPU.
+    # Only checks whether cupy is installed: loading it takes a second and may start the GPU.
     if importlib.util.find_spec("cupy") is None:
         return "none (cupy not installed)"
     kvikio = "" if importlib.util.find_spec("kvikio") is None else ", kvikio too"

@@ -3,9 +3,10 @@
 Python handles a signal between two of its own instructions. A library that computes for long,
 loops for ever or swallows exceptions keeps it from doing so. So a child process, forked before
 anything else is loaded, gets the number of each signal at once (`signal.set_wakeup_fd`), and
-counts. A thread of this process then ends it with the exit code of an interrupt. If it does not
-either, because a library never gives up the interpreter's lock, the child kills the process.
-Nothing is cleaned up then: the next writer removes partial files, as after any kill.
+measures the time. If it is too long, a thread of this process ends the process with the exit code
+of an interrupt. If the thread cannot run, because a library never releases the interpreter's lock,
+the child kills the process. Nothing is cleaned up then: the next writer removes partial files, as
+after any kill.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ HELD_SECONDS = 1.0
 # The child counts time in slices. One that takes longer, because the machine was suspended or is
 # overloaded, counts as one: this process could not run either.
 _SLICE_SECONDS = 0.05
-# A thread reserves addresses for a stack and a heap, up to 200 MB. Where a process may have few,
-# libraries need them; the child alone watches then, and kills.
+# A thread reserves addresses for a stack and a heap, up to 200 MB. If the address space is limited,
+# libraries need them: then there is no thread, and the child only kills.
 _ROOM_BYTES = 1 << 30
 
 
 def start() -> None:
-    """Watch over this process from now on. Without a fork (Windows), nothing does.
+    """Start the watchdog of this process; does nothing on systems without fork (Windows).
 
-    `interrupts.install` must have been called, and no thread be started yet.
+    `interrupts.install` must have been called, and no thread may have been started.
     """
     sys.unraisablehook = _without_interrupts
     if processes.CAN_FORK:
@@ -64,7 +65,7 @@ def _start() -> None:
 
 
 def _end(late: int) -> None:
-    """End the process when the child says that it is late."""
+    """End the process when the child reports that an interrupt is late."""
     with contextlib.suppress(OSError):  # without the child there is no message
         if number := os.read(late, 1):
             os._exit(128 + number[0])
@@ -74,9 +75,9 @@ def _end(late: int) -> None:
 
 
 def _count(signals: int, tell: int, parent: int) -> NoReturn:
-    """Wait for signals; the end of the file is that of the process."""
+    """Wait for signals until end of file, when the parent process has ended."""
     try:
-        # It may be there a moment longer; the file system of the folder can be unmounted then.
+        # The child may outlive the parent by a moment, and must not block unmounting its folder.
         os.chdir("/")
         processes.close_all_but({signals, tell}, from_zero=True)
         while number := os.read(signals, 1):
@@ -89,7 +90,7 @@ def _count(signals: int, tell: int, parent: int) -> NoReturn:
 
 
 def _is_pending(signals: int, seconds: float) -> bool:
-    """Return whether the process is still there then, and has not handled the interrupt."""
+    """Return whether the process still runs after this time, with the interrupt not handled."""
     from select import select  # most processes get no signal
 
     while seconds > 0:
@@ -108,7 +109,7 @@ def _tell(pipe: int, number: int) -> None:
 
 
 def _without_interrupts(lost: UnraisableHookArgs) -> None:
-    """Print what could not be raised, unless it was an interrupt: that is raised again."""
+    """Print an exception that could not be raised; an interrupt is raised again instead."""
     if isinstance(lost.exc_value, interrupts.Interrupted):
         interrupts.lost()
     else:

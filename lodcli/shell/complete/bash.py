@@ -6,8 +6,8 @@ import os
 
 from click.shell_completion import BashComplete, add_completion_class, split_arg_string
 
-# The line is handed over as it is: bash splits COMP_WORDS at colons, and replaces only what
-# follows the last one, so that the part before it must not be in the reply.
+# The line is passed unchanged, since bash splits COMP_WORDS at colons. Bash replaces only the text
+# after the last colon, so the reply must not contain the part before it.
 _SCRIPT = """\
 %(complete_func)s() {
     local IFS=$'\\n' response completion type value line word
@@ -37,7 +37,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class ColonComplete(BashComplete):
-    """As click's, with the whole line in COMP_WORDS."""
+    """click's completion for bash, with the whole line in COMP_WORDS."""
 
     source_template = _SCRIPT
 

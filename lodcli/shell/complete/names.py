@@ -17,17 +17,17 @@ from lodcli.shell.references import parse_reference
 if TYPE_CHECKING:
     from lodcli.formats.core.schema import Schema, TensorSpec
 
-# Files of other formats than lod.h5 are opened if they are no larger: some must be read to know
-# what they hold.
+# Maximum size of files of other formats than lod.h5 that are opened: some must be read as a whole
+# to know their tensors.
 MOST_BYTES = 16 << 20
 # A shell interprets other characters, and the file may be untrusted.
 _SAFE = re.compile(r"[\w./+@%:-]+")
-# What commands call the arguments that name files.
+# Names of the commands' arguments that are files.
 _ARGUMENTS = ("source", "sources", "inputs", "file")
 
 
 def references(incomplete: str) -> list[CompletionItem[str]] | None:
-    """Return FILE::NAME for each tensor that fits; None where there is no FILE::."""
+    """Return FILE::NAME for each tensor that fits; None if the word has no "::"."""
     path, mark, _ = incomplete.rpartition("::")
     if not mark:
         return None
@@ -58,7 +58,7 @@ def _fitting(names: Iterable[str], incomplete: str) -> Iterator[CompletionItem[s
 
 
 def _on_line(ctx: click.Context) -> Iterator[tuple[str | None, TensorSpec]]:
-    """Yield the tensor that is named, if any, with each tensor of the first file on the line."""
+    """Yield each tensor of the first file on the line, with the NAME of its FILE::NAME, or None."""
     words: list[str] = []
     for argument in _ARGUMENTS:
         given = ctx.params.get(argument)
@@ -74,9 +74,9 @@ def _on_line(ctx: click.Context) -> Iterator[tuple[str | None, TensorSpec]]:
 
 
 def _schema(path: str) -> Schema:
-    """Return what a file holds; nothing if that cannot be known, or not at once."""
+    """Return the schema of a file; () if it cannot be read, or not quickly."""
     path = os.path.expanduser(path)
-    if not os.path.isfile(path):  # opening a pipe would wait, or take from it
+    if not os.path.isfile(path):  # opening a pipe would wait, or consume its data
         return ()
     # A shell shows no errors here, and asks again at the next key.
     with contextlib.suppress(OSError, LodError, ImportError, ValueError):
@@ -92,7 +92,7 @@ def _schema(path: str) -> Schema:
 
 
 def _schema_of_container(fd: int) -> Schema:
-    """Return what the header of a lod.h5 says; neither index nor rows are read."""
+    """Return the schema in the header of a lod.h5; neither index nor rows are read."""
     from lodcli.formats.container import header
     from lodcli.formats.container.stored import ContainerFile
 

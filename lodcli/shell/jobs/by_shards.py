@@ -37,9 +37,9 @@ from lodcli.shell.targets import Target
 
 # Reads a file and writes another: `work(source, target, *args)`.
 Work = Callable[..., None]
-# What is behind the name of a file, in the name of the folder of its parts until they are joined.
+# Suffix of the folder that holds the parts of a file until they are joined.
 _PARTS = ".parts"
-# Of shards that failed, those that are listed.
+# The most shards that are listed after failures.
 _MOST_LISTED = 20
 
 
@@ -48,10 +48,10 @@ class _Task(NamedTuple):
 
     Attributes:
         work, args: see `by_shards`.
-        source, target: the shard, and where its result goes.
+        source, target: the shard, and the file for its result.
         label: of the command.
-        meta: what the options of the command left in the context.
-        job: that the result is of.
+        meta: options of the command that are stored in its context.
+        job: the job that the result belongs to.
     """
 
     work: Work
@@ -70,20 +70,20 @@ def by_shards(
     *args: Any,
     files: Iterable[str | PathLike[str]] = (),
 ) -> None:
-    """Do `work(source, target, *args)`, with --jobs or --scheduler for each shard by itself.
+    """Run `work(source, target, *args)`; with --jobs or --scheduler, once for each shard.
 
     Each shard is computed with one thread, so its bytes do not depend on the number of processes.
 
     Args:
-        work: a function of a module, whose result for a shard depends on nothing but the shard, the
+        work: a module-level function, whose result for a shard depends only on the shard, the
             arguments and the files.
         source: a dataset, or a lod.h5 file, if `target.shard_option` is given.
-        target: where to. Results become the shards of a dataset, or are joined to one file.
-        args: what can be pickled.
-        files: what `work` reads beside the source.
+        target: the output. Results become the shards of a dataset, or are joined to one file.
+        args: further arguments; they can be pickled.
+        files: files that `work` reads besides the source.
 
     Raises:
-        click.UsageError: the source is neither.
+        click.UsageError: the source is neither a dataset nor a lod.h5 file.
         TargetExistsError: the target holds something else than shards of this job.
         DamagedFileError: some shards are damaged; each was reported.
         LodError, OSError: of the first shard that failed for another reason.
@@ -149,7 +149,7 @@ def _join(writing: jobs.ShardedJob, target: Target) -> None:
 
 
 def _require_files(files: Iterable[str | PathLike[str]], option: str) -> None:
-    """Raise click.UsageError for what cannot be read once for each shard."""
+    """Raise click.UsageError for a file that cannot be read again for each shard."""
     for file in files:
         if fspath(file) == "-" or is_url(file):
             what = "standard input" if fspath(file) == "-" else shown(fspath(file))
@@ -160,7 +160,7 @@ _Results = Generator[tuple[int, Exception | None], None, None]
 
 
 def _results(tasks: list[_Task], target: Target) -> _Results:
-    """Return what computes shards: their numbers, and what went wrong."""
+    """Return a generator that computes shards, and yields their numbers and errors."""
     if target.scheduler is None:
         return in_processes(_one, tasks, target.jobs or 1, lost=_lost, threads=1)
     from lodcli.shell.jobs.scheduled_dask import on_scheduler
@@ -171,7 +171,7 @@ def _results(tasks: list[_Task], target: Target) -> _Results:
 def _compute(source: str, tasks: list[_Task], found: _Results, rows: list[int]) -> None:
     """Compute shards; report each that is damaged once the others are finished.
 
-    All else, such as a full disk or an option that fits no shard, ends the command.
+    Other errors, such as a full disk or an option that fits no shard, end the command.
     """
     failed: dict[int, DamagedFileError] = {}
     done = 0
@@ -191,7 +191,7 @@ def _compute(source: str, tasks: list[_Task], found: _Results, rows: list[int]) 
                 failed[number] = error
             elif error is not None:
                 if isinstance(error, LodError) and getattr(error, "position", None) is None:
-                    rename_file(error, tasks[number].source.label, source)  # true of all shards
+                    rename_file(error, tasks[number].source.label, source)  # it is for all shards
                 raise error
     if not failed:
         return
@@ -212,15 +212,15 @@ def _lost(task: _Task, error: OSError) -> Exception:
 
 
 def _one(task: _Task) -> Exception | None:
-    """Compute one shard, unless it is there already; return what went wrong."""
+    """Compute one shard, unless its result exists already; return the error, or None."""
     context = click.Context(click.Command(task.label), info_name=task.label)
     context.meta.update({**task.meta, QUIET: True})
     with context:
         try:
             jobs.require(os.path.dirname(task.target.path), task.job)
-            # A process may be killed after it has renamed the file, and before it could say so.
+            # A process may be killed after it has renamed the file, before it could report that.
             if not os.path.exists(task.target.path):
-                with suppress(TargetExistsError):  # by a worker that was taken for dead
+                with suppress(TargetExistsError):  # written by a worker that was considered dead
                     task.work(task.source, task.target, *task.args)
         except Exception as error:
             if environment.value("LOD_DEBUG") == "1":

@@ -17,7 +17,8 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.shell.jobs.fingerprint import file_digest
 from lodcli.shell.references import Reference
 
-# A file is divided by its content alone: into so many parts, or into more that are larger.
+# The number of parts depends only on the content of a file: _PARTS, or more if parts would be
+# larger than _PART_BYTES.
 _PARTS = 16
 _PART_BYTES = 64 << 20
 
@@ -26,9 +27,9 @@ class Division(NamedTuple):
     """The parts of a source.
 
     Attributes:
-        sources: what stands for each.
-        rows: of each, about.
-        digest: of the content of all.
+        sources: a reference to each part.
+        rows: the approximate number of rows of each.
+        digest: of the content of all parts.
     """
 
     sources: list[Reference]
@@ -40,12 +41,12 @@ def divided(source: Reference, option: str) -> Division:
     """Return the shards of a dataset, or the parts of a lod.h5 file.
 
     Args:
-        source: what to divide.
-        option: what asks for it.
+        source: the dataset or file.
+        option: the option that needs the parts, for the message.
 
     Raises:
-        click.UsageError: it is neither.
-        DamagedFileError: a shard is not what the manifest says, or the header of the file is wrong.
+        click.UsageError: the source is neither.
+        DamagedFileError: a shard does not match the manifest, or the header of the file is damaged.
     """
     path = source.path
     if os.path.isfile(manifest := os.path.join(path, manifests.NAME)):

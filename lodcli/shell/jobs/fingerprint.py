@@ -16,8 +16,8 @@ def digest(value: Any, files: Iterable[str | PathLike[str]] = ()) -> str:
     """Return the SHA-256 of values and of files.
 
     Args:
-        value: of dataclasses, mappings, sequences, arrays, functions and plain values.
-        files: whose content counts, and not the names by which `value` holds them.
+        value: consists of dataclasses, mappings, sequences, arrays, functions and plain values.
+        files: files that count by their content, instead of by their names in `value`.
     """
     found = {fspath(file): file_digest(file) for file in files}
     return hashlib.sha256(_text(value, found).encode()).hexdigest()
@@ -37,7 +37,7 @@ def file_digest(path: str | PathLike[str]) -> str:
 
 
 def _text(value: Any, files: Mapping[str, str]) -> str:
-    """Return a value as text that differs wherever values do."""
+    """Return a value as text that is different for different values."""
     if isinstance(value, str | PathLike):
         return repr(files.get(fspath(value), fspath(value)))
     if is_dataclass(value) and not isinstance(value, type):

@@ -32,17 +32,17 @@ from lodcli.shell.targets import LOCAL_SCHEDULER
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Without a worker, or without an answer of the scheduler, for so long the command ends.
+# The command ends after this time without a worker, or without an answer of the scheduler.
 NO_WORKER_SECONDS = 300
 SILENT_SECONDS = 60
 
 _PACKAGE = Package("distributed", "lodcli[dask]")
-# Makes the certificates of a cluster on this machine.
+# Creates the certificates of a cluster on this machine.
 _CERTIFICATES = Package("cryptography", "lodcli[dask]")
-# A group of tasks takes about so long, so that the scheduler's millisecond a task is little.
+# Target duration of a group of tasks: long compared with the scheduler's 1 ms for each.
 _GROUP_SECONDS = 5.0
 _MOST_GROUPS = 100_000
-# So many groups are submitted before any is finished: a cluster that grows by need sees the need.
+# At least this many groups are submitted at a time, so that an adaptive cluster adds workers.
 _FEWEST_WAITING = 100
 _TICK_SECONDS = 1.0
 # For `local`: when a worker is considered dead; and no status pages.
@@ -55,14 +55,14 @@ _ASKED_EVERY = 10  # ticks
 
 
 class _Group(NamedTuple):
-    """Tasks that are done one after another on one worker.
+    """Tasks that run one after another on one worker.
 
     Attributes:
-        key: by which the scheduler knows them.
-        run: of the command, which has processes of its own.
+        key: their key in the scheduler.
+        run: identifies the command: each command has its own processes.
         version: of lod.
-        folder: in which the processes run.
-        work, tasks: what is called with what.
+        folder: working directory of the processes.
+        work, tasks: the function, and its arguments.
     """
 
     key: str
@@ -74,11 +74,11 @@ class _Group(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What came of a group.
+    """Results of a group.
 
     Attributes:
         results: for each task a list of its result; empty if its process died.
-        seconds: that it took.
+        seconds: the time that the group took.
     """
 
     results: list[list[Any]]
@@ -93,23 +93,23 @@ def on_scheduler(
     *,
     lost: Callable[[T, OSError], R],
 ) -> Generator[tuple[int, R], None, None]:
-    """Yield the number of every task and `work(task)`, as they are finished.
+    """Yield the number of every task and `work(task)`, in the order in which they finish.
 
-    A task whose process or worker dies is begun again. Closing the generator cancels the others,
-    and kills their processes.
+    A task whose process or worker dies is restarted. Closing the generator cancels the other
+    tasks, and kills their processes.
 
     Args:
-        work: a function of a module, whose results and exceptions can be pickled.
-        tasks: what it is called with.
+        work: a module-level function whose results and exceptions can be pickled.
+        tasks: its arguments.
         address: of a scheduler, or "local" for one with workers on this machine, for this call.
-        jobs: how many workers "local" has.
-        lost: gives the result of a task whose processes died TRIES times.
+        jobs: the number of workers of "local".
+        lost: returns the result of a task whose processes died TRIES times.
 
     Raises:
         UnsupportedError: a package is not installed.
         LodError: a worker cannot run these tasks.
         OSError: the scheduler or all workers are gone.
-        Exception: what `work` raised first.
+        Exception: the first exception of `work` propagates.
     """
     if not _PACKAGE.installed:
         raise _PACKAGE.missing("--scheduler")
@@ -173,7 +173,7 @@ class _Queue:
     """Tasks on their way through the scheduler.
 
     Attributes:
-        unfinished: how many tasks have no result yet; counted down by the user.
+        unfinished: how many tasks have no result yet; counted down by the caller.
     """
 
     def __init__(
@@ -191,11 +191,11 @@ class _Queue:
         self._ask()
 
     def again(self, number: int) -> None:
-        """Begin a task once more."""
+        """Restart a task."""
         self._waiting.append(number)
 
     def next_results(self) -> Iterator[tuple[int, list[Any]]]:
-        """Wait for a group, and yield the numbers of its tasks and what came of them."""
+        """Wait for a group, and yield the numbers of its tasks and their results."""
         while self._waiting and len(self._begun) < max(2 * self._threads, _FEWEST_WAITING):
             self._submit()
         try:
@@ -225,7 +225,7 @@ class _Queue:
         future.add_done_callback(self._finished.put)
 
     def _size(self) -> int:
-        """Return how many tasks to put in a group, of those that are waiting."""
+        """Return how many of the waiting tasks to put in a group."""
         fewest = -(-len(self._tasks) // _MOST_GROUPS)
         if not self._measured:
             return fewest
@@ -234,10 +234,10 @@ class _Queue:
         return max(fewest, min(wanted, fair), 1)
 
     def _answer(self, future: Any) -> _Answer:
-        """Return what came of a group.
+        """Return the results of a group.
 
         Raises:
-            OSError, LodError: it came to nothing.
+            OSError, LodError: the group failed.
         """
         from distributed.comm.core import CommClosedError
         from distributed.scheduler import KilledWorker
@@ -259,7 +259,7 @@ class _Queue:
             ) from error
 
     def _tick(self) -> None:
-        """Look after a cluster from which nothing has come for a while.
+        """Check a cluster that has not returned results for a while.
 
         Ticks are counted, not seconds: time in which this process is stopped does not count.
         """
@@ -290,10 +290,10 @@ _child = threading.local()
 
 
 def _do(group: _Group) -> _Answer:
-    """Do the tasks of a group, on a worker.
+    """Run the tasks of a group, on a worker.
 
     Raises:
-        LodError: this worker cannot.
+        LodError: this worker cannot run them.
     """
     from distributed import get_worker
 
