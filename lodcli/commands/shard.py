@@ -87,7 +87,7 @@ def command(
 def _content(
     source: Reference, level: int | str | None
 ) -> Iterator[tuple[Schema, Iterable[Batch]]]:
-    """Yield what is to be divided, with tensors that belong together in one batch."""
+    """Yield the schema and the batches to divide; tensors that belong together share a batch."""
     from lodcli.commands.choose.choosing import items_of, named
     from lodcli.formats.dataset.writer import items_together
     from lodcli.formats.items.indexed_copy import in_place

@@ -103,7 +103,7 @@ def _rnns(
 
 
 def _settings(settings: tuple[str, ...]) -> dict[str, str | bool]:
-    """Return what OPTION=VALUE says; true and false are no words."""
+    """Return the values of OPTION=VALUE; true and false become booleans."""
     found: dict[str, str | bool] = {}
     for setting in settings:
         name, mark, value = setting.partition("=")
@@ -114,7 +114,7 @@ def _settings(settings: tuple[str, ...]) -> dict[str, str | bool]:
 
 
 def _described(prefix: str, weights: RNNWeights) -> dict[str, Any]:
-    """Return an RNN as --json shows it."""
+    """Return the description of an RNN for --json."""
     from lodcli.kernels.rnn.stack.state_dict import state_dict, unusual_options
 
     arrays = state_dict(weights)

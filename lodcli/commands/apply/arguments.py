@@ -31,11 +31,11 @@ class Parameter:
 
     Attributes:
         name: in Python.
-        kind: what it takes.
+        kind: the kind of its values.
         required: whether it has no default.
-        default: the default, None where there is none.
+        default: the default, or None.
         choices: for "choice".
-        text: what the op's docstring says about it.
+        text: its description in the op's docstring.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Described:
-    """An op as the shell sees it.
+    """Description of an op for the shell.
 
     Attributes:
         function: the op.
-        inputs: the parameters that are files, in the order they are typed.
+        inputs: the parameters that are files, in the order of the command line.
         options: the others; without `backend`, and `out`, which is for arrays in memory.
         has_backend: whether the op takes a backend.
         several: whether it returns several tensors.
@@ -97,7 +97,7 @@ def described(entry: OpEntry) -> Described:
 
 
 def click_option(own: Parameter) -> click.Option:
-    """Return the option for a parameter; if not given, it is not passed on."""
+    """Return the option for a parameter; if it is not given, no value is passed to the op."""
     text = own.text
     if not own.required and own.default is not None and own.default != ():
         text += f" [default: {_shown(own.default)}]"
@@ -132,7 +132,7 @@ def example(entry: OpEntry, own: Described) -> str:
 
 
 def as_kind(kind: Kind, tensor: LoDTensor) -> Any:
-    """Return what a parameter of this kind takes of a tensor."""
+    """Return a tensor converted to a value for a parameter of this kind."""
     if kind == "index":
         return tensor.lod
     if kind == "steps":
@@ -150,7 +150,7 @@ def _parameter(own: inspect.Parameter, hint: Any, text: str) -> Parameter:
 
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
-    """Return what the Args of a docstring say about each parameter."""
+    """Return the descriptions of the parameters in the Args of a docstring."""
     block = re.search(r"^Args:\n((?:    .*\n|\n)+)", docstring(function), re.M)
     if block is None:
         return {}
@@ -204,7 +204,7 @@ class _Many(click.ParamType[tuple[Any, ...]]):
 
 
 class _Nested(click.ParamType[list[tuple[int, ...]]]):
-    """2,1/3,1,2: a level after another."""
+    """2,1/3,1,2: one level after another."""
 
     name = "2,1/3,1,2"
 
@@ -215,7 +215,7 @@ class _Nested(click.ParamType[list[tuple[int, ...]]]):
 
 
 class _Array(click.ParamType[Any]):
-    """FILE::NAME, or a few numbers or booleans: 1,2,3. The numbers go first."""
+    """FILE::NAME, or a few numbers or booleans: 1,2,3. Text that can be both is numbers."""
 
     name = "FILE|1,2,3"
 

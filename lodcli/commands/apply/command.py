@@ -25,7 +25,7 @@ THEN = "--then"
 
 
 class OpGroup(click.Group):
-    """The ops of the table, each a command of its own."""
+    """The ops of the registry, each a command of its own."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return op_names()
@@ -35,7 +35,7 @@ class OpGroup(click.Group):
         try:
             entry = find_op(name)
         except UnsupportedError:
-            return None  # completion and help leave out what does not work; see `known`
+            return None  # completion and help leave out broken plug-ins; see `known`
         return None if entry is None else op_command(entry)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -62,8 +62,8 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
     """Return the command of an op.
 
     Raises:
-        click.UsageError: there is no such op; names those that are called alike.
-        UnsupportedError: it is one of a plug-in that does not work.
+        click.UsageError: there is no such op; suggests similar names.
+        UnsupportedError: the op is of a plug-in that does not work.
     """
     if name.startswith("-"):
         ctx.fail(f"expected an op, found the option {name!r}; the op goes first")
@@ -79,7 +79,7 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
 
 
 class OpCommand(options.Command):
-    """One op with its files and options, and those that follow behind --then."""
+    """One op with its files and options, and the ops after --then."""
 
     entry: OpEntry
     chained = False
@@ -102,7 +102,7 @@ class OpCommand(options.Command):
             following = known(segment[0], ctx.parent, chained=True)
             inner = following.make_context(segment[0], segment[1:], parent=ctx.parent)
             steps += inner.params.pop("steps")
-            # What says where to write may stand anywhere, most of all at the end.
+            # Options of the output may follow any op, usually the last.
             for name, value in inner.params.items():
                 if inner.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
                     ctx.params[name] = value

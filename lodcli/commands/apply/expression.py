@@ -17,7 +17,8 @@ from lodcli.kernels.ops.plugins import find_op, working
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# Of one value, and of two. `max`, `min` and `sqrt` are ops: over the rows of every sequence.
+# Functions of one value, and of two. `max`, `min` and `sqrt` are ops: over the rows of every
+# sequence.
 _ONE: dict[str, np.ufunc] = {
     **{"abs": np.absolute, "ceil": np.ceil, "cos": np.cos, "exp": np.exp, "expm1": np.expm1},
     **{"floor": np.floor, "isfinite": np.isfinite, "isnan": np.isnan, "log": np.log},
@@ -30,12 +31,12 @@ Values = LoDTensor | bool | int | float
 
 
 def ops() -> dict[str, OpEntry]:
-    """Return our ops that an expression can call: of one tensor, batch by batch."""
+    """Return the built-in ops that an expression can call: those that work batch by batch."""
     return {name: entry for name, entry in OPS.items() if entry.itemwise}
 
 
 def op_of(name: str) -> OpEntry | None:
-    """Return the op that a name means in an expression, ours or of a plug-in; None if none."""
+    """Return the op of a name in an expression, built in or of a plug-in; None if it is not one."""
     return None if name in {"", "tensor", *_ONE, *_TWO} else find_op(name)
 
 
@@ -46,7 +47,7 @@ class TensorExpression(Parsed):
         keeps: whether every op in it keeps the index, or its upper levels.
 
     Raises:
-        ExpressionError: it is none, or names no tensor.
+        ExpressionError: the text is not an expression, or names no tensor.
 
     >>> words = LoDTensor(np.array([1.0, 3.0, 8.0]), [[2, 1]])
     >>> TensorExpression("x - mean(x) * 2").of({"x": words}).data.tolist()
@@ -68,7 +69,7 @@ class TensorExpression(Parsed):
             self.fail(self.tree, "has no tensor; write its name, as in data * 2")
 
     def check(self, schema: Schema) -> None:
-        """Raise ExpressionError if a tensor that it names is not there, or holds no numbers."""
+        """Raise ExpressionError if a tensor that it names does not exist, or holds no numbers."""
         marks = {spec.name: spec.marks for spec in schema}
         for node in ast.walk(self.tree):
             name = self.named(node)
@@ -194,10 +195,10 @@ def _list(known: list[str]) -> str:
 
 
 def arithmetic(function: np.ufunc, *values: Values) -> Values:
-    """Return an elementwise function of tensors and numbers, in NumPy's dtype for them.
+    """Return the result of an elementwise function of tensors and numbers, in NumPy's dtype.
 
     Raises:
-        InvalidDataError: there is no such function of these dtypes.
+        InvalidDataError: the function is not defined for these dtypes.
     """
     try:
         result = function(*values)
@@ -214,8 +215,8 @@ def arithmetic(function: np.ufunc, *values: Values) -> Values:
 def _aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:
     """Return two tensors under one index, with rows of as many axes.
 
-    What has fewer levels has one row for each sequence of the next level of the other, and is
-    repeated for its rows; single values go to all columns of a row.
+    A tensor with fewer levels has one row for each sequence of the next level of the other: it is
+    broadcast to the rows of that sequence. Single values are broadcast to the columns of a row.
     """
     if left.lod.n_levels < right.lod.n_levels:
         left = _repeated(left, right)

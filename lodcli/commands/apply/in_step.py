@@ -1,4 +1,4 @@
-"""The first op of a chain in batches, where it takes several tensors or puts items in order."""
+"""Batches for the first op of a chain, if it takes several tensors or reorders items."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def in_step(stack: ExitStack, references: Sequence[Reference], *, fewer: bool) -
             and all its levels above.
 
     Returns:
-        None if a file can only be read from front to back, or the levels differ, the finest left
-        out: the op says what is wrong then, or takes the tensors nevertheless.
+        None if a file can only be read from front to back, or levels other than the finest
+        differ: then the op gets whole tensors, and raises an error if it cannot take them.
     """
     items = [_items(stack, one, 0) for one in references]
     found = [one for one in items if one is not None]
@@ -104,7 +104,10 @@ def _in_order(
 
 
 def _items(stack: ExitStack, reference: Reference, level: int | str) -> Items | None:
-    """Open a file and return the items of a level of one tensor, if they lie in the file."""
+    """Open a file and return the items of a level of one tensor.
+
+    None without random access, without such a level, or if there may be nulls.
+    """
     if not _lies(reference.path):
         return None
     file = stack.enter_context(opened(reference))

@@ -45,7 +45,7 @@ def twins_of(entry: OpEntry, own: Described) -> list[str]:
     if not own.has_backend:
         return []
     module = f"lodcli.kernels.ops.{entry.module}"
-    # What --backend numba runs are compiled kernels.
+    # --backend numba runs the compiled kernels.
     files = {"numba": f"{module}_native", "cupy": f"{module}_cupy"}
     return [name for name, file in files.items() if importlib.util.find_spec(file)]
 

@@ -27,7 +27,7 @@ from lodcli.shell.opened import COMPUTED_BYTES, opened
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
-# Takes tensors by name, gives results by name.
+# Takes tensors by name, returns results by name.
 Compute = Callable[[Mapping[str, LoDTensor]], dict[str, LoDTensor]]
 
 
@@ -41,16 +41,17 @@ def write_results(
     keeps: bool,
     check: Callable[[Schema], None] = lambda schema: None,
 ) -> None:
-    """Write what is computed of every batch of a file.
+    """Write the results of a computation on every batch of a file.
 
     Args:
         source: the file.
-        names: of the tensors that it is computed of; none: the one that was asked for.
-        compute: gives several results only without `into`.
-        target: where to.
-        into: what the result is called beside all tensors of the file; None: it is written alone.
+        names: of the tensors to compute with; none: the selected one.
+        compute: the computation; it may return several results only without `into`.
+        target: the output.
+        into: name of the result, which is written with all tensors of the file; None: it is
+            written alone.
         keeps: whether the result has the index of the first of the tensors, or its upper levels.
-        check: raises if something is wrong with the tensors there are to compute of.
+        check: raises an error if the schema of the file does not fit the computation.
     """
     whole = replace(source, name=None)
     with opened(source) as file:
@@ -95,7 +96,7 @@ def write_beside(
 
 
 def refuse_into(known: Sequence[str], lead: str, into: str) -> None:
-    """Raise click.UsageError if a result would replace a tensor that it is not computed of."""
+    """Raise click.UsageError if a result would replace a tensor other than its first input."""
     if into in known and into != lead:
         raise click.UsageError(f"--into: a tensor is called {into} already; give another name")
 
@@ -109,10 +110,10 @@ def _only(results: Mapping[str, LoDTensor]) -> LoDTensor:
 
 
 class _Writing:
-    """Computing of batches as they are written.
+    """Computes the results of batches while they are written.
 
     Args:
-        chosen: the tensors that are computed of, which come together.
+        chosen: the tensors to compute with, which come in the same batches.
         compute, into, keeps: see `write_results`.
     """
 
@@ -134,12 +135,12 @@ class _Writing:
         """Write the results.
 
         Args:
-            target: where to.
+            target: the output.
             schema: of the file.
-            batches: of all that is written beside the results, or computed of.
-            alone: the chosen tensors once more; None of what can be read only once.
+            batches: of the tensors to compute with, and of those to write besides the results.
+            alone: batches of only the chosen tensors; None if the source can be read only once.
         """
-        # A first result tells dtypes, shapes and levels.
+        # The first result determines dtypes, shapes and levels.
         held: list[Batch] = []
         for batch in batches:
             held.append(batch)
@@ -171,14 +172,14 @@ class _Writing:
     def _written(
         self, batches: Iterator[Batch], known: dict[str, LoDTensor] | None
     ) -> Iterator[Batch]:
-        """Yield what is written; `known` are the results of the first batch, if they are."""
+        """Yield the batches to write; `known` are the results of the first batch, or None."""
         first = 0
         for batch in batches:
             if self._lead.name not in batch:
                 yield batch
                 continue
             tensors = _tensors(batch, self._chosen)
-            # An op numbers items from the first that it gets.
+            # The item numbers in errors of an op begin with 0 in each batch.
             with naming(f"of the items from {first} on") if first else nullcontext():
                 found, known = known or self._compute(tensors), None
             first += len(tensors[self._lead.name])
@@ -201,7 +202,7 @@ def _shared_depth(result: LoDTensor, tensor: LoDTensor) -> int:
 
 
 def _spec(name: str, result: LoDTensor, lead: TensorSpec, depth: int) -> TensorSpec:
-    """Return what a result of which one batch is known is, beside the tensor it comes from.
+    """Return the spec of a result, given its first batch and the tensor that it is computed from.
 
     Args:
         name: of the result.

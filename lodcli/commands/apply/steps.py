@@ -38,14 +38,14 @@ _ARITHMETIC: Mapping[str, np.ufunc] = {str(name): ufunc for name, ufunc in UFUNC
 
 @dataclass(frozen=True)
 class Step:
-    """One op as it was typed.
+    """One op of the command line.
 
     Attributes:
         entry: the op.
-        described: what it takes.
-        inputs: its files; a chained op has the result before it instead of the first. Arithmetic
-            takes a number for the second.
-        values: its options that were given; files not yet read.
+        described: its parameters and results.
+        inputs: its files; a chained op has the previous result instead of the first. Arithmetic
+            accepts a number for the second.
+        values: its options that were given; files are not read yet.
         chained: whether an op comes before it.
     """
 
@@ -67,7 +67,7 @@ class Step:
 
     @property
     def itemwise(self) -> bool:
-        """Whether batches can be worked on one by one."""
+        """Whether it can process batches one by one."""
         return self.entry.itemwise or self.number is not None
 
     @property
@@ -80,7 +80,7 @@ class Step:
         return [*self.files, *(v for v in self.values.values() if isinstance(v, Reference))]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The functions of a plug-in are made where they are called.
+        # By name: the functions of a plug-in cannot be pickled.
         return _step, (self.name, self.inputs, self.values, self.chained)
 
 
@@ -93,11 +93,11 @@ def _step(
 
 
 def step_of(entry: OpEntry, ctx: click.Context, *, chained: bool) -> Step:
-    """Take what belongs to an op out of the parameters of its command line.
+    """Return the step of an op, and remove its parameters from those of the command line.
 
     Raises:
         click.UsageError: too few files, or too many.
-        UnsupportedError: a backend that the op has not.
+        UnsupportedError: a backend that the op does not have.
     """
     own = described(entry)
     texts = ctx.params.pop("inputs")
@@ -118,7 +118,7 @@ def step_of(entry: OpEntry, ctx: click.Context, *, chained: bool) -> Step:
 
 
 def _number(text: str) -> float | None:
-    """Return the number that a text is; None of another, and of a file that is there."""
+    """Return the number in a text; None for other texts, and for an existing file."""
     found = ARRAY.convert(text, None, None) if not os.path.exists(text) else None
     return found.item() if isinstance(found, np.ndarray) and not found.ndim else None
 
@@ -126,7 +126,7 @@ def _number(text: str) -> float | None:
 def _check_count(
     own: Described, texts: Sequence[str], ctx: click.Context, *, chained: bool
 ) -> None:
-    """Refuse too few or too many files."""
+    """Raise click.UsageError for too few or too many files."""
     wanted = own.inputs
     if wanted[0].kind == "tensors":
         if not texts and not chained:
@@ -147,8 +147,9 @@ class Writing:
 
     Attributes:
         target: the file.
-        into: what the result is called beside all tensors of the file; None: it is written alone.
-        dtype: of floating numbers, that tensors get first; None: as they are.
+        into: name of the result, which is written with all tensors of the file; None: it is
+            written alone.
+        dtype: floating dtype to which tensors are converted first; None: not converted.
         device: where to compute.
     """
 
@@ -170,7 +171,7 @@ class Writing:
 
 
 def apply(steps: Sequence[Step], writing: Writing) -> None:
-    """Run the steps, and write what the last one gives."""
+    """Run the steps, and write the results of the last one."""
     if writing.target.shard_option:
         _apply_by_shards(steps, writing)
         return
@@ -217,7 +218,7 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
 
 
 def _whole(steps: Sequence[Step]) -> Step | None:
-    """Return the first step that takes whole tensors; None if batches can be worked on alone."""
+    """Return the first step that takes whole tensors; None if all can process batches."""
     for step in steps:
         if not step.itemwise or (step is steps[0] and len(step.files) > 1):
             return step
@@ -225,11 +226,11 @@ def _whole(steps: Sequence[Step]) -> Step | None:
 
 
 class _Failed(Exception):
-    """An op failed on a batch, of which its error speaks: not of whole tensors."""
+    """An op failed on a batch; places in its error are those in the batch, not in the tensor."""
 
 
 def _written_in_parts(steps: Sequence[Step], writing: Writing) -> bool:
-    """Write the results of batches, if those together are the result; return whether they are."""
+    """Write the results of batches if together they are the result; return whether it was done."""
     first, target, begun = steps[0], writing.target, False
     if any(step.files or not step.itemwise for step in steps[1:]):
         return False
@@ -255,7 +256,7 @@ def _written_in_parts(steps: Sequence[Step], writing: Writing) -> bool:
             schema = tuple(spec.uncounted() for spec in schema_of(start))
             target.write(schema, chain([start], found))
     except _Failed as failed:
-        # Of whole tensors the op says where; but what is in a pipe cannot be taken back.
+        # With whole tensors the op's error has the right place; data in a pipe cannot be undone.
         if begun and target.path == "-" and failed.__cause__ is not None:
             raise failed.__cause__ from None
         return False
@@ -307,12 +308,12 @@ def _require_cpu(writing: Writing) -> None:
 def _run(
     steps: Sequence[Step], values: Sequence[LoDTensor], name: str, device: str
 ) -> dict[str, LoDTensor]:
-    """Return what the last step gives, by name, in main memory.
+    """Return the results of the last step, by name, in main memory.
 
     Args:
-        steps: their files are read: see _with_files.
+        steps: with the content of their files: see _with_files.
         values: the inputs of the first step.
-        name: of a result that has no name of its own.
+        name: of a result without a name of its own.
         device: where the ops compute; their results stay there until the last.
     """
     items = {name: values[0]}
@@ -344,7 +345,7 @@ def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
     except LodError:
         raise
     except (ValueError, OverflowError) as error:
-        # NumPy's own, such as for an array larger than can be.
+        # Errors of NumPy, such as for an array that is too large.
         raise InvalidDataError(f"{step.name}: {error}") from error
 
 
@@ -371,7 +372,7 @@ def _tensor(result: Any) -> LoDTensor:
 
 
 def _with_files(step: Step, device: str) -> Step:
-    """Return a step whose options hold what their files hold, arrays on the device."""
+    """Return a step with the content of the files in its options; arrays are on the device."""
     kinds = {one.name: one.kind for one in step.described.options}
     values = dict(step.values)
     for key, value in values.items():

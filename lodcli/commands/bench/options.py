@@ -24,12 +24,12 @@ class Settings:
     Attributes:
         threads: numbers of threads, each measured in a process of its own.
         device: "cpu" or "cuda", several.
-        against: peers by name; None: all there are.
-        pythons: peer to the interpreter it runs in.
+        against: names of peers; None: all that are installed.
+        pythons: the Python interpreter of a peer, by its name.
         rounds, budget: see harness.Effort.
-        seed: of drawn lengths and values.
-        as_json, export: what goes to standard output; the table if neither.
-        out: a file that gets the JSON report as well.
+        seed: of random lengths and values.
+        as_json, export: the format of standard output; a table if neither is set.
+        out: a file to which the JSON report is also written.
         force: whether `out` may be replaced.
         plot: a file for a picture, or "-" for the terminal.
     """
@@ -79,7 +79,7 @@ class _Count(click.ParamType[int]):
 
 
 def _whole(text: str) -> int:
-    """Return the whole number a text such as 1e6 means; 0 if it means none."""
+    """Return the whole number in a text such as 1e6; 0 if it is not a whole number."""
     try:
         number = float(text)
     except ValueError:
@@ -118,7 +118,7 @@ class _Devices(click.ParamType[tuple[str, ...]]):
 
 
 def settings(function: F) -> F:
-    """Everything above, as one Settings called `settings`."""
+    """The options of Settings, as one value called `settings`."""
 
     @click.option(
         "--threads",
@@ -208,7 +208,7 @@ def settings(function: F) -> F:
 
 
 def _require_cores(threads: Sequence[int] | None) -> None:
-    """Refuse more threads than run at once: they would wait for each other."""
+    """Raise click.UsageError for more threads than cores: they would wait for each other."""
     from lodcli.kernels.platform.machine import usable_cores
 
     most = usable_cores()
@@ -226,7 +226,7 @@ def _pythons(given: Sequence[str]) -> dict[str, str]:
 
     found = {}
     for name in PEERS:
-        # So that a script need not repeat it.
+        # So that a script need not repeat --peer-python.
         variable = f"LOD_BENCH_{name.upper()}_PYTHON"
         python = environment.value(variable)
         if python and shutil.which(python) is None:

@@ -27,7 +27,7 @@ from lodcli.shell.opened import Opened
 from lodcli.shell.output import note
 from lodcli.shell.targets import Target
 
-# Of a file that gives slices, a range that is likely smaller is read without the whole index.
+# If a file supports slices, a range that is likely smaller is read without the whole index.
 SMALL_BYTES = 16 << 20
 
 Batches = Iterator[dict[str, LoDTensor]]
@@ -35,12 +35,12 @@ Batches = Iterator[dict[str, LoDTensor]]
 
 @dataclass(frozen=True)
 class _Cut:
-    """What is cut out of which tensors.
+    """A resolved branch, and the tensors that it applies to.
 
     Attributes:
         path: indices, one per level.
-        ranges: of the items below; an index among them is one item. Empty if it is the item of the
-            path that is wanted.
+        ranges: of the items below; an index among them is one item. () if the item at the end of
+            the path is selected.
         lead: a tensor that has all these levels.
         first: the number of the level whose items the first index counts.
         specs: all tensors that share the items.
@@ -54,7 +54,7 @@ class _Cut:
 
     @property
     def level(self) -> int:
-        """The level of the ranges; as many as there are levels for rows."""
+        """The level of the ranges; with L levels, level L is the rows."""
         return self.first + len(self.path)
 
     @property
@@ -64,13 +64,13 @@ class _Cut:
 
 
 def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Target) -> None:
-    """Write what a branch names, in all tensors that share it.
+    """Write the items of a branch, of all tensors that share them.
 
     Args:
         file: the open file.
         keys: indices, then ranges of items of one level.
         level: the level whose items the first key counts.
-        target: where to.
+        target: the output.
     """
     reference = file.reference
     count = next((n for n, key in enumerate(keys) if isinstance(key, slice)), len(keys))
@@ -106,7 +106,7 @@ def _cut(
     ranges: tuple[Key, ...],
     level: int | str,
 ) -> _Cut:
-    """Return what is cut out of which tensors; notes which are left out."""
+    """Return the cut for the parts of a branch; prints a note about tensors left out."""
     shared = sharing(schema, name, level)
     specs = rekeyed(schema)
     lead = find(specs, name) if name else max(shared.specs, key=lambda spec: len(spec.levels))
@@ -123,8 +123,8 @@ def _cut(
     elif ranges and below < depth:
         found = sharing(schema, lead.name, below).specs
     else:
-        # What has one row for the item of an index has no place below it; of what has as many
-        # outermost items, only those are known to belong together.
+        # A tensor with one row for each item of an index has nothing below it. For tensors that
+        # only have as many outermost items, only these items are known to belong together.
         outermost = below == 1 and not (ranges or shared.level)
         found = tuple(
             spec
@@ -162,7 +162,7 @@ def _is_small(cut: _Cut) -> bool:
 
 
 def _sliced(source: Source, cut: _Cut, level: int | str) -> tuple[Schema, dict[str, LoDTensor]]:
-    """Return the slices of all tensors, in memory, and what they hold."""
+    """Return the schema of the slices of all tensors, and the slices, in memory."""
     found: dict[str, LoDTensor] = {}
     lods: dict[tuple[str, ...], LoD] = {}
     schema = []
@@ -193,7 +193,7 @@ def _resolved(source: IndexedSource, cut: _Cut, level: int | str) -> list[range]
     for depth, item in enumerate(cut.path):
         count = stop - start
         if not -count <= item < count:
-            select(lod, rows, cut.path[: depth + 1], level)  # says what is wrong
+            select(lod, rows, cut.path[: depth + 1], level)  # raises the error
         number = start + (item + count if item < 0 else item)
         offsets = lod.levels[cut.first + depth]
         start, stop = int(offsets[number]), int(offsets[number + 1])
@@ -261,7 +261,7 @@ def _stepped(mask: Mask | None, step: int) -> Nulls:
 
 
 def _asked(one: slice) -> int | None:
-    """Return how many items a range asks for; None if only their number tells."""
+    """Return how many items a range asks for; None if that depends on how many there are."""
     start, stop = one.start or 0, one.stop
     if one.step not in (None, 1):
         return None

@@ -1,4 +1,4 @@
-"""What the commands that choose items share: opening the level, and writing what was chosen."""
+"""Common code of the commands that choose items: opening a level, notes, and errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def items_or_stream(
     """
     with opened(reference) as file:
         schema = file.source.schema
-        # Whether tensors without a common level have as many items shows only at a stream's end.
+        # Only at the end of a stream is it known whether tensors without a common level have as
+        # many items.
         records = file.source.records
         apart = len(groups(schema)) > 1 and not records
         if apart or in_place(file.source, [spec.name for spec in schema]) is not None:
@@ -86,6 +87,6 @@ def note_left_out(others: Sequence[str], lead: str, level: str) -> None:
 
 
 def named(reference: Reference, batches: Iterable[B]) -> Iterator[B]:
-    """Yield batches; what goes wrong names the file that is read."""
+    """Yield batches; errors name the file that is read."""
     with naming_os(reference.label), naming_file(reference.label):
         yield from batches

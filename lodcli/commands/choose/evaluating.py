@@ -13,7 +13,10 @@ from lodcli.shell.references import Reference
 
 
 def item_values(expression: Expression, items: Items, source: Reference) -> Array:
-    """Return the value of an expression for every item, (K,), read in one pass if it must be."""
+    """Return the value of an expression for every item, (K,).
+
+    Rows are read, in one pass, only if the expression uses values of tensors.
+    """
     expression.check(items.schema, source.name)
     if not expression.tensors:
         none = {spec.name: spec.empty().data for spec in items.schema}

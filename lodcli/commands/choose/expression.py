@@ -19,7 +19,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories
 
-# In a message.
+# Maximum number of words in a message.
 MOST_WORDS = 20
 _FUNCTIONS = ("length", *REDUCTIONS, "abs", "tensor")
 
@@ -35,20 +35,20 @@ class Expression(Parsed):
     [True, False, True]
     """
 
-    # The tensors that hold text: from `check`.
+    # The tensors that hold text; set by `check`.
     of_text: frozenset[str] = frozenset()
-    # By tensor, the words that its codes stand for: from `check`.
+    # By tensor, the words of its codes; set by `check`.
     categories: Mapping[str, Categories] = {}
-    # The tensors that length() may be of: from `check`.
+    # The tensors that length() may refer to; set by `check`.
     measured: Schema = ()
-    # By the name of lists of records, a tensor in them and their level: from `check`.
+    # By the name of lists of records, a tensor in them and their level; set by `check`.
     records: Mapping[str, tuple[str, int]] = {}
 
     def check(self, schema: Schema, lead: str | None = None) -> None:
         """Raise ExpressionError if it does not fit the tensors of a schema.
 
-        Words in it are then those of the categories of these tensors, and lengths of items those
-        of `lead`, or those that all tensors have in common.
+        Afterwards its words are those of the categories of these tensors, and length() refers to
+        `lead` or, without it, to a level that all tensors share.
         """
         tensors = {}
         for spec in schema:
@@ -83,8 +83,8 @@ class Expression(Parsed):
         """Return the value for every item, (count,).
 
         Args:
-            tensors: that share the items. Without levels a tensor has one row for each.
-            count: how many items there are.
+            tensors: those that share the items; one without levels has one row for each item.
+            count: the number of items.
         """
         with np.errstate(all="ignore"):
             found = _Items(self, tensors).of(self.tree)
@@ -191,13 +191,13 @@ class _Items(Evaluation[Values]):
         return self._tensors[found[0].name][0] if found else self._deepest()
 
     def _deepest(self) -> LoD:
-        """Return the index with most levels, of those whose lengths may be meant."""
+        """Return the index with most levels among those that length() may refer to."""
         measured = [self._tensors[spec.name] for spec in self._expression.measured]
         lods = (lod for lod, _ in measured or self._tensors.values())
         return max(lods, key=lambda lod: lod.n_levels)
 
     def _level(self, node: ast.expr) -> tuple[LoD, int]:
-        """Return the index that has a level or is a tensor's, and the level's number in it."""
+        """Return the index of a named level, or of a named tensor, and the level's number in it."""
         deepest = self._deepest()
         level: object = dotted(node) or getattr(node, "value", None)
         if isinstance(node, ast.Call) and function_name(node) == "tensor":

@@ -19,19 +19,20 @@ from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Mask = npt.NDArray[np.bool_]
-# Of a line of --indices; and how often, in lines, their memory is checked: of an int in a list.
+# For --indices: the maximum length of a line, the number of lines between checks of the memory
+# budget, and the bytes of an int in a list.
 _LINE_CHARS, _CHECKED, _NUMBER_BYTES = 1000, 1 << 14, 40
 
 
 class Filter:
-    """Which items are kept.
+    """Selects the items to keep.
 
     Args:
         shared: the level and its tensors.
-        expression: what must hold; None: nothing.
+        expression: the condition; None: no condition.
         numbers: the items that may be kept, increasing; None: all.
-        invert: whether the others are kept instead.
-        lead: the tensor whose lengths are meant where none is named.
+        invert: whether the other items are kept instead.
+        lead: the tensor that length() refers to if it names none.
 
     Raises:
         ExpressionError: the expression does not fit the tensors.
@@ -54,7 +55,7 @@ class Filter:
             expression.check(self._schema, lead)
 
     def of_index(self, items: Items) -> Offsets:
-        """Return the items that are kept, if the expression uses no values of tensors."""
+        """Return the items to keep, for an expression that uses no values of tensors."""
         empty = {spec.name: spec.empty().data for spec in items.schema}
         tensors = {name: (lod, empty[name]) for name, lod in items.lods.items()}
         mask = np.ones(items.count, np.bool_)
@@ -64,7 +65,7 @@ class Filter:
         return np.flatnonzero(self._listed(mask, 0) ^ self._invert).astype(np.int64, copy=False)
 
     def of(self, batches: Iterator[dict[str, LoDTensor]]) -> Iterator[dict[str, LoDTensor]]:
-        """Yield what is kept of batches; at least one."""
+        """Yield batches of the items to keep; at least one batch."""
         first, came = 0, False
         for batch in batches:
             count = item_count(batch)
@@ -82,7 +83,7 @@ class Filter:
         self._check_numbers(first)
 
     def _listed(self, mask: Mask, first: int) -> Mask:
-        """Return the mask of items from `first` on without those that are not listed."""
+        """Return the mask of the items from `first` on, False for items that are not listed."""
         if self._numbers is None:
             return mask
         start, stop = np.searchsorted(self._numbers, [first, first + mask.size])
@@ -96,15 +97,15 @@ class Filter:
 
 
 def read_numbers(path: str) -> Offsets:
-    """Return the item numbers in a text file of one a line, increasing, each once.
+    """Return the item numbers in a text file with one per line, increasing, without duplicates.
 
     Raises:
-        InvalidDataError: a line that is no number; names it.
+        InvalidDataError: a line that is not a number; names it.
         TooLargeError: more numbers than fit into the memory budget.
     """
     numbers: list[int] = []
     with open(path, encoding="utf-8", errors="replace") as lines:
-        # A device has neither an end nor, perhaps, lines.
+        # A device may have no end and no line breaks.
         limited = iter(functools.partial(lines.readline, _LINE_CHARS), "")
         for number, line in enumerate(limited, 1):
             if number % _CHECKED == 0:

@@ -1,4 +1,4 @@
-"""Values of items, one each or one for every row, and operations on them in expressions."""
+"""Values in expressions, one for each item or for each row, and operations on them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Values:
 
     Attributes:
         data: a number for all items (), a row for each item (K, ...), or all rows (N, ...).
-        rows: (K + 1,) where the rows of each item begin and end; None if they have one each.
+        rows: (K + 1,) offsets of the rows of each item; None if each item has one.
     """
 
     data: Array
@@ -45,9 +45,9 @@ class Values:
 
 
 def below(lod: LoD, level: int) -> Offsets | None:
-    """Return where the items of a level that each outermost item has begin and end.
+    """Return the offsets that group the items of a level by outermost item.
 
-    None for level 0, of which every item is one.
+    None for level 0: its items are the outermost ones.
     """
     if not level:
         return None
@@ -58,11 +58,11 @@ def below(lod: LoD, level: int) -> Offsets | None:
 
 
 def texts_among(data: Array, offsets: Offsets, words: Iterable[str]) -> Array:
-    """Return which texts are one of some words, (K,) bool.
+    """Return a mask of the texts that are among some words, (K,) bool.
 
     Args:
         data: (N,) uint8, the bytes of all texts.
-        offsets: (K + 1,) where each begins and ends.
+        offsets: (K + 1,), of the texts.
         words: in any order.
     """
     lengths = np.diff(offsets)
@@ -77,7 +77,7 @@ def texts_among(data: Array, offsets: Offsets, words: Iterable[str]) -> Array:
 
 
 def combined(function: np.ufunc, left: Values, right: Values) -> Values:
-    """Return an elementwise function of two values; one for each item is repeated for its rows.
+    """Return an elementwise function of two values; values of items are broadcast to their rows.
 
     Raises:
         InvalidDataError: they have different rows.
@@ -106,7 +106,7 @@ def _repeated(values: Values, rows: Offsets | None) -> Array:
 
 
 def _flat(values: Values) -> tuple[Array, Offsets]:
-    """Return all values of all items, and where those of each begin and end."""
+    """Return all values of all items, flat, and the offsets of the items in them."""
     data = values.data
     width = int(np.prod(data.shape[1:], dtype=np.int64))
     offsets = np.arange(len(data) + 1) if values.rows is None else values.rows

@@ -13,7 +13,7 @@ _LENGTH = re.compile(r"length(?::(.+))?")
 
 
 def parse_key(text: str) -> tuple[Expression, bool]:
-    """Return what to sort by, and whether the greatest come first.
+    """Return the expression to sort by, and whether the greatest come first.
 
     >>> parse_key("-length:sentence")[0].text
     "sum(length('sentence'))"
@@ -21,7 +21,7 @@ def parse_key(text: str) -> tuple[Expression, bool]:
     text = text.strip()
     found = _LENGTH.fullmatch(text.removeprefix("-"))
     if found is None:
-        # The minus of an expression is part of it: -x sorts as x does, the greatest first.
+        # A minus before an expression is part of it: sorting by -x puts the greatest x first.
         return Expression(text), False
     level = found[1]
     if level is None:

@@ -34,7 +34,7 @@ def joined(
 
 
 class _Part:
-    """One source. A pipe stays open, for it can be read only once; a file is opened again."""
+    """One source. A pipe stays open, since it can be read only once; a file is opened again."""
 
     def __init__(self, source: Reference, stack: ExitStack) -> None:
         self.source = source

@@ -15,7 +15,7 @@ from lodcli.shell.targets import Target
 
 
 def show_plan(target: Target, schema: Schema, batches: Iterable[Batch]) -> NoReturn:
-    """Print what would be refused or lost, and exit with the code that writing would have."""
+    """Print the errors and losses of writing, and exit with the code that writing would have."""
     plan = io.planned(
         target.path, schema, batches, format_name=target.kind.name, options=target.full_options
     )

@@ -25,16 +25,16 @@ from lodcli.kernels.tensor.nulls import Mask
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing in which two tensors differ.
+    """One difference between two tensors.
 
     Attributes:
         what: "tensor" (one file does not have it), "dtype", "row_shape", "levels", "level_name",
             "marks", "word" of categories, "attributes", "null" of an item or a row,
             "items" of a level, "length" of a sequence, "rows", or "value".
         level: the number of the level, for those that are of a level.
-        branch: the numbers that lead to a sequence or row, outermost first; the place of a word.
+        branch: the path to a sequence or row, outermost first; the position of a word.
         column: of a value in its row; () if rows are single values.
-        left, right: what the two files have; None if nothing.
+        left, right: the values in the two files; None if there is none.
     """
 
     what: str
@@ -47,15 +47,15 @@ class Difference:
 
 @dataclass
 class TensorComparison:
-    """What differs in one tensor.
+    """The differences in one tensor.
 
     Attributes:
         name: of the tensor.
         level_names: of its levels, as in the first file that has it.
         rows: compared rows; None if the values could not be compared.
         different_rows, different_values: how many differ.
-        max_abs: greatest difference of two values; None if none is a number.
-        differences: the first of them.
+        max_abs: greatest difference of two values; None if no difference is a number.
+        differences: the first differences.
     """
 
     name: str
@@ -74,11 +74,11 @@ class TensorComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two files.
+    """The differences between two files.
 
     Attributes:
-        tensors: those of either file.
-        attributes: those of the files as a whole that differ, by name: a pair, None for nothing.
+        tensors: of both files.
+        attributes: the attributes of the files that differ, by name: a pair of values, or None.
     """
 
     tensors: list[TensorComparison]
@@ -91,7 +91,7 @@ class Comparison:
 
 
 def compared(a: Labelled, b: Labelled, *, rtol: float, atol: float, first: int) -> Comparison:
-    """Return what differs between two files.
+    """Return the differences between two files.
 
     Args:
         a, b: the files.
@@ -101,7 +101,7 @@ def compared(a: Labelled, b: Labelled, *, rtol: float, atol: float, first: int) 
     left = {spec.name: spec for spec in a.schema}
     right = {spec.name: spec for spec in b.schema}
     if len(left) == len(right) == 1 and "data" in {*left, *right}:
-        # A tensor alone needs no name, and many formats give it none.
+        # A single tensor needs no name, and many formats store none.
         right = {name: spec for name, spec in zip(left, right.values(), strict=True)}
     found = []
     for name in {**left, **right}:
@@ -137,7 +137,7 @@ def _unlike(
 
 
 def _alike(result: TensorComparison, one: TensorSpec, two: TensorSpec) -> bool:
-    """Note other dtypes, shapes and levels; return whether the rest can be compared."""
+    """Record differences in dtype, shape and levels; return whether the rest can be compared."""
     add = result.differences.append
     if one.dtype.newbyteorder("=") != two.dtype.newbyteorder("="):
         add(Difference("dtype", one.dtype.name, two.dtype.name))
@@ -163,7 +163,7 @@ def _alike(result: TensorComparison, one: TensorSpec, two: TensorSpec) -> bool:
 def _same_index(
     result: TensorComparison, a: LoD, b: LoD, one: TensorSpec, two: TensorSpec, first: int
 ) -> bool:
-    """Note where the indexes differ, on the first level that does; return whether none does."""
+    """Record differences on the first level that differs; return whether the indexes are equal."""
     for number, (x, y) in enumerate(zip(a.levels, b.levels, strict=True)):
         if x is y or np.array_equal(x, y):
             continue
@@ -172,7 +172,7 @@ def _same_index(
         count = min(x.size, y.size) - 1
         lengths, others = np.diff(x[: count + 1]), np.diff(y[: count + 1])
         unequal = np.flatnonzero(lengths != others)
-        # Not one of them is left out if nothing else says that the indexes differ.
+        # At least one is recorded if nothing else shows that the indexes differ.
         for item in unequal[: first if x.size != y.size else max(first, 1)]:
             result.differences.append(
                 Difference(
@@ -198,7 +198,7 @@ def _same_nulls(
     two: TensorSpec,
     first: int,
 ) -> bool:
-    """Note which nulls differ, on the first level where any does; return whether none does."""
+    """Record nulls that differ on the first level with any; return whether all are equal."""
     if not (one.nullable or two.nullable):
         return True
     lod = a.source.lods[one.name]
@@ -283,7 +283,7 @@ def _unequal(x: Array, y: Array, rtol: float, atol: float) -> Array:
     if rtol or atol:
         with np.errstate(all="ignore"):
             near = np.abs(_wide(x) - _wide(y)) <= atol + rtol * np.abs(_wide(y))
-        unequal &= ~(near & np.isfinite(y))  # everything is near infinity
+        unequal &= ~(near & np.isfinite(y))  # the tolerance of infinity is infinite
     return unequal
 
 

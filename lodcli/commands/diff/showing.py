@@ -14,7 +14,7 @@ from lodcli.shell.printable import printable
 
 
 def as_text(result: Comparison, *, stat: bool) -> str:
-    """Return the differences, a line each; or how many there are. "" if there are none."""
+    """Return the differences, one per line; with `stat`, their number. "" if there are none."""
     if stat:
         return _statistics(result)
     lines = [_attribute(name, *pair) for name, pair in result.attributes.items()]
@@ -96,7 +96,7 @@ def as_object(result: Comparison, paths: Sequence[str]) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON knows it: nan, infinities and complex numbers as text."""
+    """Return a value for JSON: nan, infinities and complex numbers as text."""
     if isinstance(value, complex):
         return str(value)
     return str(value) if isinstance(value, float) and not abs(value) < float("inf") else value

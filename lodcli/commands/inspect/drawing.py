@@ -21,7 +21,7 @@ from lodcli.shell.printable import printable
 
 CUT = ".."
 ROW, IMAGE, ASCII_IMAGE = "|", "口", "#"
-# Tried one after the other until enough outermost items fit.
+# Maximum numbers of items shown, tried in turn until enough outermost items fit.
 _MOST_ITEMS = (24, 16, 12, 8, 6, 4, 3, 2, 1)
 _ENOUGH = 3
 _NARROWEST_GROUP = 2
@@ -53,18 +53,18 @@ def draw(
 ) -> list[str]:
     """Return a drawing of the first items: a line of counts per level, and a line of rows.
 
-    Each count stands above the first of its items. What was left out is `..`, in the line
-    of the items that are missing. An empty sequence is a 0 above a blank.
+    Each count stands above the first of its items. `..` stands for items that are left out, in
+    their line. An empty sequence is a 0 above a blank.
 
     Args:
-        lod: any index, of any size; only its first offsets are looked at.
+        lod: any index, of any size; only its first offsets are read.
         rows: number of rows.
         row_shape: shape of a row; images, rows of two and more dimensions, are drawn 口.
         width: of the widest line, in columns.
         unicode: whether 口 can be shown; it is two columns wide.
 
     Returns:
-        No lines at all if there is nothing to draw.
+        The lines; [] if there is nothing to draw.
 
     >>> print("\\n".join(draw(LoD.from_lengths([[3, 1, 2]], ["word"]), 6)))
     word  3   1 2
@@ -91,12 +91,12 @@ def draw(
 def preview(tensor: LoDTensor, *, width: int = 80) -> str | None:
     """Return the first finest sequences as quoted text, if they are text.
 
-    Control characters, bidirectional marks and quotes come escaped, so that no file can
-    steer a terminal.
+    Control characters, bidirectional marks and quotes are escaped, so that a file cannot
+    control the terminal.
 
     Args:
         tensor: any; the first rows of a large one are enough.
-        width: of what is returned, in columns.
+        width: of the line, in columns.
 
     Returns:
         One line; None unless the rows are single bytes whose first finest sequences are
@@ -122,7 +122,7 @@ def preview(tensor: LoDTensor, *, width: int = 80) -> str | None:
         text = _text(tensor.values[start : min(stop, start + _PREVIEW_BYTES)].tobytes())
         if text is None:
             return None
-        # Once the line is full, the rest is only looked at: is it text as well?
+        # Once the line is full, the rest is only checked to be text.
         if room > 0:
             quoted = _quoted(text, room, cut=stop - start > _PREVIEW_BYTES, first=not shown)
             shown += [quoted] if quoted else []
@@ -166,7 +166,7 @@ def _outermost(lod: LoD, mark: str, most: int, room: int) -> list[_Block]:
     for item in range(count):
         block = _item(lod, 0, item, mark, most, room)
         used += block.width + 1
-        # Unless it is the last one, room for the mark of what is left out is needed.
+        # Unless it is the last item, there must be room for `..`.
         limit = room + 1 if item == count - 1 else room - len(CUT)
         if blocks and used > limit:
             break
@@ -175,7 +175,7 @@ def _outermost(lod: LoD, mark: str, most: int, room: int) -> list[_Block]:
 
 
 def _item(lod: LoD, level: int, item: int, mark: str, most: int, room: int) -> _Block:
-    """Return sequence `item` of `level`: its count above what it holds."""
+    """Return sequence `item` of `level`: its count above its items."""
     start, stop = (int(n) for n in lod.levels[level][item : item + 2])
     count = stop - start
     if level == lod.n_levels - 1:
@@ -188,7 +188,7 @@ def _item(lod: LoD, level: int, item: int, mark: str, most: int, room: int) -> _
             blocks.append(_item(lod, level + 1, inner, mark, most, room))
             used += blocks[-1].width + 1
             if used > room:
-                break  # too wide already, and the caller sees it
+                break  # too wide already, which the caller detects
         depth = lod.n_levels - level
         below = _joined(blocks, count) if count else _Block(("",) * depth, 0)
         narrowest = _NARROWEST_GROUP
@@ -198,7 +198,7 @@ def _item(lod: LoD, level: int, item: int, mark: str, most: int, room: int) -> _
 
 
 def _marks(count: int, mark: str, most: int, room: int) -> _Block:
-    """Return a line of that many rows, cut after `most` of them."""
+    """Return a line of `count` rows, cut after `most` of them."""
     if count <= most:
         return _Block((mark * count,), count * _columns(mark))
     fit = max(1, min(most, (room - len(CUT)) // _columns(mark)))
@@ -206,7 +206,7 @@ def _marks(count: int, mark: str, most: int, room: int) -> _Block:
 
 
 def _joined(blocks: Sequence[_Block], count: int) -> _Block:
-    """Return blocks side by side, and the mark of those left out if there are more."""
+    """Return blocks side by side, followed by `..` if there are more."""
     lines = [""] * len(blocks[0].lines)
     width = -1
     for block in blocks:
@@ -241,18 +241,18 @@ def _clipped(text: str, width: int) -> str:
 
 
 def _text(raw: bytes) -> str | None:
-    """Return bytes as text if they are; the last character may be cut off."""
+    """Return bytes as text; None if they are not text. The last character may be cut off."""
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(raw)
     except UnicodeDecodeError:
         return None
     strange = sum(not char.isprintable() and char not in "\t\n\r" for char in text)
-    # A stray control character makes no binary data; many do.
+    # Text may have a few control characters; many of them mean binary data.
     return text if strange * 10 <= len(text) else None
 
 
 def _quoted(text: str, room: int, *, cut: bool, first: bool) -> str:
-    """Return text in quotes; cut to fit if it is the first, else "" where it does not."""
+    """Return text in quotes; if it does not fit, "", or a part of it if it is the first."""
     escaped = [printable(_ESCAPED.get(char, char)) for char in text]
     quoted = '"' + "".join(escaped) + '"' + CUT * cut
     if _columns(quoted) <= room:

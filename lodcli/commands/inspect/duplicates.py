@@ -17,7 +17,8 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.index.checks import Array, Offsets
 
-# So many hashes are compared at a time: 32 bytes each. More are read again from a temporary file.
+# Number of hashes that are compared at a time, 32 bytes each. More hashes take several passes over
+# a temporary file.
 MOST_AT_ONCE = 2_000_000
 MOST_GROUPS, MOST_ITEMS = 5, 8
 _HASH_BYTES = 16
@@ -29,7 +30,7 @@ class Group:
 
     Attributes:
         count: how many there are.
-        items: the numbers of the first of them.
+        items: the numbers of the first ones.
     """
 
     count: int
@@ -43,7 +44,7 @@ class Duplicates:
     Attributes:
         level: its number.
         sequences: how many there are.
-        duplicates: how many could be left out so that one of each is kept.
+        duplicates: how many equal an earlier one.
         groups: the largest ones, the most frequent sequence first.
     """
 
@@ -111,7 +112,7 @@ def _hashes(source: IndexedSource, spec: TensorSpec, level: int) -> Iterator[byt
 
 
 def _part(file: IO[bytes], number: int, passes: int) -> tuple[Array, Offsets]:
-    """Return the hashes of one pass, (K, 2) uint64, and the items they are of."""
+    """Return the hashes of one pass, (K, 2) uint64, and the numbers of their items."""
     file.seek(0)
     size = max(1, MOST_AT_ONCE // 4) * _HASH_BYTES
     kept, items, first = [], [], 0

@@ -25,8 +25,8 @@ class Wanted:
     Attributes:
         stats: the statistics of values.
         values: the values of sequences.
-        head, top: how many sequences, the first or the longest; None for none.
-        shortest: whether `top` means the shortest.
+        head, top: number of sequences, the first or the longest; None for none.
+        shortest: whether `top` selects the shortest.
         duplicates: which sequences are equal.
         level: of the sequences; None: the outermost.
     """
@@ -41,7 +41,7 @@ class Wanted:
 
     @property
     def of_sequences(self) -> bool:
-        """Whether anything is of one tensor's sequences."""
+        """Whether any option is about the sequences of one tensor."""
         return self.values or self.top is not None or self.duplicates
 
     def __bool__(self) -> bool:
@@ -50,11 +50,11 @@ class Wanted:
 
 @dataclass
 class Examined:
-    """What was found, of all tensors or of the one that was chosen.
+    """Results for all tensors, or for the selected one.
 
     Attributes:
         statistics: by the name of the tensor.
-        name: the tensor of what follows.
+        name: the selected tensor, to which the other attributes belong.
         level: the name of the level.
         sequences: those of "head" and of "top".
         duplicates: equal sequences.
@@ -67,7 +67,7 @@ class Examined:
     duplicates: Duplicates | None = None
 
     def to_json(self, name: str) -> dict[str, Any]:
-        """Return what was found of a tensor, by names."""
+        """Return the results for a tensor, for JSON."""
         content: dict[str, Any] = {}
         if name in self.statistics:
             content["values"] = self.statistics[name].to_json()
@@ -79,7 +79,7 @@ class Examined:
         return content
 
     def lines(self) -> list[str]:
-        """Return what was found, in words."""
+        """Return the results as lines of text."""
         lines: list[str] = []
         if self.statistics:
             headers = ("values of", "count", "min", "mean", "max", "std", "zeros", "nan", "inf")
@@ -121,9 +121,9 @@ def examined(
 
     Args:
         source: the open file.
-        schema: the tensors whose values are counted.
-        chosen: the one whose sequences are looked at.
-        wanted: what to look for.
+        schema: the tensors for statistics of values.
+        chosen: the tensor for results about sequences.
+        wanted: the options.
     """
     from lodcli.commands.inspect.duplicates import duplicates
     from lodcli.commands.inspect.sequences import extreme, sequences

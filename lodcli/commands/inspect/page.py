@@ -44,11 +44,11 @@ def page(
     """Return the page.
 
     Args:
-        label: what messages call the file.
+        label: name of the file in messages.
         format_name: its format.
         size: its bytes, if it is one file.
         found: its tensors.
-        more: what rows were read for.
+        more: the results that need rows.
     """
     parts = [
         format_name,

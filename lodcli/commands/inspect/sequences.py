@@ -22,9 +22,9 @@ class Sequence:
 
     Attributes:
         item: its number on the level.
-        branch: the numbers that lead to it, outermost first.
+        branch: the path to it, outermost first.
         length: items of the next level.
-        values: nested lists; None unless they were asked for.
+        values: nested lists; None if they are not wanted.
         text: the values in one line, the middle of long ones left out.
     """
 
@@ -35,13 +35,13 @@ class Sequence:
     text: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it by names."""
+        """Return the sequence for JSON."""
         content = {"item": self.item, "branch": list(self.branch), "length": self.length}
         return content if self.values is None else {**content, "values": self.values}
 
 
 def extreme(lod: LoD, level: int, count: int, *, shortest: bool) -> Offsets:
-    """Return the numbers of the longest or shortest sequences of a level, the first of equal ones.
+    """Return the numbers of the longest or shortest sequences of a level, equal ones in order.
 
     >>> extreme(LoD.from_lengths([[2, 5, 1, 5]]), 0, 3, shortest=False)
     array([1, 3, 0])
@@ -50,7 +50,7 @@ def extreme(lod: LoD, level: int, count: int, *, shortest: bool) -> Offsets:
     keys = lengths if shortest else -lengths
     chosen = np.arange(keys.size)
     if 0 < count < keys.size:
-        # Without sorting all: those up to the last that is wanted, and its equals.
+        # Not all are sorted: only those up to the last one wanted, and those as long.
         chosen = np.flatnonzero(keys <= np.partition(keys, count - 1)[count - 1])
     return chosen[np.argsort(keys[chosen], kind="stable")][:count]
 
@@ -77,7 +77,7 @@ def sequences(
 
 
 def plain(value: Any) -> Any:
-    """Return nested lists as JSON knows them: nan, infinity, complex numbers, bytes as text."""
+    """Return nested lists for JSON: nan, infinity, complex numbers and bytes as text."""
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     if isinstance(value, bytes):

@@ -21,13 +21,13 @@ _COUNTED = 1 << 20
 
 @dataclass(frozen=True)
 class Padding:
-    """What padding would cost.
+    """The cost of padding.
 
     Attributes:
-        rows: rows there are.
-        padded_rows: rows there would be.
-        fraction: of the padded rows, those that would be padding; 0 to 1.
-        saved_bytes: what these would take.
+        rows: number of rows.
+        padded_rows: number of rows if padded.
+        fraction: the share of the padded rows that would be padding; 0 to 1.
+        saved_bytes: the bytes of the padding.
     """
 
     rows: int
@@ -51,7 +51,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class LevelStatistics:
-    """How long the sequences of a level are, in items of the next one.
+    """Statistics of the lengths of the sequences of a level, in items of the next one.
 
     Attributes:
         level: 0 the outermost.
@@ -60,12 +60,12 @@ class LevelStatistics:
         total: number of items they hold together.
         empty: number of sequences that hold none.
         min: shortest length; this and the next six are None if there are no sequences.
-        median: middle length, the mean of two for an even number.
+        median: median length, the mean of two for an even number.
         mean: mean length.
-        p90: the least length that 90 % of the sequences do not exceed.
+        p90: 90th percentile: the least length that 90 % of the sequences do not exceed.
         p95, p99: the same for 95 and 99 %.
         max: greatest length.
-        histogram: buckets from short to long, none missing between.
+        histogram: buckets from short to long, without gaps.
         padding: if every sequence were padded to the rows of the longest.
     """
 
@@ -107,12 +107,12 @@ class Statistics:
 
 
 class Lengths:
-    """The lengths of all sequences of a tensor, counted part by part.
+    """Counts of the lengths of all sequences of a tensor, collected part by part.
 
-    Memory holds the lengths that occur, not those of all sequences.
+    Memory holds the distinct lengths, not those of all sequences.
 
     Args:
-        names: what an item of each level is called, or None.
+        names: of the levels, or None.
 
     >>> lengths = Lengths((None, None))
     >>> lengths.add(LoD.from_lengths([[3, 1], [3, 2, 4, 1]]))
@@ -164,7 +164,7 @@ def bars(histogram: Sequence[Bucket], *, unicode: bool = True) -> str:
 
 
 class _Level:
-    """The lengths of one level: which occur, ascending, and how often."""
+    """The distinct lengths of one level, ascending, and how often each occurs."""
 
     def __init__(self, number: int, name: str | None) -> None:
         self.number = number
@@ -173,7 +173,7 @@ class _Level:
         self._longest_rows = 0
 
     def add(self, lengths: Offsets, longest_rows: int) -> None:
-        """Count lengths, of which the longest sequence has so many rows."""
+        """Count lengths; `longest_rows`: most rows of one of these sequences."""
         values, counts = _tally(lengths)
         if self._values.size:
             both = np.concatenate([self._values, values])
@@ -191,7 +191,7 @@ class _Level:
         running = np.cumsum(counts)
 
         def nth(position: int) -> int:
-            """Return the length at this place of the sorted lengths."""
+            """Return the length at this position of the sorted lengths."""
             return int(values[np.searchsorted(running, position, side="right")])
 
         return LevelStatistics(
@@ -217,7 +217,7 @@ def _greatest(lengths: Offsets) -> int:
 
 
 def _tally(lengths: Offsets) -> tuple[Offsets, Offsets]:
-    """Return the lengths that occur, ascending, and how often."""
+    """Return the distinct lengths, ascending, and how often each occurs."""
     if _greatest(lengths) > _COUNTED:
         values, counts = np.unique(lengths, return_counts=True)
         return values, counts

@@ -29,10 +29,10 @@ from lodcli.shell import output
 from lodcli.shell.opened import Opened, share_of, size_of
 from lodcli.shell.printable import printable
 
-# A preview of text reads no more than this, and no more finest sequences.
+# Limits on a preview of text: bytes read, and finest sequences.
 PREVIEW_BYTES = 1 << 20
 PREVIEW_SEQUENCES = 64
-# A drawing shows no more than fit into a line.
+# Items of each level that are kept for a drawing: more than fit into a line.
 HEAD_ITEMS = 10_000
 MOST_STEPS_SHOWN = 10
 MOST_RECORDS = 10
@@ -45,12 +45,12 @@ class TensorSummary:
     """One tensor.
 
     Attributes:
-        spec: what the file says of it.
-        statistics: the figures of every level.
-        head: the index of its first outermost items, all if there are few; of a TensorArray, the
-            whole one of its time-major form.
-        rows: their number.
-        text: its first finest sequences if they are text.
+        spec: its spec in the file.
+        statistics: of every level.
+        head: the index of its first outermost items, all if there are few; for a TensorArray, the
+            whole index of its time-major form.
+        rows: number of rows.
+        text: its first finest sequences, if they are text.
     """
 
     spec: TensorSpec
@@ -88,7 +88,7 @@ class _Collected:
             self._wanted = [n - lod.count(k) for k, n in enumerate(self._wanted)]
 
     def summary(self, rows: int, text: str | None) -> TensorSummary:
-        """Return the summary of the tensor, of which all parts were seen."""
+        """Return the summary of the tensor, after all parts were added."""
         head = LoD.concatenate(self._head) if self._head else self._empty
         figures = self._lengths.statistics(rows, self._spec.row_bytes)
         return TensorSummary(self._spec, figures, head, rows, text)
@@ -97,9 +97,9 @@ class _Collected:
 def summaries(
     opened: Opened, wanted: Wanted, *, whole: bool = False
 ) -> tuple[list[TensorSummary], Examined]:
-    """Return what the tensors of a file are, and what else is wanted of them.
+    """Return the summaries of the tensors of a file, and the results of the wanted options.
 
-    Rows are only read where they must be. With `whole`, the head of each index is all of it.
+    Rows are read only if necessary. With `whole`, the head of each index is all of it.
     """
     if not wanted:
         return _summaries(opened, whole), Examined()
@@ -135,7 +135,7 @@ def _from_index(source: Source, spec: TensorSpec, whole: bool = False) -> Tensor
 
 
 def _from_batches(opened: Opened, whole: bool) -> Iterator[TensorSummary]:
-    """Read everything once and keep no rows: the file may be a pipe, and large."""
+    """Read everything once without keeping rows: the file may be a pipe, and large."""
     collected = {spec.name: _Collected(spec, whole=whole) for spec in opened.schema}
     rows = dict.fromkeys(collected, 0)
     texts: dict[str, str | None] = {}
@@ -204,7 +204,7 @@ def as_text(
     head: int | None,
     unicode: bool,
 ) -> str:
-    """Return everything about the one tensor, or the one called "data"; a line for each."""
+    """Return one line for each tensor, and details of the only one or of the one called "data"."""
     size = file_bytes(opened)
     main = found if len(found) == 1 else [one for one in found if one.spec.name == DEFAULT_NAME]
     if level is not None and not main:
@@ -225,7 +225,7 @@ def as_text(
 
 
 def forms_text(levels: Mapping[str, list[list[int]]]) -> str:
-    """Return levels as `lod apply lod_reset` takes them; of several tensors, after their names."""
+    """Return levels in the form of `lod apply lod_reset`; several tensors with their names."""
     lines = {
         name: "/".join(",".join(map(str, level)) for level in of_tensor)
         for name, of_tensor in levels.items()
@@ -290,7 +290,7 @@ def _trees(columns: Sequence[Node]) -> str:
 
 
 def _kind(spec: TensorSpec) -> str:
-    """Return what the rows are: their dtype, whether they are text or bytes, and may be null."""
+    """Return a description of the rows: dtype, marks, and whether they may be null."""
     kind = spec.dtype.name
     if spec.marks.kind:
         kind = f"{spec.marks.of_values} ({kind})"

@@ -17,14 +17,14 @@ from lodcli.kernels.index.checks import Array
 
 @dataclass(frozen=True)
 class ValueStatistics:
-    """Figures of all values of a tensor but those of null rows; nan counts only where it is named.
+    """Statistics of all values of a tensor, except those of null rows.
 
     Attributes:
-        count: number of values.
-        nan, infinite, zeros: how many are not a number, infinite, or 0.
-        min, max: the least and greatest; None if there are none, or they are complex.
-        mean, std: mean and standard deviation (of the population) of the finite ones; None as
-            above.
+        count: number of values, nan included.
+        nan, infinite, zeros: how many are nan, infinite, or 0.
+        min, max: the least and greatest except nan; None if there are none, or they are complex.
+        mean, std: mean and standard deviation (of the population) of the finite values; None if
+            there are none, or they are complex.
     """
 
     count: int
@@ -37,7 +37,7 @@ class ValueStatistics:
     std: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the figures by name; JSON knows no infinity, which is the text inf or -inf."""
+        """Return the figures by name; infinities, which JSON lacks, become the text inf or -inf."""
         return {
             name: str(value) if isinstance(value, float) and np.isinf(value) else value
             for name, value in asdict(self).items()

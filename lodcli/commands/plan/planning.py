@@ -16,13 +16,13 @@ from lodcli.kernels.index.checks import Array, Offsets
 
 @dataclass(frozen=True)
 class Cost:
-    """What the batches of a strategy cost.
+    """The cost of the batches of a strategy.
 
     Attributes:
         strategy: its name.
-        batches: how many there are.
-        padding: rows of padding in all of them.
-        fill: the share of the rows that all batches could have that are not padding, nor empty.
+        batches: number of batches.
+        padding: rows of padding in all batches.
+        fill: rows of the sequences, as a share of the maximum number of rows in all batches.
     """
 
     strategy: str
@@ -36,11 +36,11 @@ class Plan:
     """The sequences of a level and how they are batched.
 
     Attributes:
-        name: the tensor whose rows count.
-        tokens: the maximum of rows of a batch.
-        lengths: (S,) rows of each sequence, shorter ones and others.
-        chosen: those that are not longer than a batch, in the order in which they come.
-        seed: for the order of packed batches; None: as they are made.
+        name: the tensor whose rows are counted.
+        tokens: the maximum number of rows in a batch.
+        lengths: (S,) rows of each sequence, including those that are too long.
+        chosen: the sequences that fit in a batch, in the order of batching.
+        seed: for the order of packed batches; None: in the order of packing.
     """
 
     name: str
@@ -62,16 +62,16 @@ class Plan:
 
     @property
     def too_long(self) -> int:
-        """How many sequences have more rows than a batch."""
+        """Number of sequences with more rows than a batch."""
         return self.lengths.size - self.chosen.size
 
     @cached_property
     def total(self) -> int:
-        """The rows of all others."""
+        """Number of rows of the chosen sequences."""
         return int(self.lengths[self.chosen].sum())
 
     def cost(self, strategy: str) -> Cost:
-        """Return what a strategy costs."""
+        """Return the cost of a strategy."""
         if strategy == "pack":
             batches, padding = self.packed[1].size - 1, 0
         else:

@@ -11,7 +11,7 @@ from lodcli.shell.output import plural, table
 
 
 def as_text(plan: Plan, costs: Sequence[Cost]) -> str:
-    """Return the table, and what it is of."""
+    """Return the table, with a line above that describes its data."""
     rows = [
         (
             cost.strategy,
@@ -33,7 +33,7 @@ def as_text(plan: Plan, costs: Sequence[Cost]) -> str:
 
 
 def as_object(plan: Plan, costs: Sequence[Cost]) -> dict[str, Any]:
-    """Return it for scripts."""
+    """Return the plan for --json."""
     return {
         "tensor": plan.name,
         "tokens": plan.tokens,

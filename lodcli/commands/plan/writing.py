@@ -27,10 +27,10 @@ ADDED = ("cu_seqlens", "positions", "documents", "items", "max_seqlen")
 def write_packed(
     plan: Plan, items: Items, source: Reference, target: Target, *, drop_long: bool
 ) -> None:
-    """Write packed batches of all tensors that share the items, and what a trainer needs.
+    """Write packed batches of all tensors that share the items, and the tensors in ADDED.
 
     Raises:
-        InvalidDataError: a sequence is too long; a tensor has the name of one that is added.
+        InvalidDataError: a sequence is too long; a tensor has a name in ADDED.
     """
     if plan.too_long and not drop_long:
         longest = int(plan.lengths.argmax())
@@ -70,7 +70,7 @@ def _schema(plan: Plan, items: Items, order: Offsets, batches: Offsets) -> Schem
 def _packed(
     plan: Plan, order: Offsets, batches: Offsets, items: Items, divider: Divider
 ) -> Iterator[Batch]:
-    """Yield some packed batches at a time; at least one."""
+    """Yield several packed batches at a time, or one."""
     ends = np.concatenate([[0], np.cumsum(np.diff(items.bytes)[order])])[batches]
     start = 0
     while True:
@@ -89,17 +89,17 @@ def _batch(plan: Plan, whole: dict[str, LoDTensor], numbers: Offsets, offsets: O
     """Return packed batches.
 
     Args:
-        plan: which tensor counts.
+        plan: names the tensor whose rows are counted.
         whole: their items in order.
         numbers: of the items in the file.
-        offsets: (B + 1,) where each batch begins, in items.
+        offsets: (B + 1,), of the batches, in items.
     """
     lods: dict[int, LoD] = {}
     found: dict[str, Item] = {}
     for name, tensor in whole.items():
         lod = tensor.lod
         made = LoD._trusted([offsets, *lod.levels], ["batch", *lod.names])
-        # Equal indexes of several tensors stay one.
+        # Tensors with equal indexes share one object.
         same = next((one for one in lods.values() if one.same_levels(made)), made)
         lods[len(lods)] = same
         found[name] = LoDTensor(tensor.data, same)
@@ -113,7 +113,7 @@ def _batch(plan: Plan, whole: dict[str, LoDTensor], numbers: Offsets, offsets: O
     found["positions"] = LoDTensor((rows - np.repeat(ends[:-1], lengths)).astype(np.int32), lod)
     found["documents"] = LoDTensor(np.repeat(within, lengths).astype(np.int32), lod)
     found["items"] = LoDTensor(numbers, LoD._trusted([offsets], ["batch"]))
-    # Of each batch the ends of its sequences, from 0 on.
+    # For each batch the offsets of its sequences.
     boundaries = np.arange(offsets.size) + offsets
     filled = np.zeros(int(boundaries[-1]), np.int32)
     filled[np.arange(lengths.size) + batch_of + 1] = ends[1:] - ends[offsets[batch_of]]

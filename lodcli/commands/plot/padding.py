@@ -1,4 +1,4 @@
-"""The padding by the size of a batch."""
+"""Padding as a function of the size of a batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def batch_sizes(count: int) -> list[int]:
 
 
 def padding_shares(lengths: Offsets, sizes: list[int]) -> Array:
-    """Return the share of padding, from 0 to 1, with batches of so many sequences, as they come.
+    """Return the share of padding, from 0 to 1, for each size of batches of consecutive sequences.
 
     >>> padding_shares(np.array([1, 3, 2, 2]), [1, 2, 4]).tolist()
     [0.0, 0.2, 0.3333333333333333]

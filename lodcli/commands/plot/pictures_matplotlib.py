@@ -33,7 +33,7 @@ _PAGE = """\
 
 
 def lengths(lod: LoD, level: int | None) -> Figure:
-    """Return histograms of lengths and what padding adds, a line of two for each level."""
+    """Return histograms of lengths, and the padding, side by side for each level."""
     from lodcli.kernels.tensor.plot import plot
 
     figure: Figure = plot(lod, level)[0, 0].figure
@@ -41,7 +41,7 @@ def lengths(lod: LoD, level: int | None) -> Figure:
 
 
 def padding(found: Offsets, name: str) -> Figure:
-    """Return the share of padding by the size of a batch, as the sequences come and sorted."""
+    """Return the share of padding by the size of a batch: in the given order, and sorted."""
     sizes = batch_sizes(found.size)
     figure, axes = _one()
     for label, order in (("in this order", found), ("sorted by length", np.sort(found))):
@@ -69,7 +69,7 @@ def values(rows: Array, title: str) -> Figure:
 
 
 def heat_map(rows: Array, title: str) -> Figure:
-    """Return the values of rows, such as the states of an RNN, by colour: steps from the left."""
+    """Return a heat map of rows, such as the states of an RNN: steps from left to right."""
     figure, axes = _one()
     most = float(np.nanmax(np.abs(rows), initial=0)) or 1.0
     signed = bool((rows < 0).any())

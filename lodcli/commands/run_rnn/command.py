@@ -159,7 +159,7 @@ def command(source: Reference, target: Target, **given: Any) -> None:
 
 
 def _check_shards(given: dict[str, Any], option: str) -> None:
-    """Raise UsageError for what is not of one shard alone, or not of one thread of the CPU."""
+    """Raise UsageError for options that need more than one shard, or one thread of the CPU."""
     for name in ("h0", "c0", "grad", "stats", "threads"):
         if given[name]:
             raise click.UsageError(f"{option} computes each shard separately, without --{name}")

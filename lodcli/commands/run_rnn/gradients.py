@@ -24,11 +24,11 @@ Upstream = dict[str, Feed]
 
 
 class _Gradients:
-    """Sums the gradients of weights over batches, and takes upstream gradients from files.
+    """Sums the gradients of weights over batches, and reads upstream gradients from files.
 
     Args:
-        upstream: the gradient by each result, by its name; ones where there is none.
-        device: where the results lie.
+        upstream: upstream gradients by the name of the result; ones for other results.
+        device: of the results.
     """
 
     def __init__(self, upstream: Upstream, device: str) -> None:
@@ -37,7 +37,7 @@ class _Gradients:
         self.sums: dict[str, Array] = {}
 
     def of(self, name: str, result: LoDTensor) -> Array:
-        """Return the gradient by a result."""
+        """Return the upstream gradient of a result."""
         feed = self.upstream.get(name)
         if feed is None:
             return np.ones_like(result.data)
@@ -58,7 +58,7 @@ class _Gradients:
 
 
 def _states(found: Any, lod: LoD) -> dict[str, LoDTensor]:
-    """Return the gradients of initial states in the form --h0 and --c0 take: a row per sequence."""
+    """Return the gradients of initial states in the form of --h0 and --c0: a row per sequence."""
     given = {"h0": found.initial_hidden, "c0": found.initial_cell}
     return {
         name: LoDTensor(array[0] if len(array) == 1 else array.swapaxes(0, 1), lod)
@@ -132,7 +132,7 @@ class NestedGradients(NestedRunner):
 
 
 def upstream_names(runner: Runner, emit: tuple[str, ...]) -> list[str]:
-    """Return the results that an upstream gradient may be given for."""
+    """Return the names of the results that have an upstream gradient."""
     found = []
     if "all" in emit:
         found += list(runner.names) if isinstance(runner, NestedRunner) else ["all"]

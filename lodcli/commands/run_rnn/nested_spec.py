@@ -16,14 +16,14 @@ _EXAMPLE = "article:gru:64/sentence:lstm:32:layers=2:boot"
 
 
 def parse_nested(text: str) -> tuple[LevelShape, ...]:
-    """Return the RNNs that a SPEC names, outermost first.
+    """Return the RNNs of a SPEC, outermost first.
 
-    A SPEC is one RNN or several, parted by "/". An RNN is a level and what else is to be
-    said of it, parted by ":", in any order: a cell, a hidden size, layers=N,
-    bidirectional, reverse, boot.
+    A SPEC is one RNN or several, separated by "/". An RNN is a level, then its options,
+    separated by ":", in any order: a cell, a hidden size, layers=N, bidirectional, reverse,
+    boot.
 
     Raises:
-        SelectionError: something else; says what and where.
+        SelectionError: a word that is none of these; names it.
 
     >>> outer, inner = parse_nested("article/sentence:gru:32:boot")
     >>> (outer.level, outer.cell), (inner.cell, inner.hidden, inner.boot)

@@ -30,11 +30,11 @@ from lodcli.shell.references import parse_reference
 
 
 class Feed:
-    """The rows of a file, in order, as many as are asked for at a time.
+    """The rows of a file in order, with a caller-chosen number at a time.
 
     Args:
         tensors: the file's batches.
-        option: how it was given, for messages.
+        option: the option that names the file, for messages.
     """
 
     def __init__(self, tensors: Iterator[LoDTensor], option: str) -> None:
@@ -63,7 +63,7 @@ class Feed:
         return whole[:count]
 
     def finish(self) -> None:
-        """Refuse rows that were left over.
+        """Check that no rows are left over.
 
         Raises:
             ShapeMismatchError: there are some.
@@ -77,7 +77,7 @@ class Feed:
 
 @contextmanager
 def fed(text: str | None, option: str) -> Iterator[Feed | None]:
-    """Open a file for a Feed; None where none was named."""
+    """Open a file for a Feed; yield None if no file is named."""
     if text is None:
         yield None
         return
@@ -87,12 +87,12 @@ def fed(text: str | None, option: str) -> Iterator[Feed | None]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What all kinds of runs take.
+    """Settings of all kinds of runs.
 
     Attributes:
-        kinds: "all", "last", or both: what to give.
-        dtype: to compute in; None: as the data.
-        device: where to compute; everything comes from main memory and goes back there.
+        kinds: the results: "all", "last", or both.
+        dtype: of the computation; None: that of the data.
+        device: where to compute; data is copied from main memory and back.
         threads: see rnn_forward.
         hidden, cell: the initial states.
     """
@@ -106,14 +106,14 @@ class Settings:
 
 
 class Runner(ABC):
-    """One kind of run over batches, one after another: none knows of another but by place."""
+    """One kind of run over batches, which are independent of each other."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.work = Work()
 
     def run(self, spec: TensorSpec, tensors: Iterable[LoDTensor]) -> tuple[Schema, Iterator[Batch]]:
-        """Return what will come out, told by the first batch, and all batches."""
+        """Return the schema of the results, from the first batch, and all batches of results."""
         batches = (self._timed(tensor) for tensor in tensors)
         tensor, first = next(batches)
         schema = [
@@ -144,23 +144,23 @@ class Runner(ABC):
             yield {name: LoDTensor(array) for name, array in totals.items()}
 
     def state_bytes(self, spec: TensorSpec) -> int:
-        """Return what a run takes in memory for each row beside it, about; 0 where not known."""
+        """Return the approximate memory of a run for each row, besides the row; 0 if unknown."""
         return 0
 
     @abstractmethod
     def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
-        """Return what comes out for one batch, by name."""
+        """Return the results of one batch, by name."""
 
     def totals(self) -> dict[str, Array]:
-        """Return what comes out of all batches so far together, by name."""
+        """Return results that are accumulated over all batches so far, by name."""
         return {}
 
     def there(self, array: Array) -> Array:
-        """Return an array where it is computed with."""
+        """Return an array on the device of the computation."""
         return moved(array, self.settings.device)
 
     def feeds(self) -> list[Feed]:
-        """Return what must be used up at the end."""
+        """Return the feeds that must have no rows left at the end."""
         given = (self.settings.hidden, self.settings.cell)
         return [feed for feed in given if feed is not None]
 
@@ -169,7 +169,7 @@ class Runner(ABC):
         return lod.n_levels
 
     def initial(self, count: int) -> dict[str, Any]:
-        """Return the initial states of so many sequences, as run_rnn takes them."""
+        """Return the initial states of the next `count` sequences, as arguments of run_rnn."""
         found = {}
         for name, feed in (("hidden", self.settings.hidden), ("cell", self.settings.cell)):
             if feed is not None:
@@ -178,7 +178,7 @@ class Runner(ABC):
         return found
 
     def named(self, found: dict[str, LoDTensor]) -> dict[str, LoDTensor]:
-        """Return results under the names they are written by: one alone is "data"."""
+        """Return results under the names to write; a single result is called "data"."""
         return found if len(found) > 1 else {DEFAULT_NAME: next(iter(found.values()))}
 
 
@@ -196,7 +196,7 @@ def _described(name: str, found: LoDTensor, spec: TensorSpec, shared: int) -> Te
 class PlainRunner(Runner):
     """An RNN over the sequences of one level."""
 
-    # Measured: outputs of this batch and the one before, and what a layer computes with.
+    # Measured: outputs of this batch and the one before, and temporary arrays of a layer.
     STATES = 9
 
     def __init__(

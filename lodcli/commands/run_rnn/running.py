@@ -35,11 +35,11 @@ from lodcli.shell.targets import Target
 
 
 def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
-    """Run what checked options ask for.
+    """Run an RNN as the options specify, which are already checked.
 
     Args:
         source: the file and tensor to run over.
-        target: where the results go.
+        target: the output.
         given: the options of the command by their names.
     """
     with ExitStack() as stack:
@@ -113,7 +113,7 @@ def _weights(width: int, given: dict[str, Any]) -> RNNWeights:
 def _upstream(
     stack: ExitStack, text: str, runner: Runner, kinds: tuple[str, ...]
 ) -> dict[str, Feed]:
-    """Open the file of upstream gradients once for each result it is for."""
+    """Open the file of upstream gradients, once for each result that has one."""
     names = upstream_names(runner, kinds)
     found = {}
     for name in names:

@@ -12,19 +12,19 @@ from typing import Any
 from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.rnn.loops.dynamic_rnn import Step
 
-# Modules that are here for steps alone: a later command of this process reads them anew.
+# Modules imported only for steps: a later command of this process imports them again.
 _imported: set[str] = set()
 
 
 class StepError(LodError):
-    """The code that --step names went wrong."""
+    """The code that --step names raised an error."""
 
 
 def load_step(text: str) -> Step:
-    """Return the function that MODULE:FUNCTION names; what it raises is a StepError.
+    """Return the function that MODULE:FUNCTION names; its exceptions become StepErrors.
 
-    The module is looked for in the current folder first, as `python -m` does. No bytecode is kept
-    of it: Python would take that for the code of a file edited in the same second.
+    The module is searched in the current folder first, as by `python -m`. No bytecode of it is
+    cached: Python would also use it for a file that is edited within the same second.
 
     Raises:
         SelectionError: no such module or function.
@@ -75,7 +75,7 @@ def _guarded(step: Callable[[Any, Any], Any], text: str) -> Step:
 
 
 def _told(text: str, error: Exception) -> str:
-    """Return what went wrong and where, in one line: the last line that is not a library's."""
+    """Return an error in one line, with the last line of code that is in the current folder."""
     frames = traceback.extract_tb(error.__traceback__)
     here = os.getcwd() + os.sep
     own = [frame for frame in frames if frame.filename.startswith(here)]

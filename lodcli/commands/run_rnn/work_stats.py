@@ -25,7 +25,7 @@ class Work:
 
     Attributes:
         seconds: spent computing, without reading and writing.
-        passes: how many times the operations of a run forward: 3 with a backward pass.
+        passes: multiple of the operations of a forward pass: 3 with a backward pass.
     """
 
     seconds: float = 0.0
@@ -33,7 +33,7 @@ class Work:
     levels: dict[int, _Level] = field(default_factory=dict)
 
     def add(self, place: int, weights: RNNWeights | None, lengths: Offsets) -> None:
-        """Count one batch of one RNN; a step function has no weights to count by."""
+        """Count one batch of one RNN; a step function has no weights, and counts 0 operations."""
         level = self.levels.setdefault(place, _Level())
         level.operations = 0 if weights is None else operations_per_row(weights)
         level.rows += int(lengths.sum())
@@ -59,7 +59,7 @@ class Work:
         }
 
     def lines(self) -> list[str]:
-        """Return the report in words."""
+        """Return the report as lines of text."""
         found = self.report()
         counts = ", ".join(
             f"{plural(level.sequences, 'sequence')} of up to {plural(level.longest, 'step')}"

@@ -18,13 +18,13 @@ KINDS = ("count", "size", "fractions")
 
 @dataclass(frozen=True)
 class How:
-    """What --by says: one of these is given.
+    """The value of --by: one of these.
 
     Attributes:
-        count: items of a file.
-        size_bytes: of a file, at most, unless one item alone has more.
-        fractions: shares of the items, which come to 1.
-        level: whose items get a file each.
+        count: items per file.
+        size_bytes: maximum size of a file; a single item may exceed it.
+        fractions: shares of the items, which sum to 1.
+        level: the level whose items get a file each.
     """
 
     count: int | None = None
@@ -33,10 +33,10 @@ class How:
     level: int | str | None = None
 
     def borders(self, ends: Offsets) -> list[int]:
-        """Return where the parts begin and end, in items.
+        """Return the boundaries of the parts, in items.
 
         Args:
-            ends: (K + 1,) bytes where each item begins, in the order in which they are divided.
+            ends: (K + 1,) offsets of the items in bytes, in the order in which they are divided.
         """
         total = ends.size - 1
         if self.fractions:
@@ -53,10 +53,10 @@ class How:
 
 
 def parse_how(text: str) -> How:
-    """Return what --by says: `count:N`, `size:BYTES`, `fractions:F,F,..` or a level.
+    """Return the value of --by: `count:N`, `size:BYTES`, `fractions:F,F,..` or a level.
 
     Raises:
-        click.BadParameter: the value is no number, no size, or the shares do not come to 1.
+        click.BadParameter: an invalid number or size, or shares that do not sum to 1.
     """
     kind, mark, value = text.strip().partition(":")
     value = value.strip()
@@ -79,7 +79,7 @@ def parse_how(text: str) -> How:
     if not all(re.fullmatch(r"[0-9]*\.?[0-9]+", part) for part in parts):
         raise _bad(f"expected shares such as 0.8,0.1,0.1, found {value!r}")
     fractions = tuple(map(float, parts))
-    # Shares typed with a few digits, such as 0.333,0.333,0.334, come to 1 but for rounding.
+    # Shares with few digits, such as 0.333,0.333,0.334, sum to 1 only up to rounding.
     if abs(sum(fractions) - 1) > 1e-6:
         raise _bad(f"the shares come to {sum(fractions):g}, not to 1")
     return How(fractions=fractions)

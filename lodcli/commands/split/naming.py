@@ -35,7 +35,7 @@ class Pattern:
         self._inner = found[0]
 
     def names(self, count: int) -> list[str]:
-        """Return the paths of so many files.
+        """Return the paths of `count` files.
 
         Raises:
             click.UsageError: not as many names are given, or too many files are asked for.

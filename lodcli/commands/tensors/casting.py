@@ -24,7 +24,7 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
     Args:
         source: the file.
         dtypes: a dtype for all tensors of numbers, and `TENSOR=DTYPE`.
-        target: where to.
+        target: the output.
         rounded: see `lodcli.kernels.tensor.casting.cast`.
     """
     with opened(source) as file, naming_os(source.label), naming_file(source.label):

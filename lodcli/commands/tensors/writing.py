@@ -1,4 +1,4 @@
-"""Writing some tensors of a file, perhaps under other names."""
+"""Writing some tensors of a file, possibly under other names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lodcli.shell.targets import Target
 
 
 def write_tensors(source: Reference, target: Target, choose: Callable[[Schema], Chosen]) -> None:
-    """Write tensors of a file as they come, levels shared as before.
+    """Write tensors of a file batch by batch; shared levels stay shared.
 
     Args:
         source: the file.
-        target: where to.
-        choose: returns for a schema the tensors to write: their names, and what they become.
+        target: the output.
+        choose: returns the tensors of a schema to write: by their names, their new specs.
     """
     with opened(source) as file:
         found = Relabelled(file.source, choose(file.schema))

@@ -14,7 +14,7 @@ from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.shell import options, output
 from lodcli.shell.references import Reference, parse_reference
 
-# What brings NumPy along is imported where it is used: --help can do without.
+# Modules that import NumPy are imported where they are used: --help does not need them.
 if TYPE_CHECKING:
     from lodcli.kernels.rnn.training.train import Epoch, Recipe
     from lodcli.kernels.runtime.precision import Precision
@@ -200,7 +200,7 @@ def command(
 
 
 def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> None:
-    """Refuse options that contradict each other, and before any work what cannot be written."""
+    """Raise errors for contradictory options, and for an output that cannot be written."""
     if epochs and out is None:
         raise click.UsageError("give -o MODEL to save the model, or --epochs 0 to evaluate only")
     if not epochs and (weights is None or out is not None):
@@ -210,7 +210,7 @@ def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> No
             "a model is binary and cannot be printed to a terminal; give -o MODEL"
         )
     if out not in (None, "-"):
-        # Opens the neighbour that would be renamed, and takes it away again.
+        # Creates the partial file, and removes it again.
         Output(str(out), overwrite=force).abort()
 
 

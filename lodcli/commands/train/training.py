@@ -1,5 +1,4 @@
-"""What `lod train` does between its options and the kernels: examples, the saved model, the line
-that shows how far it is."""
+"""Parts of `lod train`: reading examples, the initial model, saving the best one, progress."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
 
-# A model is saved at most this often while it gets better, and at the end.
+# Minimum interval between saves of a better model; the best one is also saved at the end.
 SAVING_SECONDS = 2.0
 BAR_CELLS = 20
 
@@ -42,7 +41,7 @@ class Examples:
 
     Attributes:
         labelled: the sequences and their labels.
-        names: what the classes are called; none where the file does not say.
+        names: of the classes; () if the file has none.
         label: the file, for messages.
     """
 
@@ -52,7 +51,7 @@ class Examples:
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.names) or self.labelled.classes
 
     @property
@@ -91,7 +90,7 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
 
 
 def _class_names(file: Opened, labels: str) -> tuple[str, ...]:
-    """Return the texts of the tensor "LABELS_names", where there is one, as .ts files have."""
+    """Return the texts of the tensor "LABELS_names", which .ts files have; () if there is none."""
     name = f"{labels}_names"
     if not any(spec.name == name for spec in file.source.schema):
         return ()
@@ -102,7 +101,7 @@ def _class_names(file: Opened, labels: str) -> tuple[str, ...]:
 
 
 def check_test(examples: Examples, test: Examples) -> None:
-    """Refuse a test set that is none of the training set.
+    """Check that a test set fits the training set.
 
     Raises:
         ShapeMismatchError, InvalidDataError: no sequences, rows of another width, or other classes.
@@ -141,7 +140,7 @@ def starting_model(
     """Return the model of a file, or random weights of a shape.
 
     Raises:
-        LodError: a model that does not fit the examples, or what else is said of it.
+        LodError: a model that does not fit the examples or the options.
     """
     if path is None:
         _refuse_far_labels(examples, hidden or 64)
@@ -177,7 +176,7 @@ def starting_model(
 
 
 def _check_class_names(trained: Any, examples: Examples) -> None:
-    """Raise InvalidDataError where a label of the examples names another class of the model."""
+    """Raise InvalidDataError if a label has different class names in the examples and the model."""
     trained = trained if isinstance(trained, list) else []
     for label, (before, now) in enumerate(zip(trained, examples.names, strict=False)):
         if before != now:
@@ -188,7 +187,7 @@ def _check_class_names(trained: Any, examples: Examples) -> None:
 
 
 def _refuse_far_labels(examples: Examples, hidden: int) -> None:
-    """Raise InvalidDataError where one label makes more classes than weights fit into memory."""
+    """Raise InvalidDataError if a label is so large that the weights exceed the memory budget."""
     budget, numbers = default_budget(), examples.labelled.labels
     if budget is not None and 4 * hidden * examples.classes > budget:
         position = int(numbers.argmax())
@@ -200,9 +199,9 @@ def _refuse_far_labels(examples: Examples, hidden: int) -> None:
 
 
 class Keeper:
-    """Keeps the best model so far, the one of the lowest loss, in memory and in a file.
+    """Keeps the best model so far, the one with the lowest loss, in memory and in a file.
 
-    The file is whole at any time: it is replaced by a whole one, or not at all.
+    The file is complete at any time: it is replaced atomically.
     """
 
     def __init__(self, path: str | None, names: tuple[str, ...], overwrite: bool) -> None:
@@ -227,7 +226,7 @@ class Keeper:
             return
         model = self.best.model
         about = {"classes": list(self._names), "pool": model.pool}
-        interrupts.handled()  # a large model is worth waiting for
+        interrupts.handled()  # writing a large model may take longer than the watchdog's limit
         with interrupts.shielded():
             write_model(self._path, model.arrays(), about, overwrite=self._overwrite)
             self._saved, self._at, self._overwrite = self.best, time.monotonic(), True
@@ -243,7 +242,7 @@ def saving(keeper: Keeper) -> Iterator[None]:
 
 
 class Display:
-    """The line that shows how far the training is."""
+    """The progress line of the training."""
 
     def __init__(self, show: Callable[[str], None], epochs: int, unicode: bool) -> None:
         self._show = show
@@ -252,7 +251,7 @@ class Display:
         self._begun = time.monotonic()
 
     def epoch(self, epoch: Epoch, test: float | None) -> None:
-        """Show the outcome of an epoch."""
+        """Show the result of an epoch."""
         done = epoch.number / self._epochs
         full = round(done * BAR_CELLS)
         bar = self._cells[0] * full + self._cells[1] * (BAR_CELLS - full)
@@ -265,12 +264,12 @@ class Display:
 
 
 def percent(share: float) -> str:
-    """Return a share as people read it."""
+    """Return a share as a percentage."""
     return f"{share * 100:.1f} %"
 
 
 def summary(report: dict[str, Any]) -> str:
-    """Return a report in words."""
+    """Return a report as a line of text."""
     parts = []
     if report["epochs"]:
         parts.append(f"best of {report['epochs']} epochs: {report['best_epoch']}")

@@ -14,7 +14,7 @@ from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import InvalidDataError, LodError
 
-# Shards of one task: opening the manifest is then little of its work.
+# Most shards in one task: enough that opening the manifest takes a small part of its time.
 _MOST_SHARDS = 64
 
 
@@ -41,13 +41,13 @@ def is_dataset(path: str) -> bool:
 def verified_dataset(
     path: str, *, quick: bool, jobs: int, faults: list[Exception]
 ) -> dict[str, Any]:
-    """Return a summary of a dataset, and add all that is wrong with it to `faults`.
+    """Return a summary of a dataset, and append its errors to `faults`.
 
     Args:
         path: of the folder.
         quick: whether only sizes and headers are checked, and no rows.
-        jobs: how many processes read the shards.
-        faults: of each shard at most one.
+        jobs: the number of processes that read shards.
+        faults: receives at most one error for each shard.
     """
     with _opened(path) as source:
         wrong = {name: error for name, error in source.faults()}
@@ -87,7 +87,7 @@ def _all_read(tasks: list[_Task], jobs: int) -> list[_Found]:
 
 
 def _read(task: _Task) -> _Found:
-    """Read shards; return the bytes of their rows, and what is wrong with each."""
+    """Read shards; return the bytes of their rows, and the errors."""
     size_bytes = 0
     faults: list[Exception] = []
     with _opened(task.path) as source:
@@ -112,5 +112,5 @@ def _opened(path: str) -> Iterator[DatasetSource]:
 
 
 def _named(path: str, error: LodError) -> InvalidDataError:
-    """Return an error as one that any process can send to another."""
+    """Return an error of a class that can be pickled, with the path."""
     return InvalidDataError(f"{path}: {error}")

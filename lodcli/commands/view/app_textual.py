@@ -15,7 +15,7 @@ from lodcli.shell.printable import printable
 
 
 class Viewer(App[None]):
-    """A page of items, one line each; what is not on the screen is not read."""
+    """A page of items, one line each; only items on the screen are read."""
 
     CSS = """
     #head { height: 2; }
@@ -23,7 +23,7 @@ class Viewer(App[None]):
     #ask { display: none; dock: bottom; }
     """
     ENABLE_COMMAND_PALETTE = False
-    AUTO_FOCUS = None  # the keys are for the app, not for the question that is hidden
+    AUTO_FOCUS = None  # keys go to the app, not to the hidden input field
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
         Binding("up,k", "move(-1)", "up", show=False),
@@ -132,7 +132,7 @@ class Viewer(App[None]):
         self._tried(self.browser.longest)
 
     def _tried(self, step: object, *args: str) -> None:
-        """Do what may find nothing to go to, and show why."""
+        """Run a step to another item, and show its error if there is no such item."""
         self.note = ""
         try:
             step(*args)  # type: ignore[operator]
@@ -159,7 +159,7 @@ class Viewer(App[None]):
         self.show()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go where the answer says."""
+        """Jump to the item that was typed, or search for the text."""
         self.action_cancel()
         if self._asking == "jump":
             self._tried(self.browser.jump, event.value)
@@ -174,7 +174,7 @@ class Viewer(App[None]):
             self.run_worker(self._search, thread=True, exclusive=True)
 
     def _search(self) -> None:
-        """Search in a thread, so that keys are answered."""
+        """Search in a thread, so that the app still responds to keys."""
         from textual.worker import get_current_worker
 
         worker = get_current_worker()

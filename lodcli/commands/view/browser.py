@@ -18,10 +18,10 @@ from lodcli.kernels.tensor.display import item_text
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Marks
 
-# Of a longer item, the number of rows stands for its values.
+# For a longer item, the number of its rows is shown instead of its values.
 MOST_ROWS = 20_000
 SEARCH_BYTES = 8 << 20
-# Whether unmarked bytes are text is known from the first ones.
+# Unmarked bytes are shown as text if the first ones are text.
 PREVIEW_SEQUENCES, PREVIEW_BYTES = 64, 1 << 20
 
 
@@ -31,7 +31,7 @@ class Line:
 
     Attributes:
         item: its number on the level.
-        branch: the numbers that lead to it, outermost first.
+        branch: the path to it, outermost first.
         length: items of the next level; None for a row.
         values: in one line, the middle of long sequences left out.
     """
@@ -43,15 +43,15 @@ class Line:
 
 
 class Browser:
-    """A place in a tensor: a level, and an item of it. The rows are the level below the finest.
+    """A position in a tensor: a level, and an item of it.
 
     Args:
         source: the open file.
-        schema: its tensors that can be looked at.
-        name: the first one to look at; None: the only one, or "data", or the first.
+        schema: its tensors; TensorArrays are left out.
+        name: the tensor to begin with; None: the only one, or "data", or the first.
 
     Attributes:
-        level: 0 the outermost, the number of levels for rows.
+        level: 0 is the outermost; with L levels, level L is the rows.
         item: the number on this level.
     """
 
@@ -66,7 +66,7 @@ class Browser:
         self._marks = self._shown_as()
 
     def _shown_as(self) -> Marks:
-        """Return the marks of the tensor; text if the first sequences of an unmarked one are."""
+        """Return the marks of the tensor; without marks, text if its first sequences are text."""
         spec = self.spec
         if spec.marks.kind or spec.dtype.name != "uint8" or spec.row_shape or not spec.levels:
             return spec.marks
@@ -94,7 +94,7 @@ class Browser:
 
     @property
     def level_name(self) -> str:
-        """What an item of this level is called."""
+        """Name of this level, or of rows."""
         if self.level == self.lod.n_levels:
             return "row"
         return self.lod.names[self.level] or f"level {self.level}"
@@ -120,7 +120,7 @@ class Browser:
         return Line(item, place, length, item_text(data, inner, 0, self._marks, nulls))
 
     def move(self, item: int) -> None:
-        """Go to an item of this level, or as far in its direction as there are any."""
+        """Go to an item of this level; numbers out of range go to the first or the last."""
         self.item = max(0, min(item, self.count - 1))
 
     def go(self, level: int, item: int) -> None:
@@ -138,7 +138,7 @@ class Browser:
         return bool(start < stop)
 
     def leave(self) -> bool:
-        """Go to the item that this one is a part of; return whether there is one."""
+        """Go to the item that contains this one; return whether there is one."""
         if not self.level:
             return False
         above = self.lod.levels[self.level - 1]
@@ -179,7 +179,7 @@ class Browser:
         self.go(len(numbers) - 1, item)
 
     def longest(self) -> None:
-        """Go to the longest sequence of this level; of the rows, of the finest."""
+        """Go to the longest sequence of this level; from rows, to that of the finest level."""
         level = min(self.level, self.lod.n_levels - 1)
         if level < 0 or not self.lod.count(level):
             raise SelectionError(f"{self.spec.name} has no sequences")
@@ -189,8 +189,8 @@ class Browser:
         """Return the next item of this level that holds a value or a text, None if none does.
 
         Args:
-            text: a number; of a tensor of single bytes, a text that lies within one item.
-            stopped: asked between blocks; true ends the search.
+            text: a number; for a tensor of single bytes, a text that is within one item.
+            stopped: called between blocks; True ends the search.
         """
         spec, lod = self.spec, self.lod
         bounds = np.arange(self.count + 1)
@@ -214,7 +214,7 @@ class Browser:
 
 
 def _inside(number: int, start: int, stop: int, name: str) -> int:
-    """Return the item of this number between two others, the last ones by negative numbers."""
+    """Return item `number` of the range start..stop; a negative number counts from its end."""
     found = number + (stop if number < 0 else start)
     if not start <= found < stop:
         raise SelectionError(f"no {name} {number}, there are {stop - start:,} here")
@@ -232,7 +232,7 @@ def _wanted(spec: TensorSpec, text: str) -> bytes | float | int:
 
 
 def _places(block: Array, wanted: bytes | float | int) -> list[int]:
-    """Return the rows of a block that hold a value, or where a text begins."""
+    """Return the rows of a block that hold a value, or at which a text begins."""
     if isinstance(wanted, bytes):
         raw, found = block.tobytes(), []
         place = raw.find(wanted) if wanted else -1
