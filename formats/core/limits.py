@@ -75,7 +75,7 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
     if limits.isolate or (kind.isolated and processes.CAN_FORK):
         from lodcli.formats.sandbox.source import IsolatedSource
 
-        # How long it takes to read follows from what it decompresses to.
+        # Not `stored`: the time limit follows from the decompressed size.
         read_bytes = source.listed.size_bytes() if source.is_folder else source.size_bytes
         inner: Source = IsolatedSource(kind, source, options, bounds.max_bytes, read_bytes)
     else:

@@ -157,7 +157,7 @@ class TensorSpec:
             form (level 0 the steps) and `outer` those of the tensor it was unpacked from.
         outer: see `array`.
         marks: what the values mean; none of a TensorArray.
-        nullable: whether rows or items may be null; True also where the file does not say.
+        nullable: whether rows or items may be null; True also if the file does not specify it.
     """
 
     name: str

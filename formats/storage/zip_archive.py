@@ -24,7 +24,7 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 MOST_DEFLATED = 1100
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # Signature, needed version, flags, method, time, date, CRC-32, two sizes, two lengths; the
-# directory adds the version that made it in front, and five fields behind.
+# directory adds the version that made it before them, and five fields after them.
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")

@@ -64,7 +64,7 @@ class _Frames:
             self._frame = self._making()
             while len(self._left) < 5 and (more := packed.read(_BLOCK_BYTES)):
                 self._left += more
-            # RFC 8878, 3.1.1.1.1: the byte behind the magic number has a bit for it.
+            # RFC 8878, 3.1.1.1.1: a bit of the byte after the magic number.
             self._unchecked |= not (self._left[4:5] and self._left[4] & _CHECKSUM_FLAG)
         try:
             found: bytes = self._frame.decompress(self._left)

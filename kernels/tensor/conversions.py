@@ -401,7 +401,7 @@ class Conversions:
     # pyarrow.array take __arrow_c_array__, SQL and pyarrow.table the stream and its schema.
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
-        """Return the Arrow array that `to_arrow` gives, as capsules."""
+        """Return the Arrow array of `to_arrow`, as capsules."""
         return self.to_arrow().__arrow_c_array__(requested_schema)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:

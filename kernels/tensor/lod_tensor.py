@@ -367,7 +367,7 @@ class LoDTensor(NumpyProtocol, Conversions):
     def __getitem__(self, key: Any) -> Any: ...
 
     def __getitem__(self, key: Any) -> Any:
-        """Return what a key picks; a single value as a number, as NumPy does.
+        """Return the selection of a key; a single value as a number, as NumPy does.
 
         Each part of a key is for one level, outermost first, then for the rows, then for the
         axes of a row: a whole number, which drops its level, a range with or without a step, a

@@ -82,7 +82,7 @@ class Decimals:
 
     Attributes:
         precision: the maximum number of digits.
-        scale: how many of them are behind the decimal point.
+        scale: how many of them are after the decimal point.
         bits: width of Arrow's type: 32, 64, 128 or 256.
 
     >>> str(Decimals(10, 2))

@@ -228,7 +228,7 @@ class TensorArray:
 
         Args:
             index: the place; negative ones are before the start, not from the end.
-            default: what to return for a place that is outside or was never written,
+            default: returned for a place that is outside of the array or was never written,
                 such as the state before the first step.
 
         Raises:

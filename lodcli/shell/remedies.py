@@ -113,7 +113,7 @@ def _has_current_folder() -> bool:
 
 
 def _near(name: str) -> str | None:
-    """Return the path beside `name` whose name is most like it."""
+    """Return the path with the most similar name in the folder of `name`."""
     # Imported only here: it takes longer than all else in this file.
     from difflib import SequenceMatcher
 

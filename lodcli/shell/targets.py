@@ -193,11 +193,11 @@ class Target:
         return files
 
     def add_to_report(self, **more: Any) -> None:
-        """Add a key to what --json prints at the end."""
+        """Add a key to the report of --json."""
         _report().update(more)
 
     def report(self) -> None:
-        """Print what --json prints at the end."""
+        """Print the report of --json."""
         as_json(_report(), err=self.path == "-")
 
     def _told(self, path: str, schema: Schema, batches: Iterable[Batch]) -> Iterable[Batch]:
@@ -244,7 +244,7 @@ class Target:
 
 
 def _report() -> dict[str, Any]:
-    """Return what --json of the current command prints at the end."""
+    """Return the report of --json of the current command."""
     report: dict[str, Any] = click.get_current_context().meta.setdefault(_REPORT, {"files": []})
     return report
 

@@ -1,7 +1,7 @@
 """Weights in the layouts of Paddle's lstm, gru, fusion_lstm and fusion_gru, and back.
 
 Paddle's lstm and gru take data that are projected already, so their weights come back
-without weight_ih. The fusion ops project themselves: give their WeightX as well.
+without weight_ih. The fusion ops project the data themselves: pass their WeightX as well.
 
     lstm    Weight (H, 4H), column blocks candidate, input, forget, output
             Bias (1, 4H) in the same order, then with peepholes i, f, o: (1, 7H)

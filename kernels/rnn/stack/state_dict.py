@@ -3,7 +3,7 @@
     weight_ih_l0  weight_hh_l0  bias_ih_l0  bias_hh_l0      layer 0
     weight_ih_l0_reverse  ..                                its backward direction
     weight_hr_l0                                            LSTM projection
-    peepholes_l0                                            ours: (3, H), i f o
+    peepholes_l0                                            not in torch: (3, H), i f o
     to_hidden_and_gate.weight                               other cells: the names of a published
     to_hidden_and_gate.weight_l1_reverse                    implementation, in stacks with suffix
 

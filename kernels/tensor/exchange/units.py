@@ -12,7 +12,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.marks import Categories, Decimals, Times, Unit
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-# In a column of times a real time: what is null has a mask.
+# NumPy's NaT. In a column it is a valid time, since nulls have a mask.
 _LEAST = -(2**63)
 _EXACT = decimal.Context(prec=200)
 
@@ -48,8 +48,8 @@ def texts(values: Array, unit: Unit) -> list[str]:
 def objects(values: Array, unit: Unit) -> list[Any]:
     """Return flat values as Python objects; nanoseconds as NumPy's datetime64 and timedelta64.
 
-    A time beyond Python's range, such as the year 10,000, stays a number, and so does a code
-    without a word, and a time of -2^63, which is NumPy's NaT.
+    Some values stay numbers: a time beyond Python's range, such as the year 10,000, a time of
+    -2^63, which is NumPy's NaT, and a code that no word has.
     """
     if isinstance(unit, Categories):
         words = dict(enumerate(unit.words))

@@ -162,7 +162,7 @@ class Writing:
         """Return a tensor in the dtype to compute with."""
         if self.dtype is None:
             return tensor
-        import ml_dtypes  # makes NumPy know bfloat16
+        import ml_dtypes  # registers bfloat16 with NumPy
 
         dtype = np.dtype(ml_dtypes.bfloat16 if self.dtype == "bfloat16" else self.dtype)
         if tensor.dtype.kind == "c":
