@@ -46,7 +46,7 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
     jobs = [
         Job(suite, plan, effort, threads, peers[name], settings.pythons, settings.seed, name)
         for name in settings.device
-        # Of a GPU's figures none depends on it.
+        # Measurements on a GPU do not depend on the number of threads.
         for threads in (settings.threads if name == "cpu" else [max(settings.threads)])
     ]
     found = Findings()
@@ -86,7 +86,7 @@ def _report(found: Findings, settings: Settings, failed: dict[str, str]) -> dict
 
 
 def show(report: Mapping[str, Any], settings: Settings) -> None:
-    """Print a report as it was asked for, and keep it if it was."""
+    """Print a report in the format of the settings; write its file and its plot."""
     if settings.out:
         _keep(report, settings.out, force=settings.force)
     if settings.plot:
@@ -111,14 +111,14 @@ def _keep(report: Mapping[str, Any], path: str, *, force: bool) -> None:
 
 
 def as_lines(report: Mapping[str, Any]) -> str:
-    """Return a report as JSON, one line a result, so that versions of it can be compared."""
+    """Return a report as JSON with one line for each result, for line-based diffs."""
     head = {key: value for key, value in report.items() if key != "results"}
     rows = ",\n".join(json.dumps(row) for row in report["results"])
     return f'{json.dumps(head)[:-1]},\n"results": [\n{rows}\n]}}\n'
 
 
 def compare_and_show(old: str, new: str, *, threshold: float, alpha: float, as_json: bool) -> None:
-    """Print how ours changed between two reports.
+    """Print how the times of lod changed between two reports.
 
     Raises:
         RegressionError: a measurement is slower, beyond chance and the threshold.
@@ -163,7 +163,7 @@ def _tell(what: str) -> None:
 
 
 def _require_devices(suite: str, devices: Sequence[str]) -> None:
-    """Refuse a GPU that is not there, or has nothing to do, before anything is allocated."""
+    """Raise UnsupportedError for a missing GPU, or a suite that does not run on a GPU."""
     for device in devices:
         if device == "cpu":
             continue
@@ -176,14 +176,14 @@ def _require_devices(suite: str, devices: Sequence[str]) -> None:
 
 
 def _require_target(settings: Settings, cases: Sequence[Case]) -> None:
-    """Refuse what could not be written or drawn at the end, before anything is measured."""
+    """Raise errors of writing or drawing the result before anything is measured."""
     if settings.plot:
         from lodcli.bench.report.plot import require_drawing
 
         require_drawing(settings.plot, [case.name for case in cases])
     for path in (settings.out, settings.plot):
         if path and path != "-":
-            # Opens the neighbour that would be renamed, and takes it away again.
+            # Creates the partial file, and removes it again.
             Output(path, overwrite=settings.force).abort()
 
 
@@ -197,13 +197,13 @@ def cases_of(
     lengths: str | None = None,
     **sizes: int | None,
 ) -> list[Case]:
-    """Return the cases that options choose: named ones, one of one's own, or a sweep.
+    """Return the cases that options choose: named ones, a custom one, or a sweep.
 
     Args:
-        base: the case whose sizes stand for those not given; the first if None.
+        base: the case with the default sizes; None: the first.
 
     Raises:
-        SelectionError: a name, a length or a value that makes no sense.
+        SelectionError: an invalid name, length or value.
     """
     custom = lengths is not None or any(value is not None for value in sizes.values())
     single = custom or sweep is not None
