@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Form(click.Choice[str]):
-    """A layout of torch; names of formats get a hint."""
+    """A layout of torch; for the name of a format, the error has a hint."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value in options.FORMATS:
@@ -33,7 +33,7 @@ class _Form(click.Choice[str]):
 
 
 class _Convert(options.Command):
-    """The command, and --formats, with which it takes no SOURCE."""
+    """The command; with --formats it takes no SOURCE."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--formats" in args and not ctx.resilient_parsing:
@@ -219,7 +219,7 @@ def command(
     target = target.with_options(
         cu_seqlens=options.names(cu_seqlens), index_dtype=index_dtype, form=form
     )
-    # Words out of numbers, if OUT is text; then SOURCE need not know what to do with it.
+    # Options that OUT takes, such as --vocab for text: the format of SOURCE may ignore them.
     either = frozenset({"vocabulary", "end_token", "start_token", "separator", "wide"})
     spared = either & target.kind.write_options
     target = target.with_options(**{name: getattr(chosen, name) for name in spared})
@@ -259,9 +259,10 @@ def _converted(
     name: str | None,
     changed: Mapping[str, str],
 ) -> Iterator[tuple[Target, Schema, Iterator[Batch], ReadShare, Opened | None]]:
-    """Open what is converted, and set the attributes of the target.
+    """Open the source, and yield the arguments of `Target.write`, after the target itself.
 
-    The last value is the open file, where nothing of it is changed but its attributes.
+    The target has the changed attributes. The last value is the open file, which may be copied as a
+    whole; None with --name.
     """
     from lodcli.shell.opened import opened
 
