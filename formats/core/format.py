@@ -312,6 +312,7 @@ class Format(ABC):
         options: names of the ReadOptions fields it understands.
         write_options: names of the WriteOptions fields it understands.
         seekable_output: whether its writer needs to seek.
+        binary: whether its files are binary; False for text.
         streams: whether only some batches are in memory while it is read or written.
         read_only: why it cannot be written; "" if it can.
         needs: the optional packages that it needs.
