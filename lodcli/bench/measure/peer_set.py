@@ -125,6 +125,8 @@ def chosen_peers(suite: str, against: str | None, device: str = "cpu") -> list[s
     if against is None:
         return there
     wanted = [name.strip() for name in against.split(",") if name.strip()]
+    if not wanted:
+        raise SelectionError("--against is empty; name peers, or none")
     if wanted == ["none"]:
         return []
     for name in wanted:

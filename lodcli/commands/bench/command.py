@@ -97,7 +97,7 @@ def kernels(
     from lodcli.bench.suites.ops import BENCH_OPS, ops_of
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show, usual
 
-    case = case or usual(USUAL_KERNEL_CASES, settings.device)
+    case = usual(USUAL_KERNEL_CASES, settings.device) if case is None else case
     chosen = cases_of(KERNEL_CASES, case, sweep, settings.seed, **sizes)
     known = ops_of(settings.device) if ops is None else list(BENCH_OPS)
     run_and_show("kernels", KernelPlan(parse_ops(ops, known), chosen), settings)
@@ -163,7 +163,7 @@ def rnn(
         raise click.UsageError(f"--precision {precision} goes with --device cuda")
     if dtype != "float32" and (precision != "float32" or "cuda" in settings.device):
         raise click.UsageError(f"--dtype {dtype} is measured on a CPU, without --precision")
-    case = case or usual(USUAL_RNN_CASES, settings.device)
+    case = usual(USUAL_RNN_CASES, settings.device) if case is None else case
     chosen = cases_of(RNN_CASES, case, sweep, settings.seed, **sizes)
     ways = parse_ops(passes, PASSES, "--pass")
     ops = [f"{cell} {way}" for cell in parse_ops(cells, list(CELLS), "--cell") for way in ways]

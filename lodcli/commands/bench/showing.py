@@ -207,7 +207,7 @@ def cases_of(
     """
     custom = lengths is not None or any(value is not None for value in sizes.values())
     single = custom or sweep is not None
-    chosen = _named(known, names or (base if single else None), first_only=single)
+    chosen = _named(known, base if names is None and single else names, first_only=single)
     if custom:
         drawn = None if lengths is None else parse_lengths(lengths, file_lengths)
         given = {"rows": None, "features": None, "sequences": None, "hidden": None, **sizes}

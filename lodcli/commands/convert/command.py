@@ -12,7 +12,7 @@ import click
 
 from lodcli.formats.core.options import TEXT_LEVELS, ReadOptions, read_options
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.shell import options
 from lodcli.shell.limits import reading
 from lodcli.shell.references import Reference
@@ -186,6 +186,7 @@ def command(
       lod convert shards packed-shards --compress --scheduler local
       lod convert --formats
     """
+    _check_name(name)
     new_names = options.new_names(rename)
     changed = _attributes(attributes)
     chosen_columns = options.names(columns)
@@ -273,6 +274,17 @@ def _converted(
         if changed:
             target = target.with_options(attributes=_changed(file.source.attributes, changed))
         yield target, schema, batches, file.read_share, file if name is None else None
+
+
+def _check_name(name: str | None) -> None:
+    from lodcli.formats.core.names import check_name
+
+    if name is None:
+        return
+    try:
+        check_name(name)
+    except InvalidDataError as error:
+        raise click.BadParameter(str(error), param_hint="--name") from None
 
 
 def _attributes(given: tuple[str, ...]) -> dict[str, str]:
