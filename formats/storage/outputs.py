@@ -340,7 +340,13 @@ class Output:
                 part.abort()
             if self._partial is not None:
                 with contextlib.suppress(OSError):  # the next writer removes it otherwise
-                    remove(self._partial)
+                    try:
+                        remove(self._partial)
+                    except OSError as error:
+                        if error.errno != errno.EMFILE:
+                            raise
+                        self._close()  # removing a folder needs a file descriptor
+                        remove(self._partial)
                 self._partial = None
             self._close()
 

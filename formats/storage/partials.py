@@ -47,7 +47,24 @@ def exists(path: str | os.PathLike[str]) -> bool:
 
 def remove(path: Path) -> None:
     """Remove a file, or a folder with all it holds."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
+    if not path.is_dir():
         os.unlink(path)
+        return
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        _remove_by_paths(path)
+
+
+def _remove_by_paths(path: Path) -> None:
+    """Remove a folder with one file descriptor; rmtree takes two for each folder of a path."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for folder, folders, names in os.walk(path, topdown=False, onerror=fail):
+        for name in (*names, *(one for one in folders if os.path.islink(f"{folder}/{one}"))):
+            os.unlink(f"{folder}/{name}")
+        os.rmdir(folder)

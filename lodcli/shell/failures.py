@@ -226,6 +226,8 @@ def _os_message(error: OSError) -> str:
     what = _WORDS.get(error.errno or 0) or error.strerror or str(error).partition("\n")[0]
     if str(error.strerror).startswith("No usable temporary directory"):  # of tempfile
         what = "needs a folder for temporary files, and none can be written to; set TMPDIR to one"
+        if _has_temporary_folder():  # now that files were closed
+            what = _WORDS[errno.EMFILE] + shortage(errno.EMFILE, "")
         return f"{error.filename}: {what}" if error.filename else what
     name = error.filename if error.filename2 is None else error.filename2
     if name is None:
@@ -239,6 +241,16 @@ def _os_message(error: OSError) -> str:
     if error.filename2 is None:
         more = more or remedy(error.errno, shown)
     return f"{shown}: {what}{more}"
+
+
+def _has_temporary_folder() -> bool:
+    import tempfile
+
+    try:
+        tempfile.gettempdir()
+    except OSError:
+        return False
+    return True
 
 
 def _say(text: str) -> None:

@@ -142,6 +142,18 @@ def test_too_few_files_that_may_be_open_are_told_with_the_remedy(shell: Lod, fol
     )
 
 
+@pytest.mark.parametrize("most", range(7, 12))
+def test_a_folder_that_needs_more_open_files_is_removed(
+    most: int, shell: Lod, folder: Path
+) -> None:
+    """Also where even a temporary folder cannot be tried."""
+    before = sorted(folder.iterdir())
+    done = shell(f"ulimit -n {most}; lod convert words.lod.h5 x.zarr")
+    assert (done.code, done.stdout) == (3, "")
+    assert done.stderr.endswith(": too many files are open; allow more with ulimit -n\n")
+    assert sorted(folder.iterdir()) == before
+
+
 @pytest.mark.parametrize("name", ["", "lod-abc/copy.lod.h5"])
 def test_a_full_folder_of_temporary_files_is_told_with_the_remedy(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
