@@ -38,14 +38,19 @@ class Case:
     hidden: int = 0
     seed: int = 0
 
-    def draw_lengths(self) -> Offsets:
+    def draw_lengths(self, what: str = "", copies: int = 0) -> Offsets:
         """Return the lengths, (S,) int64; always the same of one case.
 
+        Args:
+            what: is measured, for the error.
+            copies: of the rows that it takes at least: checked first, since drawing may take long.
+
         Raises:
-            NotEnoughMemoryError: there is too little even for the lengths.
+            NotEnoughMemoryError: there is too little even for the lengths or these copies.
         """
         if self.lengths.given is None:
             require_memory(DRAWING_BYTES * self.sequences, f"drawing {self.sequences:,} lengths")
+        require_memory(copies * 4 * self.rows * self.features, f"{what} {self.name}")
         return self.lengths.draw(self.sequences, self.rows, np.random.default_rng(self.seed))
 
     def offsets(self) -> Offsets:

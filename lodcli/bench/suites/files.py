@@ -41,7 +41,7 @@ class FilesPlan:
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
         for case in self.cases:
-            sizes = sizes_of(case, case.draw_lengths())
+            sizes = sizes_of(case, case.draw_lengths(self.bench, 4))
             require_memory(4 * sizes.data + 8 * sizes.index, f"{self.bench} {case.name}")
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:

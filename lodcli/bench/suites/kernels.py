@@ -44,7 +44,7 @@ class KernelPlan:
             if op not in there:
                 raise SelectionError(f"--op {op} goes with --device cuda")
         for case in self.cases:
-            sizes = sizes_of(case, case.draw_lengths())
+            sizes = sizes_of(case, case.draw_lengths(f"kernels {self.ops[0]}", 5))
             for op in self.ops:
                 require_memory(needed_bytes(op, sizes), f"kernels {op} {case.name}")
 

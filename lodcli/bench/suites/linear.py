@@ -37,7 +37,7 @@ class LinearPlan:
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if one of them would not fit."""
         for case in self.cases:
-            lengths = rnn_lengths(case)
+            lengths = rnn_lengths(case, "linear", 2)
             steps = int(lengths.max())
             # A scan by doubling keeps what each of its passes has made, for the way back.
             passes = 4 + 4 * steps.bit_length()

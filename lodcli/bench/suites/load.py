@@ -36,7 +36,7 @@ class LoadPlan:
         import lodcli.kernels.torch  # noqa: F401
 
         for case in self.cases:
-            sizes = sizes_of(case, case.draw_lengths())
+            sizes = sizes_of(case, case.draw_lengths("load", 6))
             require_memory(6 * sizes.data + 8 * sizes.index, f"load {case.name}")
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:

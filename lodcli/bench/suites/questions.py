@@ -44,7 +44,7 @@ class QuestionPlan:
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
         for case in self.cases:
-            sizes = sizes_of(case, case.draw_lengths())
+            sizes = sizes_of(case, case.draw_lengths(self.question, 4))
             longest = int(case.draw_lengths().max(initial=0))
             box = longest * sizes.sequences * sizes.row_bytes
             # The rows, their gradient and the results; which of the rows of the box are there.

@@ -63,7 +63,7 @@ class RnnPlan:
             require_amx()
         needs = _needed_bytes if "cpu" in devices else _needed_at_home_bytes
         for case in self.cases:
-            lengths = rnn_lengths(case)
+            lengths = rnn_lengths(case, f"rnn {self.ops[0].split()[0]}", 3)
             for cell in dict.fromkeys(op.split()[0] for op in self.ops):
                 needed = needs(cell, case, lengths) * (1 + (self.dtype == "float64"))
                 require_memory(needed, f"rnn {cell} {case.name}")
@@ -76,9 +76,15 @@ class RnnPlan:
                 yield rnn_task(cell, which, case, peers, self.precision, self.dtype)
 
 
-def rnn_lengths(case: Case) -> Offsets:
-    """Return the lengths of a case, none of them 0: torch packs no empty sequence."""
-    lengths: Offsets = np.maximum(case.draw_lengths(), 1)
+def rnn_lengths(case: Case, what: str = "", copies: int = 0) -> Offsets:
+    """Return the lengths of a case, none of them 0: torch packs no empty sequence.
+
+    Args:
+        case: what they are of.
+        what: is measured, ..
+        copies: .. with this many copies of the rows; see `Case.draw_lengths`.
+    """
+    lengths: Offsets = np.maximum(case.draw_lengths(what, copies), 1)
     return lengths
 
 

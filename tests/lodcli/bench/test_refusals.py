@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lodcli.bench.suites.lengths import Lengths
 from lodcli.commands.bench.showing import file_lengths
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod
@@ -155,3 +156,17 @@ def test_lengths_of_a_file_without_counts_are_read_in_batches(
     Path("lines.jsonl").write_text("[[1,2],[]]\n[[3]]\n[]\n" * 50_000)
     monkeypatch.setenv("LOD_MEMORY", "8M")
     assert file_lengths("lines.jsonl").tolist() == [2, 0, 1] * 50_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["kernels --case B2 --op pad", "rnn --case c", "linear --case many", "io", "load", "padding"],
+)
+def test_rows_that_do_not_fit_are_refused_before_lengths_are_drawn(
+    lod: Lod, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr("lodcli.bench.measure.machine.available_bytes", lambda: 20 * 10**9)
+    monkeypatch.setattr(Lengths, "draw", lambda *_: pytest.fail("drawn"))
+    done = lod("bench", *line.split(), "--rows", "2147483648")
+    assert (done.code, done.stdout) == (IO, "")
+    assert " custom needs about " in done.stderr
