@@ -18,7 +18,7 @@ KINDS = ("safetensors", "torch", "keras", "keras-h5", "onnx", "paddle")
 
 
 @click.command(cls=options.Command)
-@click.argument("source", type=options.FILE, metavar="IN")
+@click.argument("source", type=options.FILE, metavar="FILE")
 @click.option("-o", "--output", "out", type=options.FILE, metavar="OUT", help="Output file.")
 @click.option(
     "--to",
@@ -51,9 +51,9 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Show the RNNs in IN: cell, layers, sizes and arrays; or convert one to OUT.
+    """Show the RNNs in FILE: cell, layers, sizes and arrays; or convert one to OUT.
 
-    IN is a safetensors or .pt file with torch's names, a .keras or HDF5 file of Keras, an ONNX
+    FILE is a safetensors or .pt file with torch's names, a .keras or HDF5 file of Keras, an ONNX
     model, or the weights of Paddle's lstm and gru ops, as consecutive streams. No code in it is
     executed.
 

@@ -309,12 +309,22 @@ def refuse_two_pipes(references: Iterable[Reference]) -> None:
 
 def sources(function: F) -> F:
     """As `source`, for one or more; Reference objects called `sources`."""
+    return _several(function, "SOURCE...")
 
-    @click.argument("sources", nargs=-1, required=True, type=SOURCE, metavar="SOURCE...")
+
+def two_sources(function: F) -> F:
+    """As `sources`, for exactly two."""
+    return _several(function, "A B", exactly=2)
+
+
+def _several(function: F, metavar: str, exactly: int | None = None) -> F:
+    @click.argument("sources", nargs=-1, required=True, type=SOURCE, metavar=metavar)
     @from_format
     @guarded
     @functools.wraps(function)
     def wrapped(*args: Any, sources: tuple[str, ...], from_format: str | None, **rest: Any) -> Any:
+        if exactly not in (None, len(sources)):
+            raise click.UsageError(f"expected {exactly} files, {metavar}; found {len(sources)}")
         references = [parse_reference(text, from_format) for text in sources]
         refuse_two_pipes(references)
         return function(*args, sources=references, **rest)

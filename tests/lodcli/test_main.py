@@ -163,6 +163,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def code_of(line: str, printed: str) -> int:
+    """Return the exit code of an example: 1 for differences that `lod diff` found, else 0."""
+    return int(line.startswith("lod diff") and printed != "")
+
+
 def takes_long(line: str) -> bool:
     """Return whether an example measures or trains: other tests do so with less."""
     return line.startswith(("lod bench", "lod train"))
@@ -185,7 +190,7 @@ def test_the_examples_of_the_help_run(
     if not takes_long(line) and (words := plain_words(line)):
         monkeypatch.chdir(tmp_path)
         here = lod(*words)
-        assert (here.code, here.complaints) == (0, "")
+        assert (here.code, here.complaints) == (code_of(line, here.stdout), "")
         return
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line],
@@ -196,7 +201,8 @@ def test_the_examples_of_the_help_run(
         timeout=HANG_SECONDS,
         check=False,
     )
-    assert (done.returncode, without_notes(done.stderr.decode())) == (0, "")
+    code = code_of(line, done.stdout.decode())
+    assert (done.returncode, without_notes(done.stderr.decode())) == (code, "")
 
 
 def test_versions_are_reported(lod: Lod) -> None:

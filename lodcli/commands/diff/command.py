@@ -9,7 +9,7 @@ from lodcli.shell.references import Reference
 
 
 @click.command(cls=options.Command)
-@options.sources
+@options.two_sources
 @click.option(
     "--rtol",
     type=click.FloatRange(0),
@@ -21,8 +21,8 @@ from lodcli.shell.references import Reference
     "--atol",
     type=click.FloatRange(0),
     default=0.0,
-    metavar="A",
-    help="Treat values as equal that differ by at most A + R * the second value [default: 0].",
+    metavar="T",
+    help="Treat values as equal that differ by at most T + R * the value of B [default: 0].",
 )
 @click.option(
     "--first",
@@ -38,7 +38,7 @@ from lodcli.shell.references import Reference
 def command(
     sources: list[Reference], rtol: float, atol: float, first: int, stat: bool, as_json: bool
 ) -> None:
-    """Show what differs between two SOURCES: the index first, then the values.
+    """Show what differs between the files A and B: the index first, then the values.
 
     Values are compared if the index of a tensor is the same in both; nan equals nan. The exit
     code is 0 if nothing differs and 1 if something does. Level names are compared, formats are not.
@@ -46,11 +46,9 @@ def command(
     \b
     Examples:
       lod diff vowels.ts vowels.lod.h5
-      lod diff vowels.lod.h5 more.lod.h5 --stat || test $? = 1
-      lod diff vowels.lod.h5 more.lod.h5 --atol 1e-6 --json || test $? = 1
+      lod diff vowels.lod.h5 more.lod.h5 --stat
+      lod diff vowels.lod.h5 more.lod.h5 --atol 1e-6 --json
     """
-    if len(sources) != 2:
-        raise click.UsageError(f"give two files, not {len(sources)}")
     from lodcli.commands.diff.comparing import compared
     from lodcli.commands.diff.showing import as_object, as_text
     from lodcli.shell.opened import all_indexed

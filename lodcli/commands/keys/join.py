@@ -12,7 +12,7 @@ from lodcli.shell.targets import Target
 
 
 @click.command(cls=options.Command)
-@options.sources
+@options.two_sources
 @click.option(
     "--on",
     required=True,
@@ -36,7 +36,7 @@ def command(
     level: int | str | None,
     target: Target,
 ) -> None:
-    """Join the items of two SOURCES, A and B, that have equal keys.
+    """Join the items of the files A and B that have equal keys.
 
     The result has the tensors of A, and those of B except its keys, sorted by the keys (texts by
     their bytes; nan is one key, the last). It has all pairs of items with equal keys.
@@ -49,8 +49,6 @@ def command(
       lod join clicks.csv users.csv --on user --how left --to jsonl
       lod join clicks.csv users.csv --on user --how anti -o unknown.csv
     """
-    if len(sources) != 2:
-        raise click.UsageError("give two files")
     from lodcli.commands.choose.choosing import items_or_stream
     from lodcli.formats.core.errors import naming_file
     from lodcli.formats.items.joining import joined, joined_schema

@@ -142,7 +142,7 @@ def test_values_differ_as_numpy_says(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["words.lod.h5"], "give two files, not 1"),
+        (["words.lod.h5"], "expected 2 files, A B; found 1"),
         (["-", "-"], "- is given twice"),
         (["words.lod.h5", "nothing.lod.h5"], "nothing.lod.h5: no such file"),
         (["words.lod.h5", "many.lod.h5::tag"], "no tensor named 'tag'"),
