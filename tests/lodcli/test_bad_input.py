@@ -6,13 +6,14 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
-from tests.lodcli.conftest import Done, Lod
+from tests.lodcli.conftest import Done, Lod, tensor
 
 RNN = ["--cell", "gru", "--hidden", "2", "--seed", "1"]
 # {} is where the source goes. Those that write get "-o out.lod.h5" as well.
@@ -375,3 +376,23 @@ def test_a_name_that_is_no_text_can_be_shown(shell: Lod, folder: Path) -> None:
     done = shell("lod inspect $'\\xff.npz'")
     assert done.code == 3
     assert done.stderr.startswith("lod inspect: \\udcff.npz: no such file; ")
+
+
+def test_rows_without_values_may_be_many(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A header of npy can declare 2^45 of them; nothing loops over them."""
+    monkeypatch.chdir(tmp_path)
+    with open("many.npy", "wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (2**45, 0)}
+        np.lib.format.write_array_header_1_0(file, header)
+    Path("numbers.txt").write_text("5\n")
+    done = lod("diff", "many.npy", "many.npy")
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    for choice in (["1 > 0"], ["--indices", "numbers.txt"]):
+        done = lod("filter", "many.npy", *choice, "-qo", "out.npz")
+        assert (done.code, done.stdout) == (1, "")
+        assert "data: 35184372088832 rows without values: 703687441776640 bytes" in done.stderr
+    np.save("few.npy", np.zeros((9, 0)))
+    assert lod("filter", "few.npy", "--indices", "numbers.txt", "-qo", "out.npz").code == 0
+    assert tensor("out.npz").rows == 1

@@ -22,6 +22,8 @@ Mask = npt.NDArray[np.bool_]
 # For --indices: the maximum length of a line, the number of lines between checks of the memory
 # budget, and the bytes of an int in a list.
 _LINE_CHARS, _CHECKED, _NUMBER_BYTES = 1000, 1 << 14, 40
+# Bytes of a row in masks and among the numbers of chosen rows.
+_ROW_BYTES = 20
 
 
 class Filter:
@@ -56,6 +58,7 @@ class Filter:
 
     def of_index(self, items: Items) -> Offsets:
         """Return the items to keep, for an expression that uses no values of tensors."""
+        self._require_room(items.count)
         empty = {spec.name: spec.empty().data for spec in items.schema}
         tensors = {name: (lod, empty[name]) for name, lod in items.lods.items()}
         mask = np.ones(items.count, np.bool_)
@@ -69,6 +72,7 @@ class Filter:
         first, came = 0, False
         for batch in batches:
             count = item_count(batch)
+            self._require_room(count)
             mask = np.ones(count, np.bool_)
             if self._expression is not None:
                 mask &= self._expression.of_batch(batch, count) != 0
@@ -81,6 +85,15 @@ class Filter:
                 came = True
                 yield taken(batch, np.flatnonzero(mask))
         self._check_numbers(first)
+
+    def _require_room(self, count: int) -> None:
+        """Raise TooLargeError for more rows without bytes than fit into memory as numbers.
+
+        No size of a file limits how many there are.
+        """
+        if all(not spec.row_bytes and not spec.levels for spec in self._schema):
+            names = ", ".join(spec.name for spec in self._schema)
+            require_fits(f"{names}: {count} rows without values", count * _ROW_BYTES, 1)
 
     def _listed(self, mask: Mask, first: int) -> Mask:
         """Return the mask of the items from `first` on, False for items that are not listed."""

@@ -236,6 +236,8 @@ def _compare_values(
 ) -> None:
     lod = a.source.lods[one.name]
     result.rows = one.rows
+    if not one.row_bytes and not two.row_bytes:
+        return  # no values: there may be too many rows to loop over
     for start, x, y in checked(ahead(_blocks(a, b, one, two))):
         if x.dtype == y.dtype and same_bytes(x, y):
             continue
