@@ -169,7 +169,8 @@ def rnn_forward(
         cells=cells,
         threads=thread_count(threads),
     )
-    tape = RNNTape(weights, plan, data, reverse, run.kept, run_backward) if keep else None
+    back = _Backward(backend, weights, data, run_backward)
+    tape = RNNTape(weights, plan, data, reverse, run.kept, back) if keep else None
     return RNNResult(
         outputs=run.through[0],
         cells=run.through[1] if len(run.through) == 2 else None,
@@ -223,6 +224,27 @@ def rnn_backward(
     )
     first = found.first
     return RNNGradients(found.input, found.weights, first[0], first[1] if len(first) == 2 else None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Backward:
+    """The function of a tape. Dispatchers cannot be pickled: another process dispatches again."""
+
+    backend: Backend
+    weights: LayerWeights
+    data: Array
+    run: Callable[..., layer.LayerGradients]
+
+    def __call__(self, *args: Any, **more: Any) -> layer.LayerGradients:
+        return self.run(*args, **more)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _backward_on, (self.backend, self.weights, self.data)
+
+
+def _backward_on(backend: Backend, weights: LayerWeights, data: Array) -> _Backward:
+    _, run = _on(backend, weights, data, True)
+    return _Backward(backend, weights, data, run)
 
 
 def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tuple[Any, Any]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import tracemalloc
+from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, ShapeMismat
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
 from lodcli.kernels.rnn.engine.engine import RNNResult, States, rnn_backward, rnn_forward
+from lodcli.kernels.rnn.stack.stack import seeded_weights
 from tests.cells_rnn import STEPPED, VARIANTS, cell_weights, initial_states
 from tests.oracles_rnn import Array, close, cut, offsets_of, rnn_by_the_book
 
@@ -321,3 +325,22 @@ def test_gradients_that_do_not_fit_are_refused() -> None:
         rnn_backward(tape, grad_last_hidden=np.ones((3, 3)))
     with pytest.raises(InvalidDataError, match=r"grad_last cell: .* gru has no cell state"):
         rnn_backward(tape, grad_last_cell=np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("again", [lambda x: pickle.loads(pickle.dumps(x)), deepcopy])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("cell", ["lstm", "slstm", "s5"])
+def test_a_result_with_a_tape_can_be_pickled(
+    cell: str, dtype: str, again: Callable[[Any], Any]
+) -> None:
+    """Enough work for compiled kernels, which a dispatcher of this process calls."""
+    rng = np.random.default_rng(0)
+    weights = seeded_weights(cell, 64, 128, rng=rng).layers[0][0]
+    data = rng.normal(size=(300, 64)).astype(dtype)
+    result = rnn_forward(data, offsets_of([200, 100]), weights, keep=True)
+    grads = rng.normal(size=result.outputs.shape).astype(dtype)
+    found = []
+    for one in (result, again(result)):
+        assert one.tape is not None
+        found.append(rnn_backward(one.tape, grad_outputs=grads))
+    np.testing.assert_array_equal(found[0].input, found[1].input)
