@@ -80,7 +80,7 @@ def first_other(found: Array, checksums: str) -> int | None:
 
     Args:
         found: (blocks,) integers below 2^32.
-        checksums: as many, as the header has them.
+        checksums: of as many blocks, as in the header.
     """
     text = found.astype(">u4").tobytes().hex()
     if text == checksums:

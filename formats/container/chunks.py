@@ -25,10 +25,10 @@ def decode(raw: bytes, filters: tuple[int, ...], skipped: int, out: Bytes, item_
 
     Args:
         raw: its bytes in the file.
-        filters: the codes of the dataset's, in the order in which they were applied.
-        skipped: those that were not applied to this chunk, a bit each.
-        out: C-contiguous, of a whole chunk.
-        item_bytes: of one number, for shuffle.
+        filters: codes of the dataset's filters, in the order in which they were applied.
+        skipped: bit mask of the filters that were not applied to this chunk.
+        out: C-contiguous, the size of a whole chunk.
+        item_bytes: bytes of one number, for shuffle.
 
     Raises:
         DamagedFileError: it does not decode to the size of a chunk.
@@ -70,8 +70,8 @@ def _of_zstd(data: bytes, size: int) -> bytes:
 def _of_lz4(data: bytes, size: int) -> bytes:
     """Return the content of LZ4 blocks, as stored by HDF5's filter 32004.
 
-    The size of all as 8 bytes and that of a block as 4, both big-endian, then the blocks: each
-    with its stored size in front, and as it is if it does not get smaller.
+    The data starts with the total size in 8 bytes and the size of a block in 4, both big-endian.
+    Each block follows its stored size, and is not compressed if that does not make it smaller.
     """
     from lodcli.formats.arrow.sizes.codecs import decompress
 

@@ -84,7 +84,7 @@ def _copied(
 
 
 def _check(output: Output) -> None:
-    """Raise if we would refuse to read what was written: it must not get its name."""
+    """Raise an error if the written file cannot be read, before it is renamed to its target."""
     from lodcli.formats.container.reader import ContainerSource
 
     with output.naming():

@@ -27,7 +27,7 @@ def hdf5_type(name: str) -> h5t.TypeID:
     if name in _PLAIN:
         return _PLAIN[name]
     if name == "bool":
-        # What h5py calls a boolean: an enumeration over one byte.
+        # As h5py stores booleans: an enumeration over one byte.
         kind = h5t.enum_create(h5t.STD_I8LE)
         kind.enum_insert(b"FALSE", 0)
         kind.enum_insert(b"TRUE", 1)

@@ -24,19 +24,19 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES, MOST_WORDS
 
-# Version 2 is written only for what version 1 cannot hold.
+# Version 2 is written only for content that version 1 cannot hold.
 VERSION, VERSION_OF_MARKS = 1, 2
 PATH = "/header"
 # The mark of tensors with masks: the levels that have one.
 NULLS = "nulls"
 LIMIT_BYTES = 1 << 28
-# Headers that were decoded last; in memory each takes a few times its bytes.
+# Maximum size and number of cached headers; each takes a few times its bytes in memory.
 REMEMBERED_BYTES, MOST_REMEMBERED = 32 << 10, 16
 _DATASET_PATH = re.compile(
     r"(/[^/\0]{1,255})?/(data|order|(index|outer|valid)/(0|[1-9][0-9]?)|valid/rows|"
     r"categories/(words|offsets))"
 )
-# What stands in the root beside tensors.
+# Names in the root group that cannot be groups of tensors.
 _RESERVED = frozenset({"header", "index", "order", "outer"})
 _TAIL = ',"crc32c":"%08x"}'
 _TAIL_BYTES = len(_TAIL % 0)
@@ -49,7 +49,7 @@ class DatasetEntry:
     Attributes:
         dtype: name of the dtype.
         shape: (N, D1, ..).
-        block_rows: rows a checksum covers.
+        block_rows: rows per checksum.
         crc32c: the checksums, eight hexadecimal digits a block.
     """
 
@@ -138,7 +138,7 @@ def encode(header: Header) -> bytes:
 
 
 def checksum(raw: bytes) -> int:
-    """Return the CRC32C of a header, as its last member must say it."""
+    """Return the CRC32C that the last member of a header must contain."""
     return crc32c.value(raw[:-_TAIL_BYTES])
 
 
@@ -147,7 +147,7 @@ def _levels_json(levels: tuple[LevelSpec, ...]) -> list[dict[str, object]]:
 
 
 def decode(raw: bytes) -> Header:
-    """Return the header that these bytes say. Small ones are remembered: files are opened again.
+    """Return the header decoded from JSON. Small headers are cached: files are opened repeatedly.
 
     Raises:
         DamagedFileError: the checksum or any member is not what docs/format.md says.
@@ -195,7 +195,7 @@ _remembered = lru_cache(MOST_REMEMBERED)(_decode)
 
 
 def _dataset(path: str, entry: Any) -> DatasetEntry:
-    # Not `_require` where a message shows a value: most of the time went there.
+    # Not `_require` where a message shows a value: formatting it took most of the time.
     if _DATASET_PATH.fullmatch(path) is None:
         raise _damaged(f"{shown(path)} is not a path of a dataset")
     _exact_keys(entry, {"dtype", "shape", "block_rows", "crc32c"}, path)
@@ -205,7 +205,7 @@ def _dataset(path: str, entry: Any) -> DatasetEntry:
     if not (isinstance(shape, list) and 1 <= len(shape) <= 32 and all(map(_is_count, shape))):
         raise _damaged(f"{path}: {shown(shape)} is not a shape")
     size = numpy_type(dtype).itemsize
-    # NumPy refuses arrays of no bytes as well, if the other axes are that long.
+    # Axes of length 0 count as 1: NumPy also refuses empty arrays whose other axes are too long.
     _require(size * math.prod(n or 1 for n in shape) < 1 << 62, f"{path}: shape is too large")
     row_bytes = size * math.prod(shape[1:])
     _require(_is_count(rows) and rows > 0, f"{path}: block_rows must be positive")
@@ -263,7 +263,7 @@ def _tensor(
 
 
 def _check_dictionary(spec: TensorSpec, datasets: Mapping[str, DatasetEntry]) -> None:
-    """Raise DamagedFileError unless the words are there, and no more than there may be."""
+    """Raise DamagedFileError unless the datasets of the words exist, with valid types and sizes."""
     words, offsets = (_named(datasets, path, spec.name) for path in word_paths(spec))
     where = part_path(spec.name, "categories")
     _require(
@@ -279,7 +279,7 @@ def _check_dictionary(spec: TensorSpec, datasets: Mapping[str, DatasetEntry]) ->
 
 
 def _check_masks(spec: TensorSpec, said: Any, datasets: Mapping[str, DatasetEntry]) -> None:
-    """Raise DamagedFileError unless the masks are there, as long as what they hide."""
+    """Raise DamagedFileError unless the masks exist, with a bit for each item of their level."""
     depth = len(spec.levels)
     _require(
         isinstance(said, list)

@@ -46,10 +46,11 @@ def write_words(
 def with_words(
     spec: TensorSpec, rows: Mapping[str, Rows], entries: Mapping[str, DatasetEntry], label: str
 ) -> TensorSpec:
-    """Return the tensor with the words of its categories, as the file has them.
+    """Return the tensor with the words of its categories, read from the file.
 
     Raises:
-        InvalidLoDError, DamagedFileError: they are none; names the dataset.
+        InvalidLoDError, DamagedFileError: the words or their offsets are invalid; the message
+            names the dataset.
     """
     assert spec.marks.categories is not None
     words, starts = word_paths(spec)

@@ -16,12 +16,12 @@ from typing import Any
 from lodcli.formats.storage.outputs import COPY_BYTES
 from lodcli.kernels.platform import files, machine
 
-# To open or make a file, HDF5 takes about 1 MiB.
+# HDF5 takes about 1 MiB to open or create a file.
 _NEEDED_BYTES = 4 << 20
 
 
 def require_memory() -> None:
-    """Raise MemoryError if HDF5 lacks memory to open a file, because it would abort the process."""
+    """Raise MemoryError if HDF5 lacks memory to open a file: it would abort the process."""
     machine.require_memory(_NEEDED_BYTES)
 
 
@@ -116,7 +116,7 @@ class OwnedFile(ReadFile):
     def copy_from(self, fd: int, start: int, size: int, offset: int) -> None:
         """Write some bytes of another file at `offset`, as `pwrite` does.
 
-        Where it can, the file system copies, or lets both files have the same blocks.
+        If the file system supports it, it copies the bytes, or shares the blocks (reflink).
         """
         stop = start + size
         try:

@@ -16,13 +16,13 @@ from lodcli.kernels.platform import files
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 NOWHERE = (1 << 64) - 1
-LIST_END = 1  # in the list of free places of a local heap
+LIST_END = 1  # ends the free list of a local heap
 # Far more than the largest possible header can name.
 MOST_NAMES = 1_000_000
 LONGEST_NAME = 255
 LONGEST_HEADER = 1 << 16
 MOST_TREE_LEVELS = 16
-# Twice the ranks that the superblock states (R26), and HDF5's default rank for chunks.
+# Twice the ranks in the superblock (R26).
 NAMES_A_LEAF, CHILDREN_A_NODE = 8, 32
 # Read size: structures are mostly adjacent. The last windows are cached.
 _WINDOW_BYTES, _WINDOWS = 4096, 8
@@ -52,7 +52,7 @@ class Messages:
     """The messages of an object header.
 
     Attributes:
-        by_kind: the bytes of each message, at least 8; zeros where they are elsewhere.
+        by_kind: the content of each message, at least 8 bytes; zeros if it is stored elsewhere.
         problem: why this is not an object of a container; None if it may be one.
     """
 
@@ -61,7 +61,7 @@ class Messages:
 
 
 class Blocks:
-    """The bytes of a file, of which each may be claimed by one structure.
+    """The bytes of a file; each may be claimed by only one structure.
 
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
@@ -79,7 +79,7 @@ class Blocks:
         """Record the use of a byte range.
 
         Raises:
-            DamagedFileError: they are beyond the end, or something else begins there.
+            DamagedFileError: the range exceeds the file, or another one begins at this address.
         """
         if address + length > self.size:
             raise DamagedFileError(
@@ -125,7 +125,7 @@ def root_of(blocks: Blocks) -> Link:
         NotThisFormatError: no HDF5 file, or one that lod did not write.
         DamagedFileError: damaged, or truncated.
     """
-    # Not taken: a file may be too short for a superblock, which has an error of its own.
+    # `look`, not `take`: a file too short for a superblock has a separate error.
     head = blocks.look(0, 96)
     if not head.startswith(SIGNATURE):
         raise NotThisFormatError("is not an HDF5 file")
@@ -135,7 +135,7 @@ def root_of(blocks: Blocks) -> Link:
         raise DamagedFileError("file: its superblock is damaged or of an unknown version")
     blocks.claim(0, 96, "the superblock")
     # Versions, widths of addresses and lengths, ranks of B-trees, flags, base address, and the
-    # place of free space: all as in every container. Then the end, driver information.
+    # address of free space: equal in all containers. Then the end, driver information.
     expected = struct.pack("<8xBBBBBBBBHHIQQ", 0, 0, 0, 0, 0, 8, 8, 0, 4, 16, 0, 0, NOWHERE)
     end, driver, name = struct.unpack_from("<QQQ", head, 40)
     if head[8:40] != expected[8:] or driver != NOWHERE or name:
@@ -146,7 +146,7 @@ def root_of(blocks: Blocks) -> Link:
 
 
 def check_end(blocks: Blocks) -> None:
-    """Raise DamagedFileError if there is something behind the end that the superblock names."""
+    """Raise DamagedFileError if the file does not end where the superblock says."""
     end = int.from_bytes(blocks.look(40, 8), "little")
     if end != blocks.size:
         raise DamagedFileError(
@@ -196,14 +196,14 @@ def messages_at(blocks: Blocks, address: int, path: str) -> Messages:
             if kind == NIL:
                 continue
             if kind in _REFUSED:
-                problems.append(_REFUSED[kind])  # there may be several of such a kind
+                problems.append(_REFUSED[kind])  # such messages may repeat
             elif kind == CONTINUATION and length == 16:
                 address, size = struct.unpack("<QQ", content)
                 waiting.append(blocks.take(address, min(size, LONGEST_HEADER), path))
                 continue
             elif kind in found or flags > 3 or not length:
                 raise _damaged_header(path)
-            # Bit 0: it never changes. Bit 1: it is elsewhere, as that of a named type.
+            # Flags: bit 0, the message is constant; bit 1, it is shared, as a named type is.
             found[kind] = bytes(8) if flags & 2 else content
     if seen != count:
         raise _damaged_header(path)
@@ -225,7 +225,7 @@ def links_of(
     Args:
         link: of the group.
         messages: of its object header.
-        path: what it is called.
+        path: of the group.
     """
     content = messages.by_kind[GROUP]
     if len(content) != 16:
@@ -264,7 +264,7 @@ def _heap(blocks: Blocks, address: int, path: str) -> bytes:
     if not head.startswith(b"HEAP\0\0\0\0"):
         raise DamagedFileError(f"{path}: its names are damaged")
     names = blocks.take(place, size, what)
-    # We need no free place, but HDF5 follows the list of them.
+    # lod does not use the free list, but HDF5 follows it.
     seen: set[int] = set()
     while free != LIST_END:
         if free in seen or free > size - 16:
@@ -296,19 +296,19 @@ def walk(
 ) -> Iterator[bytes]:
     """Yield the keys and children of every leaf of a B-tree (version 1), in order.
 
-    What is yielded is a key, a child's address, a key, .. and a last key. That siblings name
-    each other is checked as well: we do not follow them, but HDF5 does.
+    A leaf is the bytes of a key, a child's address, a key, .. and a last key. The links between
+    siblings are checked as well: lod does not follow them, but HDF5 does.
 
     Args:
         root: the address of the root.
         kind: of the tree: 0 names, 1 chunks.
-        node_bytes: what a node takes in the file.
-        key_bytes: of one key.
-        most: how many children a node may have.
-        path: whose tree it is.
+        node_bytes: bytes of a node.
+        key_bytes: bytes of a key.
+        most: maximum number of children of a node.
+        path: of the group or dataset that the tree belongs to.
     """
     what = f"{path}, its index"
-    # By level, what the next node must be: its left sibling, and its address.
+    # By level: the left sibling and the address that the next node must have.
     chain: dict[int, tuple[int, int]] = {}
     step = key_bytes + 8
     waiting: list[tuple[int, int | None]] = [(root, None)]

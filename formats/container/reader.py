@@ -44,9 +44,9 @@ WHOLE_INDEX_BYTES = 4 << 20
 
 
 def header_checksum(fd: int) -> int:
-    """Return the CRC32C of the header of a container, of which nothing else is read.
+    """Return the CRC32C of a container's header, without reading anything else.
 
-    The header holds the checksums of all rows, so that it tells one content from another.
+    The header holds the checksums of all rows, so its checksum identifies the content.
     """
     return header.checksum(ContainerFile(fd, os.fstat(fd).st_size).header())
 
@@ -54,12 +54,12 @@ def header_checksum(fd: int) -> int:
 class ContainerSource(IndexedSource):
     """An open container.
 
-    The header is checked when opened, and an index of up to WHOLE_INDEX_BYTES. A larger one is
-    checked block by block when something of it is read, as rows are.
+    Opening checks the header, and each index of up to WHOLE_INDEX_BYTES. Blocks of a larger index
+    are checked when they are read, as those of rows are.
 
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
-        label: what messages call the file.
+        label: name of the file in messages.
         mmap: whether `read` may return maps of the file. They end the process with SIGBUS when
             the file is cut, and show what is written to it after it was checked.
 
@@ -114,7 +114,7 @@ class ContainerSource(IndexedSource):
             counts = [*(level.items or 0 for level in spec.levels), spec.rows]
             read = partial(self._offsets_part, spec.levels, counts)
             names = [level.name for level in spec.levels]
-            # A compressed block is decoded whole; of others 4 KiB are read, once they were checked.
+            # A compressed block is decoded whole; of others, once checked, 4 KiB are read.
             window = 512
             if any(self._rows[level.key].offset is None for level in spec.levels):
                 window = self._entries[spec.levels[0].key].block_rows
@@ -148,10 +148,10 @@ class ContainerSource(IndexedSource):
             yield from super()._group(group, limit_bytes)
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
-        """Return tensors in memory, their rows as the caller's own.
+        """Return tensors in memory; the caller owns the rows.
 
-        Those that share levels in the file share them here. With `mmap`, contiguous rows are
-        maps of the file instead, which cannot be written to.
+        Tensors that share levels in the file share them in memory. With `mmap`, contiguous rows
+        are read-only maps of the file instead.
         """
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
         return {name: self._item(find(self.schema, name)) for name in wanted}
@@ -179,7 +179,7 @@ class ContainerSource(IndexedSource):
     def _row_blocks(
         self, spec: TensorSpec, buffer: Callable[[int], Array], block_bytes: int
     ) -> Iterator[tuple[int, Array]]:
-        """Yield whole blocks of those that have a checksum, read into the caller's memory."""
+        """Yield rows in multiples of checksum blocks, read into the caller's memory."""
         rows, path = self._data[spec.name], header.data_path(spec.name)
         block_rows = self._entries[path].block_rows
         if not spec.row_bytes or not spec.rows:
@@ -199,7 +199,7 @@ class ContainerSource(IndexedSource):
 
     @property
     def copyable(self) -> bool:
-        """Whether all that a copy would have to check is the index and the checksums."""
+        """Whether a copy has to check only the index and the checksums, not the values."""
         return all(self.check_in_place(spec.name) is not None for spec in self.schema) and all(
             rows.entry.block_rows == block_rows(rows.row_bytes)
             and (rows.offset is not None or not rows.row_bytes or not rows.entry.shape[0])
@@ -208,7 +208,7 @@ class ContainerSource(IndexedSource):
 
     def check_in_place(self, name: str) -> Iterator[int] | None:
         spec = find(self.schema, name)
-        # What the values mean is checked item by item.
+        # Rules for their values, such as valid UTF-8, are checked item by item.
         if spec.array or spec.nullable or spec.marks.is_text or spec.marks.categories is not None:
             return None
         return self._check(spec.name)
@@ -272,7 +272,7 @@ class ContainerSource(IndexedSource):
     def _level(self, path: str, number: int) -> Offsets:
         if path not in self._offsets:
             rows = self._rows[path]
-            # What is wrong says more than that something is: rules before checksums.
+            # Rules before checksums: their messages say what is wrong.
             offsets = rows.read(0, self._entries[path].shape[0], check=False)
             with naming(self._label, path):
                 check_offsets(offsets, level=number)
@@ -289,7 +289,7 @@ class ContainerSource(IndexedSource):
             index_map = IndexMap(order, self._index(spec.outer))
             steps = LoDTensor(data, self.lods[spec.name])
             held, expected = steps.lod.levels[0][-1], index_map.outer.levels[-1][-1]
-            if held != expected:  # before as many are allocated
+            if held != expected:  # before memory for so many is allocated
                 raise ShapeMismatchError(f"the steps: expected {expected} items, found {held}")
             array = TensorArray.from_steps(steps)
             array.pack(index_map.level, index_map)
@@ -297,7 +297,7 @@ class ContainerSource(IndexedSource):
 
 
 def _is_small(levels: tuple[LevelSpec, ...]) -> bool:
-    """Return whether an index is read whole, and checked whole, when the file is opened."""
+    """Return whether an index is read and checked completely when the file is opened."""
     counts = [level.items or 0 for level in levels]
-    # One without even a leading 0 is read to say so.
+    # Empty offsets, without a leading 0 (items -1): reading them raises the error.
     return min(counts, default=0) < 0 or OFFSET_BYTES * sum(counts) <= WHOLE_INDEX_BYTES

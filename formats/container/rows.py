@@ -49,15 +49,15 @@ class Rows:
 
     Args:
         fd: the open file; the caller keeps and closes it.
-        state: whether it changes.
+        state: detects changes of the file.
         path: of the dataset, for messages.
-        entry: what the header says of it.
-        stored: where it lies.
+        entry: of the dataset in the header.
+        stored: its position in the file.
 
     Attributes:
         entry: as the argument.
-        row_bytes: of one row.
-        offset: where they lie in the file; None if they are chunked, or without bytes.
+        row_bytes: bytes of one row.
+        offset: position of the first row in the file; None if chunked, or without bytes.
     """
 
     def __init__(
@@ -75,12 +75,13 @@ class Rows:
         self._checked = CheckedBlocks(state, -(-entry.shape[0] // entry.block_rows))
 
     def read(self, start: int, stop: int, *, check: bool = True) -> Array:
-        """Return rows start..stop, of which only the blocks they touch are read.
+        """Return rows start..stop; reads only the blocks that contain them.
 
-        Rows of blocks that were checked since the file last changed are read alone.
+        If they are contiguous, and their blocks were verified since the file last changed, reads
+        only the rows themselves.
 
         Args:
-            check: whether their checksums must match; without it, `check` is to follow.
+            check: whether to verify checksums; if False, the caller must call `check`.
         """
         if stop <= start:
             return memory.empty((0, *self._row_shape), self._dtype)
@@ -100,9 +101,9 @@ class Rows:
         return found[start - low : stop - low]
 
     def fill(self, start: int, out: Array, *, check: bool = True) -> None:
-        """Fill `out` (n, D1, ..), C-contiguous, with rows from the first of a block on.
+        """Fill `out` (n, D1, ..), C-contiguous, with rows from `start`, the first of a block.
 
-        It ends where a block or the dataset ends.
+        `out` must end where a block or the dataset ends.
         """
         if not out.size:
             return
@@ -134,11 +135,11 @@ class Rows:
     def check_all(
         self, put: Callable[[Bytes, int], None] = lambda part, position: None
     ) -> Generator[int, None, None]:
-        """Check all rows on all threads, keep none, and yield how many were checked, in order.
+        """Verify all rows on several threads, discard them, and yield how many, in order.
 
         Args:
-            put: called in any of the threads with the bytes of rows that are right, and where
-                they begin in the dataset.
+            put: called in any of the threads with the bytes of verified rows, and their position
+                in the dataset.
 
         Raises:
             DamagedFileError, InvalidDataError: as `read` does, at the first rows that are wrong.
@@ -172,7 +173,7 @@ class Rows:
             read_into(self._fd, out, self.offset + start * self.row_bytes)
 
     def _decode(self, chunks: Chunks, number: int, out: Bytes) -> None:
-        """Fill `out` with a chunk, the last one as far as it has rows."""
+        """Fill `out` with a chunk; with the last one up to the last row."""
         raw = files.pread(self._fd, int(chunks.sizes[number]), int(chunks.offsets[number]))
         whole = out
         if len(out) < self.entry.block_rows * self.row_bytes:
@@ -183,7 +184,7 @@ class Rows:
             out[:] = whole[: len(out)]
 
     def mapped(self) -> Array | None:
-        """Return all rows, checked, as a read-only map of the file; None if they are not so in it.
+        """Return all rows, checked, as a read-only memory map; None if that is not possible.
 
         Raises:
             DamagedFileError: as `fill` does.
@@ -192,7 +193,7 @@ class Rows:
             return None
         count = math.prod(self.entry.shape)
         files.fetch(self._fd, self.offset, count * self._dtype.itemsize)
-        with suppress(OSError, ValueError):  # no map of this kind of file: read it instead
+        with suppress(OSError, ValueError):  # the file cannot be mapped: read it instead
             whole = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
             flat: Array = np.frombuffer(whole, self._dtype, count, self.offset)
             found = flat.reshape(self.entry.shape)
@@ -205,7 +206,7 @@ class Rows:
 
         Args:
             data: whole blocks; the last may be short.
-            first: which block they start with.
+            first: number of the first block.
 
         Raises:
             DamagedFileError: a checksum does not match.

@@ -18,9 +18,9 @@ from lodcli.formats.container.written_file import WrittenFile
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.kernels.errors import UnsupportedError
 
-# HDF5's own.
+# Limit of HDF5.
 CHUNK_LIMIT_BYTES = 1 << 32
-# Buffer limit while the size is unknown; larger data is placed at its own position, after a gap.
+# Buffer limit while the size is unknown; larger data is written at its final position, after a gap.
 SPOOLED_BYTES = 4 << 20
 
 
@@ -41,7 +41,7 @@ class Sink(ABC):
         self._require_checksums((self.known or 0) * self.row_bytes)
 
     def write(self, block: Bytes) -> None:
-        """Take the next bytes."""
+        """Write the next bytes, and add them to the checksums."""
         self._size_bytes += len(block)
         self._require_checksums(self._size_bytes)
         with self.file.output.naming(), self.file.meanwhile(self._checksums.update, block):
@@ -63,13 +63,13 @@ class Sink(ABC):
         return False
 
     def entry(self) -> DatasetEntry:
-        """Return its line in the header."""
+        """Return the entry in the header."""
         shape = (self.rows, *self.row_shape)
         return DatasetEntry(self.dtype.name, shape, self.block_rows, self._checksums.finish())
 
     @abstractmethod
     def _put(self, block: Bytes) -> None:
-        """Write bytes behind those before."""
+        """Append bytes."""
 
     def complete(self, rows: int) -> None:
         """Finish the dataset: all rows have been written."""
@@ -117,7 +117,7 @@ class ContiguousSink(Sink):
         self._bytes += len(block)
 
     def _unspool(self, spooled: SpooledArray) -> None:
-        """Copy what waited to its place."""
+        """Copy the buffered bytes to their final position."""
         assert self._offset is not None
         offset = self._offset
         for start, size in spooled.extents():
@@ -177,5 +177,5 @@ class ChunkedSink(Sink):
     def _complete(self) -> None:
         if self._waiting_bytes:
             self._flush(self._waiting_bytes)
-        if self.known is None:  # rows without bytes never came
+        if self.known is None:  # rows without bytes are never written
             self._dataset.set_extent((self.rows, *self.row_shape))

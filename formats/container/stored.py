@@ -26,7 +26,7 @@ from lodcli.formats.core.errors import DamagedFileError
 # Deflate cannot expand further; what declares more was not written by a compressor.
 MAX_EXPANSION = 1100
 MAX_CHUNK_BYTES = 1 << 20
-CHUNKS_A_NODE = 64
+CHUNKS_A_NODE = 64  # twice HDF5's default rank
 _CONTIGUOUS, _CHUNKED = 1, 2
 _DATASET = {parser.DATASPACE, parser.DATATYPE, parser.FILL, parser.LAYOUT}
 
@@ -38,10 +38,10 @@ class Chunks:
     """The chunks of a dataset, in order.
 
     Attributes:
-        offsets: where each is in the file.
-        sizes: what each takes there, in bytes.
-        skipped: for each, the filters that were not applied, a bit each.
-        filters: the others, in the order in which they were applied.
+        offsets: position of each in the file.
+        sizes: stored bytes of each.
+        skipped: for each, a bit mask of the filters that were not applied.
+        filters: codes of the dataset's filters, in the order in which they were applied.
     """
 
     offsets: Int64s
@@ -55,7 +55,7 @@ class StoredDataset:
     """A dataset that matches its entry in the header.
 
     Attributes:
-        offset: where its rows lie in the file; None if chunked, or without bytes.
+        offset: position of its rows in the file; None if chunked, or without bytes.
         chunks: None if contiguous.
     """
 
@@ -65,7 +65,7 @@ class StoredDataset:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the bytes of a dataset are.
+    """Position of the bytes of a dataset.
 
     Attributes:
         address: of the bytes, or of the index of the chunks.
@@ -143,7 +143,7 @@ class ContainerFile:
                 elif path != PATH:
                     found[path] = self._dataset(link, path, entries[path])
         self._check_overlaps(found)
-        # In the order of the header, so that errors come in it as well.
+        # In the order of the header, so that errors are reported in that order.
         return {path: found[path] for path in entries}
 
     def _group(self, link: Link, path: str) -> dict[str, Link]:
@@ -170,7 +170,7 @@ class ContainerFile:
             raise DamagedFileError(f"{path}: expected shape {entry.shape}, found {shape}")
         size = math.prod(shape) * numpy_type(entry.dtype).itemsize
         if not size:
-            # Such rows cost nothing in the file, but their numbers do in memory.
+            # Rows without bytes take no space in the file, but row numbers take memory.
             _refuse_expansion(path, shape[0], self._blocks.size, "rows")
         layout = _layout(messages, path)
         _check_others(messages, path)
@@ -226,9 +226,9 @@ class ContainerFile:
         Args:
             address: of the root of their B-tree.
             path: of the dataset.
-            axes: how many numbers say where a chunk begins: one an axis, and a 0.
-            blocks: how many chunks there are.
-            rows: of a chunk.
+            axes: numbers in the position of a chunk: one per axis, and a 0.
+            blocks: expected number of chunks.
+            rows: rows per chunk.
         """
         kind = np.dtype(
             [("size", "<u4"), ("skipped", "<u4"), ("start", "<u8", (axes,)), ("child", "<u8")]
@@ -271,7 +271,7 @@ class ContainerFile:
 
 
 def _merged(starts: Int64s, ends: Int64s, path: str) -> list[tuple[int, int, str]]:
-    """Return chunks as extents, those next to each other as one."""
+    """Return the extents of chunks, with adjacent ones merged."""
     first = np.flatnonzero(np.concatenate([[True], starts[1:] != ends[:-1]]))
     last = np.append(first[1:], starts.size) - 1
     return [
@@ -302,14 +302,14 @@ def _check_others(messages: Messages, path: str) -> None:
     """Raise DamagedFileError if there are messages of other kinds, or there is a fill value."""
     _require_only(messages, _DATASET | {parser.FILTERS}, path)
     fill = messages.by_kind[parser.FILL]
-    # Version 2, no value, and whenever that would be written: all rows are stored.
+    # Version 2, and no value. Its write time does not matter: all rows are stored.
     if len(fill) != 8 or fill[0] != 2 or fill[4:] != bytes(4):
         raise DamagedFileError(f"{path}: has a fill value; a lod container has none")
 
 
 def _shape(content: bytes, path: str) -> tuple[int, ...]:
     """Return the extents in a dataspace message."""
-    # Version, number of axes, and whether their largest extents follow, which say nothing.
+    # Version, number of axes, and whether maximum extents follow, which are ignored.
     version, axes, flags = content[0], content[1], content[2]
     if version != 1 or flags > 1 or len(content) != 8 + 8 * axes * (1 + flags):
         raise DamagedFileError(f"{path}: its dataspace differs from those written by lod")

@@ -20,13 +20,13 @@ NAMES = frozenset({*_FLOATS, *_INTEGERS, "bool", "complex64", "complex128"})
 
 @cache
 def datatype_message(name: str) -> bytes:
-    """Return how an object header describes the dtype of this name."""
+    """Return the datatype message of an object header for the dtype of this name."""
     if name in _INTEGERS:
         message = _integer(*_INTEGERS[name])
     elif name in _FLOATS:
         message = _float(*_FLOATS[name])
     elif name == "bool":
-        # What h5py calls a boolean: an enumeration over one byte.
+        # As h5py stores booleans: an enumeration over one byte.
         message = struct.pack("<B3sI", 0x18, b"\2", 1) + _integer(8, True)
         message += b"FALSE\0\0\0TRUE\0\0\0\0\0\1"
     else:
@@ -35,7 +35,7 @@ def datatype_message(name: str) -> bytes:
 
 
 def string_message(size: int) -> bytes:
-    """Return how an object header describes a string of this size, padded with zeros."""
+    """Return the datatype message for a string of this size, padded with zeros."""
     return struct.pack("<B3sI", 0x13, b"\1", size)
 
 
@@ -45,7 +45,7 @@ def _integer(bits: int, signed: bool) -> bytes:
 
 def _float(exponent: int, mantissa: int) -> bytes:
     bits, bias = 1 + exponent + mantissa, (1 << exponent - 1) - 1
-    # Little-endian, a leading 1 that is not stored, and the place of the sign.
+    # Little-endian, an implied leading 1, and the position of the sign bit.
     flags = bytes([0x20, bits - 1, 0])
     size = struct.pack("<B3sIHH", 0x11, flags, bits // 8, 0, bits)
     return size + struct.pack("<4BI", mantissa, exponent, 0, mantissa, bias)
@@ -55,7 +55,7 @@ def _complex(part: bytes) -> bytes:
     size = int.from_bytes(part[4:8], "little")
     message = struct.pack("<B3sI", 0x16, b"\2", 2 * size)
     for name, offset in ((b"r", 0), (b"i", size)):
-        # Its name, where it is, and that it is no array of several dimensions.
+        # Name, offset, and no array dimensions.
         message += struct.pack("<8sI28x", name, offset) + part
     return message
 
@@ -64,7 +64,7 @@ def _complex(part: bytes) -> bytes:
 def numpy_type(name: str) -> np.dtype[Any]:
     """Return the little-endian NumPy dtype of this name."""
     if name == "bfloat16":
-        import ml_dtypes  # only the files that need it pay for it
+        import ml_dtypes  # only for files that need it
 
         kind: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return kind

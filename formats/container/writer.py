@@ -1,4 +1,4 @@
-"""Writes a container: rows as they arrive, or those of another one, then the header."""
+"""Writes a container: rows as they arrive, or copied from another container, then the header."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def write_container(
     position.
 
     Args:
-        output: where to; must be seekable.
-        schema: what the batches hold together.
+        output: the target; must be seekable.
+        schema: the tensors in the batches.
         batches: see Source.
         compression: None for contiguous datasets, else a codec.
         attributes: of the file, as text.
@@ -84,8 +84,8 @@ def copy_container(
     the processor's cache, verify them and write them to their position.
 
     Args:
-        output: where to; must be seekable.
-        source: of which `copyable` is true.
+        output: the target; must be seekable.
+        source: the container; its `copyable` is true.
         attributes: of the file, as text.
 
     Raises:
@@ -113,7 +113,7 @@ def copy_container(
 
 
 def _of(source: ContainerSource, schema: Schema) -> Iterator[tuple[str, Rows]]:
-    """Yield the path of each dataset to be written, in their order, and where it is read."""
+    """Yield the path of each dataset to write, in order, and its rows in the source."""
     seen = set[str]()
     for spec, old in zip(schema, source.schema, strict=True):
         path = header.data_path(spec.name)
@@ -128,7 +128,7 @@ def _of(source: ContainerSource, schema: Schema) -> Iterator[tuple[str, Rows]]:
 
 
 def _place(file: WrittenFile, path: str, rows: Rows) -> int:
-    """Return where a new dataset for these rows lies in the file; 0 of one without bytes."""
+    """Create a dataset for these rows, and return its position in the file; 0 without bytes."""
     with shielded():
         dataset = file.create(path, hdf5_type(rows.entry.dtype), rows.entry.shape)
         return dataset.get_offset() or 0
@@ -144,7 +144,7 @@ def _finish(
     arrays: dict[str, tuple[ArraySpec, Sink]],
     attributes: str,
 ) -> None:
-    """Write what remains, and the header."""
+    """Complete all datasets, and write the header."""
     for array, sink in sorted(arrays.values(), key=lambda found: not found[1].placed):
         sink.complete(array.rows or 0)
     entries = {path: sink.entry() for path, (_, sink) in arrays.items()}

@@ -20,30 +20,30 @@ from lodcli.kernels.platform.pools import thread_pool
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-# Of everything in the file, so that a map of it gives arrays aligned for any dtype.
+# Alignment of everything in the file, so that memory-mapped arrays are aligned for any dtype.
 ALIGNMENT = 64
 # The structures of HDF5 1.8, which all versions read, and the only ones `parser` knows.
 OLDEST = ("earliest", "v108")
-# From here on HDF5 may align a dataset otherwise, when it is to be at a certain place.
+# Alignment threshold while HDF5 creates a dataset at a reserved position: only it is that large.
 PLACED_BYTES = 1 << 20
-# For what HDF5 keeps of its own before the first such dataset.
+# Space for HDF5's metadata before a reserved position.
 GAP_BYTES = 64 << 10
-# HDF5 looks through all gaps that alignment has left whenever it makes a dataset, and forgets them
-# when the file is closed.
+# The file is reopened after this many datasets: HDF5 searches all gaps left by alignment whenever
+# it creates a dataset, and forgets them when the file is closed.
 DATASETS_AT_ONCE = 256
-# From here on it pays to have the checksums made in another thread.
+# Minimum size for which another thread computes the checksums.
 SHARED_BYTES = 1 << 20
 
 
 class WrittenFile:
-    """Makes datasets, and writes their bytes past libhdf5.
+    """Creates datasets with libhdf5, and writes the bytes of contiguous ones directly.
 
     Args:
-        output: where to; must be seekable.
+        output: the target; must be seekable.
         compression: a codec for datasets in chunks, or None.
 
     Attributes:
-        spool: for what waits for its place.
+        spool: buffer for datasets without a position.
     """
 
     def __init__(self, output: Output, compression: str | None) -> None:
@@ -56,17 +56,17 @@ class WrittenFile:
         self._made = 0
 
     def open(self) -> None:
-        """Begin the file."""
+        """Create the file."""
         self._open("w", 1, ALIGNMENT)
 
     def close(self) -> None:
-        """Close the HDF5 file; errors it meets are kept by the descriptor's owner."""
+        """Close the HDF5 file; an error of a write is stored, see `raise_error`."""
         try:
             with shielded():
                 if self._file is not None:
                     self._file.close()
         finally:
-            # Should HDF5 still hold something: the number will soon be another file's.
+            # HDF5 may still use the descriptor, whose number will be reused for another file.
             self._owned.release()
             self.spool.close()
             if self._pool is not None:
@@ -97,15 +97,15 @@ class WrittenFile:
         *,
         at: int | None = None,
     ) -> h5d.DatasetID:
-        """Return a new dataset; contiguous, or in chunks of so many rows.
+        """Return a new dataset, contiguous or in chunks.
 
         Args:
             path, kind, shape: of the dataset.
-            chunk: how many rows; 0 for contiguous.
-            at: where to put it: what `reserve` gave.
+            chunk: rows per chunk; 0 for contiguous.
+            at: its position, returned by `reserve`.
         """
         if at is not None:
-            # HDF5 takes the first multiple of an alignment that is free.
+            # HDF5 allocates at the first free multiple of the alignment.
             self._reopen(PLACED_BYTES, at)
             dataset = self.create(path, kind, shape)
             offset = dataset.get_offset()
@@ -121,7 +121,7 @@ class WrittenFile:
         plist = h5p.create(h5p.DATASET_CREATE)
         plist.set_obj_track_times(False)
         if chunk:
-            # Zeros beyond the last row: what lay in memory must not get into a file.
+            # Zeros beyond the last row: uninitialized memory must not get into a file.
             plist.set_fill_time(h5d.FILL_TIME_ALLOC)
             plist.set_chunk((chunk, *(max(1, extent) for extent in shape[1:])))
             _set_filters(plist, self._compression)
@@ -136,9 +136,9 @@ class WrittenFile:
         return h5d.create(self._file.id, path.encode(), kind, space, plist, lcpl=links)
 
     def reserve(self) -> int | None:
-        """Return where a dataset of unknown size can be written; None the second time.
+        """Return the position of a dataset of unknown size; None while another one is reserved.
 
-        It must be the next one that is created, with at least PLACED_BYTES, and goes first.
+        That dataset must have at least PLACED_BYTES, and must be the next one created.
         """
         if self._owned.kept_bytes:
             return None
@@ -159,13 +159,13 @@ class WrittenFile:
         self._owned.raise_error()
 
     def copy_from(self, fd: int, start: int, size: int, offset: int) -> None:
-        """Write the first bytes of another file; errors are raised at once."""
+        """Write bytes of another file at `offset`; errors are raised at once."""
         self._owned.copy_from(fd, start, size, offset)
         self._owned.raise_error()
 
     @contextmanager
     def meanwhile(self, work: Callable[[Bytes], None], part: Bytes) -> Iterator[None]:
-        """Do some work on bytes while the block writes them."""
+        """Call `work` with bytes while the body of the `with` statement writes them."""
         if part.size < SHARED_BYTES:
             work(part)
             yield
