@@ -23,7 +23,8 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.nulls import Mask
 
 MOST_ARRAY_BYTES = 2**63 - 1
-# For the int64 number of a row, even of a row without bytes, and the sum of two such sizes.
+# Minimum size counted per value: row numbers, even of rows without bytes, and the sum of two sizes
+# must fit into int64.
 _LEAST_BYTES = 16
 
 
@@ -34,8 +35,8 @@ class PlacedArray:
     Attributes:
         label: what messages call it.
         dtype: native byte order.
-        shape: of all of it.
-        position: where in the file its first byte is.
+        shape: of the whole array.
+        position: of its first byte in the file.
     """
 
     label: str
@@ -126,7 +127,7 @@ class Layout:
     Attributes:
         name: the array of a tensor's level, or of its rows (level -1). Levels of one name
             are one array.
-        plan: a function of a schema whose counts are all known, and of the levels that have a
+        plan: returns the Plan for a schema with known counts, and for the levels that have a
             mask, by tensor.
         index_dtype: int64 or int32, of the offsets.
         masks: whether masks of nulls are arrays of the file; else nulls are refused.
@@ -142,10 +143,10 @@ def write_placed(output: Output, schema: Schema, batches: Iterable[Batch], layou
     """Write all batches: in place if all sizes are known, else through temporary files.
 
     Args:
-        output: where to; must be seekable.
-        schema: what the batches hold together.
+        output: the target; must be seekable.
+        schema: the tensors in the batches.
         batches: whole outermost items.
-        layout: where everything goes.
+        layout: of the file.
 
     Raises:
         ShapeMismatchError: the batches do not match `schema`.
@@ -153,7 +154,7 @@ def write_placed(output: Output, schema: Schema, batches: Iterable[Batch], layou
     """
     schema = keyed_by_array(schema, layout.name)
     counts = (n for spec in schema for n in (spec.rows, *(lv.items for lv in spec.levels)))
-    # The existing masks are known last.
+    # Which masks exist is known only after the last batch.
     masked = layout.masks and any(spec.nullable for spec in schema)
     plan = None if masked or None in counts else layout.plan(schema, {})
     with Spool(output) as spool:

@@ -24,10 +24,10 @@ class ArraySpec:
     """An array to write.
 
     Attributes:
-        name: what the file calls it.
-        dtype: of its values, native byte order.
-        row_shape: of one of them.
-        rows: how many rows it will have, None while unknown.
+        name: in the file.
+        dtype: native byte order.
+        row_shape: shape of a row.
+        rows: number of rows, None while unknown.
     """
 
     name: str
@@ -50,10 +50,10 @@ class ArrayWriter(Generic[S]):
     """Writes batches to the arrays that hold them.
 
     Args:
-        schema: what the batches hold together; the key of a level is the name of its array.
-        rows_name: a function of a tensor's name: that of the array of its rows.
-        open_sink: makes the sink of an array; called once for each.
-        order_name: as `rows_name`, of the order of a TensorArray.
+        schema: the tensors in the batches; the key of a level is the name of its array.
+        rows_name: returns the name of the array of a tensor's rows, by the tensor's name.
+        open_sink: returns the sink of an array; called once for each.
+        order_name: as `rows_name`, for the order of a TensorArray.
         index_dtype: int64 or int32, of the offsets.
         nulls: whether the caller writes the nulls.
     """
@@ -111,7 +111,7 @@ class ArrayWriter(Generic[S]):
                         sink.write(block)
 
     def _stored(self, part: Part) -> Array:
-        """Return the data to store of a part: its offsets continue those of earlier batches."""
+        """Return the data to store for a part: its offsets continue those of earlier batches."""
         if part.kind is not Kind.OFFSETS:
             return part.data
         with naming(part.tensor):
@@ -131,7 +131,7 @@ class ArrayWriter(Generic[S]):
 
 
 def keyed_by_array(schema: Schema, name: Callable[[str, int], str]) -> Schema:
-    """Return the schema with the names of the arrays that hold levels as their keys."""
+    """Return the schema with the array name of each level as its key."""
 
     def named(tensor: str, levels: tuple[LevelSpec, ...]) -> tuple[LevelSpec, ...]:
         return tuple(

@@ -45,10 +45,10 @@ class Part:
         kind: what the array holds.
         key: the key of its level, else the name of its tensor.
         tensor: the first tensor that has the array.
-        level: the number of the level in that tensor; -1 if the array is of no level.
+        level: the number of the level in that tensor; -1 if the array does not hold a level.
         data: rows, an order, or the offsets of the batch alone, which begin with 0.
-        base: for offsets: what the batches before sum to.
-        streamed: for rows that come in blocks: what gives them; `data` is empty then.
+        base: for offsets: the total of the earlier batches.
+        streamed: for rows that arrive in blocks: their source; `data` is empty then.
     """
 
     kind: Kind
@@ -75,12 +75,12 @@ class BatchSplitter:
     """Splits batches into parts, and counts their items.
 
     Args:
-        schema: what the batches hold together. Levels of one key are one array.
+        schema: the tensors in the batches. Levels of one key are one array.
         nulls: whether the caller writes the nulls of batches.
 
     Attributes:
-        counts: how many rows, sequences or entries of each array came.
-        seen: the tensors that came.
+        counts: how many rows, sequences or entries of each array were split so far.
+        seen: the tensors found in batches so far.
     """
 
     def __init__(self, schema: Schema, *, nulls: bool = False) -> None:

@@ -35,7 +35,7 @@ def require_fits(what: str, size_bytes: int, copies: int) -> None:
     """Raise TooLargeError unless this many copies fit into the memory budget.
 
     Args:
-        what: in words, as in "item 3".
+        what: name for the message, such as "item 3".
         size_bytes: size of one copy.
         copies: number of copies in memory at the same time.
     """
@@ -53,7 +53,7 @@ def require_items_fit(
     """Raise TooLargeError if an item does not fit into the budget.
 
     Args:
-        item_offsets: for each tensor, in rows, where its outermost items begin and end.
+        item_offsets: for each tensor, the offsets of its outermost items, in rows.
         row_bytes: for each tensor, bytes of a row.
         first: the number of the first item.
     """

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from lodcli.formats.storage.outputs import COPY_BYTES
 from lodcli.kernels.index.checks import Array
 
-# An array and not a memoryview: CRC32C takes the one without a copy, and the other not at all.
+# An array, not a memoryview: CRC32C accepts an array without a copy, and no memoryview.
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -24,7 +24,7 @@ def flat_bytes(data: Array) -> Bytes:
 def byte_blocks(data: Array) -> Iterator[Bytes]:
     """Yield the bytes of an array, at most COPY_BYTES at a time.
 
-    Rows that lie in memory as in the file are not copied, others a few at a time.
+    Rows stored in memory as in the file are not copied; others are copied a few at a time.
     """
     for part in _parts(data):
         flat = flat_bytes(part)
@@ -40,5 +40,5 @@ def _parts(data: Array) -> Iterator[Array]:
     step = max(1, COPY_BYTES // data[:1].nbytes)
     for start in range(0, data.shape[0], step):
         part = np.ascontiguousarray(data[start : start + step], stored)
-        # A boolean made from foreign memory may hold any byte; its meaning is "not 0".
+        # A boolean in memory of another library may be any byte; any but 0 means True.
         yield part if data.dtype != np.bool_ else part.view(np.uint8) != 0

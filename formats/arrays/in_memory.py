@@ -10,7 +10,7 @@ from lodcli.formats.core.schema import Batch, Item, find, schema_of
 
 
 class MemorySource(Source):
-    """Tensors by name; those of one index object share it in the schema."""
+    """Tensors by name; those with the same index object share its levels in the schema."""
 
     def __init__(self, items: Mapping[str, Item], left_out: LeftOut | None = None) -> None:
         self.schema = schema_of(items)

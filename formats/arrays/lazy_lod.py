@@ -9,7 +9,7 @@ from typing import overload
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD, part_below
 
-# An offset is read with its neighbours; the last windows are kept.
+# Number of cached windows: an offset is read with its neighbours.
 _KEPT = 16
 
 
@@ -73,7 +73,7 @@ class LazyLoD:
         """Return the offsets of outermost items, loaded on access.
 
         Args:
-            level: counted in its items; None: in rows.
+            level: count in items of this level; None: in rows.
         """
         return _Ends(self, self.n_levels if level is None else level)
 

@@ -25,10 +25,11 @@ class MaskWriter(Generic[S]):
     """Writes the masks of tensors beside their rows.
 
     Args:
-        schema: what the batches hold; only tensors that are nullable are looked at.
-        open_sink: makes the sink of an array.
-        name: of the mask of a level of a tensor; the rows are the level below the finest.
-        packed: whether a mask has a bit an item, the lowest one first, or a bool.
+        schema: the tensors in the batches; only nullable ones have masks.
+        open_sink: returns the sink of an array.
+        name: returns the name of the mask of a tensor's level; the rows are the level below the
+            finest.
+        packed: True for masks of one bit per item, the lowest first; False for bools.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class MaskWriter(Generic[S]):
         self._levels: dict[str, set[int]] = {}
 
     def watched(self, batches: Iterable[Batch]) -> Iterable[Batch]:
-        """Return the batches, whose masks are written as they pass."""
+        """Return the batches; the masks of each are written when it is read."""
         return self._watched(batches) if self._specs else batches
 
     def _watched(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -92,8 +93,8 @@ class _Mask(Generic[S]):
     """A mask being written: complete bytes are written, remaining bits are buffered.
 
     Args:
-        sink: of the bytes.
-        valid: how many items came before the first null.
+        sink: for the bytes.
+        valid: number of items before the first batch with a mask.
         packed: see MaskWriter.
     """
 

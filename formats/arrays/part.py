@@ -15,7 +15,7 @@ from lodcli.kernels.tensor.nulls import Mask, item_ranges
 class Part(IndexedSource):
     """A share of the outermost items of each tensor of a file; its index is in memory.
 
-    Tensors with equally many outermost items are divided alike.
+    Tensors with equally many outermost items are divided in the same way.
 
     Args:
         inner: the open file.
@@ -30,7 +30,7 @@ class Part(IndexedSource):
         self._inner = inner
         self.attributes = inner.attributes
         self.left_out = inner.left_out
-        # Of each tensor, the first of its items at each level, and of its rows.
+        # For each tensor, the number of its first item at each level, and of its first row.
         self._first: dict[str, list[int]] = {}
         self._indexes: dict[tuple[LevelSpec, ...], LoD] = {}
         self.schema = tuple(self._spec(spec, number, count) for spec in inner.schema)

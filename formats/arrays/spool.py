@@ -62,12 +62,12 @@ class SpooledArray:
         self._held = bytearray()
 
     def append(self, data: Array) -> None:
-        """Take the bytes of an array."""
+        """Append the bytes of an array."""
         for block in byte_blocks(data):
             self.write(block)
 
     def write(self, block: Bytes) -> None:
-        """Take the next bytes."""
+        """Append the next bytes."""
         view = block.data
         if len(self._held) + len(view) > _HELD_BYTES:
             self._flush()
@@ -90,7 +90,7 @@ class SpooledArray:
             self._extents.append((start, len(view)))
 
     def extents(self) -> list[tuple[int, int]]:
-        """Return where in the spool its bytes are, in order: (start, size) each."""
+        """Return the (start, size) of each run of its bytes in the spool, in order."""
         self._flush()
         return self._extents
 
