@@ -43,16 +43,16 @@ class ColumnReader:
 
     Args:
         name: of the column.
-        node: what it holds.
+        node: its layout.
         names: the level names of each of its tensors.
         bounds: maximum expanded size of its arrays.
-        null_records: whether null records are to be distinguished from others.
+        null_records: whether to distinguish null records from records of nulls only.
 
     Attributes:
         records: by name of its structs: True if some were null, False if none was null but some had
             only null fields. Filled while reading.
-        both: names of structs with both kinds of nulls, so that a tensor stores which are null. For
-            other structs, finding the second kind later is an error.
+        both: names of structs with both kinds of nulls, for which a tensor stores which are null.
+            For other structs, finding the second kind later is an error.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ColumnReader:
         """Treat structs with neither kind of null so far as structs that may be null.
 
         Args:
-            both: whether there may be both kinds of all that the file lets be null.
+            both: whether every struct that the file declares nullable may have both kinds.
         """
         self._settled = True
         for one in records(self._node):
@@ -99,13 +99,14 @@ class ColumnReader:
         found: dict[str, LoDTensor],
         above: Mask | None,
     ) -> None:
-        """Read what is below a node; `above` says which records it is in are no nulls."""
+        """Read the tensors below a node into `found`; `above` marks the enclosing records that are
+        not null."""
         array = self._plain(array, node)
         if isinstance(node, Level):
             check_views(array, self._bounds)
             mask = _mask(array)
             offsets, array = opened(array) if mask is None else self._without_nulls(array, mask)
-            # A copy, for they may lie in the file's memory; tensors below share it.
+            # A copy, because they may be in the file's memory; the tensors below share it.
             level = as_int64(offsets, level=len(levels), what="offsets")
             self._read(array, node.below, (*levels, level), (*masks, mask), found, None)
         elif isinstance(node, Leaf):
@@ -132,7 +133,7 @@ class ColumnReader:
         if not array.null_count:
             return fields
         missing = pc.invert(array.is_valid())
-        # flatten() leaves run ends as they are: a run has no bits of its own.
+        # flatten() does not apply the mask to runs, which have no validity bits.
         fields = [plain(one, self._bounds) if has_runs(one.type) else one for one in fields]
         names = [str(number) for number in range(len(fields))]
         found: list[Any] = pa.StructArray.from_arrays(fields, names, mask=missing).flatten()
@@ -152,7 +153,7 @@ class ColumnReader:
                 continue
             if self.records.setdefault(node.name, is_null) == is_null or node.name in self.both:
                 continue
-            if not self._settled or node.present is None:  # not asked for, or not yet known
+            if not self._settled or node.present is None:  # not yet settled, or no such tensor
                 self.both.add(node.name)
             else:
                 branch = _branch(levels, int(np.argmax(places)))
@@ -188,7 +189,7 @@ class ColumnReader:
             lengths = np.zeros(len(array), np.int64)
             lengths[mask] = np.diff(offsets)
         else:
-            # Without filter, which pyarrow has not for lists of views or runs.
+            # Not `filter`: pyarrow has none for lists of views or runs.
             lengths, items = integers(pc.list_value_length(array).fill_null(0)), array.flatten()
         return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), items
 
@@ -219,7 +220,7 @@ class ColumnReader:
     def _values(
         self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...], mask: Mask | None
     ) -> Array:
-        """Return rows of which none is null; `mask` says where they are among those that are."""
+        """Return rows without nulls; `mask` says which rows of the whole column they are."""
         count, shape = len(array), leaf.row_shape
         while types.is_fixed_size_list(array.type):
             array = self._plain(array.flatten(), leaf)
@@ -234,13 +235,13 @@ class ColumnReader:
         return np.ascontiguousarray(stored.transpose(0, *(axis + 1 for axis in leaf.order)))
 
     def _plain(self, array: Any, node: Node) -> Any:
-        """Return an array without encodings; of categories their codes."""
+        """Return an array without encodings; for categories their codes."""
         if isinstance(node, Leaf) and node.marks.categories is not None:
             return codes_of(array, node.marks.categories, node.dtype)
         return plain(array, self._bounds)
 
     def _numbers(self, array: Any, leaf: Leaf) -> Array:
-        """Return flat numbers; those of a unit as int64."""
+        """Return flat numbers; those with a unit, such as times, as int64."""
         if leaf.marks.unit is None or leaf.marks.categories is not None:
             return values_of(array, leaf.dtype)
         try:
@@ -267,7 +268,7 @@ class ColumnReader:
 
 
 def _branch(levels: tuple[Offsets, ...], place: int) -> list[int]:
-    """Return the outermost item, and the places in it, of an item below some levels."""
+    """Return the path to an item below some levels: the outermost item, then positions in it."""
     path: list[int] = []
     for offsets in reversed(levels):
         item = int(np.searchsorted(offsets, place, side="right")) - 1

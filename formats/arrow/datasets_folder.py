@@ -29,7 +29,7 @@ INFO = "dataset_info.json"
 DATA = "data-00000-of-00001.arrow"
 MOST_JSON_BYTES = 64 << 20
 
-# Without features: datasets takes those of the columns.
+# Without features: the library datasets infers them from the columns.
 _INFO: dict[str, Any] = {"citation": "", "description": "", "homepage": "", "license": ""}
 # Without a fingerprint: datasets then computes it from the files. With a constant one, its cache
 # would return results for other rows.

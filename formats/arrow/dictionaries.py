@@ -28,15 +28,15 @@ def codes_of(array: Any, categories: Categories, dtype: np.dtype[Any]) -> Any:
 
 
 def words_of(records: Records, nodes: Mapping[str, Node]) -> dict[str, Categories | None]:
-    """Return the words of each tensor of dictionary-encoded text; None if it is no dictionary.
+    """Return the words of each tensor of dictionary-encoded text; None if no categories hold them.
 
-    None also if a word is null or repeated, or if there are too many words for a tensor or for the
-    codes: dictionaries of later batches may add words. All batches are read, but only these
-    columns.
+    That is the case if a word is null or repeated, or if there are too many words for a tensor or
+    for the codes: dictionaries of later batches may add words. All batches are read, but only
+    these columns.
 
     Args:
-        records: that can be read again.
-        nodes: by column, in which such tensors are categories of any words.
+        records: must be readable again.
+        nodes: by column; in them, such tensors are marked as categories of any words.
     """
     found: dict[str, Categories | None] = {}
     chosen = {
@@ -55,7 +55,7 @@ def words_of(records: Records, nodes: Mapping[str, Node]) -> dict[str, Categorie
         try:
             known = found.get(name)
             words = words if known is None or words is None else known.with_words(words)
-        except InvalidDataError:  # ordered otherwise, or too many
+        except InvalidDataError:  # in another order, or too many
             words = None
         most = np.iinfo(array.type.index_type.to_pandas_dtype()).max
         found[name] = None if words is None or len(words.words) - 1 > most else words
@@ -66,12 +66,12 @@ _ANY = Categories(())
 
 
 def in_range(records: Records, nodes: Mapping[str, Node], counts: Mapping[str, int]) -> set[str]:
-    """Return the tensors of whole numbers that all are codes of so many words.
+    """Return the names of integer tensors whose values all are codes of their words.
 
     Args:
-        records: that can be read again.
+        records: must be readable again.
         nodes: by column.
-        counts: of words, by tensor.
+        counts: number of words, by tensor.
     """
     chosen = {
         column: node

@@ -20,7 +20,7 @@ class NoRecords(Records):
         features: of dataset_info.json, by column.
 
     Raises:
-        UnsupportedError: a column is of a kind that no tensor has, or there are none.
+        UnsupportedError: no tensor can hold a column of such a type, or there are no columns.
     """
 
     def __init__(self, features: Mapping[str, Any]) -> None:

@@ -32,7 +32,7 @@ class Records(ABC):
         count: number of its records, or None while unknown.
         plain: whether arrays are stored uncompressed, so that lists can be read without their
             numbers.
-        bounds: what it may come to.
+        bounds: maximum decompressed size.
         notes: see Source; the same list for as long as the file is open.
         refused: the error about each column that cannot be read.
     """
@@ -58,15 +58,15 @@ class Records(ABC):
         record.
 
         Args:
-            columns: which.
-            limit_bytes: of all of them; a single record may exceed it.
-            start: a record; those before it may be left out.
-            stop: a record; those from it on may be left out. None: the end.
+            columns: names of the columns to read.
+            limit_bytes: size of a batch; a single record may exceed it.
+            start: a record; earlier ones may be left out.
+            stop: a record; it and later ones may be left out. None: the end.
             values: whether numbers are needed; else they may be 0.
         """
 
     def may_share(self, one: str, other: str) -> bool:
-        """Return whether two columns may have the same lists, from metadata only."""
+        """Return whether two columns may have equal lists, from metadata only."""
         return True
 
     def may_be_null(self, column: str) -> bool:
@@ -131,7 +131,7 @@ class Cursor:
         self._at = at
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Go to a position, counted as `io.IOBase.seek` does."""
+        """Set the position; `whence` as in `io.IOBase.seek`."""
         self._at = position + (0, self._at, len(self._data))[whence]
         return self._at
 
@@ -185,5 +185,5 @@ def damage() -> Iterator[None]:
 
 
 def brief(error: Exception) -> str:
-    """Return an error's words in one short line."""
+    """Return the message of an error as one short line."""
     return " ".join(str(error).split())[:200]

@@ -21,7 +21,7 @@ FILE_MAGIC = b"ARROW1\0\0"
 FEATHER_1_MAGIC = b"FEA1"
 STREAM_MAGIC = b"\xff\xff\xff\xff"
 PARQUET_MAGIC = b"PAR1"
-# Of a file whose footer is encrypted.
+# Magic of a Parquet file with an encrypted footer.
 ENCRYPTED_MAGIC = b"PARE"
 MOST_SCHEMA_BYTES = 64 << 20
 
@@ -43,7 +43,7 @@ class Columns(Format):
     )
 
     def keeps_marks(self, spec: TensorSpec) -> bool:
-        # Without a row there is no dictionary.
+        # Without rows no dictionary is written.
         return super().keeps_marks(spec) and not (spec.marks.categories and spec.rows == 0)
 
     def refuse_unheld(self, schema: Schema) -> None:

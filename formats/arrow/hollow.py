@@ -1,6 +1,6 @@
-"""Record batches that are read in two steps: pyarrow reads the header, then records are chosen.
+"""Reads record batches in two steps: pyarrow reads the header, then lod reads some records.
 
-So a record batch may be larger than memory, and a few of its records are read quickly. pyarrow
+A record batch may be larger than memory, and a few of its records are read quickly. pyarrow
 reads zeros in place of the body, without using memory, and validates the header as usual. The
 position of an array's buffer in the zeros is the position of its bytes in the file.
 """
@@ -20,15 +20,15 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform.machine import unread_zeros
 
-_BITS = 1 << 26  # checked at once
+_BITS = 1 << 26  # validity bits counted at a time
 
 
 class Hollow:
     """A file with zeros in place of the bodies of its record batches.
 
     Args:
-        file: with record batches that are stored as they are, in this machine's byte order.
-        bodies: where they begin and end.
+        file: its record batches are stored uncompressed, in native byte order.
+        bodies: start and end of the body of each.
     """
 
     def __init__(self, file: File, bodies: Collection[tuple[int, int]]) -> None:
@@ -46,7 +46,7 @@ class Hollow:
         return self._file[key]
 
     def batches(self, headers: Iterable[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches whose headers begin at some places, for `parts`."""
+        """Yield the record batches whose headers begin at these positions, for `parts`."""
         file = opened(self)
         for place in headers:
             file.seek(place)
@@ -55,13 +55,13 @@ class Hollow:
     def parts(
         self, batch: pa.RecordBatch, start: int, stop: int, limit_bytes: int, *, values: bool
     ) -> Iterator[Found]:
-        """Yield records of a batch that pyarrow read from this, with the number of the first.
+        """Yield records of a batch from `batches`, with the number of the first.
 
         Args:
-            batch: with any columns.
+            batch: with any of its columns.
             start: the first record.
-            stop: behind the last.
-            limit_bytes: what each part comes to about; a single record may exceed it.
+            stop: one past the last record.
+            limit_bytes: approximate size of a part; a single record may exceed it.
             values: whether to read numbers; else they are 0.
 
         Raises:
@@ -84,7 +84,7 @@ class Hollow:
         kind = array.type
         if isinstance(array, pa.ExtensionArray):
             return kind.wrap_array(self._read(array.storage, start, count, values))
-        if types.is_null(kind) or types.is_union(kind):  # no tensor is made of unions
+        if types.is_null(kind) or types.is_union(kind):  # no tensor can hold unions
             return pa.nulls(count, kind)
         valid, *buffers = array.buffers()
         held, inner = [self._bits(valid, start, count)], []
@@ -112,7 +112,7 @@ class Hollow:
         return pa.Array.from_buffers(kind, count, held, children=inner)
 
     def _offsets(self, array: Any, start: int, count: int, most: int) -> tuple[pa.Buffer, int, int]:
-        """Return offsets from 0, the first item, and how many items there are of `most`."""
+        """Return offsets from 0, the first item, and the number of items, at most `most`."""
         kind = array.type
         wide = types.is_large_list(kind) or types.is_large_string(kind)
         dtype = np.dtype(np.int64 if wide or types.is_large_binary(kind) else np.int32)
@@ -126,7 +126,7 @@ class Hollow:
         return pa.py_buffer(found - low if low else found), low, high - low
 
     def _bits(self, buffer: pa.Buffer | None, start: int, count: int) -> pa.Buffer | None:
-        """Return bits, the first of which begins a byte; None where there are none."""
+        """Return bits, shifted so that the first is bit 0; None if there are none."""
         if buffer is None or not count:
             return None
         first, skip = divmod(start, 8)
@@ -137,7 +137,7 @@ class Hollow:
         return pa.py_buffer(packed)
 
     def _bytes(self, buffer: pa.Buffer, start: int, size: int) -> Array:
-        """Return bytes of a buffer; those among the zeros from the file."""
+        """Return bytes of a buffer; reads the file if the buffer is in the zeros."""
         if not size:
             return np.zeros(0, np.uint8)
         position = buffer.address - self._address

@@ -14,18 +14,19 @@ from lodcli.formats.values.file_attributes import OTHERS, texts_and_others
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 from lodcli.kernels.tensor.marks import Field
 
-# In the metadata of a schema, and of the attributes of a tensor.
+# Key of the features in the metadata of a schema, and in the attributes of a tensor.
 KEY = b"huggingface"
 NAME = "huggingface"
-# In metadata: attributes that are no text, as a JSON object.
+# Key in metadata for attributes that are not text, as a JSON object.
 ATTRIBUTES_KEY = OTHERS.encode()
-# In the metadata of a schema: what is said of columns, and made anew when they are written.
+# Keys, and prefixes of keys, in the metadata of a schema that are not attributes of the file: they
+# describe columns, or are written anew.
 _OF_COLUMNS = frozenset({NAME, "pandas", OTHERS})
 _MADE = ("ARROW:", "PARQUET:")
 EXTENSION, EXTENSION_METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 _TYPES = {"float16": "halffloat", "float32": "float", "float64": "double", "bool_": "bool"}
 _FILES = frozenset({"Image", "Audio", "Video", "Pdf", "Nifti"})
-# Lists nested deeper than this are not expected.
+# Features nested deeper than this are not converted.
 _MOST_DEPTH = 64
 
 
@@ -48,11 +49,11 @@ def with_features(schema: pa.Schema, features: Mapping[str, Any]) -> pa.Schema:
 
 
 def type_of(said: Any, depth: int = 0) -> pa.DataType | None:
-    """Return the Arrow type of a feature; None of one that is not known here.
+    """Return the Arrow type of a feature; None for an unknown one.
 
     Args:
         said: as JSON.
-        depth: how many features it is in.
+        depth: number of enclosing features.
     """
     if depth > _MOST_DEPTH:
         return None
@@ -124,7 +125,7 @@ def _value(name: object) -> pa.DataType | None:
 
 
 def alike(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether values of two types are the same, but for the size of their offsets."""
+    """Return whether two types differ at most in the size of their offsets."""
     if types.is_struct(one) and types.is_struct(other):
         names = [field.name for field in one]
         return names == [field.name for field in other] and all(
@@ -142,7 +143,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """Return text and bytes with large offsets, and any other type as it is."""
+    """Return the type with 64-bit offsets for text and bytes; any other type unchanged."""
     if types.is_string(kind):
         return pa.large_string()
     return pa.large_binary() if types.is_binary(kind) else kind
@@ -159,7 +160,7 @@ def attributes_of(field: pa.Field, path: Sequence[Field], feature: Any) -> dict[
     found: dict[str, Any] = {}
     leaf = leaf_field(field, path)
     said = dict(leaf.metadata or {})
-    if isinstance(leaf.type, pa.ExtensionType):  # of a program that knows the type
+    if isinstance(leaf.type, pa.ExtensionType):  # registered: its metadata has no such keys
         said |= {EXTENSION: leaf.type.extension_name.encode()}
         said |= {EXTENSION_METADATA: leaf.type.__arrow_ext_serialize__()}
     for key, value in said.items():
@@ -216,8 +217,8 @@ def featured(schema: pa.Schema, attributes: Mapping[str, Sequence[Mapping[str, A
     """Return a schema with the types and features that its columns had.
 
     Args:
-        schema: of the columns as their tensors are.
-        attributes: by column, those of its tensors.
+        schema: the columns, from `field_of`.
+        attributes: the attributes of the tensors of each column.
     """
     fields, features = list(schema), {}
     for number, field in enumerate(schema):
@@ -233,5 +234,5 @@ def featured(schema: pa.Schema, attributes: Mapping[str, Sequence[Mapping[str, A
 
 
 def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return an array with the offsets of another type that is alike."""
+    """Return an array cast to another type, for which `alike` is true."""
     return array if array.type == kind else array.cast(kind)

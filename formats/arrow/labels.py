@@ -20,12 +20,12 @@ from lodcli.kernels.tensor.exchange.arrow import arrow_field
 from lodcli.kernels.tensor.marks import Categories, Field, attributes_text
 
 _INT64 = np.dtype(np.int64)
-# Those that datasets calls otherwise than Arrow does.
+# Types that the library datasets names differently than Arrow.
 _NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def class_names(feature: Any, path: Sequence[Field]) -> Categories | None:
-    """Return the names of a ClassLabel; None of other features.
+    """Return the names of a ClassLabel; None for other features.
 
     Args:
         feature: of the column, as JSON.
@@ -57,8 +57,8 @@ def with_labels(schema: Schema, *, always: bool) -> Schema:
 
     Args:
         schema: of tensors.
-        always: whether all categories are to be such; else those that were when they were read,
-            and have the same words.
+        always: whether to write all categories as class labels; else only those that were read
+            from class labels and have the same words.
     """
     found = tuple(spec if not _is_label(spec) else _codes(spec) for spec in schema)
     if not always or not any(spec.marks.categories for spec in found):
@@ -86,13 +86,13 @@ def _codes(spec: TensorSpec) -> TensorSpec:
 
 
 def _featured(spec: TensorSpec, feature: Any) -> TensorSpec:
-    """Return the tensor with the feature of its column, if it fits the other attributes."""
+    """Return the tensor with the feature of its column, if its attributes do not get too large."""
     if feature is None:
         return spec
     said = json.loads(spec.marks.attributes or "{}") | {NAME: feature}
     try:
         text = attributes_text(said)
-    except InvalidDataError:  # the names take too much
+    except InvalidDataError:  # the names are too long
         return spec
     return replace(spec, marks=replace(spec.marks, attributes=text))
 

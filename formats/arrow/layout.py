@@ -24,7 +24,7 @@ from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Field
 
 MOST_LEVELS = 64
 _BYTES, _BOOL = np.dtype(np.uint8), np.dtype(np.bool_)
-# By the name of a tensor of dictionary-encoded text, its words; None where it is read as text.
+# Returns the words of a tensor of dictionary-encoded text by its name; None: it is read as text.
 Words = Callable[[str], Categories | None]
 OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 
@@ -36,11 +36,11 @@ class Leaf:
     Attributes:
         name: of the tensor: the column and, below structs, the fields joined by dots.
         dtype: of the rows.
-        row_shape: from lists of a fixed size with nothing but such lists above the numbers.
-        order: for each axis of a row, which one it is in memory, and the other way round, for
-            the order is its own inverse; None if they are in order.
-        marks: whether they are text or bytes, and what they count.
-        nullable: whether they, or what they lie in, may be null.
+        row_shape: sizes of the fixed-size lists that are nested directly around the numbers.
+        order: permutation of the axes of a row in memory, which is its own inverse; None if they
+            are in order.
+        marks: whether they are text or bytes, and their unit.
+        nullable: whether they, or the lists and structs around them, may be null.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Level:
-    """Lists, maps, text or bytes; `below` are their items. `key` is its own in the file."""
+    """Lists, maps, text or bytes; `below` are their items. `key` is unique in the file."""
 
     key: str
     below: Node
@@ -65,9 +65,9 @@ class Record:
 
     Attributes:
         name: of the part of the column.
-        fields: which, each with its number.
-        required: whether the file says that none is null.
-        present: the tensor that may tell which of them are null; None if nothing asks for it.
+        fields: the layouts of its fields, each with the field's number.
+        required: whether the file declares that none is null.
+        present: a tensor that may store which of them are null; None if not needed or chosen.
     """
 
     name: str
@@ -98,13 +98,13 @@ def node_of(
 
     Args:
         field: of the schema.
-        chosen: names of tensors, or of what lies above them; None for all.
-        left_out: is given what is wrong with each part that no tensor can hold.
-        name: of the tensor; None for that of the column.
-        words: of dictionaries.
+        chosen: names of tensors, or of parts that contain them; None for all.
+        left_out: is filled with the error of each part that no tensor can hold.
+        name: of the tensor; None for the name of the column.
+        words: returns the words of dictionaries.
 
     Returns:
-        None if nothing in it was chosen, or can be held.
+        None if no part of it was chosen, or a tensor can hold none.
     """
     column = name_of(field.name)
     found = _Reading(chosen, {} if left_out is None else left_out, words)
@@ -112,7 +112,7 @@ def node_of(
 
 
 def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
-    """Yield the tensors below a node, in order, with those that tell which records are null."""
+    """Yield the tensors below a node, in order, with those that store which records are null."""
     if isinstance(node, Leaf):
         yield Place(node, keys)
     elif isinstance(node, Level):
@@ -125,7 +125,7 @@ def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
 
 
 class _Reading:
-    """Makes nodes of types; see node_of."""
+    """Converts fields to nodes; see node_of."""
 
     def __init__(self, chosen: tuple[str, ...] | None, left_out: LeftOut, words: Words) -> None:
         self._chosen = chosen
@@ -147,10 +147,10 @@ class _Reading:
         Args:
             field: of a column, a struct or a list.
             name: of the part of the column.
-            depth: how many types it is in.
+            depth: number of enclosing types.
             path: the column, and the fields of structs.
-            levels: how many levels are above.
-            nullable: whether what it lies in may be null.
+            levels: number of levels above.
+            nullable: whether an enclosing list or struct may be null.
         """
         try:
             return self._node(field, name, depth, path, levels, nullable or field.nullable)
@@ -232,7 +232,7 @@ class _Reading:
 
 
 def item_field(kind: pa.DataType) -> pa.Field | None:
-    """Return the field of the items of lists, None if these are no lists."""
+    """Return the field of the items of a list type, None for other types."""
     kind = plain_type(kind)
     if types.is_map(kind):
         both = [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
@@ -244,7 +244,7 @@ def item_field(kind: pa.DataType) -> pa.Field | None:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that values have once encodings and extensions are undone."""
+    """Return the type of the values without encodings and extensions."""
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
@@ -261,7 +261,7 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 def code_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type of the codes of dictionary-encoded text, None of other values."""
+    """Return the type of the codes of dictionary-encoded text, None for other values."""
     if not types.is_dictionary(kind):
         return None
     value = kind.value_type
@@ -282,7 +282,7 @@ def has_dictionary(kind: pa.DataType) -> bool:
 
 
 def _row(kind: pa.DataType, name: str, words: Words) -> Leaf | None:
-    """Return rows of this type, None if it has levels or is no number."""
+    """Return the layout of rows of this type, None if it has levels or is not numeric."""
     shape: tuple[int, ...] = ()
     while True:
         codes = code_type(kind)
@@ -313,12 +313,12 @@ def _row(kind: pa.DataType, name: str, words: Words) -> Leaf | None:
 
 
 def _order(kind: Any, name: str, above: int) -> tuple[int, ...] | None:
-    """Return the order of the axes of a row in memory; None if that is their own."""
+    """Return the order of the axes of a row in memory; None if they are not permuted."""
     order = kind.permutation
     if order is None or list(order) == sorted(order):
         return None
     if any(order[order[axis]] != axis for axis in order):
-        # Of any other, pyarrow makes arrays that it does not read back as they were.
+        # With other permutations pyarrow does not read back the arrays that it wrote.
         raise UnsupportedError(
             f"column {shown(name)}: the axes of its tensors are permuted as {list(order)}, and "
             "programs differ in what that means; write them in their own order"
@@ -364,7 +364,7 @@ def leaf_field(field: pa.Field, path: Sequence[Field]) -> pa.Field:
 
 
 def level_names(field: pa.Field, path: Sequence[Field], depth: int) -> tuple[str | None, ...]:
-    """Return the names that our own files keep in a field's metadata; None elsewhere.
+    """Return the level names from a field's metadata, where lod writes them; None elsewhere.
 
     Args:
         field: of the column.
@@ -385,7 +385,7 @@ def level_names(field: pa.Field, path: Sequence[Field], depth: int) -> tuple[str
 
 
 def doubled(schema: pa.Schema) -> LeftOut:
-    """Return the error message for columns with a duplicate name."""
+    """Return an error for each duplicate column name."""
     return {
         name: InvalidDataError(f"two columns are named {shown(name)}; {OTHERS}")
         for name in repeated(map(name_of, schema.names))
@@ -393,7 +393,7 @@ def doubled(schema: pa.Schema) -> LeftOut:
 
 
 def check_chosen(schema: pa.Schema, chosen: tuple[str, ...] | None) -> None:
-    """Raise if there are no columns, or a chosen one is not there."""
+    """Raise an error if there are no columns, or a chosen one is missing or chosen twice."""
     if not schema.names:
         raise InvalidDataError("has no columns")
     for one in chosen or ():
@@ -405,7 +405,7 @@ def check_chosen(schema: pa.Schema, chosen: tuple[str, ...] | None) -> None:
 
 
 def _reaches(field: pa.Field, wanted: str) -> bool:
-    """Return whether there is a part of this name, though perhaps no tensor can hold it."""
+    """Return whether there is a part of this name, even if no tensor can hold it."""
     left_out: LeftOut = {}
     found = node_of(field, (wanted,), left_out)
     return found is not None or any(is_within(name, wanted) for name in left_out)

@@ -15,7 +15,7 @@ class Shards(Records):
     """Arrow IPC streams of equal columns. One is open at a time: there may be thousands.
 
     Args:
-        folder: where they are.
+        folder: contains the files.
         names: of the files, at least one.
 
     Raises:
@@ -70,5 +70,5 @@ class Shards(Records):
 
 
 def _columns(records: Records) -> str:
-    with damage():  # a name may be no UTF-8
+    with damage():  # a name may not be UTF-8
         return ", ".join(f"{field.name}: {field.type}" for field in records.schema)[:200]

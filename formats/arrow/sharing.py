@@ -19,12 +19,12 @@ Keys = dict[str, tuple[str, ...]]
 def same_levels(
     tensors: Tensors, keys: Keys, may_share: Callable[[str, str], bool]
 ) -> dict[str, str]:
-    """Return for each level that equals an earlier one, below equal ones, the earlier one.
+    """Return a map from each level to an earlier one that equals it, as do the levels above.
 
     Args:
         tensors: of the same records.
-        keys: of the levels of each; one that several have is one level already.
-        may_share: tells of two tensors whether sharing a level is possible at all.
+        keys: of the levels of each; tensors with the same key share the level already.
+        may_share: whether two tensors can share a level at all.
     """
     same: dict[str, str] = {}
     known: dict[str, list[tuple[str, str]]] = {}
@@ -49,8 +49,8 @@ def shared(tensors: Tensors, schema: Schema, first: int) -> Tensors:
     """Return the tensors with one index for those whose levels have the same keys.
 
     Raises:
-        InvalidDataError: levels of the same key differ; names the record, of which the
-            first of the tensors has the number `first`.
+        InvalidDataError: levels of the same key differ; names the record, counted from `first`,
+            the number of the first record of the tensors.
     """
     owners: dict[tuple[str, ...], LoDTensor] = {}
     names: dict[int, str] = {}

@@ -45,7 +45,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, attributes_text
 from lodcli.kernels.tensor.nulls import item_ranges
 
-# With this many records, equal lists are not a coincidence.
+# From this many records on, equal lists of various lengths are not considered a coincidence.
 TELLING_RECORDS = 1024
 
 Pieces = Iterator[tuple[int, Tensors]]
@@ -75,9 +75,9 @@ class RecordSource(Source):
         self._same: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._begun: Pieces | None = None
-        # Those with marks that their rows are read without.
+        # Tensors with marks that the column readers do not set; `_pieces` adds them.
         self._settled: set[str] = set()
-        # Those that have nulls, where all was read; else None.
+        # Tensors with nulls, if all records were read; else None.
         self._with_nulls: set[str] | None = None
         with damage():
             self._describe(options)
@@ -143,7 +143,7 @@ class RecordSource(Source):
             self._name_classes(nodes, features)
 
     def _names_beside(self, place: Place) -> tuple[str | None, ...]:
-        """Return the names of levels that the fields beside a tensor have."""
+        """Return the level names of a tensor with the same levels; None for each without one."""
         depth = len(place.keys)
         for name, other in self._places.items():
             if depth and other.keys[:depth] == place.keys:
@@ -157,7 +157,7 @@ class RecordSource(Source):
         return _there({name: made(words.get) for name, made in columns.items()})
 
     def _name_classes(self, nodes: Mapping[str, Node], features: Mapping[str, Any]) -> None:
-        """Mark the class labels of Hugging Face as categories, where all rows are of a class."""
+        """Mark class labels of Hugging Face as categories, if all rows are numbers of classes."""
         found = {}
         for name, place in self._places.items():
             if place.leaf.marks.kind is None and place.leaf.dtype.kind in "iu":
@@ -186,7 +186,7 @@ class RecordSource(Source):
     # -- metadata ------------------------------------------------------------------
 
     def _survey(self) -> None:
-        """Compare and count everything. Numbers are not read."""
+        """Compare and count the lists of all records, without reading numbers."""
         same, self._with_nulls = None, set()
         for _, tensors in self._tensors(list(self._places), BATCH_BYTES, values=False):
             same = self._compared(tensors, same)
@@ -243,7 +243,7 @@ class RecordSource(Source):
         return proven
 
     def _settle_records(self) -> None:
-        """Mark structs as never null where the first records say so; else nulls are null."""
+        """Mark structs as never null if so far none was null, but some had only null fields."""
         for reader in self._columns.values():
             reader.settle(both=self._tells_records and not self._records.plain)
         for name, place in list(self._places.items()):
@@ -268,7 +268,7 @@ class RecordSource(Source):
         return {name: self._spec(name).empty() for name in self._places}
 
     def _compared(self, tensors: Tensors, before: _Same | None) -> _Same:
-        """Return which levels equal which, here and in all that came before."""
+        """Return the pairs of levels that are equal here and in all earlier pieces."""
 
         def may_share(one: str, other: str) -> bool:
             owners = self._owners[one], self._owners[other]
@@ -303,11 +303,11 @@ class RecordSource(Source):
         )
 
     def _may_be_null(self, name: str) -> bool:
-        """Return whether a tensor may have nulls, as far as is known at once."""
+        """Return whether a tensor may have nulls, without reading further records."""
         if self._with_nulls is not None:
             return name in self._with_nulls
         place, leaf = self._places[name], self._places[name].leaf
-        # Of lists, statistics count empty ones with the nulls.
+        # Statistics of lists count empty lists as nulls.
         lists = bool(place.keys or leaf.row_shape)
         return leaf.nullable and (lists or self._records.may_be_null(self._owners[name]))
 
@@ -322,7 +322,7 @@ class RecordSource(Source):
         *,
         values: bool = True,
     ) -> Pieces:
-        """Yield the tensors of one piece of the file after another, with its first record."""
+        """Yield the tensors of each piece of the file, with the number of its first record."""
         columns = list(dict.fromkeys(self._owners[name] for name in names))
         for first, batch in self._records.batches(columns, limit_bytes, start, stop, values=values):
             found: Tensors = {}
@@ -332,7 +332,7 @@ class RecordSource(Source):
             yield first, {name: found[name] for name in names if name in self._places}
 
     def _read(self, column: str, batch: Any, first: int) -> Tensors:
-        """Return the tensors of a column; none if no tensor holds it and that may be left out."""
+        """Return the tensors of a column; none if it cannot be held, and may be left out."""
         try:
             with damage():
                 return self._columns[column].tensors(batch.column(column), first)
@@ -393,7 +393,7 @@ def _there(nodes: Mapping[str, Node | None]) -> dict[str, Node]:
 
 
 class SeekableRecordSource(RecordSource):
-    """Columns of which any part can be read at any time: of a file, not of a pipe."""
+    """The columns of a seekable file, of which any part can be read at any time."""
 
     rereadable = True
 
@@ -409,7 +409,7 @@ class SeekableRecordSource(RecordSource):
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         spec = find(self.schema, name)
         records = self._records.count
-        assert records is not None  # of a file that can be read anywhere
+        assert records is not None  # a seekable file
         outermost = level == 0 or (spec.levels and level == spec.levels[0].name)
         if outermost and branch:
             bounds = _bounds(branch[0], records)
@@ -424,9 +424,9 @@ class SeekableRecordSource(RecordSource):
         for offsets in reversed(lod.levels[: found.level]):
             low = int(np.searchsorted(offsets, low, side="right")) - 1
             high = int(np.searchsorted(offsets, high))
-        low = min(low, high)  # of no items
+        low = min(low, high)  # if there are no items
         part = self._between(spec, low, high)
-        # Items are counted from the first of these records on.
+        # Positions of items relative to the first of these records.
         bases = [start for start, _ in item_ranges(lod, 0, low, high)]
         begin = bases[-1]
         here = found._replace(
@@ -465,7 +465,7 @@ def _bounds(key: Key, count: int) -> tuple[int, int] | None:
 
 
 def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Batch]:
-    """Yield the tensors of the same records in batches; those of equal index keep sharing it."""
+    """Yield the tensors of the same records in batches; tensors still share their index."""
     sizes = [tensor.values[:1].nbytes for tensor in tensors.values()]
     ends = [_record_ends(tensor) for tensor in tensors.values()]
     for start, stop in cuts(ends, sizes, limit_bytes):

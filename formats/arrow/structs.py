@@ -1,4 +1,4 @@
-"""Makes Arrow structs, and lists of them, of the columns of their tensors."""
+"""Builds Arrow structs, and lists of them, from the columns of their tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def field_of(node: Node, columns: pa.Schema) -> pa.Field:
 
     Args:
         node: a column, or a field of records.
-        columns: those of its tensors, each with all its levels.
+        columns: of its tensors, each with all its levels.
     """
     if node.spec is not None:
         field = columns.field(node.spec.name)
@@ -41,7 +41,7 @@ def array_of(node: Node, field: pa.Field, arrays: Mapping[str, pa.Array]) -> pa.
     Args:
         node: a column, or a field of records.
         field: from `field_of`.
-        arrays: of its tensors, from the level of the node on.
+        arrays: of its tensors, from the node's level inwards.
 
     Raises:
         InvalidDataError: the lists above the records of a node differ.
@@ -80,7 +80,7 @@ def _missing(node: Node, parts: Mapping[str, Any]) -> Any:
 
 
 def _opened(node: Node, parts: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Return offsets from 0 and the bits of lists that are the same, and the items of each."""
+    """Return the offsets, from 0, and validity bits of equal lists, and the items of each."""
     first: Any = None
     found = {}
     for name, array in parts.items():

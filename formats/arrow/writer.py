@@ -30,7 +30,7 @@ from lodcli.kernels.tensor.exchange.arrow import arrow_array, arrow_field
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES
 
-# Readers read one at a time, and few read parts of one.
+# Readers read one row group at a time, and few of them parts of one.
 ROW_GROUP_BYTES = 32 << 20
 NO_OPTIONS = WriteOptions()
 
@@ -38,12 +38,12 @@ NO_OPTIONS = WriteOptions()
 def arrow_schema(
     schema: Schema, options: WriteOptions = NO_OPTIONS, *, labels: bool = False
 ) -> pa.Schema:
-    """Return the columns that hold these tensors; null may be what their specs say.
+    """Return the columns that hold these tensors; nullable as their specs are.
 
     Args:
         schema: of the tensors.
-        options: the attributes of the file, which the metadata of the schema keeps.
-        labels: whether categories are class labels of Hugging Face, and no dictionaries.
+        options: its attributes of the file are stored in the metadata of the schema.
+        labels: whether categories become class labels of Hugging Face instead of dictionaries.
     """
     schema = with_labels(schema, always=labels)
     nodes, attributes, columns = tree(schema), _attributes(schema), _leaves(schema)
@@ -76,7 +76,7 @@ def _leaves(schema: Schema) -> pa.Schema:
 def record_batches(
     schema: Schema, batches: Iterable[Batch], items: dict[str, int], *, labels: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of the tensors; a record waits until every tensor has its part.
+    """Yield the records of the tensors; a record is buffered until every tensor has its part.
 
     Args:
         schema: of the tensors.
@@ -108,7 +108,7 @@ def record_batches(
 def _array(tensor: LoDTensor, spec: TensorSpec, columns: pa.Schema) -> pa.Array:
     rows = tensor.values
     if tensor.marks.categories is not None:
-        rows = rows.astype(spec.dtype, copy=False)  # of class labels int64
+        rows = rows.astype(spec.dtype, copy=False)  # int64 for class labels
     kind = columns.field(spec.name).type
     return arrow_array(rows, tensor.lod, kind, tensor.nulls, spec.marks)
 
@@ -135,13 +135,13 @@ def write_parquet(
 ) -> None:
     """Write record batches as Parquet, in row groups of about ROW_GROUP_BYTES.
 
-    With a small memory budget they are smaller.
+    They are smaller if the memory budget is small.
 
     Args:
-        output: where to.
-        columns: what they hold.
-        records: what to write.
-        codec: as Parquet calls it; None: its default.
+        output: the target.
+        columns: schema of the records.
+        records: to write.
+        codec: Parquet's name of it; None: uncompressed.
     """
     with (
         _sink(output) as sink,

@@ -13,7 +13,7 @@ from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError
 
 COPY_BYTES = 4 << 20
-# Shards are written up to this size if nothing else is asked for.
+# The default maximum size of an MDS shard.
 MOST_IN_MEMORY_BYTES = 1 << 26
 
 
@@ -22,8 +22,8 @@ def decompressed(file: BinaryIO, size_bytes: int, bounds: Bounds) -> Iterator[Bi
     """Yield the content of a compressed file, which must have this size.
 
     Raises:
-        DamagedFileError: it has not, or is no zstd.
-        TooLargeError: that is beyond the bounds.
+        DamagedFileError: it has another size, or is not zstd.
+        TooLargeError: the size exceeds the bounds.
     """
     import pyarrow as pa
 
@@ -46,7 +46,7 @@ def decompressed(file: BinaryIO, size_bytes: int, bounds: Bounds) -> Iterator[Bi
 
 def _spool(size_bytes: int) -> BinaryIO:
     if size_bytes > MOST_IN_MEMORY_BYTES:
-        # A process that reads in isolation may write no file.
+        # A sandboxed process must not write files.
         with contextlib.suppress(OSError):
             return cast(BinaryIO, tempfile.TemporaryFile(prefix="lod-"))
     return io.BytesIO()

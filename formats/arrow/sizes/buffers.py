@@ -14,7 +14,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 def values_of(array: Any, dtype: np.dtype[Any]) -> Array:
     """Return numbers or booleans without nulls; numbers without a copy.
 
-    Not `to_numpy`: that imports pandas where it is installed, which takes long.
+    Not `to_numpy`, which imports pandas if it is installed, and that is slow.
     """
     if dtype != np.bool_:
         return buffer_of(array, 1, dtype, array.offset, len(array))
@@ -32,14 +32,14 @@ def integers(array: Any) -> Array:
 def array_of(numbers: Array) -> Any:
     """Return numbers as an Arrow array of the same memory.
 
-    Not `pyarrow.array`: that imports pandas where it is installed.
+    Not `pyarrow.array`, which imports pandas if it is installed.
     """
     kind, buffer = pa.from_numpy_dtype(numbers.dtype), pa.py_buffer(np.ascontiguousarray(numbers))
     return pa.Array.from_buffers(kind, len(numbers), [None, buffer])
 
 
 def buffer_of(array: Any, number: int, dtype: np.dtype[Any], start: int, count: int) -> Array:
-    """Return `count` values from the value `start` on of a buffer of an array."""
+    """Return `count` values of a buffer of an array, from value `start` on."""
     buffer = array.buffers()[number]
     if buffer is None or not count:
         return np.zeros(count, dtype)
@@ -61,7 +61,7 @@ def item_bounds(array: Any) -> tuple[Offsets, Offsets]:
         wide = large or types.is_large_binary(kind)
         ends = buffer_of(array, 1, np.dtype(np.int64 if wide else np.int32), first, count + 1)
         return ends[:-1].astype(np.int64), ends[1:].astype(np.int64)
-    if array.null_count:  # what stands below a null may be anything
+    if array.null_count:  # a null may have any size and offset
         size = np.where(values_of(array.is_valid(), np.dtype(np.bool_)), size, 0)
     if is_view(kind):
         return np.zeros(count, np.int64), size
@@ -71,7 +71,7 @@ def item_bounds(array: Any) -> tuple[Offsets, Offsets]:
 
 def large_binary(array: Any) -> Any:
     """Return text or bytes with 64-bit offsets; views as text."""
-    # Of 32-bit offsets, casting copies the offsets alone.
+    # With 32-bit offsets, the cast copies only the offsets.
     if types.is_large_string(array.type) or types.is_large_binary(array.type):
         return array
     text = types.is_string_view(array.type) or types.is_string(array.type)

@@ -13,7 +13,7 @@ def decompress(codec: str, data: bytes, size: int) -> bytes:
     Args:
         codec: "lz4_raw" or "zstd".
         data: the block.
-        size: of what it decompresses to; never more memory is taken.
+        size: bytes of the decompressed block; no more memory is used.
 
     Raises:
         DamagedFileError: it cannot be decompressed to this size.

@@ -47,10 +47,10 @@ def has_runs(kind: Any) -> bool:
 
 
 def plain(array: Any, bounds: Bounds) -> Any:
-    """Return the array with extensions, dictionaries and run ends undone.
+    """Return the array without extensions, with dictionaries and runs expanded.
 
     Raises:
-        TooLargeError: that comes to more than the bounds.
+        TooLargeError: the expanded array exceeds the bounds.
     """
     while True:
         if isinstance(array, pa.ExtensionArray):
@@ -65,10 +65,10 @@ def plain(array: Any, bounds: Bounds) -> Any:
 
 
 def without_views(array: Any, bounds: Bounds) -> Any:
-    """Return the array with views of text as text, which can be filtered.
+    """Return the array with views of text or bytes as plain text or bytes, for `filter`.
 
     Raises:
-        TooLargeError: that comes to more than the bounds.
+        TooLargeError: the expanded array exceeds the bounds.
     """
     kind = _viewless(array.type)
     if kind == array.type:
@@ -78,7 +78,7 @@ def without_views(array: Any, bounds: Bounds) -> Any:
 
 
 def check_views(array: Any, bounds: Bounds) -> None:
-    """Raise TooLargeError if the items of list views, or text, come to more than the bounds."""
+    """Raise TooLargeError if the items of views of lists or text exceed the bounds."""
     kind = array.type
     if is_view(kind) or is_list_view(kind):
         bounds.check_block(int(item_bytes(array).sum()), _WHAT)
@@ -93,7 +93,7 @@ def _taken(words: Any, indices: Any, bounds: Bounds) -> Any:
 
 
 def _picked(words: Any, indices: Any, bounds: Bounds) -> Any:
-    """Return words by their numbers; what pyarrow cannot take from is undone first."""
+    """Return words by index; types without `take` in pyarrow are expanded first."""
     if isinstance(words, pa.ExtensionArray):
         return _picked(words.storage, indices, bounds)
     if isinstance(words, pa.RunEndEncodedArray):
@@ -106,7 +106,7 @@ def _picked(words: Any, indices: Any, bounds: Bounds) -> Any:
             missing = pc.invert(words.is_valid().take(indices).fill_null(False))
         return pa.StructArray.from_arrays(parts, [one.name for one in words.type], mask=missing)
     if types.is_string(words.type) or types.is_binary(words.type):
-        words = large_binary(words)  # else no more than 2 GiB could be made of it
+        words = large_binary(words)  # 32-bit offsets would limit the result to 2 GiB
     return without_views(words, bounds).take(indices)
 
 
@@ -117,7 +117,7 @@ def _runs(array: Any) -> Array:
 
 
 def item_bytes(array: Any) -> Array:
-    """Return the bytes of each item once everything in it is expanded, (items,) float64.
+    """Return the bytes of each item in expanded form, (items,) float64.
 
     As floats, because nested views may exceed int64.
     """
@@ -163,7 +163,7 @@ def _summed(sizes: Array, begin: Array, end: Array) -> Array:
 
 
 def _viewless(kind: Any) -> Any:
-    """Return the type with views of text as text."""
+    """Return the type with views of text or bytes as plain text or bytes."""
     if types.is_string_view(kind):
         return pa.large_string()
     if types.is_binary_view(kind):

@@ -29,7 +29,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 
 _READ_BYTES = 64 << 20
-# A stream may end without the mark that it should end with.
+# Note on a stream without an end mark.
 NO_END = (
     "the stream ends without an end mark: it is whole, or was cut between two record batches, "
     "which nothing tells"
@@ -39,7 +39,7 @@ NO_END = (
 class IpcFile(Records):
     """An Arrow IPC file (Feather version 2), or a stream in a file.
 
-    Its counts, and what it decompresses to, are known from the headers of its messages.
+    Its counts and decompressed sizes are read from the headers of its messages.
     """
 
     count: int
@@ -49,12 +49,12 @@ class IpcFile(Records):
         self.notes = []
         self._stream = stream
         self._sizes: list[list[int]] = []
-        self._headers: list[int] = []  # where they begin
+        self._headers: list[int] = []  # positions
         self._ends: list[int] = []  # of each record batch, counted in records
         with damage():
             self._file = File(source)
             stored = self._open(ensure_native_endian=False).schema
-            # With the byte order of this machine, which pyarrow converts numbers to.
+            # In native byte order, to which pyarrow converts numbers.
             self.schema = pa.schema(list(stored), stored.metadata)
             bodies: set[tuple[int, int]] = set()
             plain, regular = self._counted(bodies)
@@ -65,11 +65,12 @@ class IpcFile(Records):
                 self._hollow = Hollow(self._file, bodies)
 
     def _counted(self, bodies: set[tuple[int, int]]) -> tuple[bool, bool]:
-        """Note where record batches lie, and what they decompress to.
+        """Store the positions and decompressed sizes of record batches.
 
         Returns:
-            Whether all are stored as they are; whether nothing is odd, which is for pyarrow's own
-            readers to judge, and nothing is of version 4, in which headers may hide compression.
+            Whether all are stored uncompressed; whether all messages are regular, since irregular
+            ones are left to pyarrow's readers, and newer than version 4, in which headers may
+            hide compression.
         """
         rows, plain, regular, dictionaries = 0, True, True, 0
         messages = (stream_messages if self._stream else file_messages)(self._file)
@@ -78,7 +79,7 @@ class IpcFile(Records):
                 self.notes.append(NO_END)
                 break
             place, message = found
-            # Even booleans take a bit each; rows without values do not.
+            # Even booleans take a bit each; more rows than that have no values.
             plain = plain and not message.compressed and message.rows <= 8 * message.body_bytes
             regular = regular and message.regular and message.version > V4
             if message.kind == DICTIONARY:
@@ -99,8 +100,8 @@ class IpcFile(Records):
         return reading(opened(self._file), options=pa.ipc.IpcReadOptions(**options))
 
     def _all(self, columns: Sequence[str], start: int) -> Iterator[Found]:
-        """Yield record batches; those that end before the record `start` may be left out."""
-        # In a stream, dictionaries stand before the batches that need them.
+        """Yield record batches; those before the record `start` may be left out."""
+        # pyarrow reads a stream in order: dictionaries precede the batches that need them.
         may_skip = self._hollow is not None or not self._stream
         skipped = bisect_left(self._ends, start) if may_skip else 0
         batches: Iterator[pa.RecordBatch]
@@ -150,7 +151,7 @@ class IpcFile(Records):
 
 
 class IpcPipe(Records):
-    """An Arrow IPC stream that comes through a pipe, once."""
+    """An Arrow IPC stream from a pipe, which can be read only once."""
 
     def __init__(self, source: Input) -> None:
         self.bounds = source.bounds
@@ -187,7 +188,7 @@ class IpcPipe(Records):
 
 
 class _Checked:
-    """A stream from a pipe; pyarrow gets a message only once its sizes are checked.
+    """A stream from a pipe; pyarrow gets a message only after its sizes are checked.
 
     Attributes:
         schema: of the columns, once it is known.
@@ -217,7 +218,7 @@ class _Checked:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _next(self) -> bool:
-        """Take in a message; return whether there was one."""
+        """Read and check a message; return whether there was one."""
         if self.cut:
             return False
         message = next_message(self._file.read)
@@ -231,7 +232,7 @@ class _Checked:
         return True
 
     def _body(self, size: int) -> bytes:
-        """Read the body of a message; no more is allocated than there is."""
+        """Read the body of a message in pieces: no more is allocated than was received."""
         parts = []
         while size and (part := self._file.read(min(size, _READ_BYTES))):
             parts.append(part)

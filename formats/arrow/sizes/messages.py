@@ -36,12 +36,12 @@ class Message:
         kind: DICTIONARY, RECORDS or another.
         body_bytes: bytes of the body that follows.
         rows: number of records, or of values of a dictionary.
-        buffers: place in the body and length of each buffer, as stored.
-        compressed: whether each buffer is compressed behind its decompressed size.
+        buffers: position in the body and stored length of each buffer.
+        compressed: whether buffers are compressed, each after its decompressed size.
         views: number of data buffers of each column of views.
         version: of the metadata.
-        regular: whether all nulls are counted, and the footer of a file, if there is one, says the
-            same of its place and sizes.
+        regular: whether all null counts are known, and the footer of a file, if there is one,
+            states the same sizes, and an aligned position.
     """
 
     raw: bytes
@@ -62,10 +62,10 @@ def next_message(read: Callable[[int], bytes | memoryview]) -> Message | bytes:
         read: returns the next bytes, fewer at the end.
 
     Returns:
-        At the end of the stream not a message but the end mark, b"" if there is none.
+        The message; at the end of the stream the end mark, b"" if there is none.
 
     Raises:
-        DamagedFileError: it is cut, or says what cannot be.
+        DamagedFileError: it is truncated or invalid.
     """
     prefix = bytes(read(4))
     if prefix == _CONTINUATION:  # else as before Arrow 0.15
@@ -87,7 +87,7 @@ def next_message(read: Callable[[int], bytes | memoryview]) -> Message | bytes:
 
 
 def stream_messages(data: Bytes) -> Iterator[tuple[int, Message] | None]:
-    """Yield each message of a stream and where its body begins; None if there is no end mark."""
+    """Yield the position of each body in a stream, and its message; None if it has no end mark."""
     at = 0
     while isinstance(message := next_message(Cursor(data, at).read), Message):
         at += len(message.raw)
@@ -100,7 +100,7 @@ def stream_messages(data: Bytes) -> Iterator[tuple[int, Message] | None]:
 
 
 def file_messages(data: Bytes) -> Iterator[tuple[int, Message]]:
-    """Yield each dictionary and record batch of an IPC file and where its body begins."""
+    """Yield the body position and message of each dictionary and record batch of an IPC file."""
     size = int.from_bytes(data[-_FILE_TAIL_BYTES:][:4], "little")
     footer = bytes(data[-_FILE_TAIL_BYTES - size :][:size])
     try:
@@ -119,7 +119,7 @@ def file_messages(data: Bytes) -> Iterator[tuple[int, Message]]:
 
 
 def _blocks(table: _Table, field: int) -> list[tuple[int, int, int]]:
-    """Return the place of each message, and the sizes of its header and body."""
+    """Return the position of each message, and the sizes of its header and body."""
     start, count = table.vector(field)
     return list(_BLOCK.iter_unpack(table.data[start : start + 24 * count]))
 
@@ -127,13 +127,13 @@ def _blocks(table: _Table, field: int) -> list[tuple[int, int, int]]:
 def decompressed_sizes(
     message: Message, schema: pa.Schema, data: Bytes, body: int = 0
 ) -> list[int]:
-    """Return the bytes that each column of a record batch decompresses to; 0 where none does.
+    """Return the decompressed bytes of each column of a record batch; 0 if it is uncompressed.
 
     Args:
         message: its header.
         schema: of all its columns.
-        data: where it is.
-        body: where its body begins there.
+        data: the bytes that contain it.
+        body: position of its body in them.
     """
     if not message.compressed:
         return [0] * len(schema)
@@ -146,7 +146,7 @@ def decompressed_sizes(
 
 
 def dictionary_size(message: Message, data: Bytes, body: int = 0) -> int:
-    """Return the bytes that a dictionary decompresses to; 0 if it is not compressed."""
+    """Return the decompressed bytes of a dictionary; 0 if it is uncompressed."""
     if not message.compressed:
         return 0
     return sum(_size(*buffer, data, body) for buffer in message.buffers)
@@ -157,7 +157,7 @@ def _size(place: int, stored: int, data: Bytes, body: int) -> int:
         return 0
     begin = body + place
     size = int.from_bytes(data[begin : begin + 8], "little", signed=True)
-    return stored if size < 0 else size  # -1: this one is stored as it is
+    return stored if size < 0 else size  # -1: this one is stored uncompressed
 
 
 def _buffer_count(kind: Any, views: Iterator[int], version: int) -> int:
@@ -219,17 +219,17 @@ class _Table:
         return self._at + offset if offset else 0
 
     def number(self, field: int, kind: str) -> int:
-        """Return a field of a struct format such as "<q"."""
+        """Return a number field; `kind` is a format of `struct`, such as "<q"."""
         place = self._place(field)
         return int(struct.unpack_from(kind, self.data, place)[0]) if place else 0
 
     def table(self, field: int) -> _Table | None:
-        """Return a field that is a table."""
+        """Return a table field."""
         place = self._place(field)
         return _Table(self.data, place + _u32(self.data, place)) if place else None
 
     def vector(self, field: int) -> tuple[int, int]:
-        """Return where the items of a vector begin, and how many there are."""
+        """Return the position of the items of a vector field, and their number."""
         place = self._place(field)
         if not place:
             return 0, 0

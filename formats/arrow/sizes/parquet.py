@@ -24,11 +24,12 @@ from lodcli.formats.storage.prefetch import ahead
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
 
-# pyarrow takes several times as much to decode them, and one more such piece is read ahead.
+# Maximum size of a piece. pyarrow needs several times as much to decode it, and the next piece is
+# prefetched.
 MOST_DECODED_BYTES = 2 << 20
 _READ_BYTES = 64 << 10  # of each column; else pyarrow reads a row group at once
 _TAIL = struct.Struct("<I4x")  # size of the footer, then the magic
-# Of 2**63 nanoseconds.
+# Limit of 64-bit nanoseconds, in milliseconds.
 _MOST_MS = 2**63 // 10**6
 _FAR = (
     "timestamps of 96 bits are read in microseconds, because some lie outside of the years 1677 to "
@@ -36,7 +37,7 @@ _FAR = (
 )
 _NO_KEYS = "and lod cannot decrypt it"
 ENCRYPTED = f"is encrypted, {_NO_KEYS}; write it again without encryption"
-# FileMetaData: of its SchemaElements the type_length, the name, the logicalType.
+# Fields of FileMetaData: for each SchemaElement type_length, name and logicalType.
 _FOOTER: Fields = {2: [{2: I32, 4: BINARY, 10: {}}]}
 
 
@@ -63,7 +64,7 @@ class ParquetRecords(Records):
                 self.notes = [_FAR]
 
     def _encrypted(self) -> dict[str, LodError]:
-        """Return the error about each column that is encrypted."""
+        """Return the error for each encrypted column."""
         return {
             name: UnsupportedError(f"column {shown(name)}: is encrypted, {_NO_KEYS}; {OTHERS}")
             for name, leaves in self._leaves.items()
@@ -71,9 +72,9 @@ class ParquetRecords(Records):
         }
 
     def _has_far_times(self, data: File) -> bool:
-        """Return whether a timestamp of 96 bits does not fit 64 bits of nanoseconds.
+        """Return whether a 96-bit timestamp does not fit into 64 bits as nanoseconds.
 
-        pyarrow would wrap it around. All such columns are read for this.
+        pyarrow would silently overflow. All columns of such timestamps are read for this.
         """
         kinds = [
             self._groups.schema.column(n).physical_type for n in range(len(self._groups.schema))
@@ -97,9 +98,8 @@ class ParquetRecords(Records):
         """Return the number of records of each row group.
 
         Raises:
-            DamagedFileError: for a group of fewer columns: pyarrow looks for all of them and
-                crashes; and for other numbers than the footer says, but for 0, which some
-                writers leave there.
+            DamagedFileError: a group has another number of columns (pyarrow crashes if there are
+                fewer); or the footer states another total, except 0, which some writers leave.
         """
         rows = []
         for number in range(self._groups.num_row_groups):
@@ -164,9 +164,9 @@ class ParquetRecords(Records):
         return False
 
     def _proportions(self, column: str) -> set[tuple[int, ...]]:
-        """Return the ratio of value counts of other row groups, for each leaf.
+        """Return the ratios of the value counts of the row groups, for each leaf.
 
-        Where lists are the same, it is, whatever the shape of a row.
+        Columns with equal lists have equal ratios, whatever the shape of a row.
         """
         found = set()
         for leaf in self._leaves[column]:
@@ -176,7 +176,7 @@ class ParquetRecords(Records):
 
 
 def _file(data: File, unit: str | None = None) -> pq.ParquetFile:
-    """Return a file, with times of 96 bits in this unit; None: nanoseconds."""
+    """Return a file, with 96-bit timestamps in this unit; None: nanoseconds."""
     try:
         return pq.ParquetFile(
             opened(data),
@@ -191,7 +191,7 @@ def _file(data: File, unit: str | None = None) -> pq.ParquetFile:
 
 
 def _are_far(array: Any) -> bool:
-    """Return whether a time in milliseconds, in any field or list, is beyond nanoseconds."""
+    """Return whether a time in milliseconds, in any field or list, overflows as nanoseconds."""
     kind = array.type
     if types.is_timestamp(kind):
         low, high = pc.min_max(array.cast(pa.int64())).as_py().values()
@@ -206,7 +206,8 @@ def _are_far(array: Any) -> bool:
 def _refuse_wide(data: File, error: Exception) -> None:
     """Raise UnsupportedError with the columns that may hold integers of 128 bits.
 
-    Polars writes them as 16 bytes of no logical type. pyarrow then reads no column, and names none.
+    Polars writes them as 16 bytes without a logical type. pyarrow then reads no column, and its
+    error names none.
     """
     if "64 bits" not in str(error):
         return
@@ -223,10 +224,10 @@ def _refuse_wide(data: File, error: Exception) -> None:
 
 
 def _leaves(schema: pa.Schema, count: int) -> dict[str, list[int]]:
-    """Return the numbers of the columns of values that each field is stored as.
+    """Return the numbers of the leaf columns that each field is stored as.
 
     Raises:
-        DamagedFileError: they are not `count` together.
+        DamagedFileError: their total is not `count`.
     """
     found, first = {}, 0
     for field in schema:

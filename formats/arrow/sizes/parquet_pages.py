@@ -25,7 +25,7 @@ from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Reader, Th
 from lodcli.formats.core.bounds import Bounds
 
 _META = {1: I32, 4: I32, 5: I64, 7: I64, 9: I64, 11: I64}
-# Of a column chunk that is encrypted, with a key of its own or that of the footer: field 8.
+# Field 8 exists if a column chunk is encrypted, with a separate key or that of the footer.
 _FOOTER = {4: [{1: [{1: BINARY, 3: _META, 8: {}}], 3: I64}]}
 _PAGE = {
     1: I32,
@@ -42,7 +42,7 @@ _DICTIONARY_CODES, _PREFIXES = (2, 8), 7
 _RLE = 3
 _CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 5: "lz4_raw", 6: "zstd", 7: "lz4_raw"}
 _HADOOP_LZ4 = 5
-# Of a page: most have far less. pyarrow refuses larger ones.
+# Size of a page header: the first read, as most are far smaller, and the limit of pyarrow.
 _HEADER_BYTES, _MOST_HEADER_BYTES = 1 << 10, 16 << 20
 
 
@@ -51,15 +51,15 @@ class Page:
     """A page: its header, and the position of its body.
 
     Attributes:
-        start: of the body, in the file.
+        start: position of the body in the file.
         stored: bytes of the body.
-        size: bytes once decompressed.
-        values: how many it has, nulls and empty lists among them.
+        size: decompressed bytes.
+        values: number of values, including nulls and empty lists.
         encoding: of the values.
-        levels: version 2: bytes of the levels in front, which are not compressed; else None.
-        compressed: whether it is, if the column is.
-        is_dictionary: whether it is the dictionary of those that follow.
-        level_encodings: version 1: of repetition and definition levels.
+        levels: version 2: bytes of the uncompressed levels before the values; else None.
+        compressed: whether it is compressed, if the column is.
+        is_dictionary: whether it is the dictionary of the following pages.
+        level_encodings: version 1: encodings of repetition and definition levels.
     """
 
     start: int
@@ -78,7 +78,7 @@ class Pages:
 
     Args:
         data: the file.
-        schema: as pyarrow found it.
+        schema: as read by pyarrow.
 
     Attributes:
         encrypted: the numbers of the columns whose pages are encrypted.
@@ -99,14 +99,14 @@ class Pages:
         }
 
     def values(self, group: int, leaf: int) -> int:
-        """Return how many values a column has, as the footer says."""
+        """Return the number of values of a column in a row group, from the footer."""
         return int(self._groups[group][leaf].get(5, 0))
 
     def estimate(self, group: int, leaves: list[int], bounds: Bounds) -> int:
-        """Return about how many bytes the columns of a row group come to, once decoded.
+        """Return the approximate decoded bytes of the columns of a row group.
 
         Raises:
-            TooLargeError: they come to more than the bounds.
+            TooLargeError: they exceed the bounds.
             ThriftError: a page header is damaged.
         """
         found = [self.column(group, leaf, bounds) for leaf in leaves]
@@ -121,7 +121,7 @@ class Pages:
         return sum(column.estimate for column in found)
 
     def column(self, group: int, leaf: int, bounds: Bounds) -> Column:
-        """Return one column of a row group. Raises as `estimate` does, for its single pages."""
+        """Return one column of a row group. Raises as `estimate` does, but for single pages."""
         return Column(self._data, self._groups[group][leaf], self._schema, leaf, bounds)
 
 
@@ -129,8 +129,8 @@ class Column:
     """One column of a row group.
 
     Attributes:
-        most: bytes that it comes to at most.
-        estimate: bytes that it comes to about.
+        most: upper bound of its decoded bytes.
+        estimate: approximate decoded bytes.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Column:
         return sum(page.size for page in self._pages if page.is_dictionary)
 
     def measured(self) -> int:
-        """Return how many bytes it comes to; its text is measured."""
+        """Return its decoded bytes; the lengths of text are summed."""
         if self._kind != _BYTE_ARRAY:
             return self.most
         lengths = np.zeros(0, np.int64)
@@ -193,7 +193,7 @@ class Column:
         return total
 
     def _values_of(self, page: Page) -> bytes:
-        """Return the body of a data page behind its levels."""
+        """Return the body of a data page after its levels."""
         body = self._decompressed(page)
         if page.levels is not None:
             return body
@@ -202,7 +202,7 @@ class Column:
         for level, encoding in zip(most, page.level_encodings, strict=True):
             if level and encoding == _RLE:
                 at += 4 + int.from_bytes(body[at : at + 4], "little")
-            elif level:  # BIT_PACKED, of old
+            elif level:  # BIT_PACKED, which is deprecated
                 at += (page.values * int(level).bit_length() + 7) // 8
         return body[at:]
 
@@ -221,7 +221,7 @@ class Column:
 
 
 def _hadoop_blocks(stored: bytes) -> list[tuple[int, bytes]]:
-    """Return the blocks of LZ4 as Hadoop frames them, none if it is not framed so."""
+    """Return LZ4 blocks in Hadoop's framing, with their decompressed sizes; none without it."""
     found, at = [], 0
     while at + 8 <= len(stored):
         many, size = (int.from_bytes(stored[at + n : at + n + 4], "big") for n in (0, 4))
@@ -233,7 +233,7 @@ def _hadoop_blocks(stored: bytes) -> list[tuple[int, bytes]]:
 
 
 def _header(data: Bytes, at: int) -> tuple[dict[int, Any], int]:
-    """Return the header of a page, and where it ends."""
+    """Return the header of a page, and the position of its end."""
     with suppress(ThriftError):
         reader = Reader(data[at : at + _HEADER_BYTES], 0)
         return reader.struct(_PAGE), at + reader.at
@@ -242,7 +242,7 @@ def _header(data: Bytes, at: int) -> tuple[dict[int, Any], int]:
 
 
 def _pages(data: Bytes, meta: dict[int, Any]) -> Iterator[Page]:
-    """Yield the pages of a column of a row group, up to as many values as it has."""
+    """Yield the pages of a column of a row group, until they have all its values."""
     at = meta.get(9, 0)
     if 0 < meta.get(11, 0) < at:
         at = meta[11]

@@ -11,7 +11,7 @@ from lodcli.kernels.index.checks import Array
 
 
 def dictionary_lengths(body: bytes, words: int) -> Array:
-    """Return the length of each word of a dictionary, (words,) int64; fewer if it is cut."""
+    """Return the length of each word of a dictionary, (words,) int64; fewer if it is truncated."""
     found: list[int] = []
     at = 0
     while len(found) < words and at + 4 <= len(body):
@@ -22,12 +22,12 @@ def dictionary_lengths(body: bytes, words: int) -> Array:
 
 
 def indexed_sum(body: bytes, lengths: Array, most: int) -> int:
-    """Return the total length of the words that a page of indices stands for.
+    """Return the total length of the words that a page of indices refers to.
 
     Args:
         body: the bit width, then runs: RLE and bit-packed ones.
-        lengths: of the words; an index beyond them counts nothing, for reading it fails.
-        most: values that the page has at most; what follows is filling.
+        lengths: of the words; an index beyond them counts as 0, because reading it fails.
+        most: maximum number of values of the page; what follows is padding.
     """
     if not body:
         return 0
