@@ -27,13 +27,13 @@ class Column:
 
     Attributes:
         spec: its description, the counts unknown.
-        field: where in each line's object it is; None if the line is the value.
-        depth: how many lists are nested; text counts as one of them.
+        field: the field of each line's object that contains it; None if the line is the value.
+        depth: number of nested lists; text counts as one of them.
         text: whether the innermost lists are written as text.
         chosen: whether an option chose the dtype.
         inside: the records it is in, outermost first.
 
-    Whether values may be null, its description says.
+    `spec.nullable` says whether values may be null.
     """
 
     spec: TensorSpec
@@ -50,7 +50,7 @@ class Column:
 
     @property
     def _path(self) -> str:
-        """The fields from the line's object down."""
+        """The path of fields in the line's object, joined by dots."""
         return ".".join([str(self.field), *(one.key for one in self.inside if one.key is not None)])
 
     def tensor(self, values: list[Any], first: int) -> LoDTensor:
@@ -112,13 +112,13 @@ class Column:
         return LoDTensor(rows.reshape(count, *shape), index, self.spec.marks, nulls)
 
     def _mask(self, values: list[Any]) -> Mask | None:
-        """Return which values are no nulls; None if none is, or none may be."""
+        """Return which values are valid; None if no value is null, or may be."""
         if not self.spec.nullable or None not in values:
             return None
         return np.fromiter((value is not None for value in values), np.bool_, len(values))
 
     def _empty(self, level: int) -> object:
-        """Return what a null of a level is, without being null."""
+        """Return the placeholder for a null of a level."""
         if level == len(self.spec.levels):
             zeros: object = np.zeros(self.spec.row_shape, self.spec.dtype).tolist()
             return zeros
@@ -147,7 +147,7 @@ class Column:
         """Return a hint for a value that cannot be a row."""
         kind = self.spec.dtype.kind
         if self.text and type(value) is str:
-            return ""  # of the right kind, but no Unicode text
+            return ""  # text, but not valid Unicode
         if (kind == "b" or self.text) and type(value) in NUMBERS:
             return _ONE_KIND
         if type(value) is float and kind in "iu":
@@ -189,7 +189,7 @@ def _rows(values: list[Any], dtype: np.dtype[Any]) -> Array | None:
         return None
     if int in types:
         large = np.flatnonzero(np.abs(rows) >= MOST_EXACT_FLOAT64)
-        # As Python numbers, for NumPy would round the whole number first.
+        # As Python numbers: NumPy would round the integer first.
         if any(rows[place].item() != values[place] for place in large.tolist()):
             return None
     result = narrowed(rows, dtype)
@@ -200,7 +200,7 @@ def _rows(values: list[Any], dtype: np.dtype[Any]) -> Array | None:
 
 
 def _bad_number(value: object, dtype: np.dtype[Any]) -> str | None:
-    """Return why the value is no row of this dtype, None if it is one."""
+    """Return why a value is not a number of this dtype, None if it is one."""
     if type(value) not in ({bool} if dtype.kind == "b" else NUMBERS):
         wanted = "true or false" if dtype.kind == "b" else "a number"
         return f"expected {wanted}, found {kind_of(value)}"

@@ -31,28 +31,28 @@ from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# Whole lines, and the number of the first.
+# Whole lines, and the number of the first line.
 Block = tuple[bytes, int]
 Tensors = dict[str, LoDTensor]
-# Of some lines, None where the exact parser is needed, and how many lines.
+# The tensors of some lines, None if the exact parser is needed, and the number of lines.
 _Found = tuple[Tensors | None, int]
 
-# Loading the scanner that the package has takes as long as the exact parser takes for so much,
-# and compiling one, in a checkout, as long as for so much.
+# Input that the exact parser reads while the scanner of the package is loaded, or while one is
+# compiled in a checkout.
 REPAID_SHIPPED, REPAID_BYTES = 1 << 16, 16 << 20
 BLOCK_BYTES = 1 << 20
-# What the scanner may reserve (not touch) for a block.
+# Maximum memory that the scanners of all threads reserve (without touching it).
 MOST_RESERVED_BYTES = 4 << 30
 
-# More would only wait for the writer.
+# More threads would only wait for the writer.
 MOST_THREADS = 4
 
-# Up to these, every whole number has its place.
+# Up to these, every integer is represented exactly.
 _EXACT = {"float64": 2**53, "float32": 2**24, "float16": 2**11, "bfloat16": 2**8}
 
 
 def repaid_bytes() -> int:
-    """Return the size of input from which on the compiled scanner is worth having."""
+    """Return the size of input from which on the compiled scanner is worth loading."""
     return REPAID_SHIPPED if load.is_shipped() else REPAID_BYTES
 
 
@@ -73,7 +73,7 @@ class FastColumns:
 
     @property
     def fits(self) -> bool:
-        """Whether there are not too many columns, and the scanner is there."""
+        """Whether the scanner is available, and can read so many columns without records."""
         flat = not any(column.inside for column in self._columns)
         return flat and self._threads > 0 and is_available()
 
@@ -84,10 +84,9 @@ class FastColumns:
         return self._scanned(room, len(lines))[0] is not None
 
     def tensors(self, reader: LineReader, block_bytes: int) -> Iterator[Tensors | Block]:
-        """Yield the tensors of one block of lines after another.
+        """Yield the tensors of each block of lines, or the block if the exact parser must read it.
 
-        Or else the block, if the exact parser must read it. The reader's `line` is then the
-        one before.
+        When a block is yielded, the reader's `line` is the one before it.
         """
         blocks = Blocks(reader, block_bytes)
         with thread_pool(self._threads, "lod-json") as pool:
@@ -107,7 +106,7 @@ class FastColumns:
                 pool.shutdown(cancel_futures=True)
 
     def _scanned(self, room: bytearray, size: int) -> _Found:
-        """Return the tensors of lines, None if the exact parser must read them, and how many."""
+        """Return the tensors of lines, None if the exact parser is needed, and their number."""
         if not hasattr(self._scanners, "own"):
             self._scanners.own = self._made()
         scanner = self._scanners.own
@@ -135,16 +134,16 @@ class FastColumns:
 
 
 def _threads(reserved_bytes: int) -> int:
-    """Return how many threads to scan with, each of which reserves so much."""
+    """Return the number of threads to scan with, if each reserves `reserved_bytes`."""
     return min(thread_count(), MOST_THREADS, MOST_RESERVED_BYTES // reserved_bytes)
 
 
 class Blocks:
-    """Whole lines, block by block, in memory that is used again.
+    """Blocks of whole lines, in reused memory.
 
     Args:
         reader: of the lines.
-        size: of a block, about.
+        size: approximate bytes of a block.
     """
 
     def __init__(self, reader: LineReader, size: int) -> None:
@@ -155,11 +154,11 @@ class Blocks:
 
     @staticmethod
     def room(size: int) -> bytearray:
-        """Return room for a block of this size, as the scanner wants it."""
+        """Return memory for a block of this size, with the scanner's padding."""
         return bytearray(size + PADDING_BYTES)
 
     def next(self) -> tuple[bytearray, int] | None:
-        """Return memory, and how much of it is lines, zeros behind them; None at the end."""
+        """Return memory with lines, then zeros, and the size of the lines; None at the end."""
         room = self._spare.pop() if self._spare else self.room(self._size)
         held = len(self._begun)
         if held + PADDING_BYTES >= len(room):
@@ -170,7 +169,7 @@ class Blocks:
             most = len(room) - PADDING_BYTES
             with memoryview(room) as view:
                 held += self._reader.fill(view[held:most])
-            # A line that the input ends with may lack its own end.
+            # The last line of the input may lack its line end.
             end = held if held < most else room.rfind(b"\n", 0, held) + 1
             if not held:
                 return None
@@ -181,7 +180,7 @@ class Blocks:
         return room, end
 
     def give_back(self, room: bytearray) -> None:
-        """Use the memory of a block again."""
+        """Return the memory of a block for reuse."""
         self._spare.append(room)
 
 

@@ -15,13 +15,13 @@ from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# Compiling the writer takes seconds; in that time the exact one writes as many. One that came with
-# the package repays its threads.
+# Values from which on the compiled writer is faster: compiling it takes seconds, in which the exact
+# writer writes as many. A writer shipped with the package only has to make up for its threads.
 REPAID_VALUES = 2_000_000
 REPAID_SHIPPED = 10_000
-# Values and lists that are written in one go.
+# Number of values and lists in a piece.
 PIECE_SIZE = 1 << 17
-# More would wait for the one that hands the text on.
+# More threads would wait for the one that passes on the text.
 MOST_THREADS = 4
 
 
@@ -29,7 +29,7 @@ class FastLines:
     """The part of a file that the compiled writer writes.
 
     Args:
-        schema: of the tensors; where it knows no counts, they are found out on the way.
+        schema: of the tensors; if counts are unknown, values are counted as they arrive.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -52,9 +52,9 @@ class FastLines:
         return is_available(tensor.dtype, text=tensor.marks.is_text)
 
     def pieces(self, tensor: LoDTensor) -> Iterator[memoryview]:
-        """Yield the outermost items of a tensor, each a line, many in one piece.
+        """Yield pieces of text with the outermost items of a tensor, one per line.
 
-        A piece lasts until the next one is asked for.
+        A piece is valid until the next one is requested.
 
         Args:
             tensor: its numbers are finite.
@@ -80,7 +80,7 @@ class FastLines:
 
     def samples(self, tensor: LoDTensor) -> list[str]:
         """Return the outermost items of a tensor; see `pieces`."""
-        # Not splitlines: text may hold what else Python takes for the end of a line.
+        # Not splitlines: text may contain other characters that Python treats as line ends.
         return "".join(str(piece, "utf-8") for piece in self.pieces(tensor)).split("\n")[:-1]
 
 
@@ -95,7 +95,7 @@ def _levels(tensor: LoDTensor) -> list[Offsets]:
 
 
 def _cuts(levels: list[Offsets], items: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of the items of each piece."""
+    """Yield the range of items of each piece: the first, and one past the last."""
     place: Array = np.arange(items + 1)
     before = place
     for offsets in levels:

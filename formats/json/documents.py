@@ -80,7 +80,7 @@ def _counting_values() -> Iterator[None]:
 
 
 class _Values(Derived):
-    """The values of a document, one a line."""
+    """The values of a document, one per line."""
 
     def _begin(self) -> None:
         self._first = b""  # byte of the document
@@ -105,7 +105,7 @@ class _Values(Derived):
         starts, self._depth = self._depth == 0, int(depth[-1])
         text[outside & ((text == ord("\n")) | (text == ord("\r")))] = ord(" ")
         if self._first == b"[":
-            if starts and not self._ended:  # behind the bracket
+            if starts and not self._ended:  # skip the opening bracket
                 text, outside, depth = text[1:], outside[1:], depth[1:]
             return self._elements(text, outside, depth)
         kept = (depth > 0) | ~outside | (text != ord(" ")) & (text != ord("\t"))
@@ -140,7 +140,7 @@ class _Values(Derived):
         return b""
 
     def _outside_of_strings(self, text: Array) -> Array:
-        """Return which bytes of the next block are not in a string, its quotes being in it."""
+        """Return which bytes of the next block are outside of strings and their quotes."""
         quotes = text == ord('"')
         slashes = np.flatnonzero(text == ord("\\"))
         if self._escaped and not (slashes.size and slashes[0] == 0):

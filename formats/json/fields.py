@@ -32,8 +32,8 @@ class Columns:
         found: the columns.
         sure: whether their depth is certain.
         known: the fields that a line may have; None for any.
-        left_out: what no tensor can hold of the others.
-        nulls: which objects are null; None if it makes no difference.
+        left_out: the errors of fields that no tensor can hold.
+        nulls: classifies null objects; None if they are not distinguished.
     """
 
     found: tuple[Column, ...]
@@ -95,7 +95,7 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
 
 
 def _refuse_unknown(known: Iterable[str], options: ReadOptions) -> None:
-    """Raise SelectionError unless each chosen name is one that is known, or of records."""
+    """Raise SelectionError unless each chosen name is a known name, or that of records."""
     for one in map(name_of, options.field or ()):
         if not any(name == one or name.startswith(f"{one}.") for name in known):
             there = ", ".join(dict.fromkeys(known))
@@ -126,7 +126,7 @@ def _fields(
     """Return the fields to read, and those that a line may have."""
     first = tuple(values[0])
     if options.field is not None:
-        # By the name of the tensor as well, where that is another.
+        # Also by the name of the tensor, which may differ.
         called = {name_of(one): one for one in first}
         if len(set(options.field)) < len(options.field):
             raise SelectionError(f"a field is chosen twice: {', '.join(options.field)}")
@@ -151,7 +151,7 @@ def _fields(
 
 
 def _outermost(chosen: str, first: dict[str, Any], called: dict[str, str]) -> str:
-    """Return the field of a line that a name of --field is, or is inside of."""
+    """Return the field of a line that a name of --field denotes, or is inside of."""
     name = chosen
     while name not in first and name not in called and "." in name:
         name = name.rpartition(".")[0]
@@ -160,7 +160,7 @@ def _outermost(chosen: str, first: dict[str, Any], called: dict[str, str]) -> st
 
 
 def _is_chosen(name: str, field: str, options: ReadOptions) -> bool:
-    """Return whether --field chooses a tensor, as its own name, its field's or its records'."""
+    """Return whether --field chooses a tensor by the name of itself, its field or its records."""
     return options.field is None or any(
         one in (field, name) or name.startswith(f"{one}.") for one in options.field
     )
@@ -173,8 +173,8 @@ def field_values(
 
     Args:
         values: of lines, the first of which has the number `first`.
-        field: which one.
-        known: the fields there may be; None for any.
+        field: its name.
+        known: the fields that objects may have; None for any.
 
     Raises:
         InvalidDataError: names the line and the field.
@@ -201,7 +201,7 @@ def field_values(
                 f"line {number}: field {shown(unknown[0])} is not in line 1; "
                 "choose the fields to read with --field"
             )
-    # Another known field is missing: its own column tells.
+    # Another known field is missing: reading its column raises the error.
     return [value[field] for value in values]
 
 

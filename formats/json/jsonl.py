@@ -36,7 +36,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # As Python objects, text takes up to thirty times its size.
 MOST_BLOCK_BYTES = 2 << 20
-# The first lines are read ahead: they tell the levels and the dtype of all.
+# The first lines are read ahead: levels and dtypes are inferred from them.
 PEEK_BYTES = 1 << 20
 MOST_PEEK_BYTES = 8 << 20
 FEW_BYTES = 1 << 16
@@ -81,7 +81,7 @@ class JsonLines(Format):
         return [spec.name for spec in schema if not named or not _is_in_lines(spec)]
 
     def lost_levels(self, spec: TensorSpec) -> Iterable[int]:
-        # Lists tell how deep they are by what is in them.
+        # Empty lists do not show how deep they could be nested.
         hidden = [level for level, found in enumerate(spec.levels) if found.items == 0]
         return range(hidden[0], len(spec.levels)) if hidden else ()
 
@@ -134,7 +134,7 @@ class JsonLines(Format):
 
 
 def _is_in_lines(spec: TensorSpec) -> bool:
-    """Return whether a field of records is in a line; of empty lists no record is."""
+    """Return whether a field of records is in any line; if all lists of records are empty, not."""
     above = spec.marks.fields[-1].level if spec.marks.fields else 0
     return all(level.items != 0 for level in spec.levels[:above])
 
@@ -142,7 +142,7 @@ def _is_in_lines(spec: TensorSpec) -> bool:
 def _require_finite(data: Array, name: str, rows_before: int) -> None:
     if data.dtype.kind in "biu":
         return
-    with np.errstate(invalid="ignore"):  # ml_dtypes warns of a NaN it is asked about
+    with np.errstate(invalid="ignore"):  # isfinite of ml_dtypes warns about NaN
         wrong = ~np.isfinite(data)
     if wrong.any():
         place = np.unravel_index(int(np.argmax(wrong)), data.shape)
@@ -153,12 +153,12 @@ def _require_finite(data: Array, name: str, rows_before: int) -> None:
 
 
 class JsonSource(Source):
-    """An open file, its first lines read and understood.
+    """An open file, with columns inferred from its first lines.
 
     Args:
         source: the file.
         options: how to read it.
-        lines: makes its lines, where it has others.
+        lines: converts the file to JSON lines, if it is in another format.
     """
 
     def __init__(
@@ -193,10 +193,10 @@ class JsonSource(Source):
         return find_columns(values, options)
 
     def _told(self, lines: list[bytes], options: ReadOptions) -> Columns | None:
-        """Return what the first few lines tell; None unless it is surely so of all of them.
+        """Return the columns inferred from few of these lines; None unless all of them match.
 
-        That takes a tenth of the time. Lines that the scanner takes hold no other kinds of
-        values than those few, and are nested as deeply.
+        This takes a tenth of the time. Lines that the scanner accepts hold the same types of
+        values as those few, and are nested equally deep.
         """
         few = max(1, len(lines) * FEW_BYTES // max(1, sum(map(len, lines))))
         found = find_columns(parsed(lines[:few], 1), options)
@@ -207,7 +207,7 @@ class JsonSource(Source):
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._reader.restart()
         done = False
-        # A number takes two bytes at least, and eight as a row.
+        # A number takes at least two bytes in a line, and eight as a row.
         limit_bytes = max(1, limit_bytes // 4)
         seen = 0
         while not self._is_worth(seen) and (block := self._block(limit_bytes)):
@@ -223,8 +223,8 @@ class JsonSource(Source):
 
     def _is_worth(self, seen_bytes: int) -> bool:
         """Return whether to read the rest with the compiled scanner."""
-        # It takes either the fields of the columns or any: of others, one that line 1 lacks would
-        # go by unnoticed.
+        # It accepts either only the fields of the columns, or any: if fields are left out, it would
+        # miss a field that line 1 lacks.
         return self._repays(seen_bytes) and self._fast.fits and not self.left_out
 
     def _repays(self, seen_bytes: int) -> bool:

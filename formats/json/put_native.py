@@ -1,4 +1,4 @@
-"""Rows and offsets to lines of JSON."""
+"""Writes rows and offsets as lines of JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 
-# What a number may take: "-2.2250738585072014e-308", or "-9223372036854775808".
+# Longest text of a number: "-2.2250738585072014e-308", or "-9223372036854775808".
 MOST_TEXT_BYTES = 24
-# What a byte of text may take: "\\u001f".
+# Longest text of a byte of text: "\\u001f".
 MOST_ESCAPED_BYTES = 6
-# Whole numbers as those that are compiled, which hold them.
+# Integer dtypes, and the compiled ones that hold their values.
 _WIDER = {
     **{"b": np.int32, "h": np.int32, "H": np.int32, "I": np.int64},
     **{"l": np.int64, "q": np.int64, "L": np.uint64, "Q": np.uint64},
@@ -23,7 +23,7 @@ _put_lines, _put_texts = (load.kernel(_MODULE, name) for name in ("put_lines", "
 
 
 def is_available(dtype: np.dtype[Any], *, text: bool = False) -> bool:
-    """Return whether the kernel for such values is there; it is compiled now if need be."""
+    """Return whether the kernel for such values is available; compiles it if needed."""
     try:
         if text:
             return bool(_put_texts[""])
@@ -37,7 +37,7 @@ def _types(dtype: np.dtype[Any]) -> str:
 
 
 def _large(dtype: np.dtype[Any]) -> float:
-    """Return from where on NumPy writes floats with an exponent; for float32 it changed."""
+    """Return where NumPy's text of floats starts to have an exponent; for float32 it changed."""
     if dtype.kind != "f":
         return np.inf
     return next(10.0**n for n in range(18) if "e" in str(dtype.type(10.0**n)))
@@ -49,7 +49,7 @@ class LineWriter:
     Args:
         values: (N,) bool, integers, finite float32 or float64.
         levels: offsets of the lists, outermost first, the innermost over `values`.
-        spare: memory to use again, and to give back to.
+        spare: memory for reuse; `take_back` adds to it.
         text: whether the innermost lists are UTF-8 text, uint8.
     """
 
@@ -71,15 +71,14 @@ class LineWriter:
         self._offsets = np.concatenate([*levels, np.zeros(1, np.int64)])
 
     def lines(self, first: int, last: int) -> memoryview:
-        """Return the items from `first` to `last`, each with its end of line."""
+        """Return the items from `first` up to, without, `last`, each with its end of line."""
         size = last - first  # the ends of the lines
         start, stop = first, last
         for level in self._levels:
             size += 3 * (stop - start)
             start, stop = int(level[start]), int(level[stop])
         size += (stop - start + 1) * (MOST_ESCAPED_BYTES if self._text else MOST_TEXT_BYTES + 1)
-        # Not touched before it is written, so what is not needed costs nothing; what was touched
-        # before costs less.
+        # Fresh pages cost time only when they are written, and reused ones less.
         out = self._spare.pop() if self._spare else np.empty(size, np.uint8)
         if out.size < size:
             out = np.empty(size, np.uint8)
@@ -92,6 +91,6 @@ class LineWriter:
         return out.data[:done]
 
     def take_back(self, lines: memoryview) -> None:
-        """Use the memory of lines again that were handed out."""
+        """Return the memory of `lines` for reuse."""
         assert isinstance(lines.obj, np.ndarray)
         self._spare.append(lines.obj)

@@ -16,7 +16,7 @@ from lodcli.kernels.errors import InvalidDataError
 
 
 class _RefusedError(ValueError):
-    """Something Python's parser lets through and JSON does not."""
+    """Input that Python's parser accepts and lod refuses."""
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -37,7 +37,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unique)
 
 
-# What to do about a value that goes on in the next line.
+# Advice for a value that continues in the next line.
 ONE_LINE = "jsonl has one value per line; --from json reads values over several lines"
 
 
@@ -77,7 +77,7 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
             remedy = f"; {WITHOUT_MARK}"
         elif b"\r" in line.rstrip():
             remedy = f"; {WITHOUT_RETURNS}"
-        # Not error.colno: behind the end of a line that was cut it counts the next line's.
+        # Not error.colno: at the end of a truncated line it is a column of the next line.
         end = len(line.decode().rstrip())
         if error.pos >= end:
             if not remedy and line.endswith(b"\n"):

@@ -1,7 +1,7 @@
 """Scans JSON lines to rows and offsets, with all checks; unusual input stops the scan.
 
-A scan that stops says nothing about the lines: the exact parser reads them, and finds what is
-wrong, or that nothing is.
+A scan that stops does not mean that the lines are invalid: the exact parser reads them, and raises
+the error if there is one.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 
-# Kinds of columns, and how many numbers tell of something, as the kernels have them.
+# As in the kernels: kinds of columns, int64s per number left to Python, most unknown fields.
 WHOLE, REAL, TRUTH, TEXT = range(4)
 HARD_INTS, MOST_UNKNOWN = 4, 64
 
-# Zeros behind a block, which end whatever does not end before.
+# Zeros after a block, which end any token.
 PADDING_BYTES = 8
-# Numbers that are rounded by Python, in one block.
+# Maximum number of numbers in a block that Python rounds.
 MOST_HARD = 1 << 16
 
 _MODULE = "formats.json.scan_numba"
@@ -28,7 +28,7 @@ _scan_lines, _is_ascii = (load.kernel(_MODULE, name) for name in ("scan_lines", 
 
 
 def is_available() -> bool:
-    """Return whether the scanner's kernels are there; they are compiled now if need be."""
+    """Return whether the scanner's kernels are available; compiles them if needed."""
     try:
         return all(each[""] for each in (_scan_lines, _is_ascii))
     except load.NativeUnavailableError:
@@ -37,12 +37,12 @@ def is_available() -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """What lines hold.
+    """The expected content of lines.
 
     Attributes:
         kinds: for each column WHOLE, REAL, TRUTH or TEXT.
-        depths: for each column how many lists are nested; text counts as one.
-        keys: for each column its name in the line's object; None if lines are no objects.
+        depths: for each column the number of nested lists; text counts as one.
+        keys: for each column its name in the line's object; None if lines are not objects.
         others: whether objects may have other fields, which are left out.
     """
 
@@ -59,7 +59,7 @@ class Scanned:
     Attributes:
         values: int64, float64, bool or uint8.
         offsets: of each level, outermost first.
-        largest: of the whole numbers among floats, the largest without its sign.
+        largest: largest absolute value of the integers among floats.
     """
 
     values: Array
@@ -68,13 +68,13 @@ class Scanned:
 
 
 class JsonScanner:
-    """Scans one block of lines after another; its memory is used again.
+    """Scans blocks of lines, and reuses its memory.
 
     Args:
         plan: what the lines hold.
 
     Attributes:
-        lines: how many the last block had, of which the scan did not stop.
+        lines: number of lines in the last block, if the scan did not stop.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -90,13 +90,13 @@ class JsonScanner:
         self.lines = 0
 
     def _reserve(self, size: int) -> None:
-        """Make room for all that a block of this size may hold."""
+        """Reserve memory for everything that a block of this size may hold."""
         if size <= self._held:
             return
-        self._held = size + size // 4  # blocks end where a line does
-        most = self._held // 2 + 2  # a value and what parts it from the next
+        self._held = size + size // 4  # sizes vary, because blocks end with a line
+        most = self._held // 2 + 2  # at least a digit and a separator per value
         levels = max(self._plan.depths, default=0) + 1
-        # Not touched before it is written, so what is not needed costs nothing.
+        # Pages that are not written cost nothing.
         self._values = np.empty((self._columns, most), np.int64)
         self._offsets = np.empty((self._columns, levels, most), np.int64)
         self._hard = np.empty((MOST_HARD, HARD_INTS), np.int64)
@@ -109,7 +109,7 @@ class JsonScanner:
         """Return the columns of the first bytes of `data`, whole lines; see `scan`.
 
         Args:
-            data: uint8, contiguous, with PADDING_BYTES zeros behind `size` bytes.
+            data: uint8, contiguous, with PADDING_BYTES zeros after `size` bytes.
             size: of the lines.
         """
         self._reserve(size)
@@ -140,7 +140,7 @@ class JsonScanner:
         ]
 
     def _settle(self, data: Array, begin: int, count: int) -> bool:
-        """Put in the numbers that were too hard; False if one is beyond float64."""
+        """Insert the numbers that the kernel left to Python; False if one exceeds float64."""
         rows = self._values.view(np.float64)
         for column, row, start, stop in self._hard[:count].tolist():
             value = rows[column, row] = float(bytes(data[start - begin : stop - begin]))

@@ -1,4 +1,4 @@
-"""Objects inside the values of JSON lines, as records: their fields, each with the lists above."""
+"""Converts objects in the values of JSON lines to records: a tensor per field."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.marks import Field
 
 MOST_DEPTH = 64
-# What objects may be: null, of nothing but nulls, or some of them this and some that.
+# Kinds of empty objects that occur: null, objects with only nulls, or both.
 NULL, HOLLOW, BOTH = "null", "an object of nothing but nulls", "both"
 
 
 @dataclass(frozen=True)
 class Inside:
-    """Objects that a value is a field of.
+    """Objects that contain a value as a field.
 
     Attributes:
-        name: of the records, as `--field` knows them.
-        lists: how many lists are above the objects.
-        key: of the field; None for whether there is an object.
+        name: of the records, as in `--field`.
+        lists: number of lists above the objects.
+        key: of the field; None for the tensor that stores which objects are not null.
         known: the fields that the objects may have.
     """
 
@@ -36,7 +36,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class Leaf:
-    """The values of one tensor, one a line: lists, down to numbers or text.
+    """The values of one tensor, one per line: nested lists of numbers or text.
 
     Attributes:
         name: of the tensor.
@@ -52,7 +52,7 @@ class Leaf:
 
     @property
     def tells_records(self) -> bool:
-        """Whether the values tell which objects are null."""
+        """Whether the values are True for objects and False for null."""
         return bool(self.inside) and self.inside[-1].key is None
 
     def owner(self, level: int) -> str:
@@ -68,7 +68,7 @@ def leaves(values: list[Any], field: str, nulls: NullObjects | None) -> Iterator
 
     Args:
         values: of the field, from the first line on.
-        field: as the lines call it.
+        field: its name in the lines.
         nulls: collects which objects are null, and which hold only nulls; None: they are not
             distinguished.
 
@@ -124,7 +124,7 @@ def _leaves(leaf: Leaf, path: tuple[Field, ...]) -> Iterator[Leaf]:
 
 
 def _fields(values: list[Any]) -> tuple[int, list[str]] | None:
-    """Return how many lists are above objects, and all fields of these; None of other values."""
+    """Return the number of lists above objects, and all their fields; None for other values."""
     lists = 0
     while values:
         values = [value for value in values if value is not None]
@@ -143,11 +143,11 @@ def picked(values: list[Any], step: Inside, first: int, *, nullable: bool = True
 
     Args:
         values: of lines, the first of which has the number `first`.
-        step: which objects, and which field.
+        step: describes the objects and the field.
         nullable: whether a field may be null.
 
     Raises:
-        InvalidDataError: no object, or one with other fields; names the line.
+        InvalidDataError: a value is not an object, or has other fields; names the line.
     """
     return [
         _picked(value, step, step.lists, number, nullable)
@@ -182,14 +182,14 @@ def _picked(value: Any, step: Inside, lists: int, line: int, nullable: bool) -> 
 
 
 class NullObjects:
-    """Tells null objects from such that hold nothing but nulls.
+    """Distinguishes null objects from objects with only nulls.
 
     Args:
-        both: whether there may be both of all, whatever the first lines hold.
+        both: whether all records may have both kinds, whatever the first lines hold.
 
     Attributes:
-        found: by the name of records, which of them there are: NULL, HOLLOW or BOTH. Of both, a
-            tensor tells which are null.
+        found: the kinds that occur, by the name of the records: NULL, HOLLOW or BOTH. For BOTH, a
+            tensor stores which are null.
     """
 
     def __init__(self, *, both: bool = False) -> None:
@@ -197,7 +197,7 @@ class NullObjects:
         self._both = both
 
     def settle(self, columns: Iterable[tuple[Inside, ...]]) -> None:
-        """Treat objects that the first lines say nothing about as such that may be null."""
+        """Treat records with neither kind in the first lines as records that may be null."""
         for inside in columns:
             for step in inside:
                 self.found.setdefault(step.name, NULL)
@@ -210,13 +210,13 @@ class NullObjects:
         *,
         first_lines: bool = False,
     ) -> None:
-        """Look at the objects of a tensor in lines, the first of which has the number `first`.
+        """Classify the objects of a tensor in lines, the first of which has the number `first`.
 
         Args:
             values: of a field.
             inside: the records that the tensor is in.
             first: line.
-            first_lines: whether there may be both; else all is settled.
+            first_lines: whether a second kind may be added; else it is an error.
 
         Raises:
             InvalidDataError: there are both and no tensor tells which are null; names the line.

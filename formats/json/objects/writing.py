@@ -22,7 +22,7 @@ from lodcli.kernels.tensor.marks import Times
 
 
 def samples(tensor: LoDTensor, level: int = 0) -> list[str]:
-    """Return the items of a level of a tensor as JSON; of the outermost, unless told."""
+    """Return the items of a level of a tensor as JSON, by default of the outermost."""
     lod, masks = tensor.lod, tensor.nulls.masks or (None,) * (tensor.lod.n_levels + 1)
     if tensor.marks.is_text:
         raw = tensor.values.tobytes()
@@ -57,7 +57,7 @@ def _grouped(values: list[str], offsets: Offsets) -> list[str]:
 
 
 def line_parts(node: Node) -> Iterator[Node]:
-    """Yield the parts of a column whose tensors share a level, and so come together."""
+    """Yield the parts of a column whose tensors share a level, and so are in the same batches."""
     if node.spec is not None or node.inner:
         yield node
     else:
@@ -66,7 +66,7 @@ def line_parts(node: Node) -> Iterator[Node]:
 
 
 class _Texts(NamedTuple):
-    """Values as JSON, and which are null or hold nothing but nulls; None if none does."""
+    """Values as JSON, and which are null or hold only nulls; None if none does."""
 
     values: list[str]
     nothing: list[bool] | None
@@ -114,13 +114,13 @@ def _of_batch(node: Node, batch: Batch) -> _Texts:
 
 
 def _objects(node: Node, parts: Sequence[_Texts]) -> _Texts:
-    """Return one object for each of the values of all parts of a node; null where they say so."""
+    """Return objects of the values of all parts of a node; null where the record is null."""
     fields = parts[: len(node.fields)]
     found = list(_braced(node.fields, fields))
     given = [part.nothing for part in fields if part.nothing is not None]
     nothing = None
     if len(given) == len(fields):
-        # Of records that are never null, those above may be.
+        # Kept even if these records are never null: those above them may be.
         nothing = [all(each) for each in zip(*given, strict=True)]
     if node.present is not None:
         missing = [text != "true" for text in parts[-1].values]
@@ -135,7 +135,7 @@ def _objects(node: Node, parts: Sequence[_Texts]) -> _Texts:
 
 
 def _braced(fields: Sequence[Node], parts: Sequence[_Texts]) -> Iterator[str]:
-    """Return objects: of each field its name and the next of its values."""
+    """Return objects, each with the next value of every field."""
     keys = [json.dumps(field.name) for field in fields]
     return (
         "{" + ",".join(map(":".join, zip(keys, values, strict=True))) + "}"
@@ -150,11 +150,11 @@ def bare_lines(found: dict[str, list[str]]) -> Iterator[str]:
 
 
 def object_lines(columns: Sequence[Node], found: dict[str, list[str]]) -> Iterator[str]:
-    """Return one object a line.
+    """Return one object per line.
 
     Args:
         columns: of the file.
-        found: by the first tensor of each of `line_parts`, as many samples.
+        found: equally many samples of each part from `line_parts`, by its first tensor.
     """
     parts = [_column(column, found) for column in columns]
     return (f"{one}\n" for one in _braced(columns, parts))
