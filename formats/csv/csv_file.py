@@ -42,9 +42,9 @@ from lodcli.kernels.tensor.marks import TEXT
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 MOST_BLOCK_BYTES = 2 << 20
-# A whole number of more is beyond every dtype, and takes long to read.
+# Integers with more digits exceed every dtype, and take long to parse.
 MOST_DIGITS = 1000
-# Of the only column: other programs pass over blank lines.
+# An empty field if there is only one column: other programs skip blank lines.
 _EMPTY = '""'
 
 
@@ -159,7 +159,7 @@ class Csv(Format):
             raise self._not_shared()
 
     def _fields(self, tensor: LoDTensor, name: str, separator: str) -> list[str]:
-        """Return each finest sequence of text as it is written."""
+        """Return each finest sequence of text as a field."""
         raw = tensor.data.tobytes()
         if b"\0" in raw:
             raise UnsupportedError(f"{self.name} holds no NUL, which is in the text of {name}")
@@ -175,7 +175,7 @@ class Tsv(Csv):
 
 
 def _numerals(tensor: LoDTensor, null: str) -> list[str]:
-    """Return each number as it is written, a null as `null`."""
+    """Return each number as a field, a null as `null`."""
     found = texts(np.ascontiguousarray(tensor.values))
     return put_nulls(found, tensor.nulls.rows, null)
 
@@ -211,7 +211,7 @@ def _numbers(lod: LoD, done: int, name: str) -> list[list[str]]:
 
 
 class _CsvSource(Source):
-    """An open file, its header read."""
+    """An open file, whose header was read."""
 
     records = True
 
@@ -227,7 +227,7 @@ class _CsvSource(Source):
         self._separator = separator
         self._header = header
         self._refuse_other_separators()
-        if first is not None and len(first[1]) != len(header):  # before any field is looked at
+        if first is not None and len(first[1]) != len(header):  # before any field is parsed
             raise InvalidDataError(f"line {first[0]}: {wrong_width(first[1], len(header))}")
         names, groups = list(map(name_of, header)), options.levels or ()
         self._groups = [self._column(name, names) for name in groups]
@@ -249,7 +249,7 @@ class _CsvSource(Source):
                     )
                 fields = [record[column] for _, record in records if len(record) == len(header)]
                 dtype = options.dtype or _dtype_of(fields)
-                # Of one column, a blank line may be a slip.
+                # With only one column, a blank line may be a mistake.
                 nullable = options.nulls is not None or ("" in fields and len(header) > 1)
                 spec = TensorSpec(
                     names[column], dtype or np.dtype(np.int64), (), levels, nullable=nullable
@@ -270,7 +270,7 @@ class _CsvSource(Source):
         self._seen: list[set[str]] = [set() for _ in groups]
 
     def _column(self, wanted: str, names: list[str]) -> int:
-        """Return the place of a column by its name, or by that of its tensor."""
+        """Return the position of a column by its name, or by that of its tensor."""
         for known in (self._header, names):
             if known.count(wanted) > 1:
                 raise SelectionError(f"two columns are named {shown(wanted)}")
@@ -306,7 +306,7 @@ class _CsvSource(Source):
             yield self._batch(waiting)
 
     def _whole_items(self, table: Table) -> int:
-        """Return how many of the records surely make whole outermost items."""
+        """Return the number of records that certainly form whole outermost items."""
         if not self._groups or not len(table):
             return len(table)
         keys, end = table.columns[self._groups[0]], len(table) - 1
@@ -447,7 +447,7 @@ def _changes(columns: list[list[str]], rows: int) -> list[int]:
 
 
 def _numbers_of(dtype: np.dtype[Any], fields: list[str]) -> Array:
-    """Return fields as numbers; raises ValueError or OverflowError if one is none of `dtype`."""
+    """Return fields as numbers; raises ValueError or OverflowError if one is not of `dtype`."""
     if "_" in "".join(fields):
         raise ValueError  # int() takes 1_000 for 1000
     if dtype.kind in "iu":

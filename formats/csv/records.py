@@ -11,7 +11,7 @@ import numpy as np
 from lodcli.formats.text.lines import TO_UTF_8, LineReader
 from lodcli.kernels.errors import InvalidDataError
 
-# A field may hold as much; a quote that is never closed would else swallow the file.
+# Maximum size of a field: an unclosed quote would otherwise make the rest of the file one field.
 MOST_FIELD_BYTES = 16 << 20
 csv.field_size_limit(MOST_FIELD_BYTES)
 
@@ -21,7 +21,7 @@ class Table:
 
     Args:
         numbers: of the line where each record begins.
-        columns: the fields, a list a column.
+        columns: the fields, one list per column.
     """
 
     def __init__(self, numbers: array[int], columns: list[list[str]]) -> None:
@@ -52,7 +52,7 @@ class Records:
 
     Args:
         reader: of its lines.
-        separator: between fields: "," or a tab.
+        separator: between fields: one character, such as "," or a tab.
     """
 
     def __init__(self, reader: LineReader, separator: str) -> None:
@@ -77,15 +77,15 @@ class Records:
         return self._parsed(b"".join(lines), 1)
 
     def _open(self, block: bytes) -> bool:
-        """Return whether a block ends inside of quotes: they come in pairs."""
+        """Return whether a block ends inside quotes, which come in pairs."""
         return block.count(b'"') % 2 == 1
 
     def blocks(self, limit_bytes: int, width: int) -> Iterator[Table]:
-        """Yield the records behind the first one.
+        """Yield the records after the first one.
 
         Args:
-            limit_bytes: of the lines of each table, about.
-            width: how many fields each must have.
+            limit_bytes: approximate size of the lines of a table.
+            width: number of fields that each must have.
         """
         begun = False
         while block := self._reader.block(limit_bytes):
@@ -101,7 +101,7 @@ class Records:
             begun = True
 
     def _simple(self, block: bytes, first: int, width: int) -> Table | None:
-        """Return records without quotes, all at once; None if there is anything to look at."""
+        """Return records without quotes, split all at once; None if that may be wrong."""
         if b'"' in block or b"\0" in block:
             return None
         if b"\r" in block:
@@ -125,7 +125,7 @@ class Records:
         return Table(numbers, [fields[column::width] for column in range(width)])
 
     def _exact(self, block: bytes, first: int, width: int) -> Table:
-        """Return records one by one, checked."""
+        """Return records that are parsed and checked one by one."""
         found = self._parsed(block, first)
         for number, record in found:
             if len(record) != width:
@@ -145,7 +145,7 @@ class Records:
             line = first + text.count("\n", 0, text.index("\0"))
             raise InvalidDataError(f"line {line}: holds NUL: this is binary data, not text")
         if '"' not in text:
-            # "\r" alone ends no line; splitlines would part at more than "\n".
+            # "\r" alone is no line end; splitlines would split at other characters as well.
             lines = text.split("\n")
             if not lines[-1]:
                 lines.pop()
@@ -187,7 +187,7 @@ def _fields(count: int) -> str:
 
 
 def quoted(field: str, separator: str) -> str:
-    """Return a field as it is written: in quotes where it must be."""
+    """Return a field for writing, in quotes if necessary."""
     if any(char in field for char in (separator, '"', "\n", "\r")):
         return '"' + field.replace('"', '""') + '"'
     return field

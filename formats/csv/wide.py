@@ -18,7 +18,7 @@ _NUMBERED = re.compile(r"(.+)_([0-9]{1,9})", re.DOTALL)
 
 
 def columns(schema: Schema) -> Schema:
-    """Return the tensors with each column of rows (H,) as one of its own: NAME_0, NAME_1, .."""
+    """Return the tensors with each column of rows (H,) as a separate one: NAME_0, NAME_1, .."""
     return tuple(one for spec in schema for one in _columns(spec))
 
 
@@ -30,7 +30,7 @@ def _columns(spec: TensorSpec) -> Iterable[TensorSpec]:
 
 
 def in_columns(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches as `columns` of a schema describes them."""
+    """Yield batches with the tensors of `columns(schema)`."""
     wide = {spec.name for spec in schema if len(spec.row_shape) == 1}
     for batch in batches:
         found: dict[str, Item] = {}

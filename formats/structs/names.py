@@ -38,7 +38,7 @@ def renamed(schema: Schema, names: Mapping[str, str]) -> Schema:
         try:
             check_name(new)
         except InvalidDataError as error:
-            raise OptionError(str(error)) from None  # of a person, and not of a file
+            raise OptionError(str(error)) from None  # the name is from an option, not from a file
     found = tuple(_renamed(spec, names) for spec in schema)
     for name in repeated(spec.name for spec in found) if names else ():
         raise SelectionError(f"two tensors would be called {name}")
@@ -71,7 +71,7 @@ def _renamed(spec: TensorSpec, names: Mapping[str, str]) -> TensorSpec:
 
 
 def _last(name: str, above: Sequence[Field]) -> str | None:
-    """Return a name without those of the fields above it; None if it is not below them."""
+    """Return a name without the names of the fields above; None if it is not below them."""
     prefix = "".join(f"{field.name}." for field in above)
     return name.removeprefix(prefix) or None if name.startswith(prefix) else None
 
@@ -89,7 +89,7 @@ def records_above(spec: TensorSpec) -> list[str]:
 
 
 def within(spec: TensorSpec, name: str) -> int:
-    """Return how many fields of a tensor's path make a name of records; 0 if none do.
+    """Return how many leading fields of a tensor's path form the name of records; 0 if none do.
 
     >>> from lodcli.kernels.tensor.marks import Marks
     >>> import numpy as np

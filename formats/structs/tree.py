@@ -19,11 +19,11 @@ class Node:
         name: of the column or field.
         level: at which it begins.
         spec: the tensor, if it is one; None for records.
-        fields: of the records, in order; () of a tensor.
-        inner: the level at which the records are, as many levels are above them.
+        fields: of the records, in order; () for a tensor.
+        inner: the level of the records, which is the number of levels above them.
         required: whether no record is null.
-        present: the tensor that tells which records are null, if there is one; else those are of
-            which all fields are null.
+        present: the tensor that stores which records are null; None: those with only null fields
+            are.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Node:
 
     @property
     def parts(self) -> tuple[Node, ...]:
-        """The fields of the records, and what tells which of these are null."""
+        """The fields of the records, and the tensor that stores which records are null."""
         return self.fields if self.present is None else (*self.fields, self.present)
 
     def __str__(self) -> str:
@@ -63,13 +63,13 @@ def tree(schema: Schema) -> tuple[Node, ...]:
     """Return the columns of a file, each a tensor or records.
 
     Raises:
-        InvalidDataError: the tensors make no tree; names one that does not fit.
+        InvalidDataError: the tensors do not form a tree; names one that does not fit.
     """
     return _nodes(schema, 0)
 
 
 def check_tree(schema: Schema, where: str) -> None:
-    """Raise DamagedFileError unless the tensors of a file make a tree."""
+    """Raise DamagedFileError unless the tensors of a file form a tree."""
     if any(spec.marks.fields for spec in schema):
         try:
             tree(schema)
@@ -115,7 +115,7 @@ def _node(specs: Sequence[TensorSpec], depth: int) -> Node:
             )
     fields = _nodes(specs, depth + 1)
     told = [one for one in fields if one.spec is not None and one.spec.marks.tells_records]
-    if not told or len(fields) == 1:  # alone it is a field as any other
+    if not told or len(fields) == 1:  # alone it is an ordinary field
         return Node(field.name, field.level, None, fields, inner, field.required)
     if len(told) > 1 or field.required:
         others = "none is" if field.required else f"so does field {told[1].name}"
@@ -125,7 +125,7 @@ def _node(specs: Sequence[TensorSpec], depth: int) -> Node:
 
 
 def flattened(schema: Schema, columns: Iterable[str]) -> Schema:
-    """Return the schema with the tensors of some columns as columns of their own."""
+    """Return the schema with the tensors of some columns as separate columns."""
     dropped = set(columns)
     return tuple(
         replace(spec, marks=replace(spec.marks, fields=()))
@@ -136,7 +136,7 @@ def flattened(schema: Schema, columns: Iterable[str]) -> Schema:
 
 
 def broken_columns(schema: Schema) -> tuple[str, ...]:
-    """Return the columns of records whose tensors make no tree any more, in order."""
+    """Return the columns of records whose tensors no longer form a tree, in order."""
     groups: dict[str, list[TensorSpec]] = {}
     for spec in schema:
         groups.setdefault(path_of(spec)[0].name, []).append(spec)

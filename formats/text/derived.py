@@ -1,4 +1,4 @@
-"""A file that is changed while it is read, block by block."""
+"""A file that is converted while it is read, block by block."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ BLOCK_BYTES = 1 << 18
 
 
 class Derived(io.RawIOBase):
-    """What `_next` makes of a file. To go back is to read it again from its beginning.
+    """A file converted by `_next`. Seeking backwards reads it again from its beginning.
 
     Args:
         file: at its beginning.
-        block_bytes: how much of it to read at once.
+        block_bytes: size of the blocks to read.
     """
 
     def __init__(self, file: BinaryIO, block_bytes: int = BLOCK_BYTES) -> None:
@@ -24,11 +24,11 @@ class Derived(io.RawIOBase):
         self._begin()
 
     def _begin(self) -> None:
-        """Set what `_next` keeps between blocks to that of the beginning."""
+        """Initialize the state that `_next` keeps between blocks."""
         raise NotImplementedError
 
     def _next(self, block: bytes) -> bytes:
-        """Return what becomes of a block; an empty one is the end."""
+        """Return a block converted; an empty one marks the end."""
         raise NotImplementedError
 
     def buffered(self) -> BinaryIO:

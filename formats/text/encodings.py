@@ -1,4 +1,4 @@
-"""Text in other encodings than UTF-8, turned into UTF-8 while it is read."""
+"""Text in other encodings than UTF-8, converted to UTF-8 while it is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def encoding_named(name: str) -> str:
     """Return Python's name of an encoding.
 
     Raises:
-        OptionError: it knows none of this name.
+        OptionError: Python has no encoding of this name.
 
     >>> encoding_named("Latin1")
     'iso8859-1'
@@ -23,7 +23,7 @@ def encoding_named(name: str) -> str:
         codecs.getincrementaldecoder(name)
         return codecs.lookup(name).name
     except (LookupError, TypeError, ValueError):
-        pass  # rot13, zlib and others are codecs, and no encodings of text
+        pass  # rot13, zlib and others are codecs, but not encodings of text
     raise OptionError(
         f"encoding: no encoding {name!r}; there are utf-8, utf-16, latin1, cp1252, shift_jis, "
         "gb18030 and all others of Python"
@@ -38,7 +38,7 @@ class Recoded(Derived):
         encoding: that of the file.
 
     Raises, when it is read:
-        InvalidDataError: some of it is not of the encoding.
+        InvalidDataError: bytes that are invalid in the encoding.
     """
 
     def __init__(self, file: BinaryIO, encoding: str) -> None:

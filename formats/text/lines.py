@@ -15,26 +15,26 @@ from lodcli.kernels.errors import UnsupportedError
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _XZ_MAGIC = b"\xfd7z"
-# What to do with lines that are something else than they must be.
+# Advice in messages about invalid lines.
 TO_UTF_8 = "give its --encoding, such as latin1 or cp1252"
 WITHOUT_MARK = "a byte order mark stands at its beginning, as after joining files; remove it there"
 WITHOUT_RETURNS = r"a line ends with \n, not with \r alone; convert it, as with tr '\r' '\n'"
 
 
 class LineReader:
-    """The lines of an input, a leading byte order mark left out.
+    """The lines of an input, without a leading byte order mark.
 
     Args:
-        source: a file, or a pipe, which is never sought in.
-        utf_8: whether only text can be meant.
-        encoding: which; None is UTF-8.
-        derived: makes lines of something else.
+        source: a file, or a pipe, which is read without seeking.
+        utf_8: whether to refuse UTF-16 and compressed files, by their first bytes.
+        encoding: of the input; None is UTF-8.
+        derived: converts another format to lines.
 
     Raises:
-        NotThisFormatError: it begins like UTF-16, or like a packed file.
+        NotThisFormatError: it begins like UTF-16, or like a compressed file.
 
     Attributes:
-        line: how many lines have been handed out: the number of the last one, from 1.
+        line: number of lines returned so far: the number of the last one, from 1.
         mark_bytes: size of the byte order mark, 0 if there is none.
     """
 
@@ -75,7 +75,7 @@ class LineReader:
         self._begin_byte = self._file.tell() if self._source.seekable else None
 
     def restart(self) -> None:
-        """Go to the beginning.
+        """Go back to the start; see `begin_here`.
 
         Raises:
             UnsupportedError: the second time, for a pipe.
@@ -91,7 +91,7 @@ class LineReader:
         self.line = self._begin_line
 
     def peek(self, limit_bytes: int) -> list[bytes]:
-        """Return lines beyond those seen, about so many bytes; `lines` hands them out again."""
+        """Return further lines of about `limit_bytes`; `lines` returns them again."""
         found = split(self._read(limit_bytes))
         if not self._peeked:
             self._peeked, found = True, self._kept + found
@@ -100,9 +100,9 @@ class LineReader:
         return found
 
     def lines(self, limit_bytes: int) -> list[bytes]:
-        """Return the next lines with their ends: at least one, and about so many bytes.
+        """Return the next lines with their ends: at least one, and about `limit_bytes`.
 
-        Nothing at the end of the input.
+        Empty at the end of the input.
         """
         found = self._take_kept(limit_bytes) or split(self._read(limit_bytes))
         self.line += len(found)
@@ -117,15 +117,15 @@ class LineReader:
         return taken
 
     def block(self, limit_bytes: int) -> bytes:
-        """Return the next bytes, about so many, up to the end of a line; `line` stays."""
+        """Return about `limit_bytes`, up to the end of a line; `line` is unchanged."""
         return b"".join(self._take_kept(limit_bytes)) or self._read(limit_bytes)
 
     def _read(self, limit_bytes: int) -> bytes:
-        """Return the next bytes of the file, about so many, up to the end of a line."""
+        """Return about `limit_bytes` of the file, up to the end of a line."""
         return self._finished(self._file.read(limit_bytes))
 
     def _finished(self, found: bytes) -> bytes:
-        """Return bytes that were just read, with those up to the end of their last line.
+        """Return bytes that were just read, completed to the end of their last line.
 
         Raises:
             TooLargeError: that line is longer than the bounds.
@@ -139,9 +139,9 @@ class LineReader:
         return found + rest
 
     def fill(self, room: memoryview) -> int:
-        """Put the next bytes into `room`, all of it unless the input ends; return how many.
+        """Fill `room` with the next bytes, and return their number, less only at the end.
 
-        `line` stays, and `lines` must not be asked for more.
+        `line` is unchanged, and `lines` must not be called afterwards.
         """
         done = 0
         if self._kept:
@@ -155,20 +155,20 @@ class LineReader:
 
 
 def shown(text: bytes | str) -> str:
-    """Return a piece of a file as a message may show it: short, quoted, in one line."""
+    """Return a piece of a file for a message: short, quoted, in one line."""
     cut = text[:100].decode("utf-8", "replace") if isinstance(text, bytes) else text[:100]
     return repr(cut) if cut.isprintable() else ascii(cut)
 
 
 def split(data: bytes) -> list[bytes]:
-    """Return the lines of `data` with their ends; "\\r" alone ends none."""
+    """Return the lines of `data` with their ends; "\\r" alone is not one."""
     lines = [line + b"\n" for line in data.split(b"\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
 def _packed(start: bytes) -> str | None:
-    """Return how a file with these first three bytes is packed, and what to do; None for text."""
+    """Return the compression of a file with these first three bytes, and advice; None for text."""
     if start == _XZ_MAGIC:
         return "xz, which lod does not read; unpack it first, as with xz -d"
     codec = next(

@@ -19,7 +19,7 @@ FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 def tells_dtype(spec: TensorSpec) -> bool:
-    """Return whether a number, or a default, determines the dtype."""
+    """Return whether readers infer the dtype of a tensor, from a number or as the default."""
     return (spec.rows != 0 and 0 not in spec.row_shape) or spec.dtype == np.float64
 
 
@@ -35,21 +35,21 @@ def holding(value: int | float) -> str:
     return "no dtype holds it; round it before"
 
 
-# Of a number that `exceeds_float64`.
+# Message for a number that `exceeds_float64`.
 BEYOND = "exceeds float64, and so every dtype"
 
 
 def exceeds_float64(text: str | bytes) -> bool:
-    """Return whether a text is a number of decimal digits beyond float64: float() makes it inf."""
+    """Return whether a text is a number with digits, but exceeds float64: float() returns inf."""
     return bool(re.search(r"\d", os.fsdecode(text))) and math.isinf(float(text))
 
 
 def texts(values: Array) -> list[str]:
-    """Return each of `values`, one dimension, as the shortest text that gives it back.
+    """Return each of `values`, (N,), as the shortest text from which it is read back.
 
     Args:
         values: booleans (true, false), integers, or real numbers of any width; nan and inf
-            are written so.
+            are written as such.
     """
     if values.dtype.kind == "b":
         return ["true" if value else "false" for value in values.tolist()]
@@ -57,14 +57,14 @@ def texts(values: Array) -> list[str]:
         return _whole(values)
     if values.dtype == np.float64:
         return list(map(repr, values.tolist()))
-    # As float64 the shortest text of a float32 would be twice as long as needed.
+    # Not as float64: the shortest text of a float32 would be twice as long as needed.
     found = list(map(str, values))
-    # bfloat16 alone writes 2 and -0, and would be read back as a whole number.
+    # Only bfloat16 is written as 2 or -0, which would be read back as an integer.
     return [f"{text}.0" if text.lstrip("-").isdigit() else text for text in found]
 
 
 def put_nulls(values: list[str], mask: Mask | None, null: str) -> list[str]:
-    """Put `null` where the mask is False; return the list, which is changed."""
+    """Set values to `null` in place where the mask is False, and return the list."""
     if mask is not None:
         for place in np.flatnonzero(~mask).tolist():
             values[place] = null
@@ -75,7 +75,7 @@ def _whole(values: Array) -> list[str]:
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
     if high - low >= values.size:
         return list(map(str, values.tolist()))
-    # Looking a text up takes a third of the time of making it.
+    # Looking up a text takes a third of the time of formatting a number.
     known = list(map(str, range(low, high + 1)))
     return list(map(known.__getitem__, (values.astype(np.int64) - low).tolist()))
 

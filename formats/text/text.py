@@ -26,7 +26,7 @@ NAMES = ("article", "sentence", "word")
 UNKNOWN = b"<unk>"
 # About the size of a cache: larger blocks are slower and take ten times their size in memory.
 MOST_BLOCK_BYTES = 2 << 20
-# Of a token in memory, besides its letters: the object, its number and its entry in a dict.
+# Memory of a token besides its letters: the object, its number and its entry in a dict.
 _TOKEN_BYTES = 160
 SPACES = b" \t\n\v\f\r"
 _IS_SPACE = bytes(byte in SPACES for byte in range(256))
@@ -99,7 +99,7 @@ class Text(Format):
 
 
 class _TextSource(Source):
-    """Open text. Articles must fit in memory, the file need not."""
+    """Open text. Each article must fit in memory, but not the file."""
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
         self._vocabulary = None if options.vocabulary is None else _Vocabulary(options.vocabulary)
@@ -152,7 +152,7 @@ class _TextSource(Source):
         if self._depth == 1:
             block = block.replace(b"\r\n", b"\n")
             rows = np.frombuffer(block.replace(b"\n", b""), np.uint8)
-            # A line is as many rows as it has bytes but its end.
+            # A line has a row for each byte except its end.
             ends = _line_ends(block)
             return LoDTensor(rows, LoD([_from_zero(ends - np.arange(ends.size))], names))
         space = np.ones(len(block) + 2, np.bool_)
@@ -202,7 +202,7 @@ def _from_zero(ends: Offsets) -> Offsets:
 
 
 def _levels(words_until: Offsets, *, articles: bool) -> list[Offsets]:
-    """Return the levels above the words, from how many words there are up to each line's end."""
+    """Return the levels above the words, from the number of words before each line's end."""
     if not articles:
         return [_from_zero(words_until)]
     written = np.diff(words_until, prepend=0) > 0
@@ -215,7 +215,7 @@ def _levels(words_until: Offsets, *, articles: bool) -> list[Offsets]:
 def _vocabulary_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a vocabulary without their ends, which are \\n or \\r\\n.
 
-    A device has neither an end nor, perhaps, lines: both are limited.
+    Size and length of lines are limited: a device may have no end, and no line ends.
 
     Raises:
         TooLargeError: more than fits into the memory budget.
@@ -240,7 +240,7 @@ def _vocabulary_lines(path: Path) -> Iterator[bytes]:
 
 
 class _Vocabulary:
-    """Tokens, one a line of a file; a token's number is its line, from 0."""
+    """Tokens, one per line of a file; a token's number is its line, from 0."""
 
     def __init__(self, path: Path) -> None:
         self.tokens: list[bytes] = []
@@ -275,7 +275,7 @@ class _Vocabulary:
 
     def spelled(self, tensor: LoDTensor) -> LoDTensor:
         """Return the tensor with words, as their bytes, in place of token numbers."""
-        # Compared as they are: as int64, a large uint64 would look negative.
+        # Compared in their own dtype: as int64, a large uint64 would be negative.
         wrong = (tensor.data < 0) | (tensor.data >= len(self.tokens))
         if wrong.any():
             raise InvalidDataError(
@@ -360,13 +360,13 @@ class _Writer:
 
 
 def _joined(letters: Array, ends: Offsets, lone: Offsets, marks: bytes) -> bytes:
-    r"""Return pieces of text, each with its mark behind it.
+    r"""Return pieces of text, each followed by its mark.
 
     Args:
         letters: the bytes of all pieces, one after another.
         ends: offsets of the pieces.
-        lone: a "\n" of its own comes before each of these pieces; ascending, may repeat.
-        marks: one byte a piece.
+        lone: numbers of pieces preceded by an extra "\n"; ascending, may repeat.
+        marks: one byte per piece.
     """
     count = ends.size - 1
     pieces = np.arange(count)

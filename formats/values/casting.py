@@ -23,7 +23,7 @@ Dtypes = Mapping[str, np.dtype[Any]]
 
 
 def numbers_as(schema: Schema, dtype: np.dtype[Any]) -> dict[str, np.dtype[Any]]:
-    """Return this dtype for each tensor of numbers: text, times and categories are none.
+    """Return this dtype for each tensor of numbers, which excludes text, times and categories.
 
     Raises:
         UnsupportedError: there is no such tensor.
@@ -36,11 +36,11 @@ def numbers_as(schema: Schema, dtype: np.dtype[Any]) -> dict[str, np.dtype[Any]]
 
 
 class Cast(Wrapped):
-    """A source of which some tensors have other dtypes.
+    """A source with other dtypes for some tensors.
 
     Args:
         inner: the open file.
-        dtypes: by tensor. Of marked ones, only codes of categories have another dtype.
+        dtypes: by tensor. Of marked tensors, only codes of categories may change.
         rounded: see `lodcli.kernels.tensor.casting.cast`.
         flag: the option that rounds, for messages.
 
@@ -99,16 +99,16 @@ class Cast(Wrapped):
             yield made
 
     def _made(self, spec: TensorSpec, item: LoDTensor, before: int | None) -> LoDTensor:
-        """Return a tensor in its dtype.
+        """Return a tensor cast to the dtype of `spec`.
 
         Args:
             spec: of it.
             item: a part of it.
-            before: how many outermost items came before; None of a slice.
+            before: number of outermost items in earlier batches; None for a slice.
         """
         if item.dtype == spec.dtype:
             return item
-        # Zeros where a row is null.
+        # Null rows are zeros.
         values, fits = cast(item.values, spec.dtype, rounded=self._rounded)
         if not fits.all():
             with naming(spec.name):
@@ -118,7 +118,7 @@ class Cast(Wrapped):
     def _misfit(
         self, spec: TensorSpec, item: LoDTensor, place: int, before: int | None
     ) -> InvalidDataError:
-        """Return the error about the value at a flat place."""
+        """Return the error for the value at a flat index."""
         row, *column = (int(axis) for axis in np.unravel_index(place, item.values.shape))
         value = item.values[(row, *column)]
         where = ""

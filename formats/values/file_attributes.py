@@ -10,23 +10,23 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.marks import attributes_text
 
-# The entry of what a format that keeps text alone keeps of the others, as a JSON object.
+# In formats that keep only text: the entry for all other attributes, as a JSON object.
 OTHERS = "lod.attributes"
-# Of an array: readers of netCDF compute with the first two, and the others name missing values.
+# Attributes of arrays in netCDF: readers compute with the first two; the others are missing values.
 CONVENTIONS = ("scale_factor", "add_offset", "_FillValue", "missing_value")
 
 
 def parsed(text: str | None) -> dict[str, Any]:
-    """Return attributes that are text, as WriteOptions and headers hold them."""
+    """Return the attributes from their JSON text, as in WriteOptions and headers."""
     found: dict[str, Any] = json.loads(text or "{}")
     return found
 
 
 def checked(content: Any, where: str) -> str:
-    """Return attributes that a file holds, as text.
+    """Return the attributes from a file as JSON text.
 
     Raises:
-        DamagedFileError: they are not JSON object with a member, or too large.
+        DamagedFileError: they are not a JSON object with a member, or too large.
     """
     try:
         found = attributes_text(content)
@@ -52,11 +52,11 @@ def fitting(content: Any) -> tuple[dict[str, Any], list[str]]:
 def texts_and_others(
     attributes: Mapping[str, Any], reserved: Iterable[str]
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return the attributes that are text, and all others, for formats that keep text alone.
+    """Return the attributes that are text, and all others, for formats that keep only text.
 
     Args:
         attributes: of a file.
-        reserved: names that mean something else there, which count as others.
+        reserved: names with another meaning in the format, which count as others.
     """
     taken = frozenset(reserved)
     texts = {k: v for k, v in attributes.items() if isinstance(v, str) and k not in taken}
@@ -64,7 +64,7 @@ def texts_and_others(
 
 
 def alike(files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the attributes that all files have alike.
+    """Return the attributes that are equal in all files.
 
     >>> alike([{"license": "MIT", "day": 1}, {"day": 2, "license": "MIT"}])
     {'license': 'MIT'}
@@ -80,5 +80,5 @@ def alike(files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    # As text, for True == 1 == 1.0 in Python.
+    # As text, because True == 1 == 1.0 in Python.
     return one is other or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

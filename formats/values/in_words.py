@@ -16,12 +16,12 @@ from lodcli.formats.items.taking import part
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# Of the words of one item, as text.
+# Maximum size of the words of one item, as text.
 MOST_BYTES = 1 << 30
 
 
 def in_words(schema: Schema) -> Schema:
-    """Return the schema with text in the place of categories."""
+    """Return the schema with text instead of categories."""
     return tuple(_worded(spec) if spec.marks.categories else spec for spec in schema)
 
 
@@ -40,12 +40,12 @@ def _worded(spec: TensorSpec) -> TensorSpec:
 
 
 def _counted(spec: TensorSpec, levels: tuple[LevelSpec, ...]) -> tuple[LevelSpec, ...]:
-    """Return the first of the added levels with the rows as its items, which are known."""
+    """Return the added levels; the first has an item per row, so its count is known."""
     return (replace(levels[0], items=spec.rows), *levels[1:])
 
 
 def batches_in_words(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches with text in the place of categories, in parts of about BATCH_BYTES.
+    """Yield batches with text instead of categories, in parts of about BATCH_BYTES.
 
     Raises:
         TooLargeError: the words of one item take more than MOST_BYTES.
@@ -56,7 +56,7 @@ def batches_in_words(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def _pieces(batch: Batch) -> Iterator[Batch]:
-    """Yield a batch in parts of which each has few bytes of words: a code may stand for many."""
+    """Yield a batch in parts with few bytes of words each: a code may represent a long word."""
     tensors = {name: item for name, item in batch.items() if isinstance(item, LoDTensor)}
     coded = {
         name: _word_offsets(one)
@@ -73,7 +73,7 @@ def _pieces(batch: Batch) -> Iterator[Batch]:
 
 
 def _check_words(offsets: Mapping[str, Offsets], start: int, stop: int) -> None:
-    """Raise TooLargeError if the words of some items take too much."""
+    """Raise TooLargeError if the words of items start..stop exceed MOST_BYTES."""
     for name, each in offsets.items():
         size = int(each[stop] - each[start])
         if size > MOST_BYTES:
@@ -84,7 +84,7 @@ def _check_words(offsets: Mapping[str, Offsets], start: int, stop: int) -> None:
 
 
 def _word_offsets(tensor: LoDTensor) -> Offsets:
-    """Return, in bytes of words, where each outermost item begins and the last one ends."""
+    """Return the offsets of the outermost items, in bytes of words."""
     assert tensor.marks.categories is not None
     sizes = [len(word.encode()) for word in tensor.marks.categories.words]
     codes = tensor.values.reshape(tensor.rows, math.prod(tensor.values.shape[1:]))
@@ -101,7 +101,7 @@ def _in_words(name: str, item: Item) -> Item:
 
 
 def writes_words(kind: Format, schema: Schema) -> bool:
-    """Return whether a format gets words as text where there are categories."""
+    """Return whether categories of this schema are written to a format as text."""
     return (
         "category" not in kind.kept_marks
         and "text" in kind.kept_marks

@@ -17,7 +17,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# By the name of a tensor in the file, what it becomes.
+# New specs of tensors, by their names in the file.
 Chosen = Mapping[str, TensorSpec]
 
 
@@ -46,7 +46,7 @@ def with_level_names(schema: Schema, names: Sequence[str], only: str | None) -> 
     Args:
         schema: of a file.
         names: of the levels, outermost first.
-        only: the one tensor whose levels are named; None: those of all.
+        only: the tensor whose levels are named; None: all tensors.
 
     Raises:
         SelectionError: a tensor has more or fewer levels, or is a TensorArray.
@@ -74,8 +74,8 @@ def with_marks(source: Source, values: str, only: str | None) -> Source:
 
     Args:
         source: the open file.
-        values: "text", also of categories; "bytes" or "numbers".
-        only: the one tensor, or the records, that must be able to; None: any of the file.
+        values: "text", also for categories; "bytes" or "numbers".
+        only: the tensor or records to change; None: all that can have the marks.
 
     Raises:
         UnsupportedError: none can have them.
@@ -88,7 +88,7 @@ def with_marks(source: Source, values: str, only: str | None) -> Source:
 
 
 class _InWords(Wrapped):
-    """A source with text in the place of categories."""
+    """A source with text instead of categories."""
 
     def __init__(self, inner: Source) -> None:
         super().__init__(inner)
@@ -104,7 +104,7 @@ class Relabelled(Wrapped):
 
     Args:
         inner: the open file.
-        chosen: the tensors, and what they become; all others are left out.
+        chosen: the new specs of tensors, by their names in the file; all others are left out.
     """
 
     def __init__(self, inner: Source, chosen: Chosen) -> None:
@@ -115,7 +115,7 @@ class Relabelled(Wrapped):
         self.schema = tuple(chosen.values())
 
     def _pair(self, name: str) -> tuple[TensorSpec, TensorSpec]:
-        """Return what a tensor is in the file, and what it is here."""
+        """Return the specs of a tensor in the file and in this source."""
         spec = find(self.schema, name)
         return self._old[spec.name], spec
 
@@ -128,7 +128,7 @@ class Relabelled(Wrapped):
         return LoDTensor(item.values, lod, item.marks, item.nulls)
 
     def _marked(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Return batches of the file as those of the schema; what is text only here is checked."""
+        """Return batches as in the schema; checks text that is not marked as text in the file."""
         kept = (
             {
                 self._chosen[old].name: self._item(old, item)

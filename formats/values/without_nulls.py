@@ -25,11 +25,11 @@ def refusing_nulls(batches: Iterable[Batch], what: str, *, numbers: bool = True)
 
     Args:
         batches: of a file.
-        what: cannot hold nulls; for messages.
-        numbers: whether null numbers are refused as well, and not only items and text.
+        what: what cannot hold nulls, for messages.
+        numbers: whether to refuse null numbers as well, and not only items and text.
 
     Raises:
-        UnsupportedError: a null; names the tensor and the place.
+        UnsupportedError: there is a null; names the tensor and the position.
     """
     for batch, places in _placed(batches):
         for name, item in batch.items():
@@ -40,13 +40,13 @@ def refusing_nulls(batches: Iterable[Batch], what: str, *, numbers: bool = True)
 
 
 def _null_items(tensor: LoDTensor) -> bool:
-    """Return whether something else than a number is null."""
+    """Return whether there are nulls other than numbers."""
     numbers = tensor.marks.values is None
     return any(level < tensor.lod.n_levels or not numbers for level, _ in tensor.nulls.present())
 
 
 def _placed(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, str]]]:
-    """Yield batches, with what messages call each tensor in it."""
+    """Yield batches, each with the names of its tensors for messages."""
     done = dict[str, int]()
     for batch in batches:
         yield (
@@ -66,15 +66,15 @@ class WithoutNulls(Wrapped):
     Args:
         inner: the open file.
         how: "empty", "zero", "nan", "drop", "error" or "fill=X".
-        records: whether the outermost items of all tensors belong together; a null in one that is
-            asked for drops those of all that are.
+        records: whether the outermost items of all tensors belong together: a null in one of the
+            requested tensors drops the item from all of them.
     """
 
     def __init__(self, inner: Source, how: str, *, records: bool) -> None:
         super().__init__(inner)
         self._how = how
         self._records = records or len(inner.schema) == 1
-        # Without nulls no record is one.
+        # Without nulls no record is null, so nothing has to store which are.
         told = (spec for spec in inner.schema if not spec.marks.tells_records)
         self.schema = tuple(map(self._spec, told))
 
