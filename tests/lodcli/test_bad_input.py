@@ -14,6 +14,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Done, Lod, tensor
+from tests.slow import one_in, slow
 
 RNN = ["--cell", "gru", "--hidden", "2", "--seed", "1"]
 # {} is where the source goes. Those that write get "-o out.lod.h5" as well.
@@ -238,7 +239,7 @@ def test_a_file_is_not_read_while_the_output_is_appended_to_it(
         ("dd bs=1 count=3 of=/dev/null status=none", "(printf abc; cat two.lods) > in"),
     ],
 )
-@pytest.mark.parametrize("isolate", ["", "--isolate"])
+@pytest.mark.parametrize("isolate", ["", slow("--isolate")])
 def test_what_others_read_of_standard_input_is_not_read_again(
     shell: Lod, folder: Path, skipped: str, write: str, isolate: str
 ) -> None:
@@ -317,7 +318,7 @@ def on_a_terminal(line: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("command", [*COMMANDS])
+@pytest.mark.parametrize("command", one_in(3, COMMANDS))
 def test_a_closed_standard_input_is_an_io_failure(shell: Lod, folder: Path, command: str) -> None:
     args = COMMANDS[command]
     if command == "concat":

@@ -21,6 +21,7 @@ from lodcli.kernels.platform import processes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.kinds import KINDS, require
 from tests.launchers import limited
+from tests.slow import one_in
 
 PARTS = [[[1, 2], [3]], [[7]], [[4], [], [5, 6]]]
 WHOLE = [one for part in PARTS for one in part]
@@ -47,7 +48,19 @@ def put(folder: Path, name: str = "jsonl") -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["lod.h5", "lod.stream", "npz", "safetensors", "arrow", "arrow-stream", "parquet", "zarr-zip"],
+    one_in(
+        3,
+        [
+            "lod.h5",
+            "lod.stream",
+            "npz",
+            "safetensors",
+            "arrow",
+            "arrow-stream",
+            "parquet",
+            "zarr-zip",
+        ],
+    ),
 )
 def test_files_are_joined_in_natural_order_of_their_names(name: str, tmp_path: Path) -> None:
     require(name)

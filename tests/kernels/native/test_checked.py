@@ -34,6 +34,7 @@ print("checked")
 """
 
 
+@pytest.mark.slow
 def test_checked_kernels_refuse_what_leaves_an_array() -> None:
     pytest.importorskip("numba", reason="kernels are compiled by numba")
     done = python(PROGRAM, NUMBA_BOUNDSCHECK="1")

@@ -156,7 +156,7 @@ COMPLEX = [
 ]
 
 
-@pytest.mark.parametrize("name", COMPLEX)
+@pytest.mark.parametrize("name", one_in(3, COMPLEX))
 def test_gradcheck_passes_for_complex_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of nested tensors: torch has no gradient of complex ones."""
 

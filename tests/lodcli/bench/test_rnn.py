@@ -87,6 +87,7 @@ def test_named_cases_have_the_rows_and_the_longest_sequence_they_say() -> None:
         parse_lengths("lognormal:50,1,0,60").draw(3, 300, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_places_count_through_the_box() -> None:
     assert box_places(np.array([2, 3, 1])).tolist() == [0, 1, 3, 4, 5, 6]
 

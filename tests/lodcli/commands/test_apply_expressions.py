@@ -17,6 +17,7 @@ from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
 from tests.lodcli.conftest import Lod, tensor
+from tests.slow import one_in
 
 LENGTHS = [3, 1, 4, 2]
 RNG = np.random.default_rng(2)
@@ -204,7 +205,7 @@ ITEMWISE = [
 ]
 
 
-@pytest.mark.parametrize("source", ["values.lod.h5", "values.lods", "values.parquet"])
+@pytest.mark.parametrize("source", one_in(3, ["values.lod.h5", "values.lods", "values.parquet"]))
 @pytest.mark.parametrize("name", ITEMWISE)
 def test_into_keeps_the_other_tensors(
     lod: Lod, values: dict[str, LoDTensor], name: str, source: str

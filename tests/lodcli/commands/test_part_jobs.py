@@ -24,6 +24,7 @@ from tests.lodcli.shard_cases import (
     running,
     waiting_for,
 )
+from tests.slow import one_in
 
 STEP = ["run-rnn", "one.lod.h5::data", "--step", "model:step"]
 
@@ -36,11 +37,14 @@ def _one(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [
-        ["run-rnn", "one.lod.h5::data", "--cell", "gru", "--hidden", "4", "--seed", "2"],
-        ["convert", "one.lod.h5", "--compress"],
-        ["apply", "softmax", "one.lod.h5::data", "--then", "sum"],
-    ],
+    one_in(
+        3,
+        [
+            ["run-rnn", "one.lod.h5::data", "--cell", "gru", "--hidden", "4", "--seed", "2"],
+            ["convert", "one.lod.h5", "--compress"],
+            ["apply", "softmax", "one.lod.h5::data", "--then", "sum"],
+        ],
+    ),
     ids=lambda args: args[0],
 )
 def test_the_file_is_what_the_command_makes_alone_and_no_byte_tells_how_many_processes(

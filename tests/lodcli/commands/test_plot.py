@@ -18,6 +18,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod
+from tests.slow import one_in
 
 VOID = {"meta", "rect", "path", "use", "br"}
 
@@ -71,7 +72,7 @@ def test_padding_by_the_size_of_a_batch_is_that_of_a_plain_loop() -> None:
 
 
 @pytest.mark.parametrize("kind", ["lengths", "padding", "values", "states"])
-@pytest.mark.parametrize("ending", ["svg", "png", "html"])
+@pytest.mark.parametrize("ending", one_in(3, ["svg", "png", "html"]))
 def test_pictures_are_of_their_kind(lod: Lod, folder: Path, kind: str, ending: str) -> None:
     pytest.importorskip("matplotlib")
     done = lod("plot", "words.lod.h5", "--kind", kind, "-o", f"x.{ending}")

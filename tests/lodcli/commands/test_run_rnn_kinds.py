@@ -19,6 +19,7 @@ from lodcli.kernels.rnn.nested.state_dict import nested_state_dict, seeded_neste
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, articles, environment, tensor
+from tests.slow import one_in
 
 # float32, sums of a handful of products, in another order.
 TOLERANCE = 1e-6
@@ -227,23 +228,26 @@ def test_a_step_over_an_upper_level_gets_whole_items(shell: Lod, model: Path) ->
 
 @pytest.mark.parametrize(
     ("step", "code", "said"),
-    [
-        (
-            "model:Deep.broken",
-            1,
-            "--step model:Deep.broken: NameError: name 'missing' is not defined "
-            "(model.py, line 24: return inputs / len(missing), memory)",
-        ),
-        ("model:forgetful --emit last", 1, "the step returns no memory"),
-        ("model:nothing", 2, "model has no function called 'nothing'"),
-        ("model:constant", 2, "model has a int, no function called 'constant'"),
-        ("gone:step", 2, "no module 'gone' in the current folder or installed"),
-        ("model", 2, "expected MODULE:FUNCTION"),
-        ("bad:step", 1, "--step bad:step: SyntaxError: "),
-        ("needy:step", 1, "--step needy:step: ModuleNotFoundError: No module named 'gone'"),
-        ("model:step --cell gru", 2, "--step does not take --cell"),
-        ("model:step --nested a:gru:3", 2, "either --nested or --step"),
-    ],
+    one_in(
+        3,
+        [
+            (
+                "model:Deep.broken",
+                1,
+                "--step model:Deep.broken: NameError: name 'missing' is not defined "
+                "(model.py, line 24: return inputs / len(missing), memory)",
+            ),
+            ("model:forgetful --emit last", 1, "the step returns no memory"),
+            ("model:nothing", 2, "model has no function called 'nothing'"),
+            ("model:constant", 2, "model has a int, no function called 'constant'"),
+            ("gone:step", 2, "no module 'gone' in the current folder or installed"),
+            ("model", 2, "expected MODULE:FUNCTION"),
+            ("bad:step", 1, "--step bad:step: SyntaxError: "),
+            ("needy:step", 1, "--step needy:step: ModuleNotFoundError: No module named 'gone'"),
+            ("model:step --cell gru", 2, "--step does not take --cell"),
+            ("model:step --nested a:gru:3", 2, "either --nested or --step"),
+        ],
+    ),
 )
 def test_a_step_that_fails_is_reported_in_one_line(
     shell: Lod, model: Path, step: str, code: int, said: str

@@ -231,6 +231,7 @@ def test_short_tasks_are_done_in_groups(
 # -- on a cluster ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dataset")
 def test_a_cluster_of_this_machine_writes_the_same_bytes_as_jobs(lod: Lod) -> None:
     pytest.importorskip("distributed")

@@ -14,6 +14,7 @@ from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.stack import seeded_weights, stack_backward, stack_forward
 from tests.cells_rnn import LINEAR, VARIANTS, cell_weights
 from tests.oracles_rnn import Array, close, offsets_of
+from tests.slow import slow
 
 torch: Any = pytest.importorskip("torch")
 from tests.torch_cells import CELLS  # noqa: E402
@@ -66,7 +67,7 @@ def solved_by_torch(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("lengths", [LENGTHS, BLOCKS], ids=["short", "blocks"])
+@pytest.mark.parametrize("lengths", [LENGTHS, slow(BLOCKS)], ids=["short", "blocks"])
 @pytest.mark.parametrize("variant", LINEAR)
 def test_results_and_gradients_are_those_of_torch(
     variant: str, lengths: list[int], backend: Any
