@@ -17,12 +17,13 @@ from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.runtime.arrays import as_array, in_native_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# No sequence has more, and the sum of two such numbers is an int64.
+# Upper limit for options that count items: no sequence has more, and the sum of two such numbers
+# fits int64.
 MOST_ITEMS = 1 << 61
 
 
 def working(data: npt.ArrayLike, op: str) -> Array:
-    """Return floating-point data in the dtype sums are made in: float16 becomes float32.
+    """Return floating-point data in the dtype of its sums: float16 and bfloat16 become float32.
 
     Raises:
         InvalidDataError: no floating-point numbers.
@@ -63,12 +64,12 @@ def require_at_least(value: int, least: int, what: str) -> None:
 
 
 def chosen_level(lod: LoD, level: int | str | None, op: str) -> int:
-    """Return the number of a level, or where none is chosen that of the only one.
+    """Return the number of the chosen level; if none is chosen, that of the only level.
 
-    For ops that PaddlePaddle refuses several levels of: there the finest is no safe guess.
+    For ops that PaddlePaddle restricts to one level: their default cannot be the finest level.
 
     Raises:
-        SelectionError: no such level, or none is chosen of none or several.
+        SelectionError: no such level, or none is chosen and there are none or several.
     """
     if not lod.n_levels:
         raise SelectionError(f"{op}: the tensor has no levels, so there are no sequences")
@@ -89,16 +90,16 @@ def segment_numbers(offsets: Offsets) -> Offsets:
 
 
 def recut(lod: LoD, level: int | str, offsets: Offsets) -> LoD:
-    """Return levels 0 to `level` of an index, the last of them with these offsets of its own."""
+    """Return levels 0 to `level` of an index, with the offsets of the last replaced."""
     number = lod.level(level)
     return LoD._trusted((*lod.levels[:number], offsets), lod.names[: number + 1])
 
 
 def exact_ids(values: Iterable[int], dtype: np.dtype[Any], op: str) -> Array:
-    """Return whole numbers in `dtype`, sorted, each once; those it cannot hold are left out.
+    """Return the unique integers in `dtype`, sorted; those out of its range are left out.
 
     Raises:
-        InvalidDataError: no whole numbers.
+        InvalidDataError: a value is not an integer.
     """
     least, most = _limits(dtype)
     kept = set()
@@ -117,13 +118,18 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def comparable(data: Array) -> Array:
-    """Return data as it can be sorted, in the same order."""
-    # NumPy sorts no bfloat16 and orders its NaN anywhere; float32 holds it exactly.
+    """Return data in a dtype that NumPy can sort, in the same order."""
+    # NumPy cannot sort bfloat16, and gives its NaN no fixed place; float32 holds it exactly.
     return in_working_dtype(data)
 
 
 def differs(rows: Array, of: Offsets) -> npt.NDArray[np.bool_]:
-    """Return where a row (N, D), or its segment, is not that of the row before."""
+    """Return a mask of the rows (N, D) that differ from the previous row or start a segment.
+
+    Args:
+        rows: (N, D), NaN equal to NaN.
+        of: (N,), the segment of each row.
+    """
     result = np.ones(len(rows), np.bool_)
     here, last = rows[1:], rows[:-1]
     equal = (here == last) | (np.isnan(here) & np.isnan(last))

@@ -21,12 +21,12 @@ from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 _INT64, _SINGLE, _DOUBLE = np.dtype(np.int64), np.dtype(np.float32), np.dtype(np.float64)
-# Values are copied as words of their bytes: a kernel for each size, not for each dtype.
+# Values are copied as words of the same size: one kernel for each size, not for each dtype.
 WORDS = {**{size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}, 16: np.dtype(np.complex128)}
 
 
 def segments(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
-    """Return where the sequences of a level lie in the rows, (S+1,) int64.
+    """Return the offsets of the sequences of a level in rows, (S+1,) int64.
 
     Raises:
         SelectionError: the tensor has no such level, or none at all.
@@ -46,7 +46,7 @@ def row_width(shape: Sequence[int]) -> int:
 
 
 def flat_rows(data: Array) -> Array:
-    """Return (N, D) C-contiguous rows of data of any rank; a view, or they, where it can be."""
+    """Return (N, D) C-contiguous rows of data of any rank; without a copy if possible."""
     if data.ndim == 2 and data.flags.c_contiguous:
         return data
     return np.ascontiguousarray(data).reshape(data.shape[0], row_width(data.shape))
@@ -58,62 +58,62 @@ def real_columns(rows: Array) -> Array:
 
 
 def viewed(rows: Array, kind: str) -> Array:
-    """Return `rows.view(kind)`; the same array where that is its `dtype.char`, in less time."""
+    """Return `rows.view(kind)`; faster, as the array itself, if that is its `dtype.char`."""
     return rows if rows.dtype.char == kind else rows.view(kind)
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Return whether these are real floating numbers, bfloat16 among them."""
+    """Return whether this is a real floating-point dtype, such as bfloat16."""
     # Not the name of every dtype: NumPy takes 2 us to spell one.
     return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16")
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:
-    """Return whether these are floating numbers of two bytes: float16 or bfloat16."""
+    """Return whether this is a floating-point dtype of two bytes: float16 or bfloat16."""
     return dtype.itemsize == 2 and is_float(dtype)
 
 
 def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype that such values are computed in: float32 for halves, else the same."""
+    """Return the dtype for computations: float32 for float16 and bfloat16, else the same."""
     return _SINGLE if is_half(dtype) else dtype
 
 
 def is_working_dtype(dtype: np.dtype[Any]) -> bool:
-    """Return whether these are float32 or float64, as NumPy makes them: most are, in less time."""
+    """Return whether this is NumPy's float32 or float64: a fast test for the common case."""
     return dtype is _SINGLE or dtype is _DOUBLE
 
 
 def in_working_dtype(rows: Array) -> Array:
-    """Return rows in their `working_dtype`; the same array where it has that."""
+    """Return rows in their `working_dtype`; the same array if it has that dtype."""
     return rows.astype(_SINGLE) if is_half(rows.dtype) else rows
 
 
 def summed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype a sum of such values has."""
+    """Return the dtype of a sum of values of this dtype."""
     if dtype.kind == "u":
         return np.dtype(np.uint64)
     return np.dtype(np.int64) if dtype.kind in "ib" else dtype
 
 
 def common_dtype(first: np.dtype[Any], *others: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of NumPy's arithmetic of dtypes, in less time; most are the same object."""
+    """Return NumPy's result dtype; faster than np.result_type if all are the same object."""
     for other in others:
         if other is not first:
             try:
                 return np.result_type(first, *others)
-            except TypeError:  # of bfloat16 beside others only `numpy.add` and the like know it
+            except TypeError:  # result_type cannot promote bfloat16 with some other dtypes
                 singles = [_SINGLE if is_half(each) else each for each in (first, *others)]
                 return np.result_type(*singles)
     return first if first.isnative else np.result_type(first)
 
 
 def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype a mean of such values has."""
+    """Return the dtype of a mean of values of this dtype."""
     return dtype if is_float(dtype) or dtype.kind == "c" else np.dtype(np.float64)
 
 
 def require_float(data: Array, op: str) -> None:
-    """Raise NotFloatingError unless `data` holds real floating numbers."""
+    """Raise NotFloatingError unless `data` holds real floating-point numbers."""
     if data.dtype.kind != "f" and not is_float(data.dtype):
         raise NotFloatingError(f"{op}: expected floating numbers, found {data.dtype}")
 
@@ -125,16 +125,16 @@ def require_order(dtype: np.dtype[Any], op: str) -> None:
 
 
 def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offsets:
-    """Return one whole number per sequence, (S,) int64, from (S,) or (S, 1) integers.
+    """Return one integer per sequence, (S,) int64, from (S,) or (S, 1) integers.
 
-    It may be a view of `values`: not to be changed or kept.
+    The result may be a view of `values`: do not modify or store it.
 
     Raises:
         InvalidDataError: not integers.
         ShapeMismatchError: not one for each of `count` sequences.
     """
     if type(values) is np.ndarray and values.dtype is _INT64 and values.shape == (count,):
-        return values  # most, in less time
+        return values  # fast path
     array = on_host(values, f"{op}: {what}")
     if array.size and array.dtype.kind not in "iu":
         raise InvalidDataError(f"{op}: {what} must be whole numbers, found {array.dtype}")
@@ -149,7 +149,7 @@ def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offset
 
 @lru_cache(1 << 6)
 def zero(dtype: np.dtype[Any]) -> Array:
-    """Return a zero of a dtype, (), read-only."""
+    """Return a read-only zero of a dtype, of shape ()."""
     found = np.zeros((), dtype)
     found.flags.writeable = False
     return found
@@ -158,10 +158,10 @@ def zero(dtype: np.dtype[Any]) -> Array:
 def fill_value(
     value: npt.ArrayLike, shape: tuple[int, ...], dtype: np.dtype[Any], op: str
 ) -> Array:
-    """Return a padding value as one of `dtype`: of shape () or of a row's shape.
+    """Return a padding value in `dtype`: of shape () or of a row's shape.
 
     Raises:
-        InvalidDataError: no number, or one that integers or real numbers cannot hold.
+        InvalidDataError: not a number, or not representable in an integer or real `dtype`.
         ShapeMismatchError: neither one value nor a row.
     """
     if type(value) is int and value == 0:
@@ -181,7 +181,7 @@ def fill_value(
         with np.errstate(invalid="ignore", over="ignore"):
             result: Array = array.astype(dtype)
         fits = dtype.kind not in "iub" or np.array_equal(result, array)
-    except (OverflowError, TypeError, ValueError):  # an object: no number, or one too large
+    except (OverflowError, TypeError, ValueError):  # not a number, or too large for C
         fits = False
     if not fits:
         raise InvalidDataError(f"{op}: {dtype} cannot hold the pad_value {array}")
@@ -191,11 +191,11 @@ def fill_value(
 def result_array(
     out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any], *inputs: Array
 ) -> Array:
-    """Return the array that a result goes to: `out`, or a new one where that is None.
+    """Return the array that a result is written to: `out`, or a new one if that is None.
 
     Args:
         out: C-contiguous, of this shape and dtype; shares no memory with the inputs.
-        inputs: what is read while the result is written.
+        inputs: arrays that are read while the result is written.
 
     Raises:
         ShapeMismatchError: `out` has another shape.
@@ -212,7 +212,7 @@ def result_array(
     if not out.flags.c_contiguous or not out.flags.writeable:
         what = "strided" if out.flags.writeable else "read-only"
         raise InvalidDataError(f"out must be C-contiguous and writable, found a {what} array")
-    for each in inputs:  # not any(), which takes longer for one
+    for each in inputs:  # faster than any() for one input
         if np.may_share_memory(out, each):
             raise InvalidDataError("out must not share memory with the rows that are read")
     return out

@@ -1,4 +1,4 @@
-"""Numbers in another dtype, where float16 and bfloat16 become float32 and back in compiled code."""
+"""Conversion of dtypes; compiled for float16 and bfloat16 to and from float32."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SINGLE = np.dtype(np.float32)
 
 
 def as_dtype(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Return numbers in a dtype, they themselves if they have it; what is too large becomes inf."""
+    """Return numbers in a dtype, without a copy if they have it; values out of range become inf."""
     found = values.dtype
     if found == dtype:
         return values

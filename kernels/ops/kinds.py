@@ -1,4 +1,4 @@
-"""Kinds of op parameters, by their annotations: the form of each in the shell."""
+"""Kinds of op parameters, derived from their annotations: their form on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lodcli.kernels.runtime.argument_types import resolved
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 
-# Of a hint: what is typed for it. The kinds of FILES are read from a file.
+# The form of an argument on the command line. Arguments of the kinds in FILES are files.
 Kind = Literal[
     "tensor", "tensors", "index", "steps", "array", "level", "dtype", "choice",
     "bool", "int", "float", "str", "ints", "floats", "nested", "unknown",
@@ -29,7 +29,7 @@ _SEQUENCES = (get_origin(Sequence[int]), get_origin(Iterable[int]), list, tuple)
 
 
 def kind_of(hint: Any) -> Kind:
-    """Return what is typed for a parameter of this type; "unknown" if nothing can be."""
+    """Return the kind of a parameter with this annotation; "unknown" if it cannot be an option."""
     hint = resolved(hint)
     if get_origin(hint) is Literal:
         return "choice"
@@ -57,7 +57,7 @@ def _kind_of_many(each: Any) -> Kind:
 
 
 def _members(hint: Any) -> set[Any]:
-    """Return the types of a union, those of unions in it too; or the type alone."""
+    """Return the types of a union, with nested unions flattened; of another type, itself."""
     hint = resolved(hint)
     if get_origin(hint) not in (Union, UnionType):
         return {hint}

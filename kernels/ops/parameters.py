@@ -25,7 +25,7 @@ _KINDS = {
     "Pair": "int[]",
     "Quad": "int[]",
 }
-# Where results go, which code makes them, and names, which only a LoDTensor has.
+# Left out: the output array, the backend, and level names and indexes of a LoDTensor.
 _LEFT_OUT = ("out", "backend", "name", "above")
 REQUIRED = inspect.Parameter.empty
 
@@ -35,10 +35,10 @@ class Parameter:
     """A parameter of an op.
 
     Attributes:
-        name: as the op calls it.
+        name: its name in the signature of the op.
         kind: "tensor" is a LoDTensor; "array" an array of any library; else a plain value.
         default: REQUIRED if there is none.
-        keyword: whether it is given by name only.
+        keyword: whether it is keyword-only.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Parameter:
 
 
 def parameters_of(entry: OpEntry) -> tuple[Parameter, ...]:
-    """Return the parameters of an op, without `out`, `backend` and what is about names.
+    """Return the parameters of an op, without `out`, `backend`, `name` and `above`.
 
     >>> from lodcli.kernels.ops.registry import OPS
     >>> [(each.name, each.kind) for each in parameters_of(OPS["softmax"])]

@@ -1,4 +1,4 @@
-"""Ops of other packages: found by their entry points, checked, and kept from doing harm."""
+"""Ops of plug-in packages: found by their entry points, and checked when loaded and called."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.plugins import Plugin
 
-# Options of lod apply itself, and what they are called in it.
+# Names that lod apply uses for its own options and parameters.
 RESERVED = frozenset(
     {
         *("as_json", "color", "compress", "device", "encoding", "float_dtype", "force", "from"),
@@ -32,18 +32,18 @@ class Op:
 
     Attributes:
         function: takes one LoDTensor or several, then options by name, and returns a LoDTensor, or
-            a tuple of them where `results` names them. It modifies none of them.
-        summary: what comes back, in one line.
-        equation: the same as a formula; x the rows, y the result, n a sequence's length.
-        itemwise: whether whole outermost items may be worked on in parts: the result of a
-            batch is that of its parts, one after another. Only for functions of one tensor.
-        results: what its results are called, where there are several.
-        gradient: takes `upstream`, rows or a LoDTensor, then what `function` takes, by name;
+            a tuple of them if `results` names several. It must not modify its arguments.
+        summary: what it returns, in one line.
+        equation: the same as a formula; x the rows, y the result, n the length of a sequence.
+        itemwise: whether batches of whole outermost items can be computed separately, and their
+            results concatenated. Only for functions of one tensor.
+        results: names of its results, if there are several.
+        gradient: takes `upstream`, rows or a LoDTensor, then the arguments of `function`, by name;
             returns the gradient of each argument in `tracked`, of its type. None if there is none.
-        tracked: the arguments that the gradient is for; by default the first.
+        tracked: its differentiable arguments; by default the first.
         keeps: its argument whose index the result has.
-        pools: its argument of whose sequences each gives a row of the result.
-        gpu: whether it computes on a GPU, with CuPy. If not, rows there are refused.
+        pools: its argument with one sequence per row of the result.
+        gpu: whether it computes on a GPU, with CuPy. If not, rows on a GPU are an error.
 
     >>> Op(lambda tensor: tensor, "the same rows", "y = x").itemwise
     False
@@ -63,11 +63,11 @@ class Op:
 
 @dataclass(frozen=True, kw_only=True)
 class PluginEntry(OpEntry):
-    """The op of a plug-in as a line of the table of ops; its functions are guarded.
+    """The op of a plug-in as an entry of the registry; errors of its functions name the plug-in.
 
     Attributes:
-        plugin: where it is from.
-        op: what was declared.
+        plugin: the plug-in that it is from.
+        op: the object that its entry point refers to.
     """
 
     plugin: Plugin
@@ -84,24 +84,24 @@ class PluginEntry(OpEntry):
         return self.op.gpu
 
     def load(self) -> Callable[..., Any]:
-        """Return its function, with every fault turned into an error that names the package."""
+        """Return its function; unexpected exceptions become errors that name the package."""
         return _guarded(self.op.function, self, results=True)
 
     def load_gradient(self) -> Callable[..., Any] | None:
-        """Return its gradient in the same way, if there is one."""
+        """Return its gradient function in the same way, if there is one."""
         return None if self.op.gradient is None else _guarded(self.op.gradient, self)
 
 
 def op_names() -> list[str]:
-    """Return the names of all ops, those of plug-ins among them; none is imported."""
+    """Return the names of all ops, including plug-ins, without importing any."""
     return sorted({*OPS, *(one.name for one in plugins.plugins(plugins.OPS))})
 
 
 def find_op(name: str) -> OpEntry | None:
-    """Return the op of that name, ours or of a plug-in; None if there is none.
+    """Return the op of that name, from lod or a plug-in; None if there is none.
 
     Raises:
-        UnsupportedError: its plug-in cannot be loaded, or breaks a rule; names its package.
+        UnsupportedError: its plug-in cannot be loaded or is invalid; names its package.
 
     >>> find_op("softmax").load().__name__
     'sequence_softmax'
@@ -113,7 +113,7 @@ def find_op(name: str) -> OpEntry | None:
 
 
 def working() -> tuple[list[PluginEntry], list[UnsupportedError]]:
-    """Load all plug-ins; return the ops that work, and what is wrong with the others."""
+    """Load all plug-ins; return the valid ops, and the errors of the others."""
     ops, broken = list[PluginEntry](), list[UnsupportedError]()
     for one in plugins.plugins(plugins.OPS):
         try:
@@ -124,10 +124,10 @@ def working() -> tuple[list[PluginEntry], list[UnsupportedError]]:
 
 
 def entry_of(plugin: Plugin, op: Op) -> PluginEntry:
-    """Return the line of an op of a plug-in.
+    """Return the registry entry for an op of a plug-in.
 
     Raises:
-        UnsupportedError: it breaks a rule.
+        UnsupportedError: the op is invalid: see `misfit`.
     """
     why = misfit(plugin.name, op)
     if why is not None:
@@ -153,7 +153,7 @@ def _loaded(plugin: Plugin) -> PluginEntry:
 
 
 def misfit(name: str, op: object) -> str | None:
-    """Return why something cannot be the op of a plug-in called `name`; None if it can."""
+    """Return why an object is not a valid op of the plug-in `name`; None if it is."""
     from lodcli.kernels.ops.kinds import FILES, kind_of
 
     if not isinstance(op, Op):
@@ -205,12 +205,12 @@ def misfit(name: str, op: object) -> str | None:
 def _guarded(
     function: Callable[..., Any], entry: PluginEntry, *, results: bool = False
 ) -> Callable[..., Any]:
-    """Return a function whose faults are errors that name the plug-in.
+    """Return a function whose unexpected exceptions become errors that name the plug-in.
 
     Args:
         function: of the plug-in.
         entry: the op.
-        results: whether it returns the results of the op.
+        results: whether the function is the op itself, whose results are checked.
     """
 
     @functools.wraps(function)
@@ -241,7 +241,7 @@ def _refuse_gpu(entry: PluginEntry, values: tuple[Any, ...]) -> None:
 
 
 def no_gpu(entry: OpEntry) -> UnsupportedError:
-    """Return the error that says that an op computes in main memory alone."""
+    """Return the error for rows on a GPU given to an op that computes in main memory only."""
     return UnsupportedError(
         f"{entry.name} of {entry.package} computes in main memory only; use --device cpu, or move "
         "the rows with LoDTensor.to_device"

@@ -52,7 +52,7 @@ class OpEntry:
 
     @property
     def package(self) -> str | None:
-        """The name and version of the package of a plug-in; None for ours."""
+        """The name and version of the package of a plug-in; None for an op of lod."""
         return None
 
     @property
@@ -74,7 +74,7 @@ class OpEntry:
         return None if self.gradient is None else self._load(self.gradient)
 
     def is_index(self, argument: str) -> bool:
-        """Return whether an argument lies in main memory wherever the rows are."""
+        """Return whether an argument is always in main memory, even for rows on a GPU."""
         return argument in INDEX_ARGUMENTS or argument in self.index
 
     def _load(self, path: str) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from lodcli.kernels.ops.common import common_dtype, is_float
 from lodcli.kernels.runtime.arrays import as_array, in_native_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# As the result of the op: a LoDTensor under the same index, or its rows alone.
+# A LoDTensor with the index of the op's result, or only the rows.
 Upstream = LoDTensor | npt.ArrayLike
 _Index = LoD | Sequence[Offsets] | Callable[[], Sequence[Offsets]]
 
@@ -31,20 +31,20 @@ def upstream_of(
     """Return the rows of the upstream gradient, checked to have the result's shape and index.
 
     Args:
-        upstream: rows, or a LoDTensor where the result is one.
+        upstream: rows, or a LoDTensor if the result is one.
         shape: of the result.
         op: the gradient function, for messages.
-        lod: the index of the result, its levels, or what returns them, called for a LoDTensor
-            only. None: the result is an array.
+        lod: the index of the result, its levels, or a function that returns the levels, called only
+            if `upstream` is a LoDTensor. None: the result is an array.
         real: whether the gradients are real, so that imaginary parts would be lost.
 
     Raises:
-        ShapeMismatchError: it has not.
-        InvalidDataError: it holds no numbers, or complex ones where those are real.
+        ShapeMismatchError: another shape or index.
+        InvalidDataError: not numbers, or complex ones with `real`.
     """
     if lod is not None and isinstance(upstream, LoDTensor):
         given = upstream.lod
-        if given is not lod:  # most are the same object
+        if given is not lod:  # usually the same object
             found = _difference(lod, given)
             if found is not None:
                 raise ShapeMismatchError(
@@ -69,11 +69,11 @@ def upstream_of(
 
 
 def _difference(wanted: _Index, found: LoD) -> str | None:
-    """Return where an index differs from what it is to be, in words; None if it does not."""
+    """Return a description of the difference between two indexes; None if they are equal."""
     if isinstance(wanted, LoD):
         return wanted.difference(found)
     levels = wanted() if callable(wanted) else wanted
-    # An index is made of them for the words alone.
+    # A LoD is made of the levels only for the message.
     return None if same_levels(levels, found.levels) else LoD._trusted(levels).difference(found)
 
 
@@ -86,7 +86,7 @@ def upstreams_of(
         upstream: of each result.
         row_shape: of all.
         op: the gradient function, for messages.
-        found: what each result has taken, and its index.
+        found: the items that each result took from the tensor, and its index.
 
     Raises:
         ShapeMismatchError: one has another shape or index, or there are more or fewer.
@@ -104,10 +104,10 @@ def upstreams_of(
 
 
 def rows_of(values: LoDTensor | npt.ArrayLike) -> Array:
-    """Return the rows of a tensor, or an array in the machine's order of bytes."""
+    """Return the rows of a tensor, or an array in native byte order."""
     return values.data if isinstance(values, LoDTensor) else in_native_order(as_array(values))
 
 
 def without_values(tensor: LoDTensor) -> LoDTensor:
-    """Return rows of no values under the same index: what an op makes of the index alone."""
+    """Return a tensor of the same index with rows of width 0, to compute an op's result index."""
     return tensor.with_data(np.empty((tensor.rows, 0), np.uint8))

@@ -21,7 +21,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Align = Literal["last", "first"]
 
-# Scores of this many bytes are held at a time: a block of queries against all keys.
+# Size limit of one block of scores: some queries against all keys.
 _SCORE_BYTES = 1 << 22
 
 
@@ -136,9 +136,9 @@ def sequence_attention_grad(
 def _checked(
     q: LoDTensor, k: LoDTensor, v: LoDTensor, align: Align, level: int | str, op: str
 ) -> tuple[Array, Array, Array, Offsets, Offsets]:
-    """Return q, k and v with an axis of heads and in one dtype, and where sequences lie.
+    """Return q, k and v with an axis of heads and in one dtype, and their offsets.
 
-    On a GPU rows of two bytes stay such: tensor cores multiply them.
+    On a GPU, float16 and bfloat16 are not converted: tensor cores multiply them.
     """
     if align not in ("first", "last"):
         raise OptionError(f"{op}: align must be 'first' or 'last', found {align!r}")
@@ -206,7 +206,7 @@ def segment_attention(
         q_offsets: (S+1,), of the queries.
         k_offsets: (S+1,), of the keys.
     """
-    # How BLAS rounds depends on the strides.
+    # The rounding of BLAS depends on the strides.
     q, k, v = (np.ascontiguousarray(one) for one in (q, k, v))
     out = np.zeros((len(q), v.shape[1], v.shape[2]), q.dtype)
     for queries, keys, hidden in _blocks(
@@ -230,7 +230,7 @@ def segment_attention_grad(
     align: Align = "last",
     scale: float,
 ) -> tuple[Array, Array, Array]:
-    """Return the gradients of `segment_attention` for q, k and v; weights are computed again.
+    """Return the gradients of `segment_attention` for q, k and v; the weights are recomputed.
 
     Args:
         grad: of the result, (N, heads, E).
@@ -262,7 +262,7 @@ def segment_attention_grad(
 
 
 def _weights(q: Array, k: Array, hidden: Array | None, scale: float) -> Array:
-    """Return the softmax of the scores, (heads, queries, keys); zeros where all is hidden."""
+    """Return the softmax of the scores, (heads, queries, keys); zeros if all keys are masked."""
     scores: Array = (q.transpose(1, 0, 2) @ k.transpose(1, 2, 0)) * q.dtype.type(scale)
     if hidden is not None:
         np.copyto(scores, -np.inf, where=hidden)
@@ -270,18 +270,18 @@ def _weights(q: Array, k: Array, hidden: Array | None, scale: float) -> Array:
     scores -= scores.max(axis=2, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=2, keepdims=True)
-    if hidden is not None:  # also where all others are NaN
+    if hidden is not None:  # also if all other weights are NaN
         np.copyto(scores, 0, where=hidden)
     return scores
 
 
 def _product(weights: Array, rows: Array, hidden: Array | None) -> Array:
-    """Return weights @ rows, (heads, A, E), without rows that are hidden.
+    """Return weights @ rows, (heads, A, E), without the masked rows.
 
     Args:
-        weights: (heads, A, B), 0 where hidden.
+        weights: (heads, A, B), 0 where masked.
         rows: (heads, B, E).
-        hidden: (A, B) booleans.
+        hidden: (A, B) booleans, true where masked; or None.
     """
     out: Array = weights @ rows
     if hidden is not None:
@@ -295,9 +295,9 @@ def _product(weights: Array, rows: Array, hidden: Array | None) -> Array:
 def _blocks(
     q_offsets: Offsets, k_offsets: Offsets, score_bytes: int, causal: bool, align: Align
 ) -> Iterator[tuple[slice, slice, Array | None]]:
-    """Yield blocks of queries, the keys of their segment, and which of these are hidden.
+    """Yield blocks of queries, the keys of their segment, and the mask of hidden keys.
 
-    The hidden ones are (queries, keys) booleans, or None where every query sees every key.
+    The mask has (queries, keys) booleans; it is None if every query sees every key.
     """
     for s in range(q_offsets.size - 1):
         keys = slice(int(k_offsets[s]), int(k_offsets[s + 1]))
@@ -310,7 +310,7 @@ def _blocks(
             stop = min(start + step, last)
             hidden = None
             if causal:
-                # The key that is each query's own.
+                # The last key that each query sees.
                 own = np.arange(start, stop) - (last - size if align == "last" else first)
                 hidden = np.arange(size) > own[:, None]
             yield slice(start, stop), keys, hidden

@@ -14,9 +14,9 @@ from lodcli.kernels.ops.attention.attention import Align
 from lodcli.kernels.runtime import buffers
 from lodcli.kernels.runtime.threads import thread_count
 
-# Number of multiplications in the time of reading and writing a byte.
+# Number of multiplications that take as long as reading and writing a byte.
 _PRODUCTS_A_BYTE = 2
-# Below this many scores the longest segment is not computed.
+# Below this many scores the longest segment is not looked up.
 _FEW = 1 << 12
 # A block has two vectors of queries, of up to this many bytes.
 _BLOCK_BYTES = 128

@@ -91,7 +91,7 @@ def sequence_conv(
 
 
 class ConvArguments(NamedTuple):
-    """The checked arguments of `sequence_conv`, in the dtype of the work."""
+    """The checked arguments of `sequence_conv`, in the dtype of the computation."""
 
     level: int
     offsets: Offsets
@@ -110,7 +110,7 @@ def conv_arguments(
     level: int | str | None,
     op: str,
 ) -> ConvArguments:
-    """Return the arguments of `sequence_conv`, checked; errors as there."""
+    """Return the checked arguments of `sequence_conv`; raises its errors."""
     number = chosen_level(tensor.lod, level, op)
     require_at_least(context_length, 1, "context_length")
     require_at_least(stride, 1, "stride")
@@ -235,7 +235,7 @@ def segment_context(
 
 
 def _centres(offsets: Offsets, stride: int) -> tuple[Offsets, Offsets, Offsets]:
-    """Return the rows computed, and the first and last row of the segment of each."""
+    """Return the computed rows, and the first and last row of the segment of each."""
     kept = strided_offsets(offsets, stride)
     of = segment_numbers(kept)
     within = ranges(np.zeros(kept.size - 1, np.int64), kept)
@@ -304,7 +304,7 @@ def segment_conv_grad(
         source = rows + (context_start + k)
         before, after = first - source, source - last
         inside = (before <= 0) & (after <= 0)
-        # No row comes twice for one k, so a plain += loses nothing.
+        # For one k no row is repeated, so += does not lose any addition.
         grad_data[source[inside]] += grad_context[inside, k]
         if grad_padding is not None:
             np.add.at(grad_padding, up - before[before > 0], grad_context[before > 0, k])

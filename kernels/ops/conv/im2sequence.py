@@ -56,7 +56,7 @@ def sequence_im2sequence(
     """
     kernels, strides, paddings = map(_plain, (kernels, strides, paddings))
     down, right = _checked(images, kernels, strides, paddings)
-    # Every value goes into as many windows as cover it.
+    # Every value is copied to all windows that contain it.
     size = images.nbytes * kernels[0] * kernels[1] // (strides[0] * strides[1])
     run = on(backend, im2sequence_rows, size_bytes=size)
     rows = run(images.data, kernels=kernels, strides=strides, paddings=paddings)
@@ -104,12 +104,12 @@ def sequence_im2sequence_grad(
 
 
 def _plain(numbers: Sequence[int]) -> tuple[int, ...]:
-    """Return whole numbers, perhaps NumPy's, as Python's."""
+    """Return Python or NumPy integers as Python integers."""
     return tuple(map(operator.index, numbers))
 
 
 def _checked(images: LoDTensor, kernels: Pair, strides: Pair, paddings: Quad) -> tuple[int, int]:
-    """Return how many windows of each image lie below and beside each other."""
+    """Return the number of windows of each image, vertically and horizontally; checks sizes."""
     if images.lod.n_levels or images.data.ndim != 4:
         raise InvalidDataError(
             "im2sequence needs images (n, c, h, w) without levels, found data of shape "
@@ -126,7 +126,7 @@ def _windows(images: int, windows: int) -> Offsets:
 def window_counts(
     shape: tuple[int, ...], kernels: Pair, strides: Pair, paddings: Quad
 ) -> tuple[int, int]:
-    """Return how many windows lie below and beside each other."""
+    """Return the number of windows of an image, vertically and horizontally."""
     return _window_counts(shape, tuple(kernels), tuple(strides), tuple(paddings))
 
 
@@ -176,13 +176,13 @@ def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Q
 def im2sequence_back(
     rows: Array, shape: tuple[int, ...], *, kernels: Pair, strides: Pair, paddings: Quad
 ) -> Array:
-    """Return sums over the windows that each value lies in, (windows, c * kh * kw) to `shape`."""
+    """Return sums over the windows that contain each value, (windows, c * kh * kw) to `shape`."""
     n, c, h, w = shape
     below, beside = window_counts(shape, kernels, strides, paddings)
     up, left, down, right = paddings
     padded = np.zeros((n, c, h + up + down, w + left + right), rows.dtype)
     windows = rows.reshape(n, below, beside, c, *kernels).transpose(0, 3, 1, 2, 4, 5)
-    # One place in the window at a time: windows never overlap in the same place.
+    # One position in the window at a time: at one position no two windows overlap.
     for i in range(kernels[0]):
         for j in range(kernels[1]):
             bottom, end = i + strides[0] * (below - 1) + 1, j + strides[1] * (beside - 1) + 1

@@ -17,7 +17,7 @@ def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Q
     """See im2sequence.py."""
     sizes = window_sizes(images.shape, kernels, strides, paddings)
     _, _, _, below, beside, *_ = sizes
-    # Places in a window, and windows of a image, are numbers of 32 bits.
+    # Positions in a window, and windows of an image, are 32-bit.
     if max(images.shape[1] * kernels[0] * kernels[1], below * beside) > MOST:
         raise UnsupportedError(
             f"im2sequence on a GPU takes less than {MOST + 1} columns, and windows of a image; "

@@ -125,7 +125,7 @@ def sequence_dot(
 
 
 def paired(a: LoDTensor, b: LoDTensor, level: int | str, op: str) -> Offsets:
-    """Return where the sequences of a level lie in two tensors of one shape and index."""
+    """Return the row offsets of a level of two tensors, which must match in shape and index."""
     offsets = segments(a, level, op)
     _require_numbers(op, a, b)
     found = a.lod.difference(b.lod)
@@ -145,9 +145,9 @@ def _combined(
 
 
 def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Offsets | None:
-    """Return which rows of `tensor` each row of `other` goes to, (rows of `other` + 1,).
+    """Return the offsets of the rows of `tensor` for each row of `other`, (rows of `other` + 1,).
 
-    None: row r goes to row r.
+    None: both have the same index, and row r of `other` belongs to row r.
     """
     _require_numbers(op, tensor, other)
     if other.row_shape not in (tensor.row_shape, (), (1,)):
@@ -193,7 +193,7 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
 
 
 def spread_values(data: Array, values: Array, offsets: Offsets | None) -> Array:
-    """Return row s of the values for every row of segment s, with as many axes as the data."""
+    """Return row s of the values repeated for every row of segment s, in the rank of the data."""
     if values.ndim != data.ndim:
         values = values.reshape(values.shape[0], *(1 for _ in data.shape[1:]))
     return values if offsets is None else values[segment_numbers(offsets)]
@@ -204,7 +204,7 @@ def segment_totals(rows: Array, offsets: Offsets | None) -> Array:
     if offsets is None:
         return np.array(rows)
     out = np.zeros((offsets.size - 1, *rows.shape[1:]), rows.dtype)
-    # reduceat adds one by one: float32 would lose a digit of a long segment. float64 does not.
+    # reduceat adds rows one after another, which in float32 loses a digit for long segments.
     wide = np.result_type(rows.dtype, np.float64) if rows.dtype.kind in "fc" else rows.dtype
     # Not reduceat on the full offsets: for an empty segment it returns the next row.
     full = offsets[:-1] < offsets[1:]

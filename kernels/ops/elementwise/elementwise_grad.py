@@ -4,8 +4,8 @@ add   dx = dy           dz = sum of dy           sub   dx = dy           dz = - 
 mul   dx = dy z         dz = sum of dy x         div   dx = dy / z       dz = - sum dy x / z^2
 dot   da = dy[s] b      db = dy[s] a
 
-The sums go over what one value of z went to: the rows of its sequence, and a whole row where
-z has one value for it.
+The sums run over everything that one value of z was broadcast to: the rows of its sequence, and
+all columns if z has a single value per row.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def segment_binary_grad(
         else:
             grad_data, each = grad / spread, -grad * data / (spread * spread)
         if spread.shape != data.shape:
-            # One value went to a whole row. Its axes beside the first are all of size 1.
+            # One value was broadcast to a whole row; all axes but the first have size 1.
             each = row_sums(each)
         return np.array(grad_data), segment_totals(each, offsets).reshape(values.shape)
 

@@ -80,7 +80,7 @@ def sequence_edit_distance(
             f"edit_distance: reference {int(np.argmin(lengths))} is empty; a normalized distance "
             "divides by its length"
         )
-    # What is computed, not what is read, repays a compiled kernel.
+    # The size of the computed table, not of the input, decides whether a compiled kernel pays.
     size_bytes = 8 * int(offsets_to_lengths(hyp_offsets) @ lengths)
     run = on(backend, segment_edit_distance, size_bytes=size_bytes)
     distances: Array = run(ours, hyp_offsets, theirs, ref_offsets)
@@ -212,7 +212,7 @@ def segment_edit_distance(
             best = np.concatenate(
                 ([number], np.minimum(row[:-1] + (reference != token), row[1:] + 1))
             )
-            # min over i <= j of best[i] + (j - i): putting in the ids from i to j.
+            # min over i <= j of best[i] + (j - i): insertion of the ids from i to j.
             row = np.minimum.accumulate(best - places) + places
         distances[s] = row[-1]
     return distances
@@ -225,7 +225,7 @@ def segment_ctc_align(
 
     Args:
         ids: (N,) integers.
-        blanks: (0,) or (1,), the blank in the same dtype, if that can hold it.
+        blanks: (1,), the blank in the dtype of `ids`; (0,) if it is out of range.
     """
     kept = np.isin(ids, blanks, invert=True)
     if merge_repeated:

@@ -94,17 +94,17 @@ def sequence_enumerate(
 
 
 def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, Offsets]:
-    """Return the ids that are none of `tokens`, and the new offsets.
+    """Return the ids that are not in `tokens`, and the new offsets.
 
     Args:
         ids: (N,) integers.
-        tokens: (K,) of the same dtype, sorted, each once.
+        tokens: (K,) of the same dtype, sorted and unique.
     """
     return segment_compress(ids, offsets, np.isin(ids, tokens, invert=True))
 
 
 def segment_compress(data: Array, offsets: Offsets, mask: Array) -> tuple[Array, Offsets]:
-    """Return the rows where a mask is true, and where each segment lies then.
+    """Return the rows where a mask is true, and the new offsets.
 
     Args:
         data: (N, ...).

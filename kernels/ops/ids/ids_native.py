@@ -22,7 +22,7 @@ _COMPILED: dict[int, np.dtype[Any]] = {
 def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, Offsets]:
     """See ids.py."""
     given = as_compiled(ids)
-    # Sorted by the numbers that are compared: the order of unsigned ones differs.
+    # Sorted again in the compiled dtype, which is signed: the order of unsigned numbers differs.
     unwanted = as_compiled(tokens).copy()
     unwanted.sort()
     out, bounds = np.empty(given.size, given.dtype), unwritten(offsets.size)

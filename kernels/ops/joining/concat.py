@@ -112,7 +112,7 @@ def _checked(tensors: Sequence[LoDTensor], op: str) -> list[Offsets]:
 
 
 def joined_ranges(offsets: Sequence[Offsets]) -> tuple[Offsets, Offsets]:
-    """Return where each part of each sequence lies: its row in all parts put end to end.
+    """Return the first row of each part of each sequence, in the concatenation of all tensors.
 
     Returns:
         (S * P,) starts and (S * P + 1,) offsets in the result, sequence by sequence.
@@ -133,7 +133,7 @@ def segment_concat(
 
 
 def segment_item_turns(levels: Sequence[Offsets]) -> Offsets:
-    """Return the offsets of item 0 of several levels, then of item 1 of each, and so on.
+    """Return the offsets of item 0 of several levels, then item 1 of each, and so on.
 
     >>> segment_item_turns([np.array([0, 1, 4]), np.array([0, 2, 2])]).tolist()
     [0, 1, 3, 6, 6]
@@ -145,15 +145,14 @@ def segment_item_turns(levels: Sequence[Offsets]) -> Offsets:
 def segment_turns(
     levels: Sequence[Offsets], bounds: Sequence[Offsets]
 ) -> tuple[Offsets, Sequence[Offsets]]:
-    """Return the offsets of the items of several levels that take turns, and what is in them.
+    """Return the offsets of interleaved items of several levels, and the ranges of their contents.
 
     Args:
-        levels: of each part, its offsets.
-        bounds: of each part (K+1,), its ranges of items, which come in the order of
-            `segment_concat`.
+        levels: the offsets of each part.
+        bounds: (K+1,) for each part, its ranges of items, in the order of `segment_concat`.
 
     Returns:
-        The offsets, and of each part (K+1,) its ranges of what the level counts.
+        The offsets, and for each part (K+1,) its ranges in the units that the level counts.
     """
     lengths = segment_concat([offsets_to_lengths(each) for each in levels], bounds)
     inner = [each[those] for each, those in zip(levels, bounds, strict=True)]
@@ -163,15 +162,15 @@ def segment_turns(
 def levels_in_turn(
     indexes: Sequence[LoD], bounds: Sequence[Offsets], level: int
 ) -> tuple[list[Offsets], Sequence[Offsets]]:
-    """Return the levels of tensors whose items of a level take turns, and the ranges of their rows.
+    """Return the levels of tensors with interleaved items of a level, and their ranges of rows.
 
     Args:
-        indexes: of the tensors, of equally many levels.
-        bounds: of each tensor (K+1,), ranges of items of `level`, or of rows if there is none:
-            range 0 of every tensor is followed by range 1 of every tensor, and so on.
+        indexes: of the tensors; all have the same number of levels.
+        bounds: (K+1,) for each tensor, ranges of items of `level`, or of rows if there is no such
+            level: range 0 of every tensor is followed by range 1 of every tensor, and so on.
 
     Returns:
-        The offsets of `level` and those below it, and what `bounds` are of rows.
+        The offsets of `level` and the levels below it, and `bounds` in rows.
     """
     levels = []
     for number in range(level, len(indexes[0].levels)):
@@ -182,17 +181,17 @@ def levels_in_turn(
 
 
 def rows_in_turn(data: Sequence[Array], bounds: Sequence[Offsets]) -> Array:
-    """Return the rows of tensors that take turns; of equal dtypes."""
+    """Return the interleaved rows of tensors of equal dtypes; `bounds` are ranges of rows."""
     return on("auto", segment_concat, size_bytes=len(data) * data[0].nbytes)(data, bounds)
 
 
 def rows_out_of_turn(rows: Array, bounds: Sequence[Offsets]) -> list[Array]:
-    """Return the rows of each of the tensors that `rows_in_turn` joined."""
+    """Return the rows of each tensor: the inverse of `rows_in_turn`."""
     return on("auto", segment_concat_grad, size_bytes=rows.nbytes)(rows, bounds)
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:
-    """Return the rows of each part again: the inverse of `segment_concat`."""
+    """Return the rows of each part: the inverse of `segment_concat`."""
     back = np.empty_like(upstream)
     back[ranges(*joined_ranges(offsets))] = upstream
     return np.split(back, np.cumsum([int(each[-1]) for each in offsets])[:-1])

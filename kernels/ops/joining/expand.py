@@ -100,16 +100,16 @@ def sequence_expand_grad(
 def _copies(
     x: LoDTensor, y: LoDTensor, ref_level: int | str
 ) -> tuple[Offsets | None, Offsets, Sequence[Offsets]]:
-    """Return where the copies of sequences begin, their offsets, and the levels of the result.
+    """Return the first rows of the copied sequences, their offsets, and the levels of the result.
 
-    None for where they begin, if each sequence is one row: copies of a row lie side by side.
+    The first rows are None if each sequence is one row: then copies of a row are adjacent.
     """
     op = "sequence_expand"
     segments(y, ref_level, f"{op}, y")
     if not isinstance(ref_level, str) and ref_level < -1:
-        # As PaddlePaddle has it: not any number from the end, as elsewhere.
+        # As in PaddlePaddle. Other ops accept any negative number.
         raise SelectionError(f"{op}: ref_level is -1, 0 or more, or a name; found {ref_level}")
-    # How often each comes, added up: also where copies of single rows lie.
+    # Prefix sums of the counts, which are also the offsets of the copies of single rows.
     often = y.lod.levels[y.lod.level(ref_level)]
     if x.lod.n_levels > 1:
         raise ShapeMismatchError(f"{op}: x may have one level, found {x.lod.n_levels}")
@@ -191,7 +191,7 @@ def sequence_expand_as_grad(
 
 
 def _targets(x: LoDTensor, y: LoDTensor, level: int | str | None, op: str) -> Offsets:
-    """Return the rows of `y` that each row of `x` goes to."""
+    """Return the offsets of the rows of `y` that each row of `x` is copied to."""
     offsets = y.lod.absolute(chosen_level(y.lod, level, f"{op}, y"))
     if x.rows != offsets.size - 1:
         raise ShapeMismatchError(f"{op}: x has {x.rows} rows, y {offsets.size - 1} sequences")

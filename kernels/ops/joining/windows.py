@@ -118,7 +118,7 @@ def sequence_windows_grad(
     _require_window(**how)
     counts, starts, bounds = _windows(lod.levels[number], **how)
     below, firsts, ends = NO_LEVELS, starts, bounds
-    if number < lod.n_levels - 1:  # the rows of the sequences of a window are a range too
+    if number < lod.n_levels - 1:  # the rows of a window of sequences are a range too
         found = find_items(lod, ranges(starts, bounds), number + 1)
         below, firsts, ends = found.lod, found.starts[bounds[:-1]], found.bounds[bounds]
     levels = (*lod.levels[:number], counts, bounds, *below.levels)
@@ -133,7 +133,7 @@ def sequence_windows_grad(
 def _windows(
     offsets: Offsets, length: int, stride: int, tail: Tail
 ) -> tuple[Offsets, Offsets, Offsets]:
-    """Return what `segment_windows` does; the index lies in main memory, wherever the rows are."""
+    """Dispatch `segment_windows`; the index is always in main memory."""
     run = on("auto", segment_windows, size_bytes=offsets.nbytes)
     return run(offsets, min(length, MOST_ITEMS), min(stride, MOST_ITEMS), tail == "keep")
 
@@ -208,7 +208,7 @@ def sequence_interleave_grad(
 
 
 def _alike(tensors: Sequence[LoDTensor], level: int | str, op: str) -> tuple[Sequence[LoD], int]:
-    """Return the indexes of tensors, and the number of a level whose sequences can take turns."""
+    """Return the indexes of tensors and the number of the level to interleave; raises errors."""
     if not tensors:
         raise ShapeMismatchError(f"{op}: no tensor given")
     first = tensors[0].lod
@@ -304,12 +304,12 @@ def _every_nth(tensor: LoDTensor, count: int, level: int | str, op: str) -> list
 
 
 def _in_turn(indexes: Sequence[LoD], number: int) -> tuple[tuple[Offsets, ...], Sequence[Offsets]]:
-    """Return the levels of tensors whose sequences of a level take turns, and where rows do."""
+    """Return the levels of tensors with interleaved sequences of a level, and ranges of rows."""
     own = [lod.levels[number] for lod in indexes]
     offsets = on("auto", segment_item_turns, size_bytes=len(own) * own[0].nbytes)(own)
     lower, bounds = levels_in_turn(indexes, own, number + 1)
     above = indexes[0].levels[:number]
-    if above:  # what the finest of them counts has become more
+    if above:  # the finest of them counts more items now
         above = (*above[:-1], above[-1] * len(own))
     return (*above, offsets, *lower), bounds
 
@@ -325,7 +325,7 @@ def segment_windows(
     Args:
         offsets: (S+1,).
         length, stride: of the windows.
-        keep: whether what no whole window ends with is a shorter one.
+        keep: whether items after the last whole window form a shorter one.
 
     Returns:
         Offsets of the windows of each segment, (S+1,); the first item of each of the W
@@ -337,7 +337,7 @@ def segment_windows(
     lengths = offsets_to_lengths(offsets)
     whole = np.maximum(0, (lengths - length) // stride + 1)
     if keep:
-        # One more where the last whole window leaves items behind, and one can start there.
+        # One more if items remain after the last whole window, and a window starts among them.
         reached = np.where(whole > 0, (whole - 1) * stride + length, 0)
         whole = whole + ((reached < lengths) & (whole * stride < lengths))
     counts = lengths_to_offsets(whole, level=0)
@@ -354,19 +354,19 @@ def segment_dealt(
     """Return the items 0, parts, .. of a level, then 1, 1 + parts, .., and so on.
 
     Args:
-        offsets: of the level.
-        held: of the level above.
+        offsets: of the level to split.
+        held: offsets of the level above.
         parts: 1 or more.
 
     Returns:
-        The offsets of the level above in each part, and of each part what `segment_pick` returns;
-        None if a sequence of the level above holds no multiple of `parts`.
+        The offsets of the level above in each part, and the result of `segment_pick` for each part;
+        None if the length of a sequence of the level above is not a multiple of `parts`.
 
     >>> held, (one, two) = segment_dealt(np.array([0, 2, 3, 3, 7]), np.array([0, 4]), 2)
     >>> held.tolist(), [each.tolist() for each in (*one, *two)]
     ([0, 2], [[0, 3], [0, 2, 2], [2, 3], [0, 1, 5]])
     """
-    # All lengths are multiples where all offsets are.
+    # All lengths are multiples if and only if all offsets are.
     if np.count_nonzero(held % parts):
         return None
     items = offsets.size - 1
@@ -376,16 +376,16 @@ def segment_dealt(
 
 @np.errstate(all="ignore")
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
-    """Return `count` rows, each the sum of those that are put there; float16 in float32.
+    """Return `count` rows, each the sum of the rows that are added there; float16 in float32.
 
     Args:
         rows: (M, ...) in the segments of `offsets`.
-        starts: (S,), where the rows of each segment go, from the first to the last. Neither
-            these nor where they end ever falls from one segment to the next.
+        starts: (S,), the position that the first row of each segment is added to; the others
+            follow it. Neither starts nor ends decrease from one segment to the next.
         offsets: (S+1,).
     """
     wide = working_dtype(rows.dtype)
     out = np.zeros((count, *rows.shape[1:]), wide)
-    # In their order: the same sums every time.
+    # In row order, so that sums are reproducible.
     np.add.at(out, ranges(starts, offsets), rows.astype(wide, copy=False))
     return out.astype(rows.dtype, copy=False)

@@ -1,4 +1,4 @@
-"""See windows.py. Windows themselves are copied as parts of sequences are: slice_cupy.py."""
+"""See windows.py. The rows of windows are copied by slice_cupy.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""See windows.py. Windows themselves are copied as parts of sequences are: slice_native.py."""
+"""See windows.py. The rows of windows are copied by slice_native.py."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def _check(data: Array, epsilon: float, op: str) -> None:
 
 
 def _feature(given: npt.ArrayLike | None, tensor: LoDTensor, what: str, op: str) -> Array | None:
-    """Return a weight or bias as (D,), in the dtype of the rows or the work; None as it is."""
+    """Return a weight or bias as (D,), in the dtype of the rows or of the computation; or None."""
     if given is None:
         return None
     array = as_array(given)
@@ -172,7 +172,7 @@ def _feature(given: npt.ArrayLike | None, tensor: LoDTensor, what: str, op: str)
 
 
 def _matrix(data: Array) -> Array:
-    if data.ndim == 2:  # most, in less time
+    if data.ndim == 2:  # fast path
         return data
     return data.reshape(data.shape[0], row_width(data.shape))
 
@@ -193,9 +193,9 @@ def _rewrapped(rows: Array, tensor: LoDTensor) -> LoDTensor:
 
 @np.errstate(all="ignore")
 def rows_layer_norm(data: Array, weight: Array | None, bias: Array | None, epsilon: float) -> Array:
-    """Return the normalised rows: (N, D), (D,) and (D,) to (N, D), worked out in float64.
+    """Return the normalised rows: (N, D), (D,) and (D,) to (N, D), computed in float64.
 
-    Rows of float16 and bfloat16 may come back in float32. A weight of None is 1, a bias of None 0.
+    For float16 and bfloat16 the result may be float32. A weight of None is 1, a bias of None 0.
     """
     z, _ = _normed(_centred(data), epsilon)
     return (_scaled(z, weight) + (0 if bias is None else bias)).astype(working_dtype(data.dtype))
@@ -240,7 +240,7 @@ def _scaled(rows: Array, weight: Array | None) -> Array:
 
 
 def _mean(rows: Array) -> Array:
-    # Not mean(), which warns of rows without features.
+    # Not mean(), which warns about rows without features.
     result: Array = rows.sum(axis=1, keepdims=True) / max(1, rows.shape[1])
     return result
 
@@ -251,6 +251,6 @@ def _centred(data: Array) -> Array:
 
 
 def _normed(rows: Array, epsilon: float) -> tuple[Array, Array]:
-    """Return the rows over the root of their mean square, and one over that root (N, 1)."""
+    """Return the rows divided by their root mean square, and its reciprocal (N, 1)."""
     r: Array = 1 / np.sqrt(_mean(rows * rows) + epsilon)
     return rows * r, r

@@ -67,7 +67,7 @@ def _gradients(
     kind: str, upstream: Array, data: Array, weight: Array | None, epsilon: float
 ) -> tuple[Array, Array, Array]:
     work = working_dtype(data.dtype)
-    # The wider of two dtypes loses nothing.
+    # If the dtypes differ, the wider one, so that neither is rounded.
     dtype = data.dtype if upstream.dtype == data.dtype else work
     rows, flow = (cupy.ascontiguousarray(one.astype(dtype, copy=False)) for one in (data, upstream))
     count, width = rows.shape

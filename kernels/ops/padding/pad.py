@@ -177,11 +177,11 @@ def sequence_unpad_grad(
 
 
 def _box_offsets(shape: tuple[int, ...], lengths: npt.ArrayLike, op: str) -> Offsets:
-    """Return the offsets of the rows in a padded batch of this shape, (S+1,)."""
+    """Return the row offsets for the lengths of a padded batch of this shape, (S+1,)."""
     if len(shape) < 2:
         raise ShapeMismatchError(f"{op}: expected (S, T, ...), found shape {shape}")
     counts = per_segment(lengths, shape[0], "lengths", op)
-    # Those below 0 are above all others as numbers without a sign.
+    # As unsigned numbers, negative lengths are greater than all others.
     outside = counts.view(np.uint64) > shape[1]
     if np.count_nonzero(outside):
         place = int(outside.argmax())
@@ -215,7 +215,7 @@ def sequence_mask(
     if not counts.size:
         counts = np.zeros_like(counts, np.int64)
     if is_float(counts.dtype):
-        # Whole numbers that came as floats, as PaddlePaddle takes them.
+        # Integers given as floats, which PaddlePaddle accepts.
         fractions = counts != np.floor(counts)
         if fractions.any() or not np.isfinite(counts).all():
             found = counts[fractions | ~np.isfinite(counts)][0]
@@ -227,7 +227,7 @@ def sequence_mask(
         raise InvalidDataError(f"sequence_mask: lengths must be integers, found {counts.dtype}")
     if maxlen == 0 or maxlen < -1:
         raise OptionError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")
-    # Not max(initial=0), which cupy's arrays do not take.
+    # Not max(initial=0): arrays of cupy do not support it.
     steps = max(0, int(counts.max()) if counts.size else 0) if maxlen == -1 else maxlen
     valid = beside(np.arange(steps), counts) < counts[..., None]
     result: Array = valid.astype(dtype_of_rows(dtype))
@@ -235,7 +235,7 @@ def sequence_mask(
 
 
 def _places(offsets: Offsets, steps: int) -> tuple[Offsets, tuple[Offsets, Offsets]]:
-    """Return the rows that fit into a box of so many steps, and their places there."""
+    """Return the rows that fit a padded batch of so many steps, and their (s, t) positions."""
     bounds = shortened(offsets, steps)
     lengths = offsets_to_lengths(bounds)
     at = ranges(np.zeros_like(lengths), bounds)
@@ -289,7 +289,7 @@ def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTe
         lengths: (B,) or (B, 1) whole numbers, 0 to T.
 
     Raises:
-        InvalidDataError, ShapeMismatchError: no such batch, or lengths that do not fit it.
+        InvalidDataError, ShapeMismatchError: not such a batch, or lengths that do not fit it.
 
     >>> from_padded([[1, 2, 0], [3, 0, 0]], [2, 1], "ids")
     LoDTensor(3 int64, [[1, 2], [3]])

@@ -343,7 +343,7 @@ def segment_last(
 
 
 def _full(offsets: Offsets) -> tuple[Offsets, Offsets]:
-    """Return where the segments that have rows start and stop."""
+    """Return the start and stop rows of the segments that are not empty."""
     full = offsets[:-1] < offsets[1:]
     return offsets[:-1][full], offsets[1:][full]
 
@@ -354,8 +354,9 @@ def _counts(offsets: Offsets, ndim: int) -> npt.NDArray[np.float64]:
 
 
 def _divided(totals: Array, by: npt.NDArray[np.float64]) -> Array:
-    """Return sums divided by real numbers: of complex ones both parts, so that an infinite one of
-    a number does not make the other NaN.
+    """Return sums divided by real numbers.
+
+    Real and imaginary parts are divided separately: an infinite one does not make the other NaN.
     """
     if totals.dtype.kind != "c":
         return totals / by
@@ -365,7 +366,7 @@ def _divided(totals: Array, by: npt.NDArray[np.float64]) -> Array:
 
 @np.errstate(all="ignore")
 def _totals(data: Array, offsets: Offsets) -> Array:
-    """Return the sums of the segments that have rows, in double precision or 64 bits."""
+    """Return the sums of the segments that are not empty, in double precision or 64 bits."""
     wide = summed_dtype(data.dtype)
     if is_float(data.dtype) or data.dtype.kind == "c":
         wide = np.result_type(working_dtype(wide), np.float64)
@@ -378,11 +379,11 @@ def _totals(data: Array, offsets: Offsets) -> Array:
 
 
 def _extremes(data: Array, offsets: Offsets, extreme: np.ufunc) -> Array:
-    """Return the extremes of the segments that have rows."""
+    """Return the extremes of the segments that are not empty."""
     starts = _full(offsets)[0]
     if not starts.size:
         return data[:0]
-    # bfloat16 has no reduceat of its own; float32 holds it exactly.
+    # bfloat16 does not support reduceat; float32 holds it exactly.
     values = data.astype(np.float32) if is_half(data.dtype) else data.copy()
     if is_float(values.dtype):
         later = np.ones(len(values), np.bool_)
@@ -401,7 +402,7 @@ def _rows_of(extremes: Array, data: Array, offsets: Offsets, out: Offsets | None
         rows = np.arange(len(data)).reshape(-1, *[1] * (data.ndim - 1))
         here = np.where(data == np.repeat(extremes, stops - starts, axis=0), rows, len(data))
         found = np.minimum.reduceat(here, starts, axis=0)
-        # No row equals a NaN: only the first row can have put it there.
+        # No row equals a NaN. An extreme is NaN only if the first row is.
         first = starts.reshape(-1, *[1] * (data.ndim - 1))
         result[offsets[:-1] < offsets[1:]] = np.where(found == len(data), first, found)
     return result
@@ -416,7 +417,7 @@ def _filled(
     dtype: np.dtype[Any],
     out: Array | None,
 ) -> Array:
-    """Return one row a segment, `pad_value` for those that have none."""
+    """Return one row per segment, `pad_value` for empty ones."""
     result = result_array(out, (offsets.size - 1, *rows.shape[1:]), dtype, data)
     full = offsets[:-1] < offsets[1:]
     result[full] = rows.astype(dtype)

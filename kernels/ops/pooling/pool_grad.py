@@ -137,7 +137,7 @@ def _spread(
 ) -> LoDTensor:
     op = reference.__name__.replace("segment", "sequence")
     flow, offsets = _pooled(upstream, tensor, level, op)
-    # By the rows that come out: there may be far more of them.
+    # Sized by the result, which may have far more rows than the upstream gradient.
     size = tensor.rows * (flow.nbytes // max(1, flow.shape[0]))
     return tensor._with_rows(on(backend, reference, size_bytes=size)(flow, offsets))
 
@@ -213,7 +213,7 @@ def segment_last_grad(upstream: Array, offsets: Offsets) -> Array:
 def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
     """Return zeros but upstream[s, d] in row index[s, d] of column d; -1 is no row."""
     width = row_width(upstream.shape)
-    # One row more, the last, for -1. No two segments share another, so nothing is written twice.
+    # An extra last row takes the writes of -1. Segments share no other row: no write is lost.
     result = np.zeros((rows + 1, width), upstream.dtype)
     taken = index.reshape(len(index), width)
     result[taken, np.arange(width)] = upstream.reshape(taken.shape)
@@ -221,15 +221,15 @@ def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
 
 
 def segment_taken_grad(upstream: Array, index: Array, offsets: Offsets) -> Array:
-    """Return the same where index[s, d] is a row of segment s, as max and min find it, or -1."""
+    """See `segment_max_grad`; index[s, d] is a row of segment s, as max and min give it, or -1."""
     return segment_max_grad(upstream, index, int(offsets[-1]))
 
 
 @np.errstate(all="ignore")
 def divided_rows(upstream: Array, offsets: Offsets, *, root: bool) -> Array:
-    """Return every row over the length of its segment, or over the square root of that.
+    """Return every row divided by the length of its segment, or by the square root of the length.
 
-    In the dtype of `upstream`, or float64 for whole numbers.
+    The dtype is that of `upstream`, or float64 for integers.
     """
     lengths = np.maximum(offsets_to_lengths(offsets), 1).astype(np.float64)
     by = np.sqrt(lengths) if root else lengths

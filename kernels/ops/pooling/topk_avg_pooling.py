@@ -114,7 +114,7 @@ def _checked(
     level: int | str,
     op: str,
 ) -> tuple[Array, Offsets, Offsets, Offsets, Offsets, int]:
-    """Return the arguments of the arrays below, without the gradient."""
+    """Return the checked arguments of `segment_topk_avg_pooling`."""
     offsets = segments(tensor, level, op)
     data = working(tensor.data, op)
     if tensor.row_shape not in ((), (1,)):
@@ -157,7 +157,7 @@ def _checked(
 def segment_misfit(
     offsets: Offsets, row_offsets: Offsets, column_offsets: Offsets, channel_num: int
 ) -> int:
-    """Return the first segment that has not channel_num * rows * columns values; -1 if none."""
+    """Return the first segment without channel_num * rows * columns values; -1 if all have them."""
     shapes = offsets_to_lengths(row_offsets) * offsets_to_lengths(column_offsets)
     wrong = offsets_to_lengths(offsets) != channel_num * shapes
     return int(wrong.argmax()) if np.count_nonzero(wrong) else -1
@@ -190,7 +190,7 @@ def segment_topk_avg_pooling(
 
 
 def _descending(values: Array) -> Offsets:
-    """Return the places of the values, largest first, equal ones in order, NaN last."""
+    """Return the indices that sort the values in descending order, stable, NaN last."""
     return np.argsort(-values, axis=-1, kind="stable")
 
 
@@ -201,7 +201,7 @@ def _matrices(
     column_offsets: Offsets,
     channel_num: int,
 ) -> Iterator[tuple[Array, slice]]:
-    """Yield the values (channels, rows, columns), not none, and the result rows of each."""
+    """Yield the values (channels, rows, columns) and result rows of each segment with values."""
     for i in range(offsets.size - 1):
         rows = slice(int(row_offsets[i]), int(row_offsets[i + 1]))
         columns = int(column_offsets[i + 1] - column_offsets[i])
@@ -231,7 +231,7 @@ def segment_topk_avg_pooling_grad(
     matrices = _matrices(data, offsets, row_offsets, column_offsets, channel_num)
     for (values, rows), (found, _) in zip(matrices, results, strict=True):
         share = shares[rows].transpose(1, 0, 2)
-        # The m-th largest value is in every sum of more than m.
+        # The value of rank m, counted from 0, is in every sum of more than m values.
         ranked = np.zeros(values.shape, grad.dtype)
         for j, k in enumerate(topks):
             ranked[..., :k] += share[..., j, None]

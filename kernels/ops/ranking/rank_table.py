@@ -198,7 +198,7 @@ def sequence_shrink_memory_grad(
 
 
 def _alive(x: LoDTensor, table: npt.ArrayLike, step: int) -> int:
-    """Return how many sequences are alive at a step; `x` has as many items or more."""
+    """Return how many sequences are alive at a step; checks that `x` has as many items."""
     if step < 0:
         raise SelectionError(f"no step {step}: steps start at 0")
     alive = int(np.count_nonzero(_checked(table)[:, 1] > step))
@@ -284,7 +284,15 @@ def _put_back(
     op: str,
     above: tuple[Offsets, ...] = (),
 ) -> LoDTensor:
-    """Return the gradient of taking all items that were found in a tensor, under levels above."""
+    """Return the gradient of gathering the items `found` in a tensor.
+
+    Args:
+        upstream: the gradient of the gathered items.
+        tensor: the tensor that the items were gathered from.
+        found: the items.
+        op: the gradient function, for messages.
+        above: levels of the result above those of the items.
+    """
     shape = (found.bounds.item(-1), *tensor.row_shape)
     flow = upstream_of(upstream, shape, op, (*above, *found.levels))
     place = on("auto", segment_place, size_bytes=flow.nbytes)
@@ -295,8 +303,8 @@ def rank_order(count: int, table: npt.ArrayLike) -> Offsets:
     """Return the outermost items of a tensor in the order of a rank table, (count,) int64.
 
     Raises:
-        InvalidDataError: no rank table.
-        ShapeMismatchError: another number of items than the table has.
+        InvalidDataError: `table` is not a rank table.
+        ShapeMismatchError: `count` is not the number of sequences of the table.
     """
     order, _ = _ranks(table)
     if count != order.size:
@@ -319,10 +327,10 @@ def _index_map(table: npt.ArrayLike, outer: LoD | None) -> IndexMap:
 
 
 def _table(table: npt.ArrayLike) -> Offsets:
-    """Return a rank table as (S, 2) int64, its numbers unchecked.
+    """Return a rank table as (S, 2) int64, without a check of its values.
 
     Raises:
-        InvalidDataError: not two whole numbers a row.
+        InvalidDataError: not two integers per row.
     """
     array = on_host(table, "rank table")
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
@@ -334,11 +342,11 @@ def _table(table: npt.ArrayLike) -> Offsets:
 
 
 def _ranks(table: npt.ArrayLike) -> tuple[Offsets, Offsets]:
-    """Return the sequences of a rank table, in its order, and the offsets of the level it is of.
+    """Return the sequences of a rank table, in its order, and the offsets of its level.
 
     Raises:
         InvalidDataError: it is not a rank table.
-        InvalidLoDError: its lengths are below 0, or too many items for int64.
+        InvalidLoDError: its lengths are negative, or their sum exceeds int64.
     """
     return _ranks_of(_table(table))
 
@@ -348,7 +356,7 @@ def _ranks_of(numbers: Offsets) -> tuple[Offsets, Offsets]:
 
 
 def segment_ranks(table: Offsets) -> tuple[Offsets, Offsets]:
-    """See _ranks: of (S, 2) numbers."""
+    """See `_ranks`; takes (S, 2) int64."""
     sequences, lengths = table[:, 0], table[:, 1]
     in_order = sequences.copy()
     in_order.sort()

@@ -1,6 +1,6 @@
 """Splits a batch in two by a mask, and merges the parts.
 
-Where PaddlePaddle loses rows beside an empty sequence, these keep them: the two are
+PaddlePaddle loses rows next to an empty sequence; these ops keep them: the two are
 exact inverses for every tensor and mask.
 """
 
@@ -159,7 +159,7 @@ def sequence_merge_by_mask_grad(
 
 
 def _under(above: LoD | None, below: Sequence[Offsets]) -> Sequence[Offsets]:
-    """Return the levels above, if there are any, and those of the parts."""
+    """Return the levels of `above`, if any, and those of the parts; checks that they fit."""
     if above is None or not above.levels:
         return below
     levels = (*above.levels, *below)
@@ -170,7 +170,7 @@ def _under(above: LoD | None, below: Sequence[Offsets]) -> Sequence[Offsets]:
 def _merged_levels(
     mask: npt.ArrayLike, true: LoDTensor, false: LoDTensor
 ) -> tuple[list[Offsets], Sequence[Offsets]]:
-    """Return the levels of two parts merged, and where the rows of each take turns."""
+    """Return the levels of two merged parts, and the ranges of rows that alternate."""
     indexes = true.lod, false.lod
     if not indexes[0].levels:
         rows = np.arange(true.rows + 1), np.arange(false.rows + 1)
@@ -182,7 +182,7 @@ def _merged_levels(
 
 
 def _merged(places: Mask, true: Offsets, false: Offsets) -> tuple[Offsets, Sequence[Offsets]]:
-    """Return what `segment_merged` does. Raises ShapeMismatchError where it returns None."""
+    """Dispatch `segment_merged`; raise ShapeMismatchError if it returns None."""
     found = on("auto", segment_merged, size_bytes=16 * places.size)(places, true, false)
     if found is None:
         raise ShapeMismatchError(
@@ -193,7 +193,7 @@ def _merged(places: Mask, true: Offsets, false: Offsets) -> tuple[Offsets, Seque
 
 
 def _found(lod: LoD, places: Mask, number: int) -> list[FoundItems]:
-    """Return the items of a level where the mask is true, and the others."""
+    """Return the items of a level where the mask is true, and those where it is false."""
     if not lod.levels:
         return [find_items(lod, places.nonzero()[0]), find_items(lod, (~places).nonzero()[0])]
     split = on("auto", segment_split, size_bytes=16 * places.size)
@@ -210,7 +210,7 @@ def _splitting_mask(tensor: LoDTensor, mask: npt.ArrayLike, level: int | str) ->
 
 def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:
     array = on_host(mask, "mask")
-    if array.shape == (count,) and array.dtype.kind == "b":  # most, in less time
+    if array.shape == (count,) and array.dtype.kind == "b":  # fast path
         return array
     if array.dtype.kind != "b" and array.size:
         raise InvalidDataError(f"a mask holds booleans, found {array.dtype}")
@@ -227,15 +227,16 @@ def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:
 def segment_merged(
     mask: Mask, true: Offsets, false: Offsets
 ) -> tuple[Offsets, tuple[Offsets, Offsets]] | None:
-    """Return the offsets of two parts merged by a mask, and what each has before every place.
+    """Return the offsets of two parts merged by a mask, and the items of each before each sequence.
 
     Args:
-        mask: (S,), for as many sequences as the parts have.
+        mask: (S,), S is the number of sequences of both parts together.
         true, false: the offsets of the parts.
 
     Returns:
-        (S+1,), and twice (S+1,); None if the mask is not as often true as the one part has
-        sequences.
+        (S+1,) offsets of the result, and (S+1,) for each part: the number of its items before each
+        sequence of the result. None if the number of true values is not that of the sequences of
+        `true`.
 
     >>> mask, true, false = np.array([False, True, True]), np.array([0, 2, 3]), np.array([0, 4])
     >>> offsets, bounds = segment_merged(mask, true, false)
@@ -253,7 +254,7 @@ def segment_merged(
 def segment_split(
     mask: Mask, offsets: Offsets
 ) -> tuple[tuple[Offsets, Offsets], tuple[Offsets, Offsets]]:
-    """Return what `segment_pick` does of the items where a mask is true, and of the others.
+    """Return `segment_pick` of the items where a mask is true, and of the others.
 
     >>> (begins, bounds), _ = segment_split(np.array([False, True, True]), np.array([0, 2, 5, 6]))
     >>> begins.tolist(), bounds.tolist()

@@ -82,7 +82,7 @@ def sequence_lod_reset_grad(upstream: Upstream, tensor: LoDTensor) -> LoDTensor:
     >>> sequence_lod_reset_grad([1.0, 2.0, 3.0], LoDTensor([0.0] * 3, [[1, 2]]))
     LoDTensor(3 float64, [[1], [2, 3]])
     """
-    # The index of the result may be any.
+    # The index of the upstream gradient is not checked: the op may return any index.
     flow = upstream_of(rows_of(upstream), tensor.data.shape, "sequence_lod_reset_grad")
     return tensor._with_rows(flow.copy())
 

@@ -58,7 +58,7 @@ def _reshaped(
     if new_dim >= MOST_ITEMS:
         raise OptionError(f"{op}: new_dim must be below 2**61, found {new_dim}")
     values = offsets * tensor.row_shape[0]
-    # All lengths are multiples where all offsets are.
+    # All lengths are multiples if and only if all offsets are.
     left = values % new_dim
     if np.count_nonzero(left):
         s = int((left != 0).argmax()) - 1
@@ -97,5 +97,5 @@ def sequence_reshape_grad(
         *(upstream, (size // new_dim, new_dim), op),
         lambda: _reshaped(tensor, new_dim, level)[0],
     )
-    # A copy: it may be changed, and the upstream gradient may be read again.
+    # A copy: the caller may modify it, and read the upstream gradient again.
     return tensor._with_rows(flow.reshape(tensor.data.shape).copy())

@@ -139,7 +139,7 @@ def sequence_linear_scan_grad(
 def _checked(
     a: LoDTensor, b: LoDTensor, initial: npt.ArrayLike | None, level: int | str, op: str
 ) -> tuple[Array, Array, Array | None, Offsets]:
-    """Return a, b and initial in the dtype of the work, and where the sequences lie."""
+    """Return a, b and initial in the dtype of the computation, and the row offsets."""
     offsets = segments(b, level, op)
     x, y = a.data, b.data
     start = None if initial is None else as_array(initial)
@@ -165,7 +165,7 @@ def _checked(
 
 
 def _as(gradient: Array, dtype: np.dtype[np.generic]) -> Array:
-    if gradient.dtype is dtype:  # most, in less time
+    if gradient.dtype is dtype:  # fast path
         return gradient
     if gradient.dtype.kind == "c" and dtype.kind != "c":
         gradient = gradient.real
@@ -182,7 +182,7 @@ def segment_linear_scan(
     """Return h[t] = a[t] h[t-1] + b[t] of every segment and column: (N, ...) to (N, ...).
 
     Args:
-        a: (N, ...), of the dtype of `b`; or (1, ...), the same row for all.
+        a: (N, ...), of the dtype of `b`; or (1, ...), one row used for all.
         b: (N, ...).
         initial: (S, ...) or None.
     """
@@ -197,7 +197,7 @@ def segment_linear_scan(
     starts, lengths = offsets[order], lengths[order]
     state = None if initial is None else initial[order]
     for t in range(int(lengths[0]) if lengths.size else 0):
-        # Those longer than t come first.
+        # Segments are sorted by descending length: those longer than t come first.
         rows = starts[: np.searchsorted(-lengths, -t)] + t
         state = b[rows] if state is None else a[rows] * state[: len(rows)] + b[rows]
         out[rows] = state
@@ -225,8 +225,8 @@ def segment_linear_scan_grad(
     first = (offsets[1:] - 1 if reverse else offsets[:-1])[full]
     a = np.broadcast_to(a, h.shape)
     step = -1 if reverse else 1
-    # The state before each row, and the factor of the row behind it: of another segment at the
-    # ends, where neither counts.
+    # The state before each row, and the factor of the row after it. At the ends of a segment
+    # they belong to another one, but are not used there.
     before = np.roll(h, step, axis=0)
     before[first] = 0 if initial is None else initial[full]
     factors = np.conj(np.roll(a, -step, axis=0))

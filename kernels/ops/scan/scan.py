@@ -194,7 +194,7 @@ def segment_cumprod_grad(
     if exclusive:
         flow = _shifted(flow[::-1], _turned(offsets), 0)[::-1]
     zero = x == 0
-    # Whole numbers: taking off what came before the segment is exact.
+    # Integers: subtracting the count before the segment is exact.
     before = np.zeros((len(x) + 1, *x.shape[1:]), np.int64)
     np.cumsum(zero, axis=0, out=before[1:])
     earlier = before[:-1] - before[offsets[segment_numbers(offsets)]]
@@ -219,13 +219,13 @@ def _scan(ufunc: np.ufunc, data: Array, offsets: Offsets, exclusive: bool, rever
 
 
 def _turned(offsets: Offsets) -> Offsets:
-    """Return the offsets of the same rows read from the last to the first."""
+    """Return the offsets of the segments in reverse order of rows."""
     result: Offsets = offsets[-1] - offsets[::-1]
     return result
 
 
 def _shifted(rows: Array, offsets: Offsets, first: float) -> Array:
-    """Return every row in the place of the next of its segment, `first` in the first place."""
+    """Return rows shifted by one within each segment, with `first` as the first row."""
     result = np.empty_like(rows)
     result[1:] = rows[:-1]
     result[offsets[:-1][offsets[:-1] < offsets[1:]]] = first
@@ -235,14 +235,14 @@ def _shifted(rows: Array, offsets: Offsets, first: float) -> Array:
 def _scanned(ufunc: np.ufunc, rows: Array, offsets: Offsets) -> Array:
     """Return the running results of every segment, in the order of its rows.
 
-    Not one running total less what came before: that rounds by the size of the other
-    segments, and a NaN would spoil all that follow. Nor by doubling distances: 1e-200,
-    1e200, 1e200 has finite products only from left to right.
+    Not as differences of one running total over all segments: rounding errors would depend on
+    the other segments, and a NaN would spread to all later ones. Nor by doubling distances:
+    1e-200, 1e200, 1e200 has finite products only from left to right.
     """
     result = rows.copy()
     lengths = offsets_to_lengths(offsets)
-    # Segments above sqrt(N) are fewer than sqrt(N), and go one by one; the others step
-    # together, at most sqrt(N) times. So there are no more than 2 sqrt(N) rounds.
+    # At most sqrt(N) segments are longer than sqrt(N); they are processed one by one. The
+    # others advance together, in at most sqrt(N) steps. In total at most 2 sqrt(N) rounds.
     limit = math.isqrt(len(rows))
     for s in np.flatnonzero(lengths > limit):
         part = result[offsets[s] : offsets[s + 1]]

@@ -127,8 +127,8 @@ def _known_columns(columns: Array, width: int) -> Offsets:
 
 
 def segment_first_outside(numbers: Array, width: int) -> int:
-    """Return the first of (N,) int64 that is not from 0 to width - 1; -1 if none is."""
-    # Those below 0 are above all others as numbers without a sign.
+    """Return the index of the first of (N,) int64 outside 0 to width - 1; -1 if there is none."""
+    # As unsigned numbers, negative ids are greater than all others.
     outside = numbers.view(np.uint64) >= width
     return int(outside.argmax()) if outside.any() else -1
 
@@ -137,7 +137,7 @@ def segment_first_outside(numbers: Array, width: int) -> int:
 def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets) -> Array:
     """Return data (S, M) with updates (N,) added to row s, column ids (N,), of segment s."""
     out = np.array(data, order="C")
-    # add.at adds repeated ids one after another, in order: the same sums every time.
+    # add.at adds repeated ids one after another, in order: sums are reproducible.
     np.add.at(out, (segment_numbers(offsets), ids), updates)
     return out
 

@@ -89,7 +89,7 @@ def sequence_reverse_grad(
     segments(tensor, level, op)
     turned = lod
     if lod.level(level) < lod.n_levels - 1:
-        # The index of the result: turned round once more it is that of the tensor.
+        # The expected index of `upstream` is the reversed index of the tensor.
         bare = without_values(tensor)
         turned = sequence_reverse(bare, level=level, items=items, backend="numpy").lod
     flow = upstream_of(upstream, tensor.data.shape, op, turned)

@@ -1,4 +1,4 @@
-"""Gathers rows, and ranges of them one after another."""
+"""Gathers rows, and ranges of rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.runtime.dispatch import on
 
-# Fewer take longer to be dispatched than NumPy takes to copy them.
+# Below this size, dispatching takes longer than NumPy takes to copy the rows.
 DISPATCHED_BYTES = 1 << 12
 
 
@@ -19,7 +19,7 @@ class RowRanges(NamedTuple):
 
     Attributes:
         starts: (K,), the first row of each.
-        bounds: (K+1,), offsets of their rows side by side.
+        bounds: (K+1,), offsets of the ranges in the concatenation of their rows.
     """
 
     starts: Offsets
@@ -31,22 +31,22 @@ class RowRanges(NamedTuple):
 
 
 def rows_of_ranges(data: Array, starts: Offsets, bounds: Offsets) -> Array:
-    """Return what `segment_rows` does, by compiled code where that is faster."""
+    """Return the result of `segment_rows`; by compiled code if that is faster."""
     size = bounds.item(-1) * data.strides[0]
     if type(data) is np.ndarray:
         if not data.flags.c_contiguous:
-            # What copies ranges of rows first copies all of strided data.
+            # The kernels that copy ranges would first copy all of the strided data.
             found: Array = data[ranges(starts, bounds)]
             return found
         if size < DISPATCHED_BYTES:
             return numbered_rows(data, ranges(starts, bounds))
-    # Not row by row: the index of all rows may be larger than they are, and its copy to a GPU
-    # costs as much as that of rows.
+    # Not by row numbers: they may take more memory than the rows, and copying them to a GPU
+    # costs as much as copying the rows.
     return on("auto", segment_rows, size_bytes=size)(data, starts, bounds)
 
 
 def rows_at(data: Array, places: Offsets) -> Array:
-    """Return what `numbered_rows` does, by compiled code where that is faster."""
+    """Return the result of `numbered_rows`; by compiled code if that is faster."""
     size = places.size * data.strides[0]
     if size < DISPATCHED_BYTES or not data.flags.c_contiguous:
         return numbered_rows(data, places)
@@ -54,11 +54,11 @@ def rows_at(data: Array, places: Offsets) -> Array:
 
 
 def numbered_rows(data: Array, places: Offsets) -> Array:
-    """Return the rows of these numbers, (K,) int64, which are known to be there."""
+    """Return the rows with these numbers, (K,) int64, which must be in range."""
     # Several times faster than data[places].
     return data.take(places, 0, None, "clip") if len(data) else data[places]
 
 
 def segment_rows(data: Array, starts: Offsets, offsets: Offsets) -> Array:
-    """Return rows starts[s] and on as segment s, in any order: offsets (S+1,) say how many."""
+    """Return offsets[s+1] - offsets[s] rows from row starts[s] on as segment s; any order."""
     return numbered_rows(data, ranges(starts, offsets))

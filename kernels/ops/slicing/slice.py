@@ -102,12 +102,12 @@ def _part(
     op: str,
     backend: Backend,
 ) -> FoundItems:
-    """Return the parts of all sequences of a level."""
+    """Return the slices of all sequences of a level; checks that they are in range."""
     number = chosen_level(lod, level, op)
     offsets = lod.levels[number]
     first = per_segment(offset, offsets.size - 1, "offset", op)
     count = per_segment(length, offsets.size - 1, "length", op)
-    # The index lies in main memory, wherever the rows are.
+    # The index is always in main memory, even if the rows are on a GPU.
     kernel = on("auto" if backend == "cupy" else backend, segment_part, size_bytes=offsets.nbytes)
     starts, bounds, fits = kernel(offsets, first, count)
     if not fits:
@@ -118,7 +118,7 @@ def _part(
             f"{op}: sequence {s} has {lengths[s]} {what}, not {count[s]} from {first[s]} on"
         )
     levels = [*lod.levels[:number], bounds]
-    # A part of a sequence is one range of the items of each level below, and of the rows.
+    # A slice of a sequence is one range of the items of each level below, and of the rows.
     for lower in lod.levels[number + 1 :]:
         items = ranges(starts, bounds)
         levels.append(lengths_to_offsets(offsets_to_lengths(lower)[items], level=0))
@@ -130,11 +130,11 @@ def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offs
     """Return the first item of count[s] items from first[s] on of every segment s.
 
     Returns:
-        (S,) where the parts begin; (S+1,) the offsets that they have side by side; and
-        whether each segment has its part: if one has not, the others mean nothing.
+        (S,) first items; (S+1,) offsets of the slices in the result; and whether all slices are in
+        range: if not, the arrays are meaningless.
     """
     lengths = offsets_to_lengths(offsets)
-    # Not first + count > lengths: a huge number would overflow into a small one.
+    # Not first + count > lengths: the sum may overflow.
     wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
     bounds = np.zeros(offsets.size, np.int64)
     np.cumsum(count, out=bounds[1:])
@@ -144,12 +144,12 @@ def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offs
 def segment_slice(
     data: Array, starts: Offsets, offsets: Offsets, *, out: Array | None = None
 ) -> Array:
-    """Return rows starts[s] and on as segment s: offsets (S+1,) say how many."""
+    """Return offsets[s+1] - offsets[s] rows from row starts[s] on as segment s."""
     result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
     rows = ranges(starts, offsets)
     if data.flags.c_contiguous:
-        # Several times faster than data[rows], but it copies all of strided data; and "clip" does
-        # not buffer the result. Rows are known to be there.
+        # Several times faster than data[rows], but it would copy all of strided data. "clip" avoids
+        # a buffer for the result; all rows are in range.
         data.take(rows, axis=0, out=result, mode="clip")
     else:
         result[...] = data[rows]
@@ -157,9 +157,9 @@ def segment_slice(
 
 
 def segment_place(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
-    """Return `count` rows, segment s at starts[s] and on, zeros elsewhere.
+    """Return `count` rows: segment s from row starts[s] on, zeros elsewhere.
 
-    The inverse of `segment_slice`; no two segments may be put in the same place.
+    The inverse of `segment_slice`; segments must not overlap in the result.
     """
     result = np.zeros((count, *rows.shape[1:]), rows.dtype)
     result[ranges(starts, offsets)] = rows

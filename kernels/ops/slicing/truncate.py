@@ -87,14 +87,15 @@ def _cut(lod: LoD, length: int, keep: Side, level: int | str) -> tuple[Offsets, 
 
 
 def segment_cut(offsets: Offsets, length: int, last: bool) -> tuple[Offsets, Offsets]:
-    """Return where the first items of each segment begin in it, or the last, and how many.
+    """Return the slice of the first (or last) items of each segment: its start and length.
 
     Args:
         offsets: (S+1,).
-        length: of items at most.
+        length: maximum number of items.
+        last: keep the last items instead of the first.
 
     Returns:
-        Twice (S,).
+        (S,) starts, counted inside the segment, and (S,) lengths.
 
     >>> [part.tolist() for part in segment_cut(np.array([0, 3, 4]), 2, True)]
     [[1, 0], [2, 1]]

@@ -186,13 +186,13 @@ def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -
 
 def _shifted(data: Array, offsets: Offsets) -> Array:
     wide = in_working_dtype(data)
-    with np.errstate(invalid="ignore"):  # an infinity minus itself is NaN, as it should be
+    with np.errstate(invalid="ignore"):  # infinity - infinity is NaN, as intended
         shifted: Array = wide - _over_rows(np.maximum, wide, offsets)
     return shifted
 
 
 def _over_rows(ufunc: np.ufunc, rows: Array, offsets: Offsets) -> Array:
-    """Return ufunc.reduce of every segment, repeated for each of its rows."""
+    """Return the reduction of every segment, repeated for each of its rows."""
     full = offsets[:-1] < offsets[1:]
     if not full.any():
         return rows

@@ -138,15 +138,15 @@ def sorted_rows(
     backend: Backend,
     bounds: Offsets | None = None,
 ) -> Offsets:
-    """Return the rows that `sequence_sort` takes values from, (N, ...); see `segment_order`."""
+    """Return the row numbers that sort each column, (N, ...); see `segment_order`."""
     run = on(backend, segment_order, size_bytes=tensor.nbytes)
     return run(tensor.data, offsets, descending, bounds)
 
 
 def best_bounds(offsets: Offsets, k: npt.ArrayLike, op: str) -> Offsets:
-    """Return the offsets of what `sequence_topk` returns, (S+1,); raises as it does."""
+    """Return the offsets of the result of `sequence_topk`, (S+1,); raises the same errors."""
     counts: Offsets | int
-    if type(k) is int and abs(k) < MOST_ITEMS:  # most, in less time
+    if type(k) is int and abs(k) < MOST_ITEMS:  # fast path
         counts = k
     else:
         wanted, segments = on_host(k, f"{op}: k"), offsets.size - 1
@@ -356,11 +356,11 @@ def segment_order(
     """Return the row that each row of the sorted columns comes from: (N, ...) to (N, ...).
 
     Args:
-        bounds: (S+1,), as offsets, how many of each segment are needed; None: all. The others may
-            be any number.
+        bounds: (S+1,), offsets whose lengths are the number of rows needed of each segment; the
+            values of the others are undefined. None: all.
     """
     if descending:
-        # Ascending from the last row to the first: equal values then end in their order.
+        # Sorted ascending from the last row to the first, so that equal values keep their order.
         turned = segment_order(data[::-1], offsets[-1] - offsets[::-1], False)
         return len(data) - 1 - turned[::-1]
     of = np.broadcast_to(_by_row(segment_numbers(offsets), data.ndim), data.shape)
@@ -379,20 +379,20 @@ def segment_picked(data: Array, rows: Offsets) -> Array:
 
 
 def segment_places(order: Offsets, offsets: Offsets) -> Offsets:
-    """Return the places of ordered rows in their segments: (N, ...) to (N, ...)."""
+    """Return the positions of ordered rows in their segments: (N, ...) to (N, ...)."""
     return order - _by_row(segment_broadcast(offsets[:-1], offsets), order.ndim)
 
 
 def segment_best(
     data: Array, order: Offsets, offsets: Offsets, bounds: Offsets
 ) -> tuple[Array, Offsets]:
-    """Return the first of the ordered values of each segment, and their places in it.
+    """Return the first of the ordered values of each segment, and their positions in it.
 
     Args:
         data: (N, ...).
         order: (N, ...), as `segment_order` returns it.
-        offsets: (S+1,), of its segments.
-        bounds: (S+1,), how many of each are the first, as offsets.
+        offsets: (S+1,), of the segments.
+        bounds: (S+1,), offsets of the result: how many values of each segment are returned.
     """
     rows = segment_slice(order, offsets[:-1], bounds)
     places = rows - _by_row(segment_broadcast(offsets[:-1], bounds), rows.ndim)
@@ -400,17 +400,17 @@ def segment_best(
 
 
 def segment_unsorted(best: Array, order: Offsets, offsets: Offsets, bounds: Offsets) -> Array:
-    """Return the gradient of `segment_best` for its data: 0 for the values that are not the first.
+    """Return the gradient of `segment_best` for its data: 0 for values that it does not return.
 
     Args:
-        best: (M, ...), the gradient of the first ones.
+        best: (M, ...), the gradient of the returned values.
         order, offsets, bounds: as they went in.
     """
     return segment_max_grad(best, segment_slice(order, offsets[:-1], bounds), len(order))
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:
-    """Return the different values of each segment, how often each is there, the offsets.
+    """Return the unique values of each segment, the count of each, and the offsets.
 
     Args:
         data: (N,).
@@ -423,7 +423,13 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offse
 def distinct(
     values: Array, new: npt.NDArray[np.bool_], offsets: Offsets
 ) -> tuple[Array, Offsets, Offsets]:
-    """Return the values where `new` is true, how often each is there, and their offsets."""
+    """Return the values where `new` is true, the count of each, and their offsets.
+
+    Args:
+        values: (N,), sorted in each segment.
+        new: (N,), whether a value differs from the previous one or starts a segment.
+        offsets: (S+1,).
+    """
     places = new.nonzero()[0]
     counts = offsets_to_lengths(np.concatenate((places, [len(values)])))
     return values[places], counts, places.searchsorted(offsets)
@@ -432,19 +438,22 @@ def distinct(
 def segment_deduplicate(
     data: Array, offsets: Offsets, bounds: Offsets, adjacent: bool
 ) -> tuple[Array, Offsets]:
-    """Return the rows that are left, and where each finest segment lies then.
+    """Return the remaining rows, and the new offsets of the finest segments.
 
     Args:
         data: (N, ...).
         offsets: of the segments whose rows are compared.
         bounds: of the finest segments.
-        adjacent: whether each row is compared with the one before only.
+        adjacent: whether each row is compared only with the one before.
     """
     return segment_compress(data, bounds, segment_first_of_equal(data, offsets, adjacent))
 
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:
-    """Return which rows equal none before them in their segment (`adjacent`: not the last)."""
+    """Return a mask of rows that equal no earlier row of their segment, (N,).
+
+    With `adjacent`, rows are compared only with the one before.
+    """
     rows, of = comparable(flat_rows(data)), segment_numbers(offsets)
     if rows.dtype.kind == "c":
         rows = rows.view(rows.real.dtype)
@@ -457,10 +466,15 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt
 
 
 def segment_first_fall(data: Array, offsets: Offsets) -> int:
-    """Return the first row of (N,) less than the one before in its segment; -1 if none is."""
+    """Return the first row less than the one before it in its segment; -1 if there is none.
+
+    Args:
+        data: (N,).
+        offsets: (S+1,).
+    """
     values, of = comparable(data), segment_numbers(offsets)
     here, last = values[1:], values[:-1]
-    # A NaN is greater than all others, and equal to none.
+    # NaN is the greatest value, but every comparison with it is false.
     wrong = (of[1:] == of[:-1]) & ~((last <= here) | (here != here))
     return int(wrong.argmax()) + 1 if np.count_nonzero(wrong) else -1
 
@@ -468,7 +482,7 @@ def segment_first_fall(data: Array, offsets: Offsets) -> int:
 def segment_searchsorted(
     data: Array, offsets: Offsets, values: Array, bounds: Offsets, side: str
 ) -> Offsets:
-    """Return the place of each value in the segment of `data` with its number, (M,).
+    """Return the insertion position of each value in the same segment of `data`, (M,).
 
     Args:
         data: (N,), sorted in each of the segments of `offsets`.
@@ -479,7 +493,7 @@ def segment_searchsorted(
     of = np.concatenate((segment_numbers(offsets), segment_numbers(bounds)))
     ours = np.zeros(both.size, np.bool_)
     ours[: len(data)] = True
-    # One merge for all segments: the place is how many of `data` come before.
+    # One merge for all segments: the position is the number of values of `data` before it.
     order = np.lexsort((ours if side == "left" else ~ours, both, of))
     before = np.empty(both.size, np.int64)
     before[order] = np.cumsum(ours[order])

@@ -239,8 +239,7 @@ class _Keys(NamedTuple):
 
 
 def _room_for_keys(rows: int, columns: int, value_bytes: int, segments: int) -> _Keys:
-    """Return arrays for keys, in the narrowest dtype that fits: radix sort is faster with fewer
-    digits."""
+    """Return arrays for keys, in the narrowest dtype: radix sort then has fewer digits."""
     bits = (columns * segments).bit_length()
     needed = 8 * value_bytes + bits
     if needed <= 64:

@@ -77,7 +77,7 @@ def segment_best(
 
 def segment_unsorted(best: Array, order: Offsets, offsets: Offsets, bounds: Offsets) -> Array:
     """See sort.py."""
-    # As many as there are.
+    # If the bounds are the offsets, all rows are needed.
     rows = order if offsets is bounds else _first(order, offsets, bounds, places=False)
     return segment_max_grad(best, rows, len(order))
 
