@@ -169,8 +169,10 @@ def rnn_forward(
         cells=cells,
         threads=thread_count(threads),
     )
-    back = _Backward(backend, weights, data, run_backward)
-    tape = RNNTape(weights, plan, data, reverse, run.kept, back) if keep else None
+    tape = None
+    if keep:
+        back = _Backward(backend, weights, data, run_backward)
+        tape = RNNTape(weights, plan, data, reverse, run.kept, back)
     return RNNResult(
         outputs=run.through[0],
         cells=run.through[1] if len(run.through) == 2 else None,
