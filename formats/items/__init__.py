@@ -1,1 +1,1 @@
-"""Choosing whole items of a level, from all tensors of a file that share it."""
+"""Selects whole items of a level, from all tensors of a file that share it."""

@@ -18,11 +18,11 @@ from lodcli.kernels.tensor.nulls import Nulls
 
 
 def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
-    """Return what all sources together hold.
+    """Return the common schema of all sources.
 
     Args:
         schemas: one of each source.
-        labels: what messages call the sources.
+        labels: names of the sources in messages.
 
     Raises:
         ShapeMismatchError: they do not fit; names the first that does not.
@@ -34,7 +34,7 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
     joined, keys = [], LevelKeys()
     for specs in zip(*schemas, strict=True):
         parts = list(zip(*(spec.levels for spec in specs), strict=True))
-        # Levels that only some of the sources share may coincide there by chance.
+        # Tensors share a level only if they do in all sources; in some it may be a coincidence.
         shared = keys.of(tuple(level.key for level in same) for same in parts)
         levels = tuple(
             LevelSpec(key, same[0].name, _sum([level.items for level in same]))
@@ -43,7 +43,7 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
         rows = _sum([spec.rows for spec in specs])
         nullable = any(spec.nullable for spec in specs)
         same = all(spec.marks.attributes == specs[0].marks.attributes for spec in specs)
-        # What is not known of all items is known of none.
+        # Attributes are kept only if they hold for all items.
         marks = specs[0].marks if same else dataclasses.replace(specs[0].marks, attributes="")
         whole = dataclasses.replace(
             specs[0], levels=levels, rows=rows, nullable=nullable, marks=marks
@@ -53,12 +53,12 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
 
 
 def as_joined(batches: Iterable[Batch], own: Schema, joined: Schema) -> Iterator[Batch]:
-    """Yield the batches of a source, its tensors and levels called as in the joined schema.
+    """Yield the batches of a source, with tensors and levels named as in the joined schema.
 
     Args:
         batches: of the source.
         own: its schema.
-        joined: what `joined_schema` gave for it and others.
+        joined: from `joined_schema`, for it and others.
     """
     # Tensors without names are distinguished by their position.
     called = {spec.name: one for spec, one in zip(own, joined, strict=True)}
@@ -70,11 +70,11 @@ def as_joined(batches: Iterable[Batch], own: Schema, joined: Schema) -> Iterator
 
 
 def below(schema: Schema, name: str, count: int) -> Schema:
-    """Return a schema with one more level outside, of `count` items.
+    """Return a schema with one more outermost level, of `count` items.
 
     Raises:
-        InvalidDataError: no name of a level.
-        SelectionError: a tensor has one of this name.
+        InvalidDataError: `name` is not a valid level name.
+        SelectionError: a tensor has a level of this name.
     """
     keys = LevelKeys()
     found = []
@@ -93,7 +93,7 @@ def below(schema: Schema, name: str, count: int) -> Schema:
         )
         found.append(dataclasses.replace(spec, levels=levels, marks=spec.marks.below(1)))
         with naming(spec.name):
-            found[-1].empty()  # refuses the name
+            found[-1].empty()  # raises the error for the name
     return tuple(found)
 
 
@@ -129,7 +129,7 @@ def _recoded(item: Item, own: TensorSpec) -> Item:
 def _with_all_words(
     spec: TensorSpec, specs: Sequence[TensorSpec], labels: Sequence[str]
 ) -> TensorSpec:
-    """Return a tensor with the words of all its parts, in the order in which they come."""
+    """Return a tensor with the words of all its parts, in order of first appearance."""
     words = spec.marks.categories
     if words is None:
         return spec
@@ -146,7 +146,7 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _difference(first: Schema, other: Schema) -> str | None:
-    """Return what keeps two files from being joined, in words; None if nothing does."""
+    """Return why two files cannot be joined, for a message; None if they can."""
     names, others = [spec.name for spec in first], [spec.name for spec in other]
     if len(names) != len(others) or (len(names) > 1 and names != others):
         return f"it holds the tensors {', '.join(others)}, not {', '.join(names)}"
@@ -159,7 +159,7 @@ def _difference(first: Schema, other: Schema) -> str | None:
 
 
 def _joinable(marks: Marks) -> Marks:
-    """Return what marks of several files must have in common: not attributes, and not words."""
+    """Return marks reduced to what must be equal in all files: without attributes and words."""
     words = marks.categories
     unit = marks.unit if words is None else Categories((), words.ordered)
     return dataclasses.replace(marks, unit=unit, attributes="")

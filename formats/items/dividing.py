@@ -1,4 +1,4 @@
-"""Batches of items divided into parts of so many items each, one part after another."""
+"""Divides batches of items into consecutive parts with given numbers of items."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 class Divider:
-    """Items that are taken from batches, so many at a time.
+    """Takes given numbers of items from batches, one after another.
 
     Args:
         batches: of tensors that share their items; at least one.
@@ -25,7 +25,7 @@ class Divider:
         self._rest: dict[str, LoDTensor] = {}
 
     def part(self, count: int) -> Iterator[dict[str, LoDTensor]]:
-        """Yield the next items in batches; at least one. Those before must have been taken."""
+        """Yield the next `count` items in batches; at least one. Exhaust earlier parts first."""
         self._rest = self._rest or next(self._batches)
         left = count
         while (held := item_count(self._rest)) < left:

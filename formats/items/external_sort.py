@@ -1,6 +1,6 @@
-"""Items in order of a key, however many there are: sorted runs on disk, then merged.
+"""External merge sort of items by keys: sorted runs are written to disk, then merged.
 
-Memory holds one run while they are made, and a block of each run while they are merged.
+Memory holds one run while runs are written, and a block of each run while they are merged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lodcli.kernels.tensor.nulls import Nulls
 
 RUN_BYTES = 16 << 20
 BLOCK_BYTES = 256 << 10
-# Merged at a time; more are merged to longer runs first.
+# Runs merged at a time; more are first merged to longer runs.
 MOST_RUNS = 128
 
 Tensors = dict[str, LoDTensor]
@@ -38,12 +38,12 @@ Tensors = dict[str, LoDTensor]
 def sorted_by(
     schema: Schema, batches: Iterable[Tensors], names: Sequence[str]
 ) -> Iterator[Tensors]:
-    """Yield all items in order of their keys, in batches; at least one. Equal ones stay in order.
+    """Yield all items sorted by their keys, in batches; at least one. The sort is stable.
 
     Args:
         schema: of the batches.
         batches: of tensors that share their items; at least one.
-        names: of the tensors that are keys, the first of them first.
+        names: of the tensors that are keys, the primary key first.
     """
     with (
         naming_os(tempfile.gettempdir()),
@@ -81,7 +81,7 @@ def size_bytes(batch: Tensors) -> int:
 
 
 def joined_items(parts: Sequence[Tensors]) -> Tensors:
-    """Return several batches as one; tensors that shared an index in each share that of all."""
+    """Return several batches as one; tensors that share an index in each share it in the result."""
     if len(parts) == 1:
         return parts[0]
     found: Tensors = {}
@@ -107,9 +107,9 @@ class _Block(NamedTuple):
 
     Attributes:
         position: of the first byte.
-        levels: for each index the size of its arrays of offsets.
-        rows: for each tensor.
-        masks: for each tensor, whether there is a mask of nulls of each level and of the rows.
+        levels: for each index, the sizes of its offset arrays.
+        rows: for each tensor, the number of rows.
+        masks: for each tensor, whether each level, and the rows, have a mask of nulls.
     """
 
     position: int
@@ -135,7 +135,7 @@ class _Spool:
         self._index_of = [self._chains.index(chain) for chain in chains]
 
     def write(self, batches: Iterable[Tensors]) -> _Run:
-        """Store sorted items, and return where they are."""
+        """Store sorted items, and return their blocks."""
         return [
             self._write(part(batch, start, stop))
             for batch in batches
@@ -210,7 +210,7 @@ class _Window:
         self._start = self._count = 0
 
     def fill(self) -> bool:
-        """Read the next block if there is nothing left of this one; return False at the end."""
+        """Read the next block if this one is used up; return False at the end."""
         while self._start == self._count and self._left:
             self._batch = self._spool.read(next(self._blocks))
             self._left -= 1
@@ -220,11 +220,11 @@ class _Window:
 
     @property
     def last(self) -> tuple[object, ...] | None:
-        """The last key here, where more come; None where none do."""
+        """The last key of the block if more blocks follow, else None."""
         return keys.at(self._keys, self._count - 1) if self._left else None
 
     def take(self, bound: tuple[object, ...] | None, *, equal: bool) -> Tensors:
-        """Return the items before a key, or up to it; all without one."""
+        """Return the items before key `bound`, with `equal` also those equal to it; None: all."""
         stop = self._count
         if bound is not None:
             bisect = bisect_right if equal else bisect_left
@@ -237,8 +237,8 @@ class _Window:
 def _merged(spool: _Spool, runs: Sequence[_Run], names: Sequence[str]) -> Iterator[Tensors]:
     windows = [_Window(spool, run, names) for run in runs]
     while windows := [window for window in windows if window.fill()]:
-        # What is before the least of the last keys is complete. Of keys equal to it, those of
-        # later runs wait for the rest of the run that ends with it.
+        # Items before the least of the last keys are complete. Items equal to it in later runs
+        # wait for the rest of the run whose block ends with it.
         lasts = [(key, n) for n, window in enumerate(windows) if (key := window.last) is not None]
         bound, holder = min(lasts, default=(None, 0))
         parts = [window.take(bound, equal=n <= holder) for n, window in enumerate(windows)]

@@ -1,4 +1,4 @@
-"""Items with one key put together to sequences."""
+"""Groups items with equal keys into sequences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Tensors = dict[str, LoDTensor]
 
 
 def grouped_schema(schema: Schema, names: Sequence[str]) -> Schema:
-    """Return what `grouped` yields: the keys, and all others under a level more.
+    """Return the schema of what `grouped` yields: keys, and the other tensors with one more level.
 
     Args:
         schema: of the items.
@@ -50,7 +50,7 @@ def _schema(schema: Schema, once: Sequence[str], level: str | None) -> Schema:
 
 
 def _level_name(schema: Schema, names: Sequence[str]) -> str | None:
-    """Return what the new level is called: as the only key, unless another level is."""
+    """Return the name of the new level: that of the only key, unless another level has it."""
     taken_names = {name for spec in schema for name in spec.level_names}
     return names[0] if len(names) == 1 and names[0] not in taken_names else None
 
@@ -58,7 +58,7 @@ def _level_name(schema: Schema, names: Sequence[str]) -> str | None:
 def grouped(
     schema: Schema, batches: Iterable[Tensors], names: Sequence[str], *, by_key: bool
 ) -> Iterator[Tensors]:
-    """Yield items with equal keys as one item, its key once; at least one batch.
+    """Yield items with equal keys as one item, with the key once; at least one batch.
 
     Items of a group stay in their order. Memory holds a few batches, and each group as a whole.
 
@@ -66,7 +66,7 @@ def grouped(
         schema: of the batches.
         batches: of tensors that share their items; at least one.
         names: of the keys.
-        by_key: whether groups come in order of their keys; else in that of their first items.
+        by_key: whether groups are in order of their keys; else in that of their first items.
     """
     level = _level_name(schema, names)
     if by_key:
@@ -90,7 +90,7 @@ def grouped(
 
 
 def _placed(batches: Iterable[Tensors], name: str) -> Iterator[Tensors]:
-    """Yield batches with the numbers of their items beside them."""
+    """Yield batches with one more tensor, the numbers of their items."""
     first = 0
     for batch in batches:
         count = item_count(batch)
@@ -106,7 +106,7 @@ def _groups(
     Args:
         batches: of items in order of their keys; at least one.
         names: of the keys.
-        once: of tensors of which a group has only the first item.
+        once: names of tensors of which a group keeps only the first item.
         level: the name of the new level.
     """
     held: list[Tensors] = []
@@ -123,7 +123,7 @@ def _groups(
             yield _grouped(part(whole, 0, last), starts, once, level)
             whole = part(whole, last, item_count(whole))
         held, held_bytes = [whole], size_bytes(whole)
-        # A large group is not joined anew for each batch of it.
+        # Doubled, so that a large group is not copied again for each of its batches.
         limit_bytes = max(BATCH_BYTES, 2 * held_bytes)
     whole = joined_items(held)
     starts = keys.starts(keys.columns(whole, names))
@@ -131,7 +131,7 @@ def _groups(
 
 
 def _grouped(whole: Tensors, bounds: Offsets, once: Sequence[str], level: str | None) -> Tensors:
-    """Return items as groups; `bounds` is where each begins, and where the last one ends."""
+    """Return items as groups; `bounds` are the offsets of the groups."""
     found = taken({name: whole[name] for name in once}, bounds[:-1])
     flat = LoD._trusted([bounds], [level])
     lods: dict[int, LoD] = {}

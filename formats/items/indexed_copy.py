@@ -19,9 +19,9 @@ def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
     """Return the source itself if its rows can be read in any order, else None.
 
     Raises:
-        TooLargeError: these tensors declare more than reading the file may cost.
+        TooLargeError: the declared sizes of these tensors exceed the limits for reading the file.
     """
-    # Such a source declares all its counts, so there is nothing to count while reading.
+    # An IndexedSource declares all counts, so limits need not be checked while reading.
     inner = source.unlimited(names) if isinstance(source, Limited) else source
     return inner if isinstance(inner, IndexedSource) else None
 
@@ -31,7 +31,7 @@ class Labelled:
     """Some tensors of one file.
 
     Attributes:
-        label: what messages call the file.
+        label: name of the file in messages.
         source: the file.
         schema: the tensors.
     """
@@ -45,8 +45,8 @@ class Labelled:
 def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
     """Yield these tensors of a source so that their rows can be read in any order.
 
-    What can only be read from front to back, such as a pipe or text, is first copied to a
-    temporary container. It is in the folder TMPDIR, and takes no memory.
+    A source that can only be read sequentially, such as a pipe or text, is first copied to a
+    temporary container in the folder TMPDIR, not to memory.
     """
     found = in_place(source, names)
     if found is not None:

@@ -1,4 +1,4 @@
-"""The items of one level of a file, read in ranges, picked, or in any order.
+"""The items of one level of a file, read in ranges, by increasing numbers, or in any order.
 
 Memory holds the index of the level and a few batches, however large the file is.
 """
@@ -26,7 +26,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
-# Two items so near each other are read in one, with what is between.
+# Items at most this far apart are read together, with the bytes between them.
 NEAR_BYTES = 256 << 10
 
 
@@ -39,8 +39,8 @@ class Items:
 
     Attributes:
         schema: the tensors with the items as outermost level, all counts known.
-        count: how many items there are.
-        lods: the index of each tensor from this level on.
+        count: number of items.
+        lods: the index of each tensor from this level inwards.
     """
 
     def __init__(self, source: IndexedSource, shared: Shared) -> None:
@@ -55,7 +55,7 @@ class Items:
             below = lod.below(shared.level - 1) if shared.level else lod
             below = self.lods[spec.name] = cut.setdefault(id(lod), below)
             assert spec.rows is not None
-            # Not an array: without levels there may be as many items as there is memory.
+            # Not an array: without levels every row is an item, and there may be too many.
             ends = below.absolute(0) if below.n_levels else range(spec.rows + 1)
             self._ends[spec.name] = ends
         self._row_bytes = [spec.row_bytes for spec in shared.specs]
@@ -64,7 +64,7 @@ class Items:
 
     @cached_property
     def bytes(self) -> Offsets:
-        """Where each item begins in the bytes of all tensors together, (count + 1,)."""
+        """The offsets of the items in bytes of all tensors together, (count + 1,)."""
         total = np.zeros(self.count + 1, np.int64)
         for ends, size in zip(self._ends.values(), self._row_bytes, strict=True):
             total += np.asarray(ends) * size
@@ -76,7 +76,7 @@ class Items:
             require_sizes_fit(self.bytes[items + 1] - self.bytes[items], items)
 
     def counted(self, chosen: slice | Offsets) -> Schema:
-        """Return the schema of these items alone."""
+        """Return the schema of only these items."""
         return tuple(self._counted(spec, chosen) for spec in self._shared.schema)
 
     def _counted(self, spec: TensorSpec, chosen: slice | Offsets) -> TensorSpec:
@@ -91,13 +91,13 @@ class Items:
         return replace(spec, levels=tuple(levels), rows=int((stops - starts).sum()))
 
     def nulls(self, name: str) -> Nulls:
-        """Return the nulls of all items of a tensor, kept in memory as the index is."""
+        """Return the nulls of all items of a tensor, which stay in memory like the index."""
         if name not in self._nulls:
             self._nulls[name] = self._source.read_nulls(name, self._shared.level, 0, self.count)
         return self._nulls[name]
 
     def ends(self, name: str) -> Offsets:
-        """Return the rows of a tensor at which each item begins and the last ends, (count + 1,)."""
+        """Return the offsets of the items in rows of a tensor, (count + 1,)."""
         return np.asarray(self._ends[name], np.int64)
 
     def rows(self, name: str) -> Array:
@@ -105,7 +105,7 @@ class Items:
         return self._source.read_rows(name, 0, int(self._ends[name][-1]))
 
     def stored(self, name: str) -> StoredRows | None:
-        """Return where the rows of a tensor lie in the file; see Source."""
+        """Return the position of the rows of a tensor in the file; see Source."""
         return self._source.stored_rows(name)
 
     def read(self, start: int, stop: int) -> dict[str, LoDTensor]:
@@ -135,7 +135,7 @@ class Items:
         return ahead(self._picked(items))
 
     def gather(self, items: Offsets) -> dict[str, LoDTensor]:
-        """Return these items, (K,) int64, in any order and as often as they are named."""
+        """Return these items, (K,) int64, in any order; they may repeat."""
         ascending, places = np.unique(items, return_inverse=True)
         batches = list(self._picked(ascending))
         whole = batches[0]
@@ -160,11 +160,11 @@ class Items:
 
 
 def _runs(starts: Offsets, stops: Offsets, limit_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) of the items that are read in one: near each other, and not too many.
+    """Yield ranges first..last of the items that are read together: not far apart or too many.
 
     Args:
         starts, stops: (K,) bytes where each item begins and ends.
-        limit_bytes: of a run, with what lies between; a single item may exceed it.
+        limit_bytes: of a run, with the bytes between items; a single item may exceed it.
     """
     far = np.flatnonzero(starts[1:] - stops[:-1] > NEAR_BYTES) + 1
     borders: Sequence[int] = [0, *far.tolist(), starts.size]
@@ -172,7 +172,7 @@ def _runs(starts: Offsets, stops: Offsets, limit_bytes: int) -> Iterator[tuple[i
         while first < end:
             limit = int(starts[first]) + limit_bytes
             last = int(np.searchsorted(stops[first:end], limit, "right")) + first
-            # Items without bytes cost their index.
+            # Limits the number of items: those without bytes still take memory for their index.
             last = min(max(last, first + 1), first + limit_bytes // 8)
             yield first, last
             first = last

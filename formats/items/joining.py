@@ -27,10 +27,10 @@ Tensors = dict[str, LoDTensor]
 
 
 def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -> Schema:
-    """Return what `joined` yields.
+    """Return the schema of what `joined` yields.
 
     Raises:
-        InvalidDataError: keys of different kinds, or tensors of one name that are no keys.
+        InvalidDataError: keys of different types, or tensors of one name that are not keys.
     """
     for name in names:
         one, two = (_kind(find(schema, name)) for schema in (left, right))
@@ -55,7 +55,7 @@ def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -
 
 
 def _kind(spec: TensorSpec) -> str:
-    """Return what keys are compared as."""
+    """Return the type as which keys are compared, for messages."""
     if spec.marks.categories is not None:
         return "ordered categories" if spec.marks.categories.ordered else "categories"
     if spec.marks.kind is not None:
@@ -73,14 +73,14 @@ def joined(
 ) -> Iterator[Tensors]:
     """Yield items of `left` in order of their keys, beside those of `right`; at least one batch.
 
-    Items with equal keys come in all pairs, those of `left` in their order, and for each those of
-    `right` in theirs. Memory holds a few batches, and what matches one of them.
+    Items with equal keys are yielded in all pairs: those of `left` in their order, and for each of
+    them those of `right` in theirs. Memory holds a few batches, and all matches of one of them.
 
     Args:
         left, right: schema and batches of tensors that share their items; one batch or more.
         names: of the keys, which both have.
-        how: "inner": pairs; "left": also what has none, beside nulls; "semi", "anti": items of
-            `left` alone that have some, or none.
+        how: "inner": pairs; "left": also items of `left` without a match, paired with nulls;
+            "semi", "anti": only items of `left`, those with or without a match.
     """
     right = _recoded(left[0], right, names)
     beside = [spec.name for spec in right[0] if spec.name not in names]
@@ -105,7 +105,7 @@ def joined(
 def _recoded(
     left: Schema, right: tuple[Schema, Iterable[Tensors]], names: Sequence[str]
 ) -> tuple[Schema, Iterable[Tensors]]:
-    """Return the second file with its keys as codes of the words of both, those of `left` first."""
+    """Return the second file with categorical keys recoded to the words of both, `left` first."""
     words = {}
     for name in names:
         own, other = find(left, name).marks.categories, find(right[0], name).marks.categories
@@ -143,7 +143,7 @@ def _pairs(items: Tensors, matches: Tensors, starts: Offsets, counts: Offsets) -
 
 
 class _Matches:
-    """The items of the second file, as far as they are needed.
+    """A window on the sorted items of the second file.
 
     Args:
         batches: in order of their keys.
@@ -157,10 +157,10 @@ class _Matches:
         self._held: Tensors = {spec.name: spec.empty() for spec in schema}
 
     def of(self, items: Tensors) -> tuple[Tensors, Offsets, Offsets]:
-        """Return items, and for each of the given ones the first with its key, and how many.
+        """Return items, and for each given one the first with its key, and their number.
 
         Args:
-            items: in order of their keys, none before those given last.
+            items: in order of their keys, not before those of the previous call.
         """
         parts = [self._held]
         if item_count(items):
@@ -180,14 +180,14 @@ class _Matches:
         return whole, starts, counts
 
     def _is_behind(self, batch: Tensors, items: Tensors) -> bool:
-        """Return whether the last of a batch has a key behind those of all items."""
+        """Return whether the last key of a batch is greater than those of all items."""
         if not item_count(batch):
             return False
         own, others = self._ranks(part(items, item_count(items) - 1, item_count(items)), batch)
         return bool(others[-1] > own[-1])
 
     def _ranks(self, items: Tensors, batch: Tensors) -> tuple[Offsets, Offsets]:
-        """Return numbers in the order of the keys of both."""
+        """Return the ranks of the keys of both, in their common order."""
         both = keys.ranks(
             [
                 keys.joined_columns(*pair)

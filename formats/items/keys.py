@@ -14,12 +14,12 @@ from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# The keys of some items by one tensor: (K,) whole numbers in the order of the keys, or K texts.
+# The keys of some items in one tensor: (K,) integers that sort like the keys, or K texts.
 Column = Array | list[bytes]
 
 
 def check_keys(schema: Schema, names: Sequence[str]) -> None:
-    """Raise SelectionError or UnsupportedError unless these tensors have one key an item.
+    """Raise SelectionError or UnsupportedError unless these tensors have one key per item.
 
     Args:
         schema: of tensors that share their outermost items.
@@ -40,7 +40,7 @@ def check_keys(schema: Schema, names: Sequence[str]) -> None:
 def columns(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> list[Column]:
     """Return the keys of all items, for each of these tensors.
 
-    Numbers that are equal are one key, -0.0 and 0.0 too; all nan are one, after all others.
+    Equal numbers are equal keys, also -0.0 and 0.0. All nan are equal, and sort last.
 
     Raises:
         UnsupportedError: a key is null; names the tensor and the item.
@@ -58,7 +58,7 @@ def _column(tensor: LoDTensor) -> Column:
     data = tensor.data
     if data.dtype.kind in "biu":
         return data if data.dtype == np.uint64 else data.astype(np.int64, copy=False)
-    # As whole numbers the bits of positive floats are in order, those of negative ones reversed.
+    # As integers, the bits of positive floats sort like the floats, of negative ones in reverse.
     bits = (data.astype(np.float64) + 0.0).view(np.int64)
     ordered = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
     ordered[np.isnan(data)] = np.iinfo(np.int64).max
@@ -66,24 +66,24 @@ def _column(tensor: LoDTensor) -> Column:
 
 
 def at(keys: Sequence[Column], item: int) -> tuple[Any, ...]:
-    """Return the key of one item, to be compared with others."""
+    """Return the key of one item, which can be compared with others."""
     return tuple(one[item] if isinstance(one, list) else int(one[item]) for one in keys)
 
 
 def joined_columns(one: Column, other: Column) -> Column:
-    """Return the keys of some items, then those of others, by tensors of one kind."""
+    """Return the keys of some items, then those of others, of the same type."""
     if isinstance(one, list) or isinstance(other, list):
         return [*one, *other]
     return np.concatenate([one, other])
 
 
 def ranks(keys: Sequence[Column]) -> Offsets:
-    """Return numbers from 0 that are in the order of the keys, (K,) int64."""
+    """Return the rank of each key, from 0, (K,) int64; equal keys have equal ranks."""
     found: Array | None = None
     for one in keys:
         distinct, own = _ranked(one)
         if found is not None:
-            # Dense again each time: the product of several counts would overflow.
+            # Made dense each time: the product of several counts would overflow.
             own = np.unique(found * distinct + own, return_inverse=True)[1]
         found = own
     assert found is not None
@@ -91,12 +91,12 @@ def ranks(keys: Sequence[Column]) -> Offsets:
 
 
 def ordered(keys: Sequence[Column]) -> Offsets:
-    """Return the items in order of their keys, (K,) int64; equal ones as they were."""
+    """Return the items in order of their keys, (K,) int64; the sort is stable."""
     return np.argsort(ranks(keys), kind="stable").astype(np.int64, copy=False)
 
 
 def _ranked(keys: Column) -> tuple[int, Array]:
-    """Return how many different keys there are, and for each item the place of its own."""
+    """Return the number of distinct keys, and the rank of each item's key."""
     if isinstance(keys, list):
         places = {key: place for place, key in enumerate(sorted(set(keys)))}
         return len(places), np.fromiter(map(places.__getitem__, keys), np.int64, len(keys))
@@ -105,7 +105,7 @@ def _ranked(keys: Column) -> tuple[int, Array]:
 
 
 def starts(keys: Sequence[Column]) -> Offsets:
-    """Return the first item of each run of equal keys, (R,) int64; none of no items."""
+    """Return the first item of each run of equal keys, (R,) int64."""
     new = np.zeros(len(keys[0]), np.bool_)
     new[:1] = True
     for one in keys:

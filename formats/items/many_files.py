@@ -1,4 +1,4 @@
-"""Files of one format as one source: those that a pattern names, or that are in a folder."""
+"""Files of one format as one source: those that match a pattern, or that are in a folder."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from lodcli.kernels.errors import SelectionError
 
 # The level whose items are files of a format whose tensors have no levels, such as .npy.
 FILE_LEVEL = "file"
-# Of all files together.
+# Maximum number of notes of all files together.
 MOST_NOTES = 20
 _DIGITS = re.compile(r"(\d+)")
 _MAGIC = re.compile(r"[*?]|\[[^]]+\]")
 
 
 class Opened(Protocol):
-    """An open file of those that are joined."""
+    """One of the files, open."""
 
     @property
     def source(self) -> Source: ...
@@ -47,8 +47,8 @@ class Listed:
     """Files that are read as one.
 
     Attributes:
-        label: what was named.
-        folder: which all files are in, or below.
+        label: the path or pattern that was given.
+        folder: contains all files, directly or in folders.
         paths: of the files, in natural order of their names; at least one.
     """
 
@@ -58,10 +58,10 @@ class Listed:
 
 
 def listed(path: str | os.PathLike[str], format_name: str | None) -> Listed | None:
-    """Return the files that a path names, if it is no file and no folder of a format.
+    """Return the files that a path denotes, unless it is a file or a folder of a format.
 
-    A pattern has `*`, `?` or `[..]`, and no file of that name is there. Of a folder that no format
-    claims, these are the files right in it, but for those whose names begin with a dot.
+    A pattern has `*`, `?` or `[..]`, and is not the name of an existing file. For a folder that no
+    format reads, these are the files directly in it, except those whose names begin with a dot.
 
     Raises:
         FileNotFoundError: a pattern that no file matches.
@@ -81,7 +81,7 @@ def listed(path: str | os.PathLike[str], format_name: str | None) -> Listed | No
         return None
     with os.scandir(text) as entries:
         found = [one.path for one in entries if not one.name.startswith(".")]
-    # Not of the entries: of a link to itself they raise.
+    # Not entry.is_file(), which raises an error for a link to itself.
     found = [one for one in found if os.path.isfile(one) and not _is_second(one)]
     return Listed(text, text, _in_order(found)) if found else None
 
@@ -108,7 +108,7 @@ def _is_claimed(folder: str, format_name: str | None) -> bool:
 
 
 def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return paths with the numbers in their names in order of their values."""
+    """Return paths in natural order: numbers in names are compared by value."""
 
     def key(path: str) -> list[tuple[int, int, str]]:
         parts = _DIGITS.split(path)
@@ -129,10 +129,10 @@ def opened(files: Listed, open_one: Open) -> Iterator[tuple[Source, Format, Inpu
 class ManyFiles(Source):
     """Files of one format, one after another along the outermost level. One is open at a time.
 
-    Of a format whose tensors have no levels, each file is an item.
+    In a format whose tensors have no levels, each file is an item.
 
     Args:
-        files: which.
+        files: the files.
         open_one: opens one of them.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Tensors of several files over one index, as one source."""
+"""Tensors of several files with a common index, as one source."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lodcli.kernels.tensor.nulls import Mask
 class MergedSource(IndexedSource):
     """The tensors of several files; those of all others must fit the index of the first.
 
-    A tensor fits if its levels are those of a tensor of the first file, as far as both go down; or
-    if it has no levels, and one row for each outermost item of one.
+    A tensor fits if its levels equal those of a tensor of the first file, down to the last level
+    that both have; or if it has no levels, and a row for each outermost item of such a tensor.
 
     Raises:
-        InvalidDataError: two tensors or levels are called differently or the same.
-        ShapeMismatchError: a tensor does not fit; names the place.
+        InvalidDataError: two tensors have the same name, or a shared level has two names.
+        ShapeMismatchError: a tensor does not fit; names the position.
     """
 
     def __init__(self, parts: Sequence[Labelled]) -> None:
@@ -96,7 +96,7 @@ class MergedSource(IndexedSource):
 
 
 class _SameOffsets:
-    """One array for all that are equal."""
+    """Returns the same array for equal arrays."""
 
     def __init__(self) -> None:
         self._known: list[Offsets] = []

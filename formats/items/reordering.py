@@ -1,10 +1,9 @@
-"""Items in any order, of more than fit into memory.
+"""Reorders items, also more than fit into memory.
 
-Large items of a file that the system can keep in memory are read one by one, from where they lie.
-Of others, one pass over the file distributes the items to buckets on disk, each the items of one
-part of the result; then each bucket is read back and put in order in memory. Everything is then
-read and written from front to back, where reading the items one by one would read a whole block
-for each.
+Large items of a file that fits into the page cache are read one by one, in place. Otherwise one
+pass over the file distributes the items to buckets on disk, one for each part of the result; then
+each bucket is read back and put in order in memory. All reads and writes are then sequential,
+whereas reading items one by one would read a whole block for each.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from lodcli.kernels.runtime import buffers as memory
 from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# Items that take no more together are reordered in memory.
+# Items of at most this total size are reordered in memory.
 IN_MEMORY_BYTES = 64 << 20
 BUCKET_BYTES = 16 << 20
-# Distributed at a time; many, so that each bucket gets a long piece.
+# Size of items distributed at a time; large, so that each bucket gets a long piece.
 PASS_BYTES = 16 << 20
 # Items of this size on average are read one by one: reading one costs as much as distributing it.
 LARGE_ITEM_BYTES = 4 << 10
-# Tensors that take no more together are held in memory meanwhile.
+# Tensors of at most this total size stay in memory while others are read in place.
 SMALL_BYTES = 16 << 20
 
 
@@ -47,7 +46,7 @@ def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
 
     Args:
         items: of a file.
-        order: (K,) int64, the items as they shall come, none twice.
+        order: (K,) int64, the items in the wanted order, without repetitions.
     """
     items.require_fit(order)
     sizes = items.bytes[order + 1] - items.bytes[order]
@@ -62,7 +61,7 @@ def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
 
 
 def _in_place(items: Items) -> _InPlace | None:
-    """Return the items to be read where they lie, or None if that would take longer."""
+    """Return a reader of the items in place, or None if that would take longer."""
     small, large, small_bytes = [], {}, 0
     for spec in items.schema:
         size = (spec.rows or 0) * spec.row_bytes
@@ -70,24 +69,24 @@ def _in_place(items: Items) -> _InPlace | None:
         if small_bytes + size <= at_most(SMALL_BYTES, 16):
             small.append(spec.name)
             small_bytes += size
-        # A boolean is checked where it is read for the last time.
+        # Not booleans: StoredItems verifies checksums, but not that each is 0 or 1.
         elif stored is None or spec.dtype == np.bool_ or size < LARGE_ITEM_BYTES * items.count:
             return None
         else:
             large[spec.name] = stored
-    # Else the system reads a block for every item.
+    # Otherwise the system would read a block for every item.
     if 2 * int(items.bytes[-1]) > (machine.available_bytes() or 0):
         return None
     return _InPlace(items, small, large)
 
 
 class _InPlace:
-    """Items read where they lie.
+    """Items read in place.
 
     Args:
         items: of a file.
         small: the tensors to hold in memory.
-        large: where the rows of the others lie.
+        large: the positions of the rows of the others.
     """
 
     def __init__(self, items: Items, small: list[str], large: dict[str, StoredRows]) -> None:
@@ -110,7 +109,7 @@ class _InPlace:
                 data = taken({name: self._small[name]}, wanted)[name].values
             else:
                 rows = wanted.size if index.rows is None else index.rows
-                # From the pool, which has none smaller.
+                # From the buffer pool, which does not hold smaller blocks.
                 size = rows * spec.row_bytes
                 block = memory.empty((max(size, memory.LEAST_BYTES),), np.dtype(np.uint8))[:size]
                 self._large[name].read(wanted, block)
@@ -143,12 +142,12 @@ def _in_memory(items: Items, order: Offsets) -> dict[str, LoDTensor]:
 
 
 class _Spool:
-    """Buckets in one file: for each of them the rows of every tensor, in the file's order."""
+    """Buckets in one file: each has the rows of every tensor, in the order of the source file."""
 
     def __init__(self, fd: int, items: Items, parts: list[Offsets]) -> None:
         self._fd = fd
         self._items = items
-        # In the order of the file, the bucket of each item; -1 of those not wanted.
+        # The bucket of each item, in the order of the file; -1 for unwanted ones.
         self._bucket = np.full(items.count, -1, np.int32)
         self._next: dict[tuple[int, str], int] = {}
         end = 0

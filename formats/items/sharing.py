@@ -1,4 +1,4 @@
-"""Which tensors of a file have the same items."""
+"""Finds the tensors of a file that share the items of a level."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lodcli.kernels.errors import SelectionError
 class Shared:
     """The tensors of a file that share the items of one level.
 
-    A tensor shares them if it has that level, or if its rows are the items: it then has the
-    levels above and no more. Outermost items are shared by every tensor that has as many of them,
-    as the fields of records have; of a tensor without levels its rows are the items.
+    A tensor shares them if it has that level, or if its rows are the items: it then has only the
+    levels above. Outermost items are shared by all tensors with equally many of them, such as the
+    fields of records; the items of a tensor without levels are its rows.
 
     Attributes:
         level: the number of the level; 0 the outermost.
@@ -36,7 +36,7 @@ class Shared:
         return [spec.name for spec in self.specs]
 
     def only(self, name: str) -> Shared:
-        """Return one of the tensors alone."""
+        """Return the same with only one of the tensors."""
         kept = tuple(spec for spec in self.specs if spec.name == name)
         left = tuple(spec.name for spec in self.specs if spec.name != name)
         return replace(self, specs=kept, others=(*self.others, *left))
@@ -66,11 +66,11 @@ def sharing(
 
     Args:
         schema: of a file.
-        name: a tensor or records that have the level; None: the file has only one such level, or
-            it is that of a tensor that is used, or of the one called "data".
+        name: a tensor or records that have the level; None: the only such level of the file, or
+            the level of a used tensor, or of the tensor "data".
         level: its number or name; None: the outermost.
-        used: names of tensors of which at least one shares it, in order of preference.
-        records: whether all tensors have equally many outermost items, though nothing is counted.
+        used: names of tensors, at least one of which shares the level.
+        records: whether all tensors have equally many outermost items, even if counts are unknown.
 
     Raises:
         SelectionError: no such tensor or level, or several levels to choose from.
@@ -104,7 +104,7 @@ def _lead(
     if isinstance(level, str):
         candidates = [s for s in candidates if level in s.level_names] or candidates
     if known and not known[0].levels:
-        # Beside labels the sequences they belong to: it is their levels that can be named.
+        # A used tensor without levels, such as labels: prefer the sequences, which have levels.
         return next((s for s in specs if s.levels and s.items == known[0].items), known[0])
     counts = {spec.items for spec in candidates}
     records = records or (len(counts) == 1 and counts != {None})

@@ -1,7 +1,7 @@
-"""Items of one tensor in any order, read in place from a file, each checked.
+"""Reads items of one tensor in any order, in place from a file, and checks each.
 
-One pass over the file checks its blocks and keeps the running checksum at the end of every item.
-With those at both ends, an item is checked later without the rest of its blocks.
+One pass over the file verifies its blocks and stores the running checksum at the end of every item.
+With the running checksums at both ends, an item is verified later without the rest of its blocks.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from lodcli.kernels.index.checks import Array, Offsets
 
 
 class StoredItems:
-    """The items of one tensor; all blocks are checked when this is made.
+    """The items of one tensor; the constructor verifies all blocks.
 
     Args:
-        stored: where the rows lie.
-        ends: (K + 1,) int64, where each item begins and the last one ends, in bytes.
+        stored: position of the rows.
+        ends: (K + 1,) int64, the offsets of the items in bytes.
 
     Raises:
         DamagedFileError: a checksum does not match.
@@ -32,7 +32,7 @@ class StoredItems:
         self._ends = ends
         blocks = -(-int(ends[-1]) // stored.block_bytes)
         self._blocks = np.zeros(blocks, np.uint32)
-        # At the end of each item, of the bytes of its last block until there.
+        # Running checksum at the end of each item, from the start of its last block.
         self._sums = np.zeros(ends.size, np.uint32)
         step = max(1, PIECE_BYTES // stored.block_bytes)
         for _ in on_threads(
@@ -62,7 +62,7 @@ class StoredItems:
         self._sums[item:stop] = sums
 
     def read(self, wanted: Offsets, out: Array) -> None:
-        """Fill `out`, uint8, with these items, one behind the other.
+        """Fill `out`, uint8, with these items, one after another.
 
         Raises:
             DamagedFileError: the file was changed since it was checked.

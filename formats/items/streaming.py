@@ -16,7 +16,7 @@ def item_batches(source: Source, shared: Shared) -> Iterator[dict[str, LoDTensor
 
     Args:
         source: an open file.
-        shared: of its tensors, which come together or make records.
+        shared: its tensors, which are in the same batches or form records.
     """
     for batch in source.batches_of(shared.names):
         cut: dict[int, LoD] = {}
@@ -36,7 +36,7 @@ def item_batches(source: Source, shared: Shared) -> Iterator[dict[str, LoDTensor
 def first_items(
     batches: Iterator[dict[str, LoDTensor]], count: int
 ) -> Iterator[dict[str, LoDTensor]]:
-    """Yield the first items of batches, and read no further."""
+    """Yield the first `count` items of batches, without reading further batches."""
     left = count
     for batch in batches:
         found = item_count(batch)

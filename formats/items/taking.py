@@ -1,4 +1,4 @@
-"""Whole items of tensors in memory, taken from all of them alike."""
+"""Takes the same whole items from several tensors in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def item_count(tensors: Tensors) -> int:
 def part_indexes(
     lods: Mapping[str, LoD], start: int, stop: int
 ) -> Iterator[tuple[str, LoD, slice]]:
-    """Yield of each tensor its name, the index of outermost items start..stop, and their rows.
+    """Yield for each tensor its name, the index of outermost items start..stop, and their rows.
 
     Tensors that share an index share its part.
     """
