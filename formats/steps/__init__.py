@@ -1,1 +1,1 @@
-"""Tensors to time steps and back, of more than fits into memory."""
+"""Converts tensors to time steps and back, also if they do not fit into memory."""

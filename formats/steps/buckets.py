@@ -1,4 +1,4 @@
-"""Rows of items distributed to buckets in one temporary file, and read back bucket by bucket."""
+"""Distributes rows of items to buckets in one temporary file, and reads back bucket by bucket."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.gather import gather_items
 
-# Of a bucket, and of what is distributed at a time.
+# Maximum size of a bucket, and of the items distributed at a time.
 _LIMIT_BYTES = 64 << 20
-# What the arrays of places take, an item.
+# Memory per item for the arrays of positions.
 ITEM_BYTES = 48
 
 
 def limit_bytes() -> int:
-    """Return what the items of a bucket may take, with ITEM_BYTES each."""
+    """Return the maximum size of the items of a bucket, including ITEM_BYTES each."""
     return batch_bytes(_LIMIT_BYTES)
 
 
@@ -34,20 +34,20 @@ def item_ranges(ends: Offsets | range, row_bytes: int) -> Iterator[tuple[int, in
     """Yield ranges of items that are distributed at a time.
 
     Args:
-        ends: (I + 1,) where each item begins, in rows.
-        row_bytes: of a row.
+        ends: (I + 1,) the offsets of the items, in rows.
+        row_bytes: bytes of a row.
     """
     counts: Sequence[Offsets | range] = (ends, range(len(ends)))
     return cuts(counts, (row_bytes, ITEM_BYTES), limit_bytes())
 
 
 class Buckets:
-    """Buckets of rows; each holds its items as they came.
+    """Buckets of rows; each holds its items in the order in which they were appended.
 
     Args:
         fd: of an empty file.
         spec: of the rows.
-        rows: (K,) int64, how many rows each bucket gets.
+        rows: (K,) int64, the number of rows of each bucket.
     """
 
     def __init__(self, fd: int, spec: TensorSpec, rows: Offsets) -> None:
@@ -62,7 +62,7 @@ class Buckets:
 
         Args:
             data: the rows of consecutive items.
-            ends: (I + 1,) where each begins in them.
+            ends: (I + 1,) the offsets of the items in `data`.
             bucket: (I,) the bucket of each.
         """
         order = np.argsort(bucket, kind="stable")
@@ -86,7 +86,7 @@ class Buckets:
 
 @contextmanager
 def buckets(spec: TensorSpec, rows: Offsets) -> Iterator[Buckets]:
-    """Yield empty buckets for so many rows each, in the folder TMPDIR."""
+    """Yield empty buckets for these numbers of rows, in the folder TMPDIR."""
     with (
         naming_os(tempfile.gettempdir()),
         tempfile.TemporaryFile(prefix="lod-", buffering=0) as file,

@@ -14,11 +14,11 @@ from lodcli.kernels.tensor.time_steps import IndexMap
 
 
 class Chunk(NamedTuple):
-    """Steps, or the part of a step that some sequences have.
+    """Several steps, or the part of one step that belongs to some sequences.
 
     Attributes:
-        start, stop: of the steps.
-        ranks: (K,) int64, the places in the order of those sequences that have the first step.
+        start, stop: range of the steps.
+        ranks: (K,) int64, the positions in the map's order of the sequences that have step `start`.
     """
 
     start: int
@@ -31,13 +31,13 @@ class Steps:
 
     Args:
         index_map: the map.
-        step_rows: (T,) how many rows each step has.
-        row_bytes: of a row.
+        step_rows: (T,) the number of rows of each step.
+        row_bytes: bytes of a row.
 
     Attributes:
         lengths: (S,) of the sequences, in the order of the map.
-        sizes: (T,) how many items each step has.
-        first_bucket, bucket_ranks: (T,) each: the chunk of a step's item is the first one of the
+        sizes: (T,) the number of items of each step.
+        first_bucket, bucket_ranks: (T,) each: the chunk of a step's item is `first_bucket` of the
             step, plus the rank of its sequence divided by `bucket_ranks`.
     """
 
@@ -46,13 +46,13 @@ class Steps:
         self.sizes = index_map.step_sizes
         count, limit = self.lengths.size, limit_bytes()
         is_sorted = bool((self.lengths[1:] <= self.lengths[:-1]).all())
-        # Sorted, the sequences that have a step are the first ones.
+        # If sequences are sorted by length, those that have a step are the first ones.
         self._ranks = self.sizes if is_sorted else np.full_like(self.sizes, count)
         bytes_of = step_rows * row_bytes + self.sizes * ITEM_BYTES
         ends = lengths_to_offsets(bytes_of, level=0)
         self.first_bucket = np.zeros_like(self.sizes)
         self.bucket_ranks = np.full_like(self.sizes, max(1, count))
-        self._spans: list[tuple[int, int, int]] = []  # steps, and how many chunks they make
+        self._spans: list[tuple[int, int, int]] = []  # range of steps, and number of chunks
         start = bucket = 0
         while start < self.sizes.size:
             stop = int(np.searchsorted(ends, ends[start] + limit, "right")) - 1
@@ -77,13 +77,13 @@ class Steps:
                 yield Chunk(start, stop, np.flatnonzero(some > start) + first)
 
     def clipped(self, chunk: Chunk) -> Offsets:
-        """Return how many items of the chunk each of its sequences has, (K,)."""
+        """Return the number of items that each sequence has in the chunk, (K,)."""
         found: Offsets = np.minimum(self.lengths[chunk.ranks], chunk.stop) - chunk.start
         return found
 
 
 def in_step_order(lengths: Offsets) -> Offsets:
-    """Return the sequence of every item, step by step, of sequences of these lengths.
+    """Return the sequence of every item, step by step, for sequences of these lengths.
 
     >>> in_step_order(np.array([3, 1, 2])).tolist()
     [0, 1, 2, 0, 2, 0]

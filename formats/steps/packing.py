@@ -1,4 +1,4 @@
-"""The time steps of a file as the sequences they came from: the inverse of `unpacking`.
+"""Converts the time steps of a file to sequences: the inverse of `unpacking`.
 
 Ranges of outermost items that fit into memory become buckets in a temporary file: one pass over
 the steps distributes their items, and each bucket is read back and put in the order of its
@@ -31,14 +31,14 @@ Batches = Iterator[Mapping[str, LoDTensor]]
 
 
 def packed(source: ContainerSource, name: str) -> tuple[TensorSpec, Batches]:
-    """Return a TensorArray's sequences: what they hold, and batches of them.
+    """Return a TensorArray's sequences: their spec, and batches of them.
 
     Args:
         source: the open file; its rows are read with the first batch.
         name: of the TensorArray.
 
     Raises:
-        InvalidDataError: steps that are not those of the map.
+        InvalidDataError: the steps do not match the index map.
         TooLargeError: an item does not fit into the memory budget.
     """
     packing = _Packing(source, find(source.schema, name))
@@ -46,10 +46,10 @@ def packed(source: ContainerSource, name: str) -> tuple[TensorSpec, Batches]:
 
 
 class _Packing:
-    """One TensorArray on its way.
+    """Packs one TensorArray.
 
     Attributes:
-        result: what comes out.
+        result: the spec of the sequences.
     """
 
     def __init__(self, source: ContainerSource, spec: TensorSpec) -> None:
@@ -64,8 +64,8 @@ class _Packing:
         self._below = lod.below(0)
         outer, result = self._map.outer, self._map.outer
         ends: Offsets | range = range(spec.rows + 1)
-        self._ends = ends  # where each item of the steps begins, in rows
-        self._place = np.zeros(0, np.int64)  # of each item in the steps
+        self._ends = ends  # offsets of the items of the steps, in rows
+        self._place = np.zeros(0, np.int64)  # position of each item in the steps
         if self._below.n_levels:
             items = self._map.items
             self._place = np.empty_like(items)
@@ -74,7 +74,7 @@ class _Packing:
             self._ends, ends = self._below.absolute(0), below.absolute(0)
             names = (*outer.names, *below.names)
             result = LoD._trusted([*outer.levels, *below.levels], names)
-        # Of the outermost items: the first item, and the first row.
+        # For each outermost item: its first item, and its first row.
         tops = outer.absolute(0)
         rows = tops if isinstance(ends, range) else ends[tops]
         with naming(spec.name):
@@ -85,7 +85,7 @@ class _Packing:
         self.result = TensorSpec(spec.name, spec.dtype, spec.row_shape, levels, spec.rows)
 
     def _sequences(self) -> Offsets:
-        """Return the first sequence of each part, and the number of all."""
+        """Return the first sequence of each part, and the total number."""
         found = np.array([0, *(stop for _, stop in self._parts)])
         for offsets in self._map.outer.levels[:-1]:
             found = offsets[found]
@@ -96,7 +96,7 @@ class _Packing:
         sequences = self._sequences()
         part_of = np.repeat(np.arange(len(self._parts)), np.diff(sequences))
         order = self._map.order
-        # The sequences of each part, those of one in the order of the steps.
+        # The sequences of each part, in the order of the steps.
         by_part = order[np.argsort(part_of[order], kind="stable")]
         with buckets(self._spec, self._rows) as spool:
             for data, ends, sequence in ahead(self._read()):
@@ -114,7 +114,7 @@ class _Packing:
             yield from ahead(parts())
 
     def _read(self) -> Iterator[tuple[Array, Offsets, Offsets]]:
-        """Yield the rows of the steps, where their items begin in them, and their sequences."""
+        """Yield rows of the steps, the offsets of their items, and the sequence of each item."""
         stop = 0
         for chunk in self._steps.chunks():
             places = in_step_order(self._steps.clipped(chunk))

@@ -1,4 +1,4 @@
-"""A TensorArray in a container, without its rows in memory."""
+"""Reads a TensorArray of a container without holding its rows in memory."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def stored_index_map(source: ContainerSource, spec: TensorSpec) -> IndexMap:
     with naming(source._label, path):
         index_map = IndexMap(order, source._index(spec.outer))
         held, expected = spec.levels[0].items, int(index_map.outer.lengths(-1).max(initial=0))
-        if held != expected:  # before as many are allocated
+        if held != expected:  # before memory for so many is allocated
             raise ShapeMismatchError(f"expected {expected} steps, found {held}")
     return index_map
 
 
 def streamed(source: ContainerSource, name: str, label: str) -> StreamedArray:
-    """Return a TensorArray whose rows are read when they are asked for.
+    """Return a TensorArray whose rows are read on demand.
 
     Args:
         source: the open file.
         name: of the TensorArray.
-        label: what messages call the file.
+        label: name of the file in messages.
     """
     spec = find(source.schema, name)
     count = spec.rows or 0

@@ -1,4 +1,4 @@
-"""A tensor of a file as time steps, of which memory holds a part at a time.
+"""Converts a tensor of a file to time steps, with only a part of them in memory.
 
 A first pass over the index counts the rows of each step. Chunks of steps that fit into memory
 become buckets in a temporary file: one pass over the rows distributes them, and each bucket is
@@ -28,14 +28,14 @@ from lodcli.kernels.tensor.time_steps import STEP_LEVEL, IndexMap, index_map_of,
 def unpacked(
     source: IndexedSource, name: str, level: int | str, label: str, *, in_order: bool
 ) -> StreamedArray:
-    """Return the sequences of a level cut into time steps; see `TensorArray.unpack`.
+    """Return the sequences of a level as time steps; see `TensorArray.unpack`.
 
     Args:
-        source: the open file; its rows are read when those of the result are asked for.
+        source: the open file; its rows are read when those of the result are requested.
         name: of the tensor.
-        level: whose sequences run in parallel.
-        label: what messages call the file.
-        in_order: whether the sequences stay in their order; else the longest is the first.
+        level: the level whose sequences run in parallel.
+        label: name of the file in messages.
+        in_order: whether the sequences stay in their order; else the longest are first.
 
     Raises:
         SelectionError: no such level.
@@ -55,8 +55,8 @@ class _Unpacking:
         self._below = lod.below(self._map.level)
         self._offsets = self._map.outer.levels[-1]
         count = int(self._offsets[-1])
-        # Where the items begin, in rows. Without levels below they are rows, of which no array is
-        # made: it could be larger than they are.
+        # Offsets of the items, in rows. Without levels below, the items are rows, and a range takes
+        # less memory than an array, which could be larger than the rows.
         below = self._below
         self._ends = below.absolute(0) if below.n_levels else range(count + 1)
         self._rank = np.empty_like(self._map.order)
@@ -74,7 +74,7 @@ class _Unpacking:
         return StreamedArray(spec.dtype, spec.row_shape, lod, self._map, self._named)
 
     def _step_rows(self) -> Offsets:
-        """Return how many rows each step has."""
+        """Return the number of rows of each step."""
         sizes = self._map.step_sizes
         if not self._below.n_levels:
             return sizes
@@ -100,7 +100,7 @@ class _Unpacking:
         return found
 
     def _named(self) -> Iterator[Array]:
-        """Yield the rows; what goes wrong names the file that is read."""
+        """Yield the rows; errors name the file that is read."""
         with naming_os(self._label), naming_file(self._label):
             yield from self._blocks()
 
@@ -125,7 +125,7 @@ class _Unpacking:
             yield start, stop, self._source.read_rows(self._spec.name, first, last)
 
     def _ordered(self, chunk: Chunk, data: Array) -> Array:
-        """Return the rows of a bucket, which are in the order of the file, step by step."""
+        """Return the rows of a bucket, stored in the order of the file, in the order of steps."""
         sequences = self._map.order[chunk.ranks]
         by_file = np.argsort(sequences)
         bounds = lengths_to_offsets(self._steps.clipped(chunk)[by_file], level=0)

@@ -43,12 +43,12 @@ class Mark:
         return "end-token" if self.ends else "start-token"
 
     def places(self, tokens: Array) -> Offsets:
-        """Return where documents are parted: behind each end token, before each start token."""
+        """Return where documents are split: after each end token, or before each start token."""
         return np.flatnonzero(tokens == self.token) + int(self.ends)
 
 
 class MarkChecker:
-    """Checks that documents would be parted in the same way when read again."""
+    """Checks that documents would be split in the same way when read again."""
 
     def __init__(self, name: str, mark: Mark) -> None:
         self._name = name
@@ -57,7 +57,7 @@ class MarkChecker:
         self._unfinished: int | None = None
 
     def check(self, tokens: Array, offsets: Offsets) -> None:
-        """Take in the next documents.
+        """Check the next documents.
 
         Raises:
             UnsupportedError: one is empty, or has the token in the wrong place.
@@ -70,7 +70,7 @@ class MarkChecker:
         if (lengths == 0).any():
             self._refuse(self._item + int(np.argmax(lengths == 0)), "is empty")
         missing = ~np.isin(bounds, found)
-        if self._mark.ends and missing[-1:].any():  # if it is the last of all
+        if self._mark.ends and missing[-1:].any():  # allowed for the last document of all
             self._unfinished = self._item + lengths.size - 1
             missing[-1] = False
         elif not self._mark.ends and self._item == 0:

@@ -124,14 +124,14 @@ class _MegatronSource(Source):
                 yield batch
 
     def _portions(self) -> Iterator[tuple[int, LoD]]:
-        """Yield the index in portions of whole outermost items, and each one's first sequence."""
+        """Yield the first sequence and the index of each portion of whole outermost items."""
         if len(self._names) == 1:
             for start, stop in portions(self._index.sequences):
                 yield start, LoD([self._finest(start, stop)], self._names)
             return
         for first, last in portions(self._index.documents):
             offsets = self._index.document_offsets(first, last)
-            # No more sequences than that at a time, or one document.
+            # At most PORTION sequences at a time, or one document.
             for begin, end in cuts([offsets - offsets[0]], [8], 8 * PORTION):
                 start, stop = int(offsets[begin]), int(offsets[end])
                 documents = offsets[begin : end + 1] - start
@@ -150,7 +150,7 @@ class _MegatronSource(Source):
         out: Array = np.empty(tokens, self._index.dtype.newbyteorder("<"))
         held = np.flatnonzero(np.diff(bounds))  # an empty sequence may point anywhere
         pointers, begins = pointers[held], bounds[held]
-        # Those that follow each other in the file are read together.
+        # Sequences that are adjacent in the file are read together.
         runs = np.flatnonzero(np.diff(pointers - begins * out.itemsize, prepend=-(1 << 62)))
         ends = [*begins[runs].tolist(), tokens]
         with naming(self._bin):

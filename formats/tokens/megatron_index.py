@@ -16,26 +16,26 @@ from lodcli.kernels.index.checks import Array, Offsets
 MAGIC = b"MMIDIDX\0\0"
 VERSION = 1
 HEADER = struct.Struct("<9sQBQQ")
-# By the code that stands for each in the file.
+# Dtypes by their codes in the file.
 DTYPES = dict(
     enumerate(["uint8", "int8", "int16", "int32", "int64", "float64", "float32", "uint16"], start=1)
 )
-# Read and checked at a time; the index of a large dataset is larger than memory.
+# Entries read and checked at a time; the index of a large dataset may exceed memory.
 PORTION = 1 << 18
 
 
 class Index:
-    """An open .idx file, all of it checked.
+    """An open .idx file, which was checked completely.
 
     Attributes:
         dtype: of the tokens.
-        sequences: how many.
-        documents: how many.
-        tokens: of all sequences together.
-        has_modes: whether each sequence has a mode, a small number.
+        sequences: number of sequences.
+        documents: number of documents.
+        tokens: number of tokens of all sequences together.
+        has_modes: whether each sequence has a mode, an int8.
 
     Raises:
-        DamagedFileError: the file contradicts itself, or what it points to is not there.
+        DamagedFileError: the file contradicts itself, or points beyond the .bin file.
     """
 
     def __init__(self, source: Input, *, bin_bytes: int, with_documents: bool) -> None:
@@ -72,11 +72,11 @@ class Index:
     # -- the arrays, items start to stop -----------------------------------------------
 
     def lengths(self, start: int, stop: int) -> Array:
-        """Return the tokens of each sequence, int32."""
+        """Return the number of tokens of each sequence, int32."""
         return self._read("<i4", self._lengths_at, start, stop)
 
     def pointers(self, start: int, stop: int) -> Array:
-        """Return where each sequence begins in the .bin file, in bytes."""
+        """Return the position of each sequence in the .bin file, in bytes."""
         return self._read("<i8", self._pointers_at, start, stop)
 
     def document_offsets(self, start: int, stop: int) -> Offsets:

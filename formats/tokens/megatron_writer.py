@@ -17,7 +17,7 @@ MOST_TOKENS = 2**31 - 1
 
 
 def refuse_unheld(schema: Schema) -> None:
-    """Raise UnsupportedError unless these are tokens, and perhaps a mode for each sequence."""
+    """Raise UnsupportedError unless the tensors are tokens, and optionally a mode per sequence."""
     data, mode = _parts(schema)
     if mode is None:
         return
@@ -52,7 +52,7 @@ def _parts(schema: Schema) -> tuple[TensorSpec, TensorSpec | None]:
 
 
 class MegatronWriter:
-    """Writes batches to a .bin file, and then the .idx file that `output` is.
+    """Writes batches to a .bin file, and then the .idx file to `output`.
 
     Raises:
         SelectionError: the output is not named X.idx.
@@ -78,7 +78,7 @@ class MegatronWriter:
         self._spool.close()
 
     def add(self, batch: Batch) -> None:
-        """Take in a batch."""
+        """Write the tokens of a batch, and buffer its index."""
         tensor = batch[self._data]
         assert isinstance(tensor, LoDTensor)
         lengths = tensor.lod.lengths(-1)

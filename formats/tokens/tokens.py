@@ -146,7 +146,7 @@ def _write(output: Output, schema: Schema, batches: Iterable[Batch], options: Wr
 
 
 class _TokensSource(Source):
-    """An open file, standing before its first token."""
+    """An open file, positioned at its first token."""
 
     def __init__(
         self, source: Input, options: ReadOptions, dtype: np.dtype[Any], count: int | None
@@ -170,10 +170,10 @@ class _TokensSource(Source):
         self.schema[0].empty()  # refuses a bad level name
 
     def _checked_count(self, size: int) -> int:
-        """Return how many tokens so many bytes are.
+        """Return the number of tokens in `size` bytes.
 
         Raises:
-            DamagedFileError: not a whole number of them, or not as many as announced.
+            DamagedFileError: it is not an integer, or differs from the count in the header.
         """
         count, rest = divmod(size, self._dtype.itemsize)
         if rest:
@@ -191,7 +191,7 @@ class _TokensSource(Source):
             yield {DEFAULT_NAME: part}
 
     def _blocks(self, limit_bytes: int) -> Iterator[LoDTensor]:
-        """Yield all tokens in blocks, at least one, checking how many there are."""
+        """Yield all tokens in blocks, at least one, and check their number."""
         if self._start is not None:
             self._file.seek(self._start)
         size = 0
@@ -213,7 +213,7 @@ class _TokensSource(Source):
         for block in blocks:
             places = mark.places(block.data)
             cuts = places + sum(part.size for part in begun)
-            if cuts.size and cuts[0] == 0:  # what begins here has nothing before it
+            if cuts.size and cuts[0] == 0:  # no document ends before the first token
                 cuts = cuts[1:]
             if not cuts.size:
                 begun.append(block.data)
