@@ -17,9 +17,9 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 
 MOST_PICKLE_BYTES = 256 << 20
-# What torch.save of 1.0 to 1.5 begins with, and a bare pickle.
+# First bytes of files from torch.save 1.0 to 1.5, and of bare pickles.
 OLD = (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", b"\x80\x02", b"\x80\x03", b"\x80\x04")
-_LOCAL_BYTES = 30  # of the header in front of a member, without its name and extra field
+_LOCAL_BYTES = 30  # of the local header before a member, without its name and extra field
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Loaded:
 def load(file: BinaryIO) -> Loaded:
     """Return the content of a .pt file: only tensors, plain values and containers.
 
-    A `Refused` stands for every other object.
+    A `Refused` is the placeholder for every other object.
 
     Raises:
-        NotThisFormatError: no file of torch.save.
-        UnsupportedError: it is of an old torch, or no tensors.
+        NotThisFormatError: it is not a file of torch.save.
+        UnsupportedError: it is from an old torch, or holds a program instead of tensors.
         DamagedFileError: it contradicts itself.
     """
     file.seek(0)
@@ -80,7 +80,7 @@ class _Members:
         self._file = file
         infos = open_archive(file).infolist()
         self.by_name = {info.filename: info for info in infos}
-        # torch has an option to omit checksums; then there is none at all.
+        # torch can omit checksums; then all are 0.
         self._checked = any(info.CRC for info in infos)
         self._read: dict[str, Array] = {}
         for info in infos:
@@ -108,7 +108,7 @@ class _Members:
         return self.read(name)
 
     def check_others(self) -> None:
-        """Read and check the members that nothing referred to."""
+        """Read and check the members that the pickle does not refer to."""
         for name in self.by_name.keys() - self._read.keys():
             self.read(name)
             del self._read[name]

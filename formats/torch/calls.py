@@ -1,4 +1,4 @@
-"""Own implementations of the functions by which torch's pickles describe tensors."""
+"""lod's implementations of the functions that torch's pickles call to describe tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.kernels.index.checks import Array
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-# torch's names of what a storage holds, and of dtypes; None: nothing here holds it.
+# Dtypes by torch's names of storages, and of dtypes; None: not supported.
 _STORAGES: dict[str, np.dtype[Any] | None] = {
     "Bool": np.dtype(np.bool_),
     "Byte": np.dtype(np.uint8),
@@ -46,9 +46,9 @@ class Storage:
     """A block of values in the file.
 
     Attributes:
-        key: what the file calls it.
+        key: its name in the file.
         dtype: of its values, in native byte order.
-        count: how many.
+        count: number of values.
     """
 
     key: str
@@ -58,13 +58,13 @@ class Storage:
 
 @dataclass(frozen=True)
 class Jagged:
-    """A nested tensor of the layout torch.jagged.
+    """A nested tensor with the layout torch.jagged.
 
     Attributes:
-        values: the rows, ..
-        offsets: .. where each sequence begins and the last one ends, ..
-        lengths: .. and how long each is, None if nothing lies between them.
-        ragged_dim: the dimension of the whole whose length differs.
+        values: the rows.
+        offsets: where each sequence begins, and where the last one ends.
+        lengths: of the sequences; None if there are no gaps between them.
+        ragged_dim: the dimension of the nested tensor whose length varies.
     """
 
     values: Any
@@ -85,7 +85,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class Global:
-    """Something that the pickle names: "module name"."""
+    """A function or class that the pickle names: "module name"."""
 
     name: str
 
@@ -107,7 +107,7 @@ class Refused:
 
 _NESTED = Global("torch.nested._internal.nested_tensor NestedTensor")
 IGNORED = Ignored()
-# What `Calls` does for a function or class that is called, by what torch names it.
+# Methods of `Calls` that implement functions and classes, by torch's names.
 CALLED = {
     "torch._utils _rebuild_tensor_v2": "_tensor",
     "torch._utils _rebuild_tensor_v3": "_tensor_of_dtype",
@@ -134,8 +134,8 @@ class Calls:
     """Executes the calls of a pickle.
 
     Args:
-        memory: gives the bytes of a storage, (bytes,) uint8.
-        big_endian: whether that is the order of their bytes.
+        memory: returns the bytes of a storage, (bytes,) uint8.
+        big_endian: byte order of the storages.
     """
 
     def __init__(self, memory: Callable[[Storage], Array], *, big_endian: bool = False) -> None:
@@ -229,7 +229,7 @@ class Calls:
         return {}
 
     def _of_subclass(self, function: Any, _: Any, arguments: Any, state: Any = None) -> Any:
-        if function == _NESTED:  # as torch 2.5 has it
+        if function == _NESTED:  # as in torch 2.5
             said = state if isinstance(state, dict) else {}
             if not isinstance(arguments, tuple) or len(arguments) != 2:
                 raise DamagedFileError("a nested tensor without values or offsets")
@@ -265,7 +265,7 @@ class Calls:
 
 
 def _first_refused(values: Any) -> Refused | None:
-    """Return the first Refused among these values and the items of tuples and dicts of them."""
+    """Return the first Refused among these values, or the items of tuples and dicts among them."""
     for value in values if isinstance(values, tuple) else ():
         inner = value.values() if isinstance(value, dict) else value
         for part in (value, *(inner if isinstance(value, tuple | dict) else ())):
@@ -285,7 +285,7 @@ def _viewed(
     size = dtype.itemsize
     begin = 0 if 0 in shape else offset * size
     try:
-        # NumPy refuses what would leave the memory, and more dimensions than it has.
+        # NumPy raises an error for a view beyond the memory, and for too many dimensions.
         return np.ndarray(
             shape, dtype, memory.data, begin, tuple(stride * size for stride in strides)
         )
@@ -297,7 +297,7 @@ def _viewed(
 
 
 def is_kind(name: str) -> bool:
-    """Return whether this names a kind of storage, or a dtype."""
+    """Return whether this is the name of a storage class, or of a dtype."""
     module, _, kind = name.partition(" ")
     if module == "torch.storage":
         return kind in ("UntypedStorage", "TypedStorage")

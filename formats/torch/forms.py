@@ -1,4 +1,4 @@
-"""torch's layouts of sequences: see docs/formats/torch.md."""
+"""Converts tensors to torch's layouts of sequences: see docs/formats/torch.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -> Any:
     """Return the value to save: one value for a tensor called "data", else a dict.
 
-    What `refuse_unheld` refuses must not come here.
+    `refuse_unheld` must have accepted the schema.
 
     Raises:
         UnsupportedError: a form that cannot hold these lengths.
@@ -46,7 +46,7 @@ def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -
 
 
 def refuse_unheld(schema: Schema, options: WriteOptions) -> None:
-    """Raise UnsupportedError if the form does not hold a tensor, whatever its values are."""
+    """Raise UnsupportedError if the form cannot hold a tensor, regardless of its values."""
     form = options.form
     if form == "flat" or options.cu_seqlens is not None:
         array_names(schema, options)
@@ -94,13 +94,13 @@ def _value(name: str, item: Item, form: str | None, shared: dict[int, torch.Tens
     if form == "padded":
         return _padded(item)
     offsets = item.lod.levels[0]
-    # One tensor of offsets for all that share them: then torch can add them up.
+    # Tensors that share offsets get the same offsets object: then torch can add them.
     known = shared.setdefault(id(offsets), torch.from_numpy(offsets.copy()))
     return torch.nested.nested_tensor_from_jagged(tensor_of(item.data), known)
 
 
 def _packed(name: str, item: StoredArray) -> dict[str, torch.Tensor | None]:
-    """Return the parts of a PackedSequence: the class itself, safe loading refuses."""
+    """Return the parts of a PackedSequence: torch's safe loading refuses the class itself."""
     steps, order = item.array.steps, item.index_map.order
     lengths = np.diff(item.index_map.outer.levels[0])[order]
     if np.any(lengths < 1):

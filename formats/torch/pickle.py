@@ -1,8 +1,9 @@
 """Interprets the pickle of a .pt file without executing it.
 
-A pickle is a program for a stack machine. Carried out here are its instructions that make numbers,
-text and containers; of the functions it may call, only those by which torch describes tensors, and
-they are this module's own. Every version of torch is read alike, and none need be installed.
+A pickle is a program for a stack machine. This interpreter executes the instructions that make
+numbers, text and containers. Of the functions that a pickle may call, it supports only those that
+describe torch's tensors, in lod's implementation (see `calls`). So files of all versions of torch
+are read in the same way, without torch.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ _MARK = object()
 
 
 class Interpreter:
-    """Carries out one pickle.
+    """Interprets one pickle.
 
     Args:
-        calls: carries out what it calls.
+        calls: implements the functions that it calls.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -33,7 +34,7 @@ class Interpreter:
     def value(self, raw: bytes) -> Any:
         """Return the content of a pickle: arrays, Jagged, Packed, numbers, text, containers.
 
-        A Refused stands for every object that is neither a tensor nor a container.
+        A Refused is the placeholder for every other object.
 
         Raises:
             UnsupportedError: it has instructions or keys of dicts that are not supported.
@@ -52,12 +53,12 @@ class Interpreter:
                 step(argument)
         except LodError:
             raise
-        except Exception as error:  # whatever pickletools raises, and an empty stack
+        except Exception as error:  # any error of pickletools, or an empty stack
             what = " ".join(str(error).split())[:160] or type(error).__name__
             raise DamagedFileError(f"is not a complete pickle ({what})") from None
         raise DamagedFileError("is not a complete pickle")
 
-    # -- instructions, named as pickletools names them -----------------------------------
+    # -- instructions, with the names of pickletools -------------------------------------
 
     def _op_proto(self, version: int) -> None:
         if version != 2:
@@ -144,7 +145,7 @@ class Interpreter:
         if not isinstance(target, dict) or len(pairs) % 2:
             raise DamagedFileError("sets items of what is not a dict")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-            # No tuples: hashing deep ones takes as much of the stack.
+            # No tuples: hashing deeply nested ones could overflow the stack.
             if isinstance(key, Refused):
                 raise UnsupportedError(key.reason)
             if not isinstance(key, str | int | float | None):
@@ -169,7 +170,7 @@ class Interpreter:
             f"refers to {ascii(name)[1:-1][:100].replace(' ', '.')}; only tensors, "
             "lists, tuples and dicts are read"
         )
-        # One object for each name: a pickle may name a class for every object.
+        # One Refused per name: a pickle may name the class again for every object.
         self._push(self._refused.setdefault(name, Refused(reason)))
 
     def _op_binpersid(self, _: None) -> None:

@@ -82,7 +82,7 @@ class Torch(Format):
 
 
 def save(value: object, output: Output) -> None:
-    """Write any value of tensors, lists and dicts."""
+    """Write a value that consists of tensors, lists and dicts."""
     package = torch()
     sink = Sink(output)
     with silent(), sink.raising():
@@ -91,7 +91,7 @@ def save(value: object, output: Output) -> None:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Suppress torch's warnings about its prototypes."""
+    """Suppress torch's warnings, such as those about prototype features."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -41,11 +41,11 @@ def items_of(
     """Return the tensors of a loaded value by name.
 
     Args:
-        value: what `torch_archive.load` gave.
-        options: which arrays are rows and which offsets, of a dict of plain tensors.
-        left_out: is given what is wrong with values of a dict that no tensor can hold.
-        most_bytes: what may come of it.
-        pickle_bytes: of its pickle: no more items of lists than these.
+        value: from `archive.load`.
+        options: choose rows and offsets in a dict of plain tensors.
+        left_out: is filled with the errors of values in a dict that no tensor can hold.
+        most_bytes: maximum size of the result.
+        pickle_bytes: size of the pickle, which also limits the number of items in lists and dicts.
     """
     room = Room(most_bytes, pickle_bytes)
     if not isinstance(value, dict) or set(value) in (PADDED_KEYS, PACKED_KEYS):
@@ -73,7 +73,7 @@ def items_of(
 def named(
     value: Mapping[Any, Any], room: Room, prefix: str = "", depth: int = 0
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a dict; those of dicts in it by both names, as model.weight."""
+    """Yield the values of a dict by name; nested dicts give names such as model.weight."""
     if depth >= MOST_LEVELS:
         raise UnsupportedError(f"dicts nested {MOST_LEVELS} deep or deeper")
     for name, part in value.items():
@@ -88,7 +88,7 @@ def named(
 
 @dataclass
 class Room:
-    """Limit on the total size: lists can refer to one tensor, or one list, many times."""
+    """Limit on the total size: lists can refer to the same tensor or list many times."""
 
     left_bytes: int
     left_items: int
@@ -186,7 +186,7 @@ def _integers(array: Any, what: str) -> Offsets:
 
 
 def _jagged(value: Jagged) -> LoDTensor:
-    """Return a nested tensor of the jagged layout."""
+    """Return a nested tensor with the jagged layout."""
     if value.ragged_dim != 1:
         raise UnsupportedError(
             f"a nested tensor whose dimension {str(value.ragged_dim)[:20]} is ragged; expected 1 "
@@ -198,7 +198,7 @@ def _jagged(value: Jagged) -> LoDTensor:
     if value.lengths is None:
         check_rows([offsets], rows.shape[0])
         return LoDTensor(rows, LoD([offsets]))
-    # With holes: each sequence is the first so many rows of its part.
+    # With gaps: each sequence is the first lengths[i] rows of its part.
     lengths = _integers(value.lengths, "lengths")
     closed = lengths_to_offsets(lengths, level=0)
     starts = offsets[: lengths.size]
@@ -223,7 +223,7 @@ def _packed(value: Packed) -> StoredArray:
     order = np.arange(count)
     if value.sorted_indices is not None:
         order = _integers(value.sorted_indices, "sorted_indices")
-    # Sequence j of the sorted ones is alive at every step of more than j.
+    # Sequence j of the sorted ones is alive at every step with more than j sequences.
     alive = np.searchsorted(-sizes, -np.arange(count), side="left")
     lengths = np.zeros(count, np.int64)
     if order.size != count or np.any((order < 0) | (order >= count)):
@@ -250,14 +250,14 @@ def _are_lengths(lengths: Any, padded: Any) -> bool:
 
 
 def _padded(padded: Any, lengths: Any, room: Room, *, alone: bool = False) -> LoDTensor:
-    """Return the rows of (B, T, ..) that the lengths (B,) say are none of the padding.
+    """Return the rows of (B, T, ..) that are not padding, by the lengths (B,).
 
     Args:
         padded: the rows.
         lengths: of the sequences.
-        room: what they may come to.
-        alone: whether nothing but the form of the pair says that these are lengths: a pair of
-            samples and their labels has it too, and then what lies behind is no padding.
+        room: limit on their size.
+        alone: whether they are lengths only by the form of the pair, which samples with labels
+            have too. Then the values of the padding must all be equal.
     """
     if not _are_lengths(lengths, padded):
         raise InvalidDataError("padded: expected a tensor (B, T, ..) and integer lengths (B,)")
@@ -291,7 +291,7 @@ def _padded(padded: Any, lengths: Any, room: Room, *, alone: bool = False) -> Lo
 
 @dataclass
 class _Tree:
-    """The leaves of a list of lists, and how many items each list has, by depth."""
+    """The leaves of a list of lists, and the lengths of its lists, by depth."""
 
     room: Room
     lengths: list[list[int]] = field(default_factory=list)
@@ -339,6 +339,6 @@ def _list(value: Sequence[Any], room: Room) -> LoDTensor:
         raise InvalidDataError("a list without a tensor has no dtype")
     if len(tree.lengths) > tree.depth:
         raise InvalidDataError("an empty list where tensors were expected")
-    # The outermost list is the batch itself, no level.
+    # The outermost list is the batch itself, not a level.
     lengths = [*tree.lengths[1:], [len(leaf) for leaf in tree.leaves]]
     return LoDTensor(np.concatenate(tree.leaves), LoD.from_lengths(lengths))
