@@ -1,7 +1,7 @@
-"""Weights of trained RNNs: readers and writers, one file for each kind.
+"""Weights of trained RNNs: readers and writers, one module for each kind of file.
 
-Whatever the file, `read_weights` gives arrays by torch's names, in torch's gate order where
-the cell is torch's; what arrays cannot say (the cell, activations) comes beside them.
+For every kind, `read_weights` returns arrays by torch's names, in torch's gate order if torch has
+the cell. What arrays cannot express (the cell, activations) is in attributes of the result.
 """
 
 from __future__ import annotations
@@ -48,14 +48,13 @@ def read_weights(path: PathLike) -> StateDict:
 
     Args:
         path: safetensors, .pt of torch, .keras or HDF5 of Keras, ONNX, or Paddle's LoDTensor
-            stream; its content tells, then its name. bfloat16 comes as float32, which holds
-            it exactly.
+            stream, detected from the content. bfloat16 is returned as float32, which is exact.
 
     Raises:
         OSError: it cannot be read.
-        UnsupportedError: what cannot be read safely, such as a pickle, or an RNN that is
-            none of ours; a package that is not installed.
-        NotThisFormatError, DamagedFileError: no weights file, or a broken one.
+        UnsupportedError: it cannot be read safely, such as a pickle; it holds an RNN that lod does
+            not support; or a package is not installed.
+        NotThisFormatError, DamagedFileError: it is not a weights file, or is damaged.
     """
     with Input(path) as source, naming(source.label):
         found: StateDict = _module(_kind_of(source)).read(source)
@@ -68,13 +67,14 @@ def write_weights(
     """Write the weights of an RNN.
 
     Args:
-        path: where to.
-        weights: what.
-        kind: one of KINDS; None: the path's ending decides.
+        path: the target.
+        weights: of the RNN.
+        kind: one of KINDS; None: by the file extension.
+        overwrite: whether an existing file may be replaced.
 
     Raises:
         UnsupportedError: the kind cannot hold these weights; nothing is written.
-        SelectionError: no such kind, or an ending that tells none.
+        SelectionError: no such kind, or an unknown file extension.
     """
     require_path(path)
     module = _module(kind or kind_of_name(path))

@@ -19,10 +19,10 @@ Said = dict[str, str | bool]
 
 
 def gated(cell: LayerWeights) -> CellWeights:
-    """Return a cell of torch's, Keras's, ONNX's or Paddle's.
+    """Return the cell, if it is one that torch, Keras, ONNX or Paddle has.
 
     Raises:
-        UnsupportedError: it is another.
+        UnsupportedError: it is another cell.
     """
     if not isinstance(cell, CellWeights):
         raise UnsupportedError(f"cannot hold a {cell.KIND}; safetensors and torch hold every cell")
@@ -30,7 +30,7 @@ def gated(cell: LayerWeights) -> CellWeights:
 
 
 def two_biases(cell: CellWeights) -> tuple[Array, Array] | None:
-    """Return bias_ih and bias_hh, zeros for the one that is missing; None if both are."""
+    """Return bias_ih and bias_hh, zeros for a missing one; None if both are missing."""
     ih, hh = cell.bias_ih, cell.bias_hh
     if ih is None and hh is None:
         return None
@@ -39,7 +39,7 @@ def two_biases(cell: CellWeights) -> tuple[Array, Array] | None:
 
 
 def with_two_biases(weights: RNNWeights) -> RNNWeights:
-    """Return weights of two biases or none, as torch's modules have them."""
+    """Return the weights with two biases or none in each cell, as in torch's modules."""
 
     def completed(cell: LayerWeights) -> LayerWeights:
         if not isinstance(cell, CellWeights) or (biases := two_biases(cell)) is None:
@@ -50,7 +50,7 @@ def with_two_biases(weights: RNNWeights) -> RNNWeights:
 
 
 def one_bias(cell: CellWeights) -> Array | None:
-    """Return the two biases as one, for cells that only ever add them; None for none."""
+    """Return the sum of the two biases, for cells that only add them; None if there are none."""
     if cell.bias_ih is None or cell.bias_hh is None:
         return cell.bias_hh if cell.bias_ih is None else cell.bias_ih
     total: Array = cell.bias_ih + cell.bias_hh
@@ -58,13 +58,14 @@ def one_bias(cell: CellWeights) -> Array | None:
 
 
 def keeping_by_update(weights: RNNWeights) -> RNNWeights:
-    """Return a gru_paddle whose update gate is the share of the old state kept.
+    """Return the weights of a gru_paddle whose update gate is the share of the old state to keep.
 
-    ONNX, Keras and Paddle's origin_mode mean it so, Paddle's default the opposite. As
-    1 - sigmoid(x) is sigmoid(-x), negating the gate's weights turns one into the other.
+    That is the definition of ONNX, Keras and Paddle's origin_mode; Paddle's default is the
+    opposite. As 1 - sigmoid(x) is sigmoid(-x), negating the gate's weights converts one into the
+    other.
 
     Raises:
-        UnsupportedError: a gate that is no sigmoid.
+        UnsupportedError: the gate activation is not sigmoid.
     """
 
     def turned(cell: LayerWeights) -> LayerWeights:
@@ -88,7 +89,7 @@ def keeping_by_update(weights: RNNWeights) -> RNNWeights:
 
 
 def options_of(kind: str, **options: str | bool) -> Said:
-    """Return the cell and those of its options that are not the defaults."""
+    """Return the cell and its options that differ from the defaults."""
     defaults = {field.name: field.default for field in dataclasses.fields(weights_class(kind))}
     said: Said = {"cell": kind}
     said |= {name: value for name, value in options.items() if value != defaults[name]}

@@ -3,7 +3,7 @@
     layers/lstm/cell/vars/0 1 2, layers/bidirectional/forward_layer/cell/vars/..
     model_weights/NAME/../lstm_cell/kernel, recurrent_kernel, bias
 
-Attributes are not read, so activations are Keras's defaults; a .keras file tells them.
+Attributes are not read, so activations are Keras's defaults; only .keras files contain them.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _VARIABLES = {"0": "kernel", "1": "recurrent_kernel", "2": "bias"}
 
 @dataclass(frozen=True)
 class Stored:
-    """A recurrent layer's datasets: by direction, "" or "forward" and "backward", by variable."""
+    """A recurrent layer's arrays: by direction ("", or "forward" and "backward"), by variable."""
 
     path: str
     directions: dict[str, dict[str, Array]]
 
 
 class _Variables(Format):
-    """The variables of recurrent layers, a tensor each, and their paths; read in a sandbox."""
+    """The variables of recurrent layers, one tensor each, and their paths; read in a sandbox."""
 
     name = "keras-h5"
     read_only = "`lod weights` writes weights"
@@ -79,12 +79,12 @@ class _Variables(Format):
         return MemorySource(items)
 
 
-# Only the model's JSON says them.
+# Options that are only in the model's JSON.
 _UNTOLD = ("nonlinearity", "gate_activation", "cell_activation", "candidate_activation")
 
 
 def read(source: Input) -> StateDict:
-    """Return the weights of the recurrent layers; those that fit each other are one RNN."""
+    """Return the weights of the recurrent layers; consecutive ones that match form one RNN."""
     layers = stored_layers(source)
     found = stacked([layer_of(stored, None, follows=True) for stored in layers])
     return StateDict(found, found.said, untold=_UNTOLD)
@@ -149,7 +149,7 @@ def _read(strict: Any, path: str, bounds: Bounds) -> Array:
     if len(column.shape) not in (1, 2):
         raise InvalidDataError(f"{path}: expected a matrix or a vector, found {column.shape}")
     bounds.check(column.size_bytes, f"{path}: declares")
-    # Zeros: where HDF5 fails to write, nothing of this process may be read.
+    # Zeros: if HDF5 does not write all of it, no old memory of this process is exposed.
     out: Array = np.zeros(column.shape, dtype)
     strict.read_rows(column, 0, out)
     return out

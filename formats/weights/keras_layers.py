@@ -1,12 +1,12 @@
 """Converts Keras's recurrent layers, arrays and options, to lod's and back.
 
     LSTM        kernel (D, 4H), recurrent (H, 4H), bias (4H), blocks i f c o
-    GRU         kernel (D, 3H), recurrent (H, 3H), blocks z r h; with reset_after a bias
-                (2, 3H), the input's and the recurrence's: torch's GRU; without, (3H):
-                Paddle's with origin_mode
+    GRU         kernel (D, 3H), recurrent (H, 3H), blocks z r h; with reset_after bias (2, 3H),
+                of the input and of the recurrence: the GRU of torch; without it bias (3H): the
+                GRU of Paddle with origin_mode
     SimpleRNN   kernel (D, H), recurrent (H, H), bias (H)
 
-Bidirectional has two of them; their outputs side by side (merge_mode "concat").
+Bidirectional has two of them and concatenates their outputs (merge_mode "concat").
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Layer:
         name: of the layer.
         said: the cell and its options.
         directions: arrays by torch's names, forward and then backward.
-        follows: whether what the layer before in the list gives is what this one takes.
+        follows: whether its input is the output of the previous layer in the list.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Layer:
 
 
 def stacked(layers: Sequence[Layer]) -> StateDict:
-    """Return layers by torch's names, those that feed each other as one RNN."""
+    """Return layers by torch's names; layers that feed each other form one RNN."""
     stacks: list[list[Layer]] = []
     for layer in layers:
         before = stacks[-1][-1] if stacks else None
@@ -91,8 +91,8 @@ def from_keras(
     """Return the cell with its options, and one direction's arrays by torch's names.
 
     Args:
-        kernel, recurrent, bias: see the head of this file.
-        config: the layer's options; None takes Keras's defaults.
+        kernel, recurrent, bias: see the docstring of this module.
+        config: the layer's options; None for Keras's defaults.
     """
     gates = _gates(kernel, recurrent, bias)
     config = config or {}

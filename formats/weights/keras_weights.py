@@ -26,12 +26,12 @@ from lodcli.kernels.rnn.stack.state_dict import StateDict
 WEIGHTS, CONFIG, METADATA = "model.weights.h5", "config.json", "metadata.json"
 MOST_CONFIG_BYTES = 64 << 20
 MOST_DEPTH = 32
-# Layers that leave every row where and as it is, but for training.
+# Layers that do not change rows or their positions, except in training.
 _TRANSPARENT = {"InputLayer", "Dropout", "Masking", "GaussianNoise", "SpatialDropout1D"}
 
 
 def read(source: Input) -> StateDict:
-    """Return the weights of the recurrent layers; of several RNNs, under their layers' names."""
+    """Return the weights of the recurrent layers; several RNNs have layers' names as prefixes."""
     archive = open_archive(source.make_seekable())
     by_name = {info.filename: info for info in archive.infolist()}
     if WEIGHTS not in by_name or CONFIG not in by_name:
@@ -68,7 +68,7 @@ def _config(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
 def _layers(
     config: dict[str, Any], prefix: str, stored: dict[str, Stored], depth: int
 ) -> Iterator[Layer | None]:
-    """Yield the recurrent layers of a model, and None where another layer stands between."""
+    """Yield the recurrent layers of a model."""
     if depth > MOST_DEPTH:
         raise DamagedFileError(f"{CONFIG}: models nested more than {MOST_DEPTH} deep")
     used: dict[str, int] = {}
@@ -129,7 +129,7 @@ def _entries(config: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _snake(name: str) -> str:
-    """Return the name of a class as Keras names its weights: SimpleRNN is simple_rnn."""
+    """Return the name of a class in Keras's paths of weights: SimpleRNN is simple_rnn."""
     name = re.sub(r"\W+", "", name)
     name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
@@ -169,7 +169,7 @@ def write(weights: RNNWeights, output: Output) -> None:
             (CONFIG, json.dumps(config).encode()),
             (WEIGHTS, image),
         ):
-            # The earliest date there is: equal content gives equal files.
+            # The earliest date of zip: files of equal content are equal.
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
 
 

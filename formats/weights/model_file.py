@@ -14,7 +14,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.safetensors_weights import SAID
 from lodcli.kernels.rnn.stack.state_dict import StateDict
 
-# Where in the file's metadata, which holds text only, our own entry stands; SAID is the RNN's.
+# Key of lod's entry in the file's metadata, which holds only text; SAID is the key of the RNN.
 _KEY = "lod.classifier"
 
 
@@ -25,12 +25,12 @@ def write_model(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write a model to a file that appears whole or not at all.
+    """Write a model to a file, atomically.
 
     Args:
-        path: where; "-" is standard output.
-        arrays: by torch's names, with what they do not say of their RNN.
-        about: what else is to be known of the model, as JSON can hold it.
+        path: the target; "-" is standard output.
+        arrays: by torch's names, with the description of their RNN.
+        about: other facts about the model, a JSON object.
         overwrite: whether an existing file may be replaced.
 
     Raises:
@@ -54,7 +54,7 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
         path: a file that `read_weights` has read.
 
     Raises:
-        DamagedFileError: our entry is there, but is not a JSON object.
+        DamagedFileError: the entry exists, but is not a JSON object.
     """
     import safetensors
 
@@ -62,7 +62,7 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
         with safetensors.safe_open(os.fspath(path), framework="np") as opened:
             text = (opened.metadata() or {}).get(_KEY, "{}")
     except safetensors.SafetensorError:
-        return {}  # weights may come from other kinds of files, which say nothing
+        return {}  # weights from another kind of file, without such metadata
     try:
         about = json.loads(text)
     except ValueError:

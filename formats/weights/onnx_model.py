@@ -16,7 +16,7 @@ from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUWeights
 from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 
-# Old enough for any runtime of the last years, new enough for all that is used.
+# Old enough for runtimes of the last years, new enough for all operators used here.
 OPSET, IR_VERSION = 14, 8
 _NODES = {"lstm": "LSTM", "gru": "GRU", "gru_paddle": "GRU", "elman": "RNN"}
 
@@ -99,7 +99,7 @@ def _store(number: int, layer: tuple[CellWeights, ...], stored: list[Any]) -> li
         if parts:
             stored.append(_initializer(f"{name}_l{number}", np.stack(parts)))
     names = [f"{name}_l{number}" if parts else "" for name, parts in arrays.items()]
-    # P is behind the initial states.
+    # P comes after the initial states.
     return names[:3] + (["", "", names[3]] if names[3] else [])
 
 

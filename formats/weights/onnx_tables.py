@@ -6,7 +6,7 @@ from typing import Any
 
 from lodcli.kernels.errors import UnsupportedError
 
-# Where each of torch's blocks is among ONNX's: i f g o in i o f c; r z n in z r h.
+# Position of each of torch's blocks in ONNX's order: i f g o in i o f c; r z n in z r h.
 ORDERS = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2), "gru_paddle": (0, 1, 2), "elman": (0,)}
 PEEPHOLES = (0, 2, 1)  # i f o in i o f
 ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}

@@ -1,9 +1,9 @@
-"""Weights in ONNX models: the nodes LSTM, GRU and RNN, and the initializers they name.
+"""Weights in ONNX models: the nodes LSTM, GRU and RNN, and their initializers.
 
-Per direction, gate blocks of H rows one below the other: LSTM i o f c, GRU z r h, RNN one.
-W (directions, k*H, D), R (directions, k*H, H), B (directions, 2*k*H) the input's and then the
-recurrence's, P (directions, 3*H) peepholes i o f. A GRU of linear_before_reset is torch's,
-the other one Paddle's with origin_mode. Nodes that feed each other are layers of one RNN.
+Arrays of a direction are gate blocks of H rows: LSTM i o f c, GRU z r h, RNN one block.
+W (directions, k*H, D), R (directions, k*H, H), B (directions, 2*k*H) of the input and then of the
+recurrence, P (directions, 3*H) peepholes i o f. A GRU with linear_before_reset is that of torch,
+without it that of Paddle with origin_mode. Nodes that feed each other are layers of one RNN.
 References: https://onnx.ai/onnx/operators
 """
 
@@ -27,10 +27,10 @@ from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
-# What may stand between two layers: it moves no value from one sequence to another.
+# Nodes allowed between two layers: they do not move values from one sequence to another.
 _BETWEEN = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast"}
 _FLOATS = ("float32", "float64", "float16")
-MOST_BYTES = 2**31  # protobuf's own limit
+MOST_BYTES = 2**31  # limit of protobuf
 
 
 # -- reading -----------------------------------------------------------------------------
@@ -53,7 +53,7 @@ class _Node:
 
 
 def read(source: Input) -> StateDict:
-    """Return the weights of all RNNs of a model; of several, under the names of their nodes."""
+    """Return the weights of all RNNs of a model; several have the names of nodes as prefixes."""
     graph = _graph(source)
     constants = _constants(graph)
     nodes = []
@@ -84,7 +84,7 @@ def _graph(source: Input) -> Any:
     model = package.ModelProto()
     try:
         model.ParseFromString(file.read())
-    except Exception as error:  # whichever protobuf is installed has its own
+    except Exception as error:  # the class depends on the installed protobuf
         raise DamagedFileError(
             f"is not a complete ONNX model ({' '.join(str(error).split())[:120]})"
         ) from None
@@ -94,7 +94,7 @@ def _graph(source: Input) -> Any:
 
 
 def _constants(graph: Any) -> dict[str, Any]:
-    """Return the initializers and the values of Constant nodes, unread, by name."""
+    """Return the initializers and the values of Constant nodes, not decoded, by name."""
     found = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and len(node.output) == 1:
@@ -183,7 +183,7 @@ def _check_shapes(given: dict[str, Array], gates: int, directions: int) -> None:
 
 
 def _parts(given: dict[str, Array], order: tuple[int, ...]) -> dict[str, Array]:
-    """Return the arrays of one direction by torch's names, their blocks in torch's order."""
+    """Return the arrays of one direction by torch's names, with blocks in torch's order."""
     arrays = {
         "weight_ih": _reordered(given["W"], order),
         "weight_hh": _reordered(given["R"], order),
@@ -243,7 +243,7 @@ def _activation(name: bytes) -> str:
 
 
 def _stacks(nodes: list[_Node], graph: Any) -> list[list[_Node]]:
-    """Return the nodes that feed each other as layers of one RNN, the others alone."""
+    """Return a list of layers for each RNN: nodes that feed each other, or a single node."""
     makers = {output: node for node in graph.node for output in node.output if output}
     by_output = {node.gives: node for node in nodes}
     before: dict[str, _Node | None] = {}

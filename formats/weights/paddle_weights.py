@@ -1,9 +1,9 @@
 """Weights in Paddle's LoDTensor streams: those of lstm, gru, fusion_lstm and fusion_gru.
 
-A file is the tensors of one cell after another: WeightX (D, gates*H) of a fusion op, which
-lstm and gru do not have, Weight (H, gates*H), and Bias (1, ..); layer by layer, forward and
-then backward. save_vars sorts by name, and so puts Bias first: that is read as well. The
-layouts are in kernels/rnn/stack/paddle_layout.py; options are not in the file.
+A file contains the tensors of each cell: WeightX (D, gates*H) of a fusion op, which lstm and gru do
+not have, Weight (H, gates*H), and Bias (1, ..); layer by layer, forward and then backward.
+save_vars sorts by name, so Bias is first: that order is read as well. The layouts are in
+kernels/rnn/stack/paddle_layout.py; options are not in the file.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# The orders in which the tensors of a cell may come: x, w and b are as above.
+# Accepted orders of the tensors of a cell: WeightX (x), Weight (w) and Bias (b).
 _ORDERS = ("xwb", "wb", "bxw", "bwx", "bw", "xw", "w")
 
 
 def read(source: Input) -> StateDict:
     """Return the weights of the cells in a file by torch's names.
 
-    Data of lstm and gru are projected already: then weight_ih is what puts their blocks in
-    the order of weight_hh, so that the file runs on the same data.
+    Inputs of lstm and gru are already projected: weight_ih is then the permutation of their blocks
+    to the order of weight_hh, so that the RNN runs on the same data.
     """
     opened = Paddle().open(source, ReadOptions())
     arrays = [_array(item) for item in opened.read().values()]
@@ -62,7 +62,7 @@ def read(source: Input) -> StateDict:
 
 
 def write(weights: RNNWeights, output: Output) -> None:
-    """Write the cells one after another; Paddle's options must be given to its ops again."""
+    """Write the cells one after another; options are not stored, Paddle's ops need them again."""
     tensors: list[Array] = []
     for layer in weights.layers:
         for cell in layer:
@@ -83,7 +83,7 @@ def _array(item: Item) -> Array:
 
 
 def _order(arrays: Sequence[Array]) -> str:
-    """Return the order of x, w and b that fits all cells of the file."""
+    """Return the order of x, w and b that matches all cells of the file."""
     fitting = [order for order in _ORDERS if _all_fit(arrays, order)]
     if fitting[:2] == ["bxw", "bwx"]:
         raise InvalidDataError(
@@ -170,7 +170,7 @@ def _to_paddle(cell: CellWeights) -> list[Array]:
             raise UnsupportedError("Paddle's lstm has no coupled gates")
         total = one_bias(cell)
         if total is None:
-            # Its Bias is no option.
+            # Bias is required in Paddle's lstm.
             total = np.zeros(4 * cell.hidden_size, cell.weight_hh.dtype)
         plain = LSTMWeights(
             weight_ih=None, weight_hh=cell.weight_hh, bias_ih=total, peepholes=cell.peepholes

@@ -1,4 +1,4 @@
-"""Weights in safetensors: torch's names, and the cell and its options in the metadata."""
+"""Weights in safetensors, by torch's names, with the cell and its options in the metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAID = "lod.rnn"
 
 
 def read(source: Input) -> StateDict:
-    """Return all arrays of the dtypes a tensor may have; others are no RNN's weights."""
+    """Return all arrays whose dtypes a tensor may have; others are not weights of an RNN."""
     file = source.make_seekable()
     fd = file.fileno()
     header = read_header(fd, file.seek(0, 2))
@@ -52,7 +52,7 @@ def exact(array: Array) -> Array:
 
 
 def _said(metadata: Mapping[str, str]) -> dict[str, dict[str, str | bool]]:
-    """Return the file's metadata of its RNNs; empty for files of other programs."""
+    """Return the metadata about RNNs; empty for files of other programs."""
     if SAID not in metadata:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Weights in .pt files: a state dict of torch."""
+"""Weights in .pt files of torch, as state dicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, unusual_o
 
 
 def read(source: Input) -> StateDict:
-    """Return the tensors of a state dict; of a checkpoint, those of the dicts in it."""
+    """Return the tensors of a state dict, or of the nested dicts of a checkpoint."""
     loaded = load(source.make_seekable())
     require_supported(loaded.value)
     if not isinstance(loaded.value, dict):
@@ -43,7 +43,7 @@ def write(weights: RNNWeights, output: Output) -> None:
 
 
 def refuse_unheld(weights: RNNWeights) -> None:
-    """Raise UnsupportedError if no module of torch computes with these weights."""
+    """Raise UnsupportedError if no module of torch can use these weights."""
     if weights.cell == "gru_paddle":
         raise UnsupportedError(
             "torch's GRU applies the reset gate after the matmul, gru_paddle before it; "
@@ -51,7 +51,7 @@ def refuse_unheld(weights: RNNWeights) -> None:
         )
     torch()
     options = unusual_options(weights)
-    if options.get("nonlinearity") == "relu":  # a module's argument, which no state dict says
+    if options.get("nonlinearity") == "relu":  # an argument of the module, not in state dicts
         del options["nonlinearity"]
     if options:
         shown = ", ".join(f"{name}={value}" for name, value in options.items())
