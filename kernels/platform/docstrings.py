@@ -1,4 +1,4 @@
-"""Docstrings that are shown to users, also where Python strips them (-OO)."""
+"""Docstrings that are shown to users, also if Python strips them (-OO)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from lodcli.kernels.platform.machine import require_memory
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-# A stack, and what Python takes before the thread can report an error.
+# The stack of a thread, and the memory that Python needs before the thread can report an error.
 _THREAD_BYTES = 9 << 20
 
 
@@ -17,10 +17,10 @@ def thread_pool(count: int, name: str) -> ThreadPoolExecutor:
     """Return a pool of up to `count` threads.
 
     Raises:
-        MemoryError: there is too little memory to start them. CPython's Thread.start waits for
-            ever for a thread that gets none.
+        MemoryError: there is too little memory to start them. Without this check, CPython's
+            Thread.start would wait for ever for a thread that gets no memory.
     """
-    from concurrent.futures import ThreadPoolExecutor  # 3 ms, for hardly any small file
+    from concurrent.futures import ThreadPoolExecutor  # takes 3 ms, and few small files need it
 
     require_memory(count * _THREAD_BYTES)
     return ThreadPoolExecutor(count, name)

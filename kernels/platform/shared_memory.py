@@ -1,4 +1,4 @@
-"""Memory shared by the two ends of a pipe, and the socket on which they agree. Linux only."""
+"""Memory shared by the processes at both ends of a pipe, sent over a socket. Linux only."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-# Of Linux 5.1, and not in every `fcntl`: only maps made before may write, and pages stay.
+# F_SEAL_FUTURE_WRITE of Linux 5.1, which not every `fcntl` module has: only mappings made before
+# may write, and written pages cannot be removed.
 _FUTURE_WRITE = 0x10
 _SEALS = getattr(fcntl, "F_SEAL_SHRINK", 0) | getattr(fcntl, "F_SEAL_GROW", 0) | _FUTURE_WRITE
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 
 
 def pipe_address(fd: int, purpose: str) -> bytes | None:
-    """Return the abstract address that belongs to a pipe, whichever end of it `fd` is.
+    """Return the abstract socket address for a pipe, the same for both of its ends.
 
-    None for what is no pipe, and where memory cannot be shared.
+    None if `fd` is not a pipe, or if the system cannot share memory.
     """
     if not (sys.platform.startswith("linux") and hasattr(os, "memfd_create") and fcntl):
         return None
@@ -38,7 +39,7 @@ def pipe_address(fd: int, purpose: str) -> bytes | None:
 
 
 def listening(address: bytes) -> socket.socket:
-    """Return a socket to which others can connect. Raises OSError: another listens there."""
+    """Return a listening socket. Raises OSError: another process listens at the address."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         made.setblocking(False)
@@ -51,7 +52,7 @@ def listening(address: bytes) -> socket.socket:
 
 
 def accepted(listener: socket.socket) -> socket.socket:
-    """Return the first connection of the same user. Raises BlockingIOError: there is none."""
+    """Return the first connection from a process of the same user. Raises BlockingIOError: none."""
     while True:
         connection, _ = listener.accept()
         if _same_user(connection):
@@ -61,7 +62,7 @@ def accepted(listener: socket.socket) -> socket.socket:
 
 
 def connected(address: bytes) -> socket.socket:
-    """Return a connection to a listening process of the same user. Raises OSError: none."""
+    """Return a connection to a listening process. Raises OSError: none of the same user listens."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         made.setblocking(False)
@@ -75,10 +76,10 @@ def connected(address: bytes) -> socket.socket:
 
 
 def send_memory(connection: socket.socket, message: bytes, size: int) -> mmap.mmap:
-    """Return new memory that the process at the other end has been sent, with a message.
+    """Create memory, send it with a message to the process at the other end, and return it.
 
     Raises:
-        OSError: there is no memory, it cannot be sealed, or not be sent.
+        OSError: the memory cannot be allocated, sealed or sent.
     """
     fd = os.memfd_create("lod", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -92,20 +93,20 @@ def send_memory(connection: socket.socket, message: bytes, size: int) -> mmap.mm
 
 
 def received_memory(connection: socket.socket, message_bytes: int) -> tuple[bytes, int, int]:
-    """Return a message, and the descriptor and the size of the memory that came with it.
+    """Return a message, and the file descriptor and size of the memory sent with it.
 
-    The size can never change, and pages that were written once stay: only their content changes.
+    The size cannot change, and written pages cannot be removed: only their content can change.
 
     Raises:
-        OSError: nothing came, or a file that is no such memory.
+        OSError: no file was sent, or one that is not such memory.
     """
     message, fds, _, _ = socket.recv_fds(connection, message_bytes, 1, socket.MSG_CMSG_CLOEXEC)
     if not fds:
         raise OSError("no memory came")
     try:
-        # EINVAL for any other file.
+        # EINVAL for a file that does not support seals.
         sealed = fcntl.fcntl(fds[0], fcntl.F_GET_SEALS) & _SEALS == _SEALS
-        # Of large pages that are set aside nothing says whether they are there.
+        # Not huge pages: whether they are allocated cannot be found out.
         if not sealed or os.fstatvfs(fds[0]).f_bsize != mmap.PAGESIZE:
             raise OSError("its size or its pages could change")
         return message, fds[0], os.fstat(fds[0]).st_size
@@ -115,20 +116,20 @@ def received_memory(connection: socket.socket, message_bytes: int) -> tuple[byte
 
 
 def mapped(fd: int, size: int) -> mmap.mmap:
-    """Return received memory, to be read where it lies, up to where `written` says."""
+    """Return received memory mapped for reading; read only as far as `written` returns."""
     return mmap.mmap(fd, size, prot=mmap.PROT_READ)
 
 
 def written(fd: int, start: int) -> int:
-    """Return up to which byte, from `start` on, all pages of received memory were written.
+    """Return the end, in bytes, of the pages of received memory written without a gap from `start`.
 
-    To read beyond takes new pages, of which there may be none: then a signal ends the process.
+    Reading beyond it allocates pages; if there is no memory left, a signal ends the process.
     """
     return os.lseek(fd, start, os.SEEK_HOLE)
 
 
 def wait(connection: socket.socket, pipe: int) -> None:
-    """Return once something came over the connection, or no process can read the pipe any more."""
+    """Wait until the connection has data, or no process has the reading end of the pipe open."""
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
     waiting.register(pipe, 0)
@@ -136,6 +137,6 @@ def wait(connection: socket.socket, pipe: int) -> None:
 
 
 def _same_user(connection: socket.socket) -> bool:
-    """Return whether a process of the same user is at the other end."""
+    """Return whether the process at the other end has the same user."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(raw)[1] == os.geteuid())

@@ -17,13 +17,13 @@ _broadcast = load.kernel("kernels.simd.broadcast_numba", "broadcast")
 def broadcast_rows(
     rows: Array, offsets: Offsets, *, only: str = "", out: Array | None = None
 ) -> Array:
-    """Return rows[s] for every row of segment s, or zeros but the "first" or "last" row.
+    """Return rows[s] for every row of segment s, or for its first or last row and zeros elsewhere.
 
     Args:
         rows: (S, ...), any dtype.
         offsets: (S+1,) int64.
-        only: "", "first" or "last".
-        out: where they go; by default a new array.
+        only: "first" or "last": the row of each segment that gets values; "": all rows.
+        out: the array for the result; by default a new one.
     """
     total = offsets.item(-1)
     result = result_array(out, (total, *rows.shape[1:]), rows.dtype, rows)

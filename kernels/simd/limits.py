@@ -1,4 +1,4 @@
-"""NumPy's calls in the place of limits_native's, where there are no compiled kernels."""
+"""NumPy fallback of limits_native.py, for processors without compiled kernels."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def copying(source: Array, target: Array, threads: int) -> Callable[[], object]:
 
 
 def multiplying(threads: int) -> tuple[Callable[[], object], float]:
-    """Return a product of float32 matrices, on BLAS' threads, and its operations."""
+    """Return a function that multiplies float32 matrices with BLAS, and its operations per call."""
     a, out = np.ones((_SIZE, _SIZE), np.float32), np.empty((_SIZE, _SIZE), np.float32)
     return lambda: np.matmul(a, a, out=out), 2.0 * _SIZE**3

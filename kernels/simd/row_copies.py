@@ -14,9 +14,10 @@ from lodcli.kernels.runtime.buffers import empty
 
 _INT64 = np.dtype(np.int64)
 PIECE_BYTES = 1 << 18
-# Results from so many bytes on bypass the caches: docs/decisions/0022-thresholds.md.
+# Results of at least this size bypass the caches: docs/decisions/0022-thresholds.md.
 STREAMED_BYTES = 1 << 24
-# Where ranges are shorter on average, or rows, assembling lines costs more than it saves.
+# Minimum average size of ranges, or of single rows, for bypassing the caches: for shorter ones,
+# assembling cache lines costs more than it saves.
 RANGE_BYTES = 1 << 8
 ROW_BYTES = 64
 
@@ -36,17 +37,17 @@ def row_bytes(rows: Array) -> int:
 
 
 def rows_a_piece(width: int) -> int:
-    """Return how many rows of so many bytes, one or more, make a piece of work."""
+    """Return the number of rows of a piece of work, at least 1, for rows of `width` bytes."""
     return PIECE_BYTES // width or 1
 
 
 def streamed(size_bytes: int, ranges: int) -> bool:
-    """Return whether a result of so many bytes and ranges bypasses the caches."""
+    """Return whether a result of this size and number of ranges bypasses the caches."""
     return size_bytes >= STREAMED_BYTES and size_bytes >= ranges * RANGE_BYTES
 
 
 def streamed_rows(size_bytes: int, rows: int) -> bool:
-    """Return whether a result of so many bytes, made of single rows, bypasses the caches."""
+    """Return whether a result of this size, gathered row by row, bypasses the caches."""
     return size_bytes >= STREAMED_BYTES and size_bytes >= rows * ROW_BYTES
 
 
@@ -59,15 +60,15 @@ def gather_ranges(
     scattered: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """Return rows starts[i] and on, as rows offsets[i]..offsets[i+1] of the result.
+    """Return the rows from starts[i] on as rows offsets[i]..offsets[i+1] of the result.
 
     Args:
         data: (N, ...), any dtype.
-        starts: (K,) int64, the first row of each range; its last where `backwards`.
-        offsets: (K+1,) int64, where the ranges lie in the result.
-        backwards: each range runs towards row 0.
-        scattered: the ranges lie in no order: they are prefetched, which the processor cannot.
-        out: where they go; by default a new array.
+        starts: (K,) int64, the first row that is copied of each range.
+        offsets: (K+1,) int64, of the ranges in the result.
+        backwards: copy each range in reverse order, from starts[i] towards row 0.
+        scattered: the ranges are in random order: prefetch them, since the hardware cannot.
+        out: the array for the result; by default a new one.
     """
     total = offsets.item(-1)
     result = result_array(out, (total, *data.shape[1:]), data.dtype, data)
@@ -107,16 +108,16 @@ def gather_rows(data: Array, places: Offsets) -> Array:
 
 
 def place_ranges(data: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
-    """Return rows offsets[i]..offsets[i+1] put at starts[i] and on, and zeros elsewhere.
+    """Return zeros with rows offsets[i]..offsets[i+1] of data copied to starts[i] and on.
 
     Args:
         data: (N, ...), any dtype.
         starts: (K,) int64; no two ranges overlap.
-        offsets: (K+1,) int64, where the ranges lie in `data`.
-        count: of rows that are returned.
+        offsets: (K+1,) int64, of the ranges in `data`.
+        count: number of rows of the result.
     """
     total, shape = offsets.item(-1), (count, *data.shape[1:])
-    # Ranges that do not overlap leave nothing out if they have as many rows as there are.
+    # Ranges that do not overlap cover the result if they have as many rows.
     result = empty(shape, data.dtype) if total == count else np.zeros(shape, data.dtype)
     if data.size:
         rows, size = np.ascontiguousarray(data), data.nbytes
@@ -131,7 +132,7 @@ def place_ranges(data: Array, starts: Offsets, offsets: Offsets, count: int) -> 
 
 
 def gather_first(data: Array, stride: int, offsets: Offsets, out: Array | None) -> Array:
-    """Return the first rows of every `stride` rows, as many as `offsets` say."""
+    """Return the first offsets[i+1] - offsets[i] rows of the i-th `stride` rows, for each i."""
     total, ranges = offsets.item(-1), offsets.size - 1
     result = result_array(out, (total, *data.shape[1:]), data.dtype, data)
     if result.size:
@@ -172,7 +173,7 @@ def interleave_ranges(
 
 
 def separate_ranges(rows: Array, offsets: Sequence[Offsets]) -> list[Array]:
-    """Return the parts again that `interleave_ranges` joined, each with as many rows as it had."""
+    """Return the parts that were joined: the inverse of `interleave_ranges`."""
     parts = [empty((each.item(-1), *rows.shape[1:]), rows.dtype) for each in offsets]
     if rows.size:
         given, size, total = np.ascontiguousarray(rows), rows.nbytes, rows.shape[0]
@@ -188,17 +189,17 @@ def separate_ranges(rows: Array, offsets: Sequence[Offsets]) -> list[Array]:
 
 
 def part_table(parts: Sequence[Array], offsets: Sequence[Offsets]) -> tuple[Offsets, list[Array]]:
-    """Return what kernels read of several parts, (3 P,), and the arrays it has the addresses of.
+    """Return a table for kernels of P parts, (3 P,) int64, and the arrays that it has addresses of.
 
     Args:
         parts: of any dtype.
-        offsets: of each part (K+1,), its ranges.
+        offsets: for each part (K+1,), its ranges.
     """
-    # The kernel writes the addresses: Python takes longer to ask for them.
+    # A kernel writes the addresses, which is faster than getting them in Python.
     held: list[Array] = []
     count = len(parts)
     table, write = np.empty(3 * count, _INT64), _part[""].call
-    for number in range(count):  # not zip(.., strict=True), which takes longer for a few
+    for number in range(count):  # faster than zip(.., strict=True) for a few
         rows = np.ascontiguousarray(parts[number])
         bounds = np.ascontiguousarray(offsets[number])
         write(0, 1, table, number, rows, rows.nbytes, bounds)
