@@ -1,4 +1,4 @@
-"""Layers for torch over this engine; importing it needs torch."""
+"""Layers and ops for torch that run lod's kernels; importing it needs torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differentiable functions of torch over NumPy's memory: an RNN, and moving rows.
+"""Autograd functions on NumPy views of torch's memory: an RNN, and gather and scatter of rows.
 
 `torch.set_num_threads` and LOD_THREADS both limit the threads.
 """
@@ -21,7 +21,7 @@ from lodcli.kernels.rnn.stack.stack import (
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.exchange.torch import rows_to_torch
 
-# Makes the weights of one layer in one direction of its arrays, in torch's order.
+# Makes the weights of one layer in one direction from its arrays, in torch's order.
 MakeCell = Callable[[list[Array]], LayerWeights]
 
 
@@ -32,12 +32,12 @@ def run_layers(
     states: tuple[torch.Tensor | None, ...],
     make: MakeCell,
 ) -> tuple[torch.Tensor, ...]:
-    """Return the outputs of the last layer, the last hidden states, and those of the cells if any.
+    """Return the outputs of the last layer, the last hidden states, and last cell states if any.
 
     Args:
         rows: (N, D), float32 or float64, in main memory.
         offsets: (S+1,) int64, in rows.
-        weights: by layer, by direction, of the dtype of the rows.
+        weights: arrays by layer and direction, in the dtype of the rows.
         states: initial hidden states and, of an LSTM, cell states; None is zeros.
         make: makes the weights of one cell.
     """
@@ -54,7 +54,7 @@ def run_layers(
 
 
 class _Layers(torch.autograd.Function):
-    """stack_forward and stack_backward."""
+    """`stack_forward` and `stack_backward` as an autograd function."""
 
     @staticmethod
     def forward(
@@ -86,7 +86,7 @@ class _Layers(torch.autograd.Function):
             threads=threads(),
         )
         if keep:
-            # The tape holds their memory: this makes torch notice when they are written to.
+            # The tape refers to their memory. Saved tensors let torch detect in-place changes.
             ctx.save_for_backward(rows, hidden, cell, *flat)
             ctx.tape = result.tape
             ctx.set_materialize_grads(False)
@@ -132,21 +132,21 @@ def _numbers(values: torch.Tensor) -> Array:
 
 
 def threads() -> int:
-    """Return how many threads torch and LOD_THREADS both allow."""
+    """Return the number of threads that both torch and LOD_THREADS allow."""
     return min(torch.get_num_threads(), thread_count())
 
 
 def gather(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Return rows at places, no place twice: (N, ...) and (M,) to (M, ...).
+    """Return rows[places], with unique places: (N, ...) and (M,) to (M, ...).
 
-    Not rows[places]: its gradient adds row by row, with one thread.
+    Not by indexing: its gradient adds row by row, with one thread.
     """
     found: torch.Tensor = _Gather.apply(rows, places)  # type: ignore[no-untyped-call]
     return found
 
 
 def scatter(rows: torch.Tensor, places: torch.Tensor, size: int) -> torch.Tensor:
-    """Return zeros but for rows at places, no place twice: (M, ...) and (M,) to (size, ...)."""
+    """Return rows at unique places, zeros elsewhere: (M, ...) and (M,) to (size, ...)."""
     found: torch.Tensor = _Scatter.apply(rows, places, size)  # type: ignore[no-untyped-call]
     return found
 
@@ -177,5 +177,5 @@ class _Scatter(torch.autograd.Function):
 
 
 def indices(places: Offsets, like: torch.Tensor) -> torch.Tensor:
-    """Return places as a tensor of torch beside another."""
+    """Return places as a torch tensor on the device of `like`."""
     return rows_to_torch(places).to(like.device)

@@ -1,8 +1,9 @@
 """Custom ops of torch for the sequence ops: `torch.ops.lodcli.softmax` and its gradient.
 
-Made from the registry when one is first used. An op's schema has its parameters in their order; a
-tensor is its rows and its offsets, None without levels. It returns the rows of the results, and
-their offsets where they have an index that no argument has. docs/decisions/0044-ops-for-torch.md.
+An op is made from the registry when it is first used. Its schema has the parameters of the op in
+order; a LoDTensor is passed as rows and offsets, None without levels. It returns the rows of the
+results, and their offsets if the index is not that of an argument.
+docs/decisions/0044-ops-for-torch.md.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class CustomOp:
     """A sequence op in torch.
 
     Attributes:
-        entry: its line in the registry.
+        entry: its entry in the registry.
         parameters: those of the op.
         forward: takes the flat arguments of the schema, returns rows and offsets.
     """
@@ -75,13 +76,13 @@ def custom_op(name: str) -> CustomOp:
     forward.register_autograd(_Gradient(made, backward), setup_context=made.save)
     if hasattr(forward, "register_autocast"):  # not in torch 2.5
         for device in ("cpu", "cuda"):
-            # As torch does for softmax, sums and norms: it computes in float32.
+            # Computed in float32 under autocast, as softmax, sums and norms of torch.
             forward.register_autocast(device, torch.float32)
     return CustomOp(entry, made.parameters, forward)
 
 
 def keeps(entry: OpEntry, given: Mapping[str, Any]) -> str:
-    """Return which argument has the index of the result, "" if none has."""
+    """Return the name of the argument with the index of the result, "" if there is none."""
     return entry.keeps if given.get("stride", 1) == 1 else ""
 
 
@@ -97,7 +98,7 @@ class _Maker:
     parameters: tuple[Parameter, ...]
 
     def forward(self, *flat: Any) -> Found:
-        """Compute the op by the engine."""
+        """Compute the op with lod's kernels."""
         given = self._arguments(flat)
         found = self._call(self.entry.load(), given)
         shared = [each for each in _tensors(flat) if each.device.type == "cpu"]
@@ -119,13 +120,13 @@ class _Maker:
     def backward(
         self, upstream: list[torch.Tensor], result: torch.Tensor | None, *flat: Any
     ) -> list[torch.Tensor]:
-        """Compute the gradient by the engine: one tensor for each tracked one that was given."""
+        """Compute the gradient with lod's kernels: one tensor for each tracked argument given."""
         flow = [_array(each) for each in upstream]
         given = self._arguments(flat)
         taken = self._taken_by_gradient()
         given = {name: value for name, value in given.items() if name in taken}
         for name in self.entry.tracked:
-            # Whole numbers beside what has a gradient, such as a mask that rows are multiplied by.
+            # Integers combined with differentiable rows, such as a mask they are multiplied by.
             value = given[name]
             if isinstance(value, LoDTensor) and value.dtype.kind in "iu":
                 given[name] = value.with_data(value.data.astype(flow[0].dtype))
@@ -136,7 +137,7 @@ class _Maker:
         shared = [each for each in _tensors((*upstream, *flat)) if each.device.type == "cpu"]
         parts = list(found) if isinstance(found, list | tuple) else [found]
         if len(parts) == len(self.entry.tracked):
-            # Weights that were not given have a gradient too, as the ones or zeros they mean.
+            # The gradient function also returns gradients of weights that are None: drop them.
             named = self._given(flat)
             pairs = zip(parts, self.entry.tracked, strict=True)
             parts = [part for part, name in pairs if named[name] is not None]
@@ -146,7 +147,7 @@ class _Maker:
         ]
 
     def fake(self, *flat: Any) -> Found:
-        """Return what `forward` returns, without values: the op run on no rows tells the shapes."""
+        """Return fake results of `forward`; their shapes come from running the op without rows."""
         given = self._given(flat)
         counts = self._counts(given)
         found = self._call(self.entry.load(), self._of_no_rows(flat))
@@ -168,14 +169,14 @@ class _Maker:
     def fake_backward(
         self, upstream: list[torch.Tensor], result: torch.Tensor | None, *flat: Any
     ) -> list[torch.Tensor]:
-        """Return what `backward` returns, without values."""
+        """Return fake results of `backward`."""
         return [
             torch.empty_like(each, memory_format=torch.contiguous_format)
             for each in self._tracked(flat)
         ]
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Found) -> None:
-        """Keep what the gradient takes: the arguments, and results that it can use."""
+        """Save the arguments of the gradient: those of the op, and the result if it is one."""
         places = [place for place, each in enumerate(inputs) if isinstance(each, torch.Tensor)]
         lists = [place for place, each in enumerate(inputs) if _is_list(each)]
         flat = [*(inputs[place] for place in places), *(t for p in lists for t in inputs[p])]
@@ -198,7 +199,7 @@ class _Maker:
         return inspect.signature(self._gradient()).parameters
 
     def _given(self, flat: Sequence[Any]) -> dict[str, Any]:
-        """Return the flat arguments by name; tensors with their offsets as pairs."""
+        """Return the flat arguments by name; rows and offsets of a tensor as a pair."""
         rest, given = iter(flat), {}
         for each in self.parameters:
             value = next(rest)
@@ -215,7 +216,7 @@ class _Maker:
         return self._made(flat, _lod_tensor, array)
 
     def _of_no_rows(self, flat: Sequence[Any]) -> dict[str, Any]:
-        """Return arguments of the same dtypes and row shapes, without rows."""
+        """Return arguments of the op of the same dtypes and row shapes, without rows."""
 
         def array(name: str, value: torch.Tensor) -> Any:
             sizes = [int(size) for size in value.shape]
@@ -231,7 +232,13 @@ class _Maker:
         tensor: Callable[..., LoDTensor],
         array: Callable[[str, torch.Tensor], Any],
     ) -> dict[str, Any]:
-        """Return the arguments by name, made of rows and offsets, and of other tensors of torch."""
+        """Return the arguments by name.
+
+        Args:
+            flat: the arguments of the schema.
+            tensor: makes a LoDTensor from rows and offsets.
+            array: makes an array from the name of a parameter and another torch tensor.
+        """
         given = self._given(flat)
         for each in self.parameters:
             value = given[each.name]
@@ -247,7 +254,7 @@ class _Maker:
         return given
 
     def _counts(self, given: dict[str, Any]) -> Any:
-        """Return how many rows the results have; None: it depends on the values."""
+        """Return the number of rows of the results; None if it depends on values."""
         if kept := keeps(self.entry, given):
             return given[kept][0].shape[0]
         if self.entry.pools:
@@ -270,7 +277,7 @@ class _Maker:
 
 @dataclass(frozen=True)
 class _Gradient:
-    """What autograd calls: from the gradients of the results to those of the flat arguments."""
+    """The backward function for autograd: from gradients of results to those of flat arguments."""
 
     maker: _Maker
     op: Callable[..., list[torch.Tensor]]
@@ -336,7 +343,7 @@ def _lod_tensor(rows: torch.Tensor, offsets: torch.Tensor | None) -> LoDTensor:
 
 
 def _array_dtype(dtype: torch.dtype) -> np.dtype[Any]:
-    # By its name: under a fake mode no tensor becomes an array.
+    # By name: in fake mode tensors cannot be converted to arrays.
     name = str(dtype).removeprefix("torch.")
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
@@ -347,7 +354,7 @@ def _empty(rows: Any, offsets: Any) -> LoDTensor:
 
 
 def _own(array: Array, given: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return an array as a tensor that shares no memory with what was given, as torch demands."""
+    """Return an array as a tensor that shares no memory with the arguments, as torch requires."""
     rows = rows_to_torch(array)
     if rows.device.type == "cpu" and any(
         np.may_share_memory(array, _array(each)) for each in given
@@ -357,5 +364,5 @@ def _own(array: Array, given: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def _size(size: Any) -> Any:
-    """Return a size, or one that is known only with the values."""
+    """Return a size; for None an unbacked one, which depends on values."""
     return torch.library.get_ctx().new_dynamic_size() if size is None else size

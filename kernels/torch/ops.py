@@ -1,6 +1,6 @@
-"""The sequence ops on nested tensors of torch, tracked by autograd: one function an op.
+"""The sequence ops on nested tensors of torch, tracked by autograd: one function for each op.
 
-They are made from the registry of ops when first asked for: `softmax`, `sum`, `concat`, ..
+They are made from the registry of ops on first access: `softmax`, `sum`, `concat`, ..
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.torch.custom_ops import CustomOp, custom_op, keeps
 from lodcli.kernels.torch.ragged import Ragged, jagged, ragged
 
-# Held while an op is registered: a second registration destroys the first.
+# Held while an op is registered: registering it twice would invalidate the first registration.
 _registering = threading.RLock()
 
 
@@ -90,7 +90,7 @@ def _applied(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 
 
 def _formed(op: CustomOp, rows: Any, offsets: Any, make: Any) -> Any:
-    """Return the results of an op whose index is new, in the form of its argument."""
+    """Return results with a new index in the form of the argument of the op."""
     if not offsets:
         return rows[0] if len(rows) == 1 else tuple(rows)
     if len(offsets) != len(rows):
@@ -112,7 +112,7 @@ def _has_lod_tensor(values: Any) -> bool:
 
 
 def _bound(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments by name. Not by inspect.signature, which torch.compile cannot follow."""
+    """Return the arguments by name. Not by inspect.signature, which torch.compile cannot trace."""
     places = [each.name for each in op.parameters if not each.keyword]
     if len(args) > len(places):
         raise TypeError(
@@ -142,7 +142,7 @@ def _as_tensor(value: Any) -> torch.Tensor | None:
 
 
 def _is_torchs(array: Any) -> bool:
-    """Return whether torch takes an array as it is."""
+    """Return whether torch can use an array without conversion."""
     dtype, strides = array.dtype, array.strides
     return bool(dtype.isnative and dtype.kind != "V" and all(step >= 0 for step in strides))
 

@@ -1,4 +1,4 @@
-"""Sequences in the forms that torch has for them, as rows and offsets of torch, and back."""
+"""Conversion of torch's forms of sequences to rows and offsets as torch tensors, and back."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Ragged:
 
     Attributes:
         rows: (N, ..), sequence by sequence; tracked by autograd.
-        offsets: (S+1,), None of a dense tensor.
-        back: the form that was given, of other rows under the same offsets.
-        make: the form that was given, of other rows and offsets.
+        offsets: (S+1,); None for a dense tensor.
+        back: converts rows under the same offsets to the form that was given.
+        make: converts rows and offsets to the form that was given.
     """
 
     rows: torch.Tensor
@@ -50,11 +50,11 @@ def ragged(values: Any, name: str) -> Ragged:
     plain = isinstance(values, torch.Tensor) and values.layout == torch.jagged
     if plain and values.lengths() is None and values._ragged_idx == 1:
         rows, offsets = values.values(), values.offsets()
-        # The same offsets, so that torch knows that both have the same shape.
+        # With the same offsets tensor, so that torch treats both shapes as equal.
         return Ragged(rows, offsets, lambda found: jagged(found, offsets), jagged)
     if isinstance(values, Varlen):
         return _of_varlen(values)
-    # torch.compile would follow the NumPy in it.
+    # torch.compile would trace its NumPy code.
     read = _not_compiled if "torch._dynamo" in sys.modules else _others
     found: Ragged = read(values, name)
     return found
@@ -108,7 +108,7 @@ def _others(values: Any, name: str) -> Ragged:
 
 
 def _of_padded(values: torch.Tensor, lengths: Any) -> Ragged:
-    # Not reshape(.., -1), which cannot tell how wide no rows are.
+    # Not reshape(.., -1), which cannot infer the width if there are no rows.
     trailing = values.shape[2:]
     flat = values.flatten(2) if trailing else values.unsqueeze(2)
     given = sequences(flat, lengths, batch_first=True)

@@ -1,4 +1,4 @@
-"""torch's LSTM, GRU and RNN over sequences of any lengths, none padded and none sorted by hand."""
+"""torch's LSTM, GRU and RNN over sequences of any lengths, without padding or sorting them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIELDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 class _Ragged(torch.nn.RNNBase):
-    """A layer of torch that takes sequences in any form and gives them back in the same."""
+    """A layer of torch that takes sequences in any form and returns outputs in the same form."""
 
     def forward(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Any, Any]:
         """Return the outputs, in the form of the input, and the last states.
@@ -33,7 +33,7 @@ class _Ragged(torch.nn.RNNBase):
             input: a nested tensor of the jagged layout, a PackedSequence, a LoDTensor, or a
                 padded tensor; sequences may be empty, but for a PackedSequence.
             hx: initial states as torch takes them, in the order of the batch; None is zeros.
-            lengths: rows of each sequence of a padded tensor; outputs behind are zeros.
+            lengths: rows of each sequence of a padded tensor; outputs beyond are zeros.
 
         The last states of an empty sequence are its initial ones. The outputs of a LoDTensor
         are not tracked by autograd; its last states are.
@@ -44,7 +44,7 @@ class _Ragged(torch.nn.RNNBase):
         if lengths is None and _is_exporting():
             exported: tuple[Any, Any] = super().forward(input, hx)
             return exported
-        # Not torch.compiler.is_compiling(): it is false once the compiler has left an RNN out.
+        # Not torch.compiler.is_compiling(): it is false after the compiler has skipped an RNN.
         run = _not_compiled if "torch._dynamo" in sys.modules else _Ragged._forward
         found: tuple[Any, Any] = run(self, input, hx, lengths)
         return found
@@ -69,7 +69,7 @@ class _Ragged(torch.nn.RNNBase):
         return given.back(outputs), tuple(last) if self.mode == "LSTM" else last[0]
 
     def _runs_here(self, rows: torch.Tensor) -> bool:
-        """Return whether it is this engine that computes, and not torch's own."""
+        """Return whether lod's RNN engine computes this, and not torch."""
         return (
             rows.device.type == "cpu"
             and rows.dtype in (torch.float32, torch.float64)
@@ -126,7 +126,7 @@ class _Ragged(torch.nn.RNNBase):
         return partial(_cell, weights_class(name), options)
 
     def _run_by_torch(self, given: Sequences, states: tuple[torch.Tensor | None, ...]) -> States:
-        """Run torch's own code on a PackedSequence of the sequences that are not empty."""
+        """Run torch's implementation on a PackedSequence of the sequences that are not empty."""
         rows, lengths = given.rows, offsets_to_lengths(given.offsets)
         size, width = self.proj_size or self.hidden_size, 2 if self.bidirectional else 1
         initial = [
@@ -154,13 +154,13 @@ class _Ragged(torch.nn.RNNBase):
 
 
 def _is_exporting() -> bool:
-    """Return whether torch.export traces a layer: torch's own code is what it can take."""
+    """Return whether torch.export traces a layer: it supports only torch's implementation."""
     known = getattr(torch.compiler, "is_exporting", None)  # not in torch 2.5
     return known is not None and known()
 
 
-# torch.compile breaks its graph here, and compiles nothing below. Not torch.compiler.disable: it
-# loads the compiler at once, which takes a second.
+# A graph break for torch.compile, which compiles nothing below. Not torch.compiler.disable, which
+# imports the compiler immediately: that takes a second.
 _not_compiled: Any = torch._disable_dynamo(_Ragged._forward)  # type: ignore[attr-defined]
 
 
@@ -201,7 +201,7 @@ for _layer in (LSTM, GRU, RNN):
 def replace(model: Model) -> Model:
     """Make every LSTM, GRU and RNN of a model one of this module, and return the model.
 
-    Parameters, hooks and options stay the same objects, so that an optimizer goes on with them.
+    Parameters, hooks and options stay the same objects, so an optimizer stays valid.
     Classes derived from torch's are left alone.
 
     >>> model = torch.nn.ModuleDict({"words": torch.nn.GRU(3, 4)})

@@ -1,4 +1,4 @@
-"""Sequences in the forms that torch has for them, as rows and offsets, and back."""
+"""Conversion of torch's forms of sequences to rows and NumPy offsets, and back."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from lodcli.kernels.torch.autograd import gather, indices, scatter
 
 @dataclass(frozen=True)
 class Sequences:
-    """What a layer was given.
+    """The input of a layer.
 
     Attributes:
         rows: (N, D), sequence by sequence; tracked by autograd.
         offsets: (S+1,) int64, in rows.
-        back: makes the form that was given of other rows, (N, ..).
-        batched: False for one sequence alone, whose states have no axis for the batch.
+        back: converts other rows, (N, ..), to the form that was given.
+        batched: False for a single sequence, whose states have no batch axis.
     """
 
     rows: torch.Tensor
@@ -101,7 +101,7 @@ def _of_jagged(values: Any) -> Sequences:
         rows, begin = gather(rows, indices(ranges(starts, offsets), rows)), indices(offsets, rows)
 
     def back(found: torch.Tensor) -> torch.Tensor:
-        # The same offsets, so that torch knows that both have the same shape.
+        # With the same offsets tensor, so that torch treats both shapes as equal.
         jagged: torch.Tensor = torch.nested.nested_tensor_from_jagged(found, begin)
         return jagged
 
@@ -121,7 +121,7 @@ def _of_padded(values: torch.Tensor, given: Any, batch_first: bool) -> Sequences
     lengths = np.full(count, steps) if given is None else checked_lengths(given, count, steps)
     offsets = lengths_to_offsets(lengths, level=0)
     flat = box.reshape(count * steps, *box.shape[2:])
-    # A copy of all rows less, where nothing is padded.
+    # Without padding, no copy of the rows is needed.
     places = None
     if offsets[-1] != count * steps:
         places = indices(ranges(np.arange(count) * steps, offsets), flat)
