@@ -20,7 +20,7 @@ class Activation:
     """An elementwise function and its slope.
 
     Attributes:
-        name: what weights and the command line call it.
+        name: its name in weights and on the command line.
         value: y = f(x); a new array, the dtype of x.
         slope: f'(x) as a function of y = f(x).
     """
@@ -47,7 +47,7 @@ def sigmoid_pair(x: Array) -> tuple[Array, Array]:
     >>> [each.tolist() for each in sigmoid_pair(np.array([0.0, 1000.0]))]
     [[0.5, 1.0], [0.5, 0.0]]
     """
-    # Avoids overflow, and a quotient of infinities: below this sigmoid(x) is 0 up to 1e-37.
+    # The limit avoids overflow and infinity / infinity: beyond it sigmoid(x) is below 1e-37.
     odds = np.exp(np.minimum(-x, x.dtype.type(87 if x.dtype == np.float32 else 700)))
     found = 1 / (1 + odds)
     odds *= found

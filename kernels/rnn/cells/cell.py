@@ -3,9 +3,9 @@
 The engine projects all inputs in one GEMM (x @ weight_ih.T + bias_ih); a cell then computes one
 step of the shrinking batch at a time:
 
-    step            projected inputs, state -> new state, what backward will need
+    step            projected inputs, state -> new state, values saved for backward
     step_backward   gradient of the new state -> gradients of the projection and the state
-    recurrent_gradients   once, over all steps: the weights the engine does not own
+    recurrent_gradients   once, over all steps: gradients of weights but weight_ih and bias_ih
 
 A state is a tuple: (hidden,), and (hidden, cell) for an LSTM.
 """
@@ -88,7 +88,7 @@ class StepGradients(NamedTuple):
     Attributes:
         projected: (n, GATES*H), of the projected inputs.
         previous: of the state before the step.
-        recurrent: whatever the cell's recurrent_gradients needs; (n, ..) each.
+        recurrent: arrays for `recurrent_gradients` of the cell; (n, ..) each.
     """
 
     projected: Array
@@ -107,11 +107,11 @@ class Cell(ABC, Generic[W]):
 
     @abstractmethod
     def step(self, projected: Array, state: State) -> tuple[State, tuple[Array, ...]]:
-        """Return the new state and what step_backward and recurrent_gradients need.
+        """Return the new state, and the values saved for step_backward and recurrent_gradients.
 
         Args:
             projected: (n, GATES*H), x @ weight_ih.T + bias_ih.
-            state: of the same n sequences. Not changed.
+            state: of the same n sequences. Not modified.
         """
 
     @abstractmethod
@@ -119,8 +119,8 @@ class Cell(ABC, Generic[W]):
         """Return the gradients of the arguments of one step.
 
         Args:
-            grad: the gradient of the step's new state. Not changed.
-            kept: what the step kept.
+            grad: the gradient of the step's new state. Not modified.
+            kept: the values saved by the step.
         """
 
     @abstractmethod

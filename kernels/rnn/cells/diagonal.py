@@ -6,7 +6,8 @@
     B (H, width of x), C (P, H), complex    D (P,), where P is the width of x; else (P, width of
     x); or None
 
-h is complex: as the cell state its values are (.., 2H), real part beside imaginary part.
+h is complex: the cell state stores it as (.., 2H), the real part of each value before its
+imaginary part.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class DiagonalWeights(LinearWeights):
 
     @property
     def extras(self) -> frozenset[str]:
-        """Return the names of optional parts that these weights have, for `sizes`."""
+        """Return the names of the optional arrays that these weights have, for `sizes`."""
         full = self.skip is not None and self.skip.ndim > 1
         return frozenset({"full"} if full else ())
 

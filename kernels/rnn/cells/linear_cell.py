@@ -3,12 +3,12 @@
     h[t] = a[t] * h[t-1] + b[t]        elementwise; a and b are functions of x[t] alone
     y[t] = h[t], or a function of h[t] and x[t]
 
-So all rows of all sequences are computed at once, in blocks, except for the recurrence itself,
+So all rows of all sequences are computed together, in blocks, except for the recurrence itself,
 which is the op linear_scan. A cell computes a and b for a block of rows, and their gradients; if y
-differs from h, the state is the pair (y, h), like (hidden, cell) of an LSTM, and a sequence
-continues from h only.
+differs from h, the state is the pair (y, h), like (hidden, cell) of an LSTM, and only h is used to
+continue a sequence.
 
-Arrays are NumPy's or cupy's, which NumPy's functions accept too.
+Arrays are NumPy's or cupy's; NumPy functions accept both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Coefficients(NamedTuple):
     Attributes:
         a: (n, H); None for a cell with a `factor`.
         b: (n, H).
-        kept: what `coefficients_backward` needs.
+        kept: values saved for `coefficients_backward`.
     """
 
     a: Array | None
@@ -51,7 +51,7 @@ class BlockGradients(NamedTuple):
 
     Attributes:
         input: (n, D).
-        weights: of the arrays that were used, by field; summed over the rows.
+        weights: gradients of the arrays that were used, by field; summed over the rows.
     """
 
     input: Array
@@ -63,7 +63,7 @@ class LinearCell(ABC, Generic[W]):
 
     Attributes:
         COMPLEX: whether a, b and h are complex; outside of the engine h is then (.., 2H), the real
-            part of each value beside its imaginary part.
+            part of each value before its imaginary part.
     """
 
     COMPLEX: ClassVar[bool] = False
@@ -73,7 +73,7 @@ class LinearCell(ABC, Generic[W]):
 
     @property
     def factor(self) -> Array | None:
-        """a, (1, H), where it is the same for all rows; else None."""
+        """a, (1, H), if it is the same for all rows; else None."""
         return None
 
     @abstractmethod
@@ -88,12 +88,12 @@ class LinearCell(ABC, Generic[W]):
 
         Args:
             x: the block.
-            kept: what `coefficients` kept.
+            kept: the values saved by `coefficients`.
             grad_a, grad_b: (n, H). May be overwritten.
         """
 
     def output(self, x: Array, h: Array) -> Array:
-        """Return y of a block of rows, for a cell whose state is a pair."""
+        """Return y for a block of rows; only for a cell whose state is a pair."""
         raise NotImplementedError
 
     def output_backward(self, x: Array, h: Array, grad: Array) -> tuple[Array, BlockGradients]:

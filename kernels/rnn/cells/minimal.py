@@ -1,10 +1,10 @@
 """Shared code of minGRU and minLSTM.
 
-    h' = (1 - z) * h + z * candidate,    z = sigmoid(k)        k and candidate of x alone
+    h' = (1 - z) * h + z * candidate,    z = sigmoid(k)        k and candidate depend only on x
     y = to_out h', if there is a to_out, else h'
 
-candidate is g(weight x), g(x) = x + 0.5 for x >= 0, else sigmoid(x): it is positive, so that the
-states are, if they start from such; or weight x itself, candidate_activation="identity". Feng et
+candidate is g(weight x), g(x) = x + 0.5 for x >= 0, else sigmoid(x): it is positive, and so are the
+states if the initial ones are. With candidate_activation="identity" it is weight x itself. Feng et
 al., Were RNNs All We Needed?, 2024 (arXiv 2410.01201), appendices B.3 and B.1. The paper computes
 with g in log space; here 1 - z is computed as sigmoid(-k), which is as exact.
 """
@@ -113,15 +113,15 @@ _CANDIDATES = {
 
 
 class MinimalCell(LinearCell[M]):
-    """The equations at the head of this file; k is the kind's."""
+    """The equations at the head of this file; each subclass defines k."""
 
     @abstractmethod
     def shares(self, gates: Array) -> tuple[Array, Array]:
-        """Return z and 1 - z of the gates' rows but the candidate's, (n, (GATES-1)*H)."""
+        """Return z and 1 - z from the projected gates without the candidate, (n, (GATES-1)*H)."""
 
     @abstractmethod
     def shares_backward(self, gates: Array, grad: Array) -> Array:
-        """Return the gradient of what `shares` took, from that of k."""
+        """Return the gradient of the argument of `shares` from the gradient of k."""
 
     def coefficients(self, x: Array) -> Coefficients:
         weights, size = self.weights, self.weights.hidden_size

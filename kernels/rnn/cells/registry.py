@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CellEntry:
-    """Where a cell is found.
+    """The module and classes of a cell.
 
     Attributes:
         module: its module in lodcli.kernels.rnn.cells; its GPU twin is MODULE_cupy.
@@ -34,11 +34,11 @@ class CellEntry:
         return self._load("", "Weights")  # type: ignore[no-any-return]
 
     def cell(self) -> Any:
-        """Return the class that runs steps."""
+        """Return its Cell or LinearCell class."""
         return self._load("", "Cell")
 
     def steps_cupy(self) -> Any:
-        """Return the class that runs steps on a GPU."""
+        """Return its class for steps on a GPU."""
         return self._load("_cupy", "Steps")
 
     def _load(self, suffix: str, kind: str) -> Any:

@@ -1,8 +1,8 @@
-"""Weights of one layer in one direction: the arrays that a kind of cell declares.
+"""Weights of one layer in one direction: the arrays declared by a kind of cell.
 
 A kind is a frozen dataclass whose fields are arrays and options. It declares the shape of each
-array once, by sizes (`weight_shapes`); what is checked, drawn at random, and read from and
-written to a state dict follows from that.
+array once, as a function of sizes (`weight_shapes`). Checks, random weights and state dicts are
+derived from that.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Sizes:
         input: D, the width of a row of data.
         hidden: H.
         projection: the width of an output that is a projection of the state; 0 for none.
-        extras: what else is there, of what the kind allows: "bias", "peepholes".
-        heads: the number of blocks that matrices between values of the state have.
+        extras: optional parts that the kind allows and that exist: "bias", "peepholes".
+        heads: the number of blocks of block-diagonal recurrent matrices.
     """
 
     input: int
@@ -60,15 +60,15 @@ class LayerWeights(ABC):
     """The weights of one layer in one direction, of any kind of cell.
 
     Attributes:
-        KIND: what the command line and files call the cell.
-        OPTIONAL: the sizes and extras of `Sizes` that the kind can do with.
-        NAMES: the names in a state dict of fields whose own names are others.
-        SUFFIXED: whether the names in a state dict always end in layer and direction ("_l0"), as
-            torch's do; those of one layer in one direction need not otherwise.
-        HAS_BIAS: whether random weights have biases, if nothing is said.
+        KIND: the name of the cell on the command line and in files.
+        OPTIONAL: the sizes and extras of `Sizes` that the kind supports.
+        NAMES: the names in a state dict of fields whose names differ from it.
+        SUFFIXED: whether the names in a state dict always end in layer and direction ("_l0"), as in
+            torch. Otherwise the suffix may be missing for a single layer in one direction.
+        HAS_BIAS: whether random weights have biases by default.
         ACTIVATION_FIELDS: the fields that hold the name of an activation.
-        ELEMENTWISE: the fields of several dimensions that are no matrices.
-        INPUT_WEIGHT, STATE_WEIGHT: the fields whose shapes tell D and H, for messages.
+        ELEMENTWISE: the fields with several dimensions that are not matrices.
+        INPUT_WEIGHT, STATE_WEIGHT: the fields whose shapes determine D and H, for messages.
     """
 
     KIND: ClassVar[str]
@@ -88,7 +88,7 @@ class LayerWeights(ABC):
 
     @abstractmethod
     def sizes(self) -> Sizes:
-        """Return the sizes of these weights, as their arrays tell; `check` then compares."""
+        """Return the sizes of these weights, read from some arrays; `check` checks the others."""
 
     @classmethod
     @types_explained
@@ -105,8 +105,8 @@ class LayerWeights(ABC):
         """Return random weights of the given sizes.
 
         Raises:
-            UnsupportedError: the kind has no projection, or not one of the extras.
-            OptionError: they take more memory than there is; no such dtype.
+            UnsupportedError: the kind does not support a projection, or one of the extras.
+            OptionError: the weights need more memory than there is; no such dtype.
         """
         wanted_dtype = dtype_of_rows(dtype)
         wanted = set(sizes.extras)
@@ -138,7 +138,7 @@ class LayerWeights(ABC):
     @classmethod
     @cache
     def names(cls) -> Mapping[str, str]:
-        """Return the field of each array by its name in a state dict, less layer and direction."""
+        """Return the field of each array by its name in a state dict, without the suffix."""
         return {
             cls.NAMES.get(field.name, field.name): field.name
             for field in dataclasses.fields(cls)
@@ -152,7 +152,7 @@ class LayerWeights(ABC):
 
     @classmethod
     def required(cls) -> tuple[str, ...]:
-        """Return the names in a state dict of the arrays that must be there."""
+        """Return the names in a state dict of the required arrays."""
         missing = dataclasses.MISSING
         needed = {field.name for field in dataclasses.fields(cls) if field.default is missing}
         return tuple(name for name, field in cls.names().items() if field in needed)
@@ -186,20 +186,20 @@ class LayerWeights(ABC):
 
     @property
     def is_plain(self) -> bool:
-        """Whether this is a plain form of a cell, which compiled backends have."""
+        """Whether this is the plain form of a cell, which compiled backends support."""
         return False
 
     @property
     def takes_projected(self) -> bool:
-        """Whether the data are the projected inputs already."""
+        """Whether the data are the projected inputs."""
         return False
 
     @cached_property
     def operations(self) -> int:
-        """The operations of a step of one sequence: those of its matrix products.
+        """The number of operations of a step of one sequence in matrix products.
 
         A product of an (m, k) matrix and a vector is m*k multiplications and as many additions;
-        the elementwise rest is left out, as is usual.
+        elementwise operations are not counted, as is usual.
         """
         return 2 * sum(
             array.size
@@ -208,7 +208,7 @@ class LayerWeights(ABC):
         )
 
     def arrays(self) -> dict[str, Array]:
-        """Return the arrays there are, by field, in the order of the fields."""
+        """Return the arrays that are not None, by field, in the order of the fields."""
         return self._arrays.copy()
 
     @cached_property
@@ -217,7 +217,7 @@ class LayerWeights(ABC):
 
     @cached_property
     def _expected(self) -> tuple[tuple[str, Array, tuple[int, ...]], ...]:
-        """The name in a state dict, and the shape that the sizes ask for, of every array."""
+        """For every array its name in a state dict, itself, and the shape required by the sizes."""
         shapes = self.weight_shapes(self.sizes())
         return tuple(
             (name, getattr(self, field), shapes[field])
@@ -226,22 +226,22 @@ class LayerWeights(ABC):
         )
 
     def named(self) -> dict[str, Array]:
-        """Return the arrays there are, by their names in a state dict."""
+        """Return the arrays that are not None, by their names in a state dict."""
         arrays = self.arrays()
         return {name: arrays[field] for name, field in self.names().items() if field in arrays}
 
     def check(self, suffix: str = "") -> None:
-        """Refuse weights that do not fit each other.
+        """Raise an error for weights that do not match.
 
         Args:
-            suffix: what follows a weight's name in messages: "_l0", "_l1_reverse".
+            suffix: appended to the names of weights in messages: "_l0", "_l1_reverse".
 
         Raises:
             ShapeMismatchError: a shape; InvalidDataError: a dtype or an activation.
         """
-        if "_expected" not in vars(self):  # its sizes have been read before
+        if "_expected" not in vars(self):  # else the sizes have been read before
             self.check_ranks(suffix)
-        # Every time: the shape of an array can be set in place.
+        # Checked in every call: the shape of an array can be set in place.
         for name, array, shape in self._expected:
             if array.shape != shape:
                 raise ShapeMismatchError(
@@ -253,10 +253,10 @@ class LayerWeights(ABC):
 
     @abstractmethod
     def check_ranks(self, suffix: str) -> None:
-        """Refuse arrays from which no sizes can be read.
+        """Raise an error for arrays whose rank does not allow to read the sizes.
 
         Raises:
-            ShapeMismatchError: says which.
+            ShapeMismatchError: names the array.
         """
 
     def astype(self, dtype: DTypeLike) -> Self:
@@ -275,10 +275,10 @@ class LayerWeights(ABC):
 
     @types_explained
     def moved(self, move: Callable[[Array], Array]) -> Self:
-        """Return the weights with each array put through `move`: cupy.asarray, for a GPU.
+        """Return the weights with `move` applied to each array, such as cupy.asarray.
 
         Raises:
-            InvalidDataError: `move` returns what is no array.
+            InvalidDataError: `move` does not return an array.
         """
         there: dict[str, Any] = {name: move(array) for name, array in self.arrays().items()}
         for name, value in there.items():
@@ -290,10 +290,10 @@ class LayerWeights(ABC):
 
     @types_explained
     def plus(self, other: Self) -> Self:
-        """Return the sums of two weights' arrays, as of gradients of two parts of a batch.
+        """Return the sum of two weights, array by array, as for gradients of two parts of a batch.
 
         Raises:
-            ShapeMismatchError: their arrays are not of the same shapes.
+            ShapeMismatchError: their arrays differ in shape.
         """
         ours, theirs = self.arrays(), other.arrays()
         for name in ours | theirs:
@@ -308,19 +308,19 @@ class LayerWeights(ABC):
     def frozen(self) -> Self:
         """Return read-only copies of the weights.
 
-        Compiled backends put weights in an order of their own. With frozen ones they do so
-        once, and not in every run.
+        Compiled backends pack weights in a different layout: frozen ones only once, others in
+        every run.
         """
 
         def frozen(array: Array) -> Array:
             copy = array.copy()
-            # Nothing in a GPU's memory can be made read-only.
+            # Arrays on a GPU cannot be made read-only.
             return immutable(copy) if isinstance(copy, np.ndarray) else copy
 
         return self.moved(frozen)
 
     def zeros_like(self) -> Self:
-        """Return weights of the same shapes, all zero: the gradient when nothing ran."""
+        """Return weights of the same shapes, all zero, such as the gradient of an empty batch."""
         return self.moved(np.zeros_like)
 
 
@@ -329,7 +329,7 @@ def _is_array(value: object) -> bool:
 
 
 def require_rank(name: str, array: Array | None, rank: int) -> None:
-    """Refuse an array of another number of dimensions, if there is one.
+    """Raise an error for an array of another rank; None is accepted.
 
     Raises:
         ShapeMismatchError: names the array and its shape.
@@ -340,7 +340,7 @@ def require_rank(name: str, array: Array | None, rank: int) -> None:
 
 
 def require_real(name: str, array: Array, suffix: str = "") -> None:
-    """Refuse an array that is not numbers, or complex.
+    """Raise an error for an array that does not hold real numbers.
 
     Raises:
         InvalidDataError: names the array, with the suffix, and its dtype.

@@ -21,7 +21,7 @@ class GRUSteps(CellSteps[GRUWeights]):
         return "GRU"
 
     def recurrent_gradients(self, space: Backward, sums: Array | None) -> dict[str, Array]:
-        # Of n, the gradient through the reset gate; of r and z, that of the input gates.
+        # For n the gradient behind the reset gate; for r and z the gradient of the input gates.
         both, before = 2 * self.weights.hidden_size, hidden_before(space)
         assert space.reset is not None
         parts = (space.gradients[:, :both], space.reset)

@@ -9,10 +9,10 @@ Gate order u, r, c (update, reset, candidate), blocks of H rows one below the ot
 
     weight_ih (3H, D)    weight_hh (3H, H)    bias_ih, bias_hh (3H,)
 
-gate (sigmoid) and candidate (tanh) are each sigmoid, tanh, relu or identity. The two
-biases only ever appear added together; Paddle has one of them. origin_mode is the GRU
+gate (default sigmoid) and candidate (default tanh) can each be sigmoid, tanh, relu or identity.
+Only the sum of the two biases is used; Paddle has a single bias. origin_mode is the GRU
 of Cho et al., 2014; without it u means the opposite (Chung et al., 2014). gru.py has
-torch's GRU, whose gates come in another order too.
+torch's GRU, whose gate order differs too.
 """
 
 from __future__ import annotations
@@ -102,5 +102,5 @@ class PaddleGRUCell(Cell[PaddleGRUWeights]):
         }
 
     def _share_of_old(self, update: Array) -> Array:
-        """Return how much of the old hidden state a step keeps."""
+        """Return the factor of the old hidden state in h'."""
         return update if self.weights.origin_mode else 1 - update

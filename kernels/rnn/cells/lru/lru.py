@@ -62,9 +62,9 @@ class LRUWeights(DiagonalWeights):
     @classmethod
     @types_explained
     def seeded(cls, sizes: Sizes, rng: np.random.Generator, dtype: DTypeLike) -> Self:
-        """Return random weights as published: lambda uniform in the disk, gamma to match it."""
+        """Return random weights as published: lambda uniform in the unit disk, gamma to match."""
         made = super().seeded(sizes, rng, np.float64)
-        # The state's variance is then that of B x.
+        # Then the variance of the state is that of B x.
         gamma = 0.5 * np.log(-np.expm1(-2 * np.exp(made.nu_log)))
         return dataclasses.replace(made, gamma_log=gamma).astype(dtype)
 
@@ -111,7 +111,7 @@ class LRUCell(DiagonalCell[LRUWeights]):
 
     def recurrence_gradients(self, of_factor: Array, of_gain: Array) -> dict[str, Array]:
         weights = self.weights
-        # The slopes of lambda by nu_log and theta_log are real multiples of lambda and i lambda.
+        # The derivatives by nu_log and theta_log are real multiples of lambda and i lambda.
         turned = of_factor * np.conj(self.diagonal)
         return {
             "nu_log": -np.exp(weights.nu_log) * turned.real,

@@ -13,9 +13,9 @@ the other; P is H without a projection:
     weight_ih (4H, D)    weight_hh (4H, P)    bias_ih, bias_hh (4H,)
     weight_hr (P, H) or None    peepholes (3, H), rows i, f, o, or None
 
-gate (sigmoid), cell (tanh) and candidate (tanh) are each sigmoid, tanh, relu or identity.
-Coupled, what is forgotten is what is let in, f = 1 - i: the f blocks of all weights are
-there but do nothing, and their gradients are zero (ONNX's input_forget; Greff et al., 2017).
+gate (default sigmoid), cell and candidate (default tanh) can each be sigmoid, tanh, relu or
+identity. With coupled gates f = 1 - i: the f blocks of all weights exist but are not used, and
+their gradients are zero (ONNX's input_forget; Greff et al., 2017).
 Hochreiter and Schmidhuber, 1997; peepholes: Gers and Schmidhuber, 2000; projection:
 Sak et al., 2014.
 """
@@ -48,11 +48,11 @@ class LSTMWeights(CellWeights):
 
     Attributes:
         weight_hr: the projection, or None.
-        peepholes: i and f look at the old cell state, o at the new one; or None.
+        peepholes: i and f use the old cell state, o the new one; or None.
         gate_activation: of i, f and o.
-        cell_activation: of c' on its way into h'.
+        cell_activation: of c' in h'.
         candidate_activation: of g.
-        coupled: f = 1 - i instead of a gate of its own.
+        coupled: f = 1 - i instead of a separate gate.
     """
 
     KIND: ClassVar[str] = "lstm"

@@ -1,4 +1,4 @@
-"""The minLSTM, its gates normalized.
+"""The minLSTM with normalized gates.
 
     f = sigmoid(weight_f x + bias_f)
     i = sigmoid(weight_i x + bias_i)
@@ -10,7 +10,7 @@
     to_out.weight (P, H) or None
 
 The names are those of lucidrains' minGRU-pytorch, which has no bias. i / (f + i) is
-computed as (1 / f) / (1 / f + 1 / i), with one factor in all of them: no quotient of two zeros.
+computed as (1 / f) / (1 / f + 1 / i), both reciprocals scaled by one factor to avoid 0 / 0.
 k of minimal.py is log(i / f). g: minimal.py.
 """
 
@@ -49,7 +49,7 @@ class MinLSTMCell(MinimalCell[MinLSTMWeights]):
     def shares(self, gates: Array) -> tuple[Array, Array]:
         forget, enter = np.split(-gates, 2, axis=1)
         most = np.maximum(np.maximum(forget, enter), 0)
-        # 1 / f and 1 / i, both times exp(-most).
+        # 1 / f and 1 / i, both multiplied by exp(-most).
         one = np.exp(-most)
         of_f, of_i = one + np.exp(forget - most), one + np.exp(enter - most)
         both = of_f + of_i

@@ -9,9 +9,9 @@
     input_gate.w, a_gate.w (heads, K, K), u of a head on the left    .b (heads, K)    a_param (H,)
 
 The names are those of google-deepmind/recurrentgemma: of its RGLRU, and of the linear layer before
-it. There the first row of a document is not multiplied by sqrt(1 - a^2); here, as in the paper, it
-is. The slope of the square root is at most 1,000, as there. De et al., Griffin, 2024 (arXiv
-2402.19427).
+it. Recurrentgemma does not multiply the first row of a document by sqrt(1 - a^2); here, as in the
+paper, it is multiplied. The derivative of the square root is limited to 1,000, as in
+recurrentgemma. De et al., Griffin, 2024 (arXiv 2402.19427).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lodcli.kernels.runtime.argument_types import types_explained
 
 _POWER = 8
 _STEEPEST = 1000
-# Where a starts if the gate is open: uniform on this ring.
+# Range of the initial exp(-softplus(a_param)), whose square is uniform; a is its power 8 for r = 1.
 _LEAST_RADIUS, _MOST_RADIUS = 0.9, 0.999
 
 
@@ -94,7 +94,7 @@ class RGLRUWeights(LinearWeights):
     def drawn(
         cls, field: str, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
     ) -> Array:
-        """Return random values as RecurrentGemma starts from."""
+        """Return random initial values, as in RecurrentGemma."""
         if field == "a_param":
             radius = np.sqrt(rng.uniform(_LEAST_RADIUS**2, _MOST_RADIUS**2, shape))
             return np.log(1 / radius - 1)  # the inverse of exp(-softplus(x))
@@ -151,14 +151,14 @@ class RGLRUCell(LinearCell[RGLRUWeights]):
 
     @property
     def _rate(self) -> Array:
-        """The logarithm of a where r is 1, (H,)."""
+        """The logarithm of a for r = 1, (H,)."""
         parameter = self.weights.a_param
         rate: Array = -_POWER * np.logaddexp(parameter.dtype.type(0), parameter)
         return rate
 
 
 def _by_head(rows: Array, blocks: Array) -> Array:
-    """Return each head's share of the rows, (n, K), times its block, (K, K), side by side."""
+    """Return the columns of each head, (n, K), times its block, (K, K), concatenated."""
     heads, width, _ = blocks.shape
     parts = rows.reshape(len(rows), heads, width).swapaxes(0, 1) @ blocks
     result: Array = parts.swapaxes(0, 1).reshape(rows.shape)
@@ -166,7 +166,7 @@ def _by_head(rows: Array, blocks: Array) -> Array:
 
 
 def _of_blocks(rows: Array, grad: Array, blocks: Array) -> Array:
-    """Return the gradient of the blocks of `_by_head`, (heads, K, K)."""
+    """Return the gradient of `_by_head` for the blocks, (heads, K, K)."""
     heads, width, _ = blocks.shape
     left, right = (each.reshape(len(rows), heads, width) for each in (rows, grad))
     result: Array = left.transpose(1, 2, 0) @ right.swapaxes(0, 1)

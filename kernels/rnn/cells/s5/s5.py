@@ -1,4 +1,4 @@
-"""S5: a state space with a complex diagonal, held constant over a learned step.
+"""S5: a state space model with a complex diagonal, discretized with a learned step (zoh).
 
     Lambda = Lambda_re + i Lambda_im    step = exp(log_step)
     h' = exp(Lambda step) * h + (exp(Lambda step) - 1) / Lambda * (B x)
@@ -6,8 +6,8 @@
 
     Lambda_re, Lambda_im (H,)    log_step (H, 1)    B (H, D, 2)    C (P, H, 2)    D: diagonal.py
 
-The last axis of B and C is real and imaginary part. With conj_sym the state has as many conjugate
-values besides, which are not stored: they double the real part. The names are those of
+The last axis of B and C holds real and imaginary part. With conj_sym the state also includes the
+conjugate of each value, which is not stored: it doubles the real part. The names are those of
 lindermanlab/S5, with its discretization "zoh" and without clip_eigs. Smith et al., Simplified State
 Space Layers for Sequence Modeling, 2023 (arXiv 2208.04933).
 """
@@ -29,7 +29,7 @@ from lodcli.kernels.rnn.cells.linear_cell import contiguous
 from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
 from lodcli.kernels.runtime.argument_types import types_explained
 
-# What steps start from: uniform in the logarithm.
+# Range of the initial steps, uniform in the logarithm.
 _LEAST_STEP, _MOST_STEP = 0.001, 0.1
 
 
@@ -38,7 +38,7 @@ class S5Weights(DiagonalWeights):
     """The weights of an S5; shapes are at the head of this file.
 
     Attributes:
-        conj_sym: whether every value of the state stands for its conjugate as well.
+        conj_sym: whether every value of the state also represents its conjugate.
     """
 
     KIND: ClassVar[str] = "s5"
@@ -129,7 +129,7 @@ class S5Cell(DiagonalCell[S5Weights]):
     @cached_property
     def _less_one(self) -> Array:
         """exp(Lambda step) - 1, for steps of any size."""
-        # Not expm1 of complex numbers, which cupy does not have.
+        # Not expm1 of complex numbers, which cupy does not support.
         x, y = self.weights.lambda_re * self._steps, self.weights.lambda_im * self._steps
         real = np.expm1(x) * np.cos(y) - 2 * np.sin(y / 2) ** 2
         return complex_of(real, np.exp(x) * np.sin(y))

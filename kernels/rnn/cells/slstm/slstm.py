@@ -6,17 +6,18 @@
     c' = F c + I tanh(z)    n' = F n + I
     h' = sigmoid(o) c' / n'
 
-Where n is 0 nothing is remembered: F is 0 and m' is i. So all states may start from zeros.
+If n is 0, there is no previous state: F is 0 and m' is i. So all initial states may be zeros.
 
     weight_i, weight_f, weight_z, weight_o (heads, K, D / heads) or (1, H, D), K = H / heads
     recurrent_kernel (heads, 4K, K), rows i, f, z, o    bias (4H,), gates i, f, z, o, or None
 
-Each head has its own K values of the state, which no other head sees, and if the inputs are divided
-as well, its own D / heads inputs. As the cell state c, n and m lie side by side, (.., 3H). Without
-the four weights the data are the projected inputs already, (N, 4H), gate by gate.
+Each head has K values of the state, which other heads do not use, and if the inputs are divided
+as well, D / heads inputs. The cell state is c, n and m concatenated, (.., 3H). Without
+the four weights the data are the projected inputs, (N, 4H), gate by gate.
 
-The names are those of NX-AI/xlstm, of the cell's vanilla backend. Its layer calls fgate what
-feeds i and igate what feeds f; so do these names. Beck et al., xLSTM, 2024 (arXiv 2405.04517).
+The names are those of the vanilla backend of the cell in NX-AI/xlstm. In its layer the weights
+named fgate belong to i and those named igate to f; so they do here. Beck et al., xLSTM, 2024
+(arXiv 2405.04517).
 """
 
 from __future__ import annotations
@@ -126,8 +127,8 @@ class SLSTMWeights(LayerWeights):
             )
 
     def heads(self) -> tuple[SLSTMHead, ...]:
-        """Return each head as a cell of its own; its arrays may share memory with these."""
-        # Packing weights for compiled code is done once for arrays that cannot change.
+        """Return each head as a separate cell; its arrays may share memory with these."""
+        # Compiled code packs weights only once if the arrays are immutable.
         arrays = self.arrays().values()
         if all(isinstance(one, np.ndarray) and is_immutable(one) for one in arrays):
             return self._frozen_heads
@@ -158,7 +159,7 @@ class SLSTMWeights(LayerWeights):
         return tuple(made)
 
     def of_heads(self, heads: Sequence[SLSTMHead]) -> SLSTMWeights:
-        """Return weights of the form of these from those of heads."""
+        """Return the weights of heads combined, in the shapes of these weights."""
         arrays: dict[str, Any] = {"recurrent_kernel": np.stack([one.weight_hh for one in heads])}
         width = self.recurrent_kernel.shape[2]
         for number, name in enumerate(_INPUTS):
@@ -175,7 +176,7 @@ class SLSTMWeights(LayerWeights):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SLSTMHead(CellWeights):
-    """One head, which is a cell of K values: gates i, f, z, o, and one bias."""
+    """One head, a cell with K values: gates i, f, z, o, and one bias."""
 
     KIND: ClassVar[str] = "slstm"
     GATES: ClassVar[int] = 4
@@ -190,7 +191,7 @@ class SLSTMHead(CellWeights):
 
 
 class SLSTMCell(Cell[SLSTMHead]):
-    """One step of the equations at the head of this file, of one head."""
+    """One step of one head, with the equations at the top of this file."""
 
     def step(self, projected: Array, state: State) -> tuple[State, tuple[Array, ...]]:
         hidden, cell = state
@@ -217,7 +218,7 @@ class SLSTMCell(Cell[SLSTMHead]):
         grad_c = grad_c + grad[0] * o / new_n
         grad_n = grad_n - grad[0] * o / new_n * shown
         grad_z = grad_c * enter * (1 - z * z)
-        # Of I and F, one is 1 whatever i and f are; the other is exp of their difference.
+        # One of I and F is always 1; the other is the exp of a difference.
         flow_i = (grad_c * z + grad_n) * enter
         flow_f = (grad_c * c + grad_n * n) * keep
         leads = lead > 0
