@@ -1,7 +1,7 @@
-"""A remote object as a file of this machine, which is filled as it is read.
+"""A remote object as a local temporary file, which is filled on demand.
 
-The file is temporary and sparse: of the size of the object, with room only for what was fetched.
-So all that reads files reads URLs, and nothing is fetched twice.
+The file is sparse: it has the size of the object, and takes space only for fetched parts. So code
+that reads files can read URLs, and no byte is fetched twice.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from lodcli.formats.remote.urls import shown
 from lodcli.kernels.platform import files
 from lodcli.kernels.platform.pools import thread_pool
 
-# What is fetched begins and ends at multiples of it.
+# Fetched ranges begin and end at multiples of this.
 GRAIN_BYTES = 64 << 10
-# Reading on from where the last fetch ended doubles what is fetched, up to this.
+# Limit of read-ahead: each sequential fetch doubles its size, up to this.
 MOST_AHEAD_BYTES = 32 << 20
 PART_BYTES = 8 << 20
 TAIL_GRAINS = 8
-# More is what no server has, and a byte for each grain would be too much.
+# Limit on the size of an object: a larger one is not plausible, and each grain takes a byte here.
 MOST_BYTES = 1 << 44
 
 
@@ -36,11 +36,11 @@ class FetchedFile:
 
     Attributes:
         fd: a descriptor of the file, which `close` does not close. `files.pread` and
-            `files.read_at` fetch what they read of it; others call `fetch` before.
+            `files.read_at` fetch the bytes they read; other readers must call `fetch` before.
 
     Raises:
-        OSError: the object cannot be read, or there is no room; names the URL.
-        UnsupportedError: a package is missing, or nothing reads this kind of URL.
+        OSError: the object cannot be read, or the disk is full; names the URL.
+        UnsupportedError: a package is missing, or the scheme of the URL is not supported.
     """
 
     def __init__(self, url: str) -> None:
@@ -70,7 +70,7 @@ class FetchedFile:
         files.fetch_before_reads(self.fd, self.fetch)
 
     def fetch(self, position: int, size_bytes: int) -> None:
-        """Fetch some bytes, unless they are there."""
+        """Fetch bytes that were not fetched yet."""
         with self._lock:
             first = max(0, position) // GRAIN_BYTES
             last = min(-(-(position + size_bytes) // GRAIN_BYTES), self._there.size)
@@ -81,7 +81,7 @@ class FetchedFile:
             if first != self._end:
                 self._ahead = 0
             last = min(max(last, first + self._ahead), self._there.size)
-            # Directories of files are at their end, and are read part by part.
+            # Many formats have a directory at the end, read in parts: fetch all of it at once.
             if self._there.size - first <= TAIL_GRAINS:
                 last = self._there.size
             self._fetch_grains(first, last)
@@ -102,7 +102,7 @@ class FetchedFile:
         self._there[first:last] = True
 
     def _missing(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Yield where the bytes that are not there begin and end, at most PART_BYTES each."""
+        """Yield ranges of bytes that were not fetched yet, at most PART_BYTES each."""
         assert self._object.size_bytes is not None
         edges = np.diff(self._there[first:last].astype(np.int8), prepend=1, append=1)
         begins, ends = np.flatnonzero(edges == -1) + first, np.flatnonzero(edges == 1) + first
@@ -125,7 +125,7 @@ def _opened(url: str) -> RemoteObject:
 
     Raises:
         OSError: there is none, or it cannot be read; names the URL.
-        UnsupportedError: a package is missing, or nothing reads this kind of URL.
+        UnsupportedError: a package is missing, or the scheme of the URL is not supported.
     """
     if url.partition("://")[0].lower() in ("http", "https"):
         from lodcli.formats.remote.urllib3_object import Urllib3Object

@@ -8,10 +8,10 @@ from lodcli.formats.remote.fetched import FetchedFile
 
 
 class RemoteFolder:
-    """What lies below a URL that ends in a slash.
+    """The files below a URL that ends in a slash.
 
     Args:
-        url: of the folder; its query, if any, is that of each file.
+        url: of the folder; its query, if any, is used for each file.
     """
 
     descriptors: tuple[int, ...] = ()

@@ -18,7 +18,7 @@ class FsspecObject:
     """An object of a file system of fsspec: see RemoteObject.
 
     Args:
-        url: of the object; settings and credentials are those of its package.
+        url: of the object; settings and credentials come from the package for its scheme.
     """
 
     size_bytes: int | None
@@ -49,7 +49,7 @@ class FsspecObject:
             high = min(low + 8 * BLOCK_BYTES, end)
             try:
                 found = self._system.cat_file(self._path, start=low, end=high)
-            except Exception as error:  # those of the packages behind it
+            except Exception as error:  # of any package that fsspec uses
                 raise self._failed(error) from error
             if self._version_of(self._info()) != self._version:
                 raise replaced(self._url)
@@ -65,7 +65,7 @@ class FsspecObject:
         try:
             self._system.invalidate_cache()
             found: dict[str, Any] = self._system.info(self._path)
-        except Exception as error:  # those of the packages behind it
+        except Exception as error:  # of any package that fsspec uses
             raise self._failed(error) from error
         return found
 

@@ -1,4 +1,4 @@
-"""An object that a server stores, read by ranges."""
+"""An object on a server, read by byte ranges."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Protocol
 from lodcli.formats.remote.urls import shown
 
 BLOCK_BYTES = 1 << 20
-# What opening one may read of it.
+# Bytes read when an object is opened.
 HEAD_BYTES = 64 << 10
-# Of one object at a time.
+# Maximum number of simultaneous connections per object.
 CONNECTIONS = 4
 
 
@@ -20,17 +20,17 @@ class RemoteObject(Protocol):
 
     Attributes:
         size_bytes: of the object; None if only all of it can be read, and its size is unknown.
-        head: its first bytes, as far as they came while it was opened.
+        head: its first bytes, as far as they were read when it was opened.
     """
 
     size_bytes: int | None
     head: bytes
 
     def read(self, start: int, stop: int | None) -> Iterator[bytes]:
-        """Yield the bytes from `start` to `stop`, or to the end, a few at a time.
+        """Yield the bytes from `start` to `stop`, or to the end, in blocks.
 
         Raises:
-            OSError: they cannot be had, all of them, or the object was replaced; names the URL.
+            OSError: they cannot all be read, or the object was replaced; names the URL.
         """
         ...
 
@@ -45,6 +45,6 @@ def failed(url: str, why: str, code: int = errno.EREMOTEIO) -> OSError:
 
 
 def replaced(url: str) -> OSError:
-    """Return the error for an object that is another than when it was opened."""
+    """Return the error for an object that was replaced since it was opened."""
     why = "was replaced by another object while it was read; run the command again"
     return failed(url, why, errno.ESTALE)

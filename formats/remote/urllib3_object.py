@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 PACKAGE = Package("urllib3", "lodcli[remote]", "URLs of http and https")
 CONNECT_SECONDS, READ_SECONDS = 10, 30
 TRIES = 5
-# Before the second try; twice as much before each further one.
+# Pause before the second try; it doubles before each further one.
 FIRST_PAUSE_SECONDS = 0.25
-# A server may ask for a pause; a longer one is not kept.
+# Limit of pauses, also of those that a server asks for.
 LONGEST_PAUSE_SECONDS = 30.0
 _AGAIN = {408, 425, 429, 500, 502, 503, 504}
 _RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18})")
@@ -33,8 +33,8 @@ _RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18})")
 class Urllib3Object:
     """An object behind http or https: see RemoteObject.
 
-    Every response must be of the object that was opened: of its ETag (or, without one, the time
-    of its last change) and size. What fails for a moment is tried again, TRIES times in all.
+    Every response must be from the object that was opened: with the same size and ETag or, without
+    one, the same time of the last change. Temporary failures are retried, up to TRIES tries.
 
     Args:
         url: of the object; a user and password in it are sent as basic authentication.
@@ -82,11 +82,11 @@ class Urllib3Object:
                             return
                         problem = f"it ended at byte {position} of {stop}"
                 finally:
-                    response.close()  # what was not read to its end is not used again
+                    response.close()  # a connection not read to the end is not reused
             except HTTPError as error:
                 problem = _line(error)
             if tries == TRIES or (not self._ranges and position > start):
-                break  # without ranges it would have to begin again
+                break  # without ranges, reading would start again at 0
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         raise failed(self._url, f"cannot be read: {problem} (tried {tries} times)")
@@ -113,10 +113,10 @@ class Urllib3Object:
     def _checked(
         self, response: urllib3.BaseHTTPResponse, start: int, stop: int | None
     ) -> int | None:
-        """Return where the response ends, after looking at what it is.
+        """Check a response, and return the position where it ends; None if unknown.
 
         Raises:
-            OSError: it is none of this range of this object.
+            OSError: it is not this range of this object.
         """
         status, headers = response.status, response.headers
         place = _RANGE.fullmatch(headers.get("Content-Range", ""))
@@ -163,7 +163,7 @@ def _pool(scheme: str, host: str) -> Any:
 
 
 def _redirects() -> Any:
-    """Return the retries of urllib3: only redirects, for other tries are counted here."""
+    """Return the retries of urllib3: only redirects, because `read` counts other tries."""
     import urllib3
 
     return urllib3.Retry(total=None, connect=0, read=0, redirect=5, status=0, other=0)
@@ -177,7 +177,7 @@ def _status(code: int) -> str:
 
 
 def _line(error: Exception) -> str:
-    """Return what urllib3 says, without the connection that it is about."""
+    """Return the message of an error of urllib3, without its description of the connection."""
     cause = getattr(error, "reason", None) or error
     if isinstance(cause, Exception) and isinstance(cause.args[-1:], tuple) and len(cause.args) > 1:
         cause = cause.args[-1]

@@ -1,4 +1,4 @@
-"""URLs where a path may stand."""
+"""URLs given instead of paths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-# A scheme of one letter is a drive of Windows.
+# At least two letters: a scheme of one letter is a drive of Windows.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://.")
 
 
@@ -21,9 +21,9 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 
 def shown(url: str) -> str:
-    """Return a URL without what may be a secret: user, password, query, fragment.
+    """Return a URL without parts that may be secret: user, password, query, fragment.
 
-    Any other path is returned as it is.
+    Any other path is returned unchanged.
 
     >>> shown("https://me:secret@example.org/words.lod.h5?signature=1f")
     'https://example.org/words.lod.h5'
@@ -36,7 +36,7 @@ def shown(url: str) -> str:
 
 
 def file_name(url: str) -> str:
-    """Return the last part of the path of a URL: its ending tells some formats.
+    """Return the last part of the path of a URL, whose extension determines some formats.
 
     >>> file_name("https://example.org/a/my%20words.jsonl.gz?version=3")
     'my words.jsonl.gz'

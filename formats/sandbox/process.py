@@ -19,12 +19,12 @@ from lodcli.formats.storage.interrupts import SIGNALS, shielded
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files, processes
 
-# Beside what the file unpacks to: libraries' buffers, batches on their way, and 72 MB of addresses
-# for each of the two threads with which pyarrow reads.
+# Memory besides the decompressed file: buffers of libraries, batches being sent, and 72 MB of
+# address space for each of the two threads with which pyarrow reads.
 WORKING_BYTES = 400 << 20
-# The slowest reader does more than a megabyte of its file a second, and more of what comes out.
+# CPU time: the slowest reader reads more than 1 MB of its file per second, and outputs more.
 CPU_SECONDS, CPU_RATE, OUTPUT_RATE = 2, 1 << 20, 32 << 20
-# The size of a pipe's input is unknown.
+# For pipes, whose input has an unknown size.
 UNKNOWN_CPU_SECONDS = 3600
 
 
@@ -33,10 +33,10 @@ class Room:
     """Parameters for the limits of a child.
 
     Attributes:
-        max_bytes: what its input may unpack to; None: any amount.
-        stored: bytes of the input; None where that is not known.
-        writes: whether it may write files: the copy of what comes through a pipe.
-        opens: how many more descriptors it may have; None: any number, of files to read.
+        max_bytes: maximum decompressed size of its input; None: no limit.
+        stored: bytes of the input; None if unknown.
+        writes: whether it may write files, to copy the input of a pipe.
+        opens: number of further descriptors it may open; None: no limit.
     """
 
     max_bytes: int | None
@@ -46,12 +46,12 @@ class Room:
 
 
 class Child:
-    """A process that answers requests, one after another.
+    """A child process that answers requests, one after another.
 
     Args:
-        work: what it does: gets the file of requests, one a line, and where replies go. It
-            calls `confine` of this module as soon as it has opened what it needs.
-        keep: descriptors that it keeps; all others are closed.
+        work: function to run in the child, with the descriptor of requests, one per line, and the
+            writer of replies. It must call `confine` as soon as it has opened what it needs.
+        keep: descriptors that stay open; all others are closed.
     """
 
     def __init__(self, work: Callable[[int, ReplyWriter], None], keep: tuple[int, ...]) -> None:
@@ -61,7 +61,7 @@ class Child:
             requests, self._requests = os.pipe()
             self._replies, replies = os.pipe()
             with warnings.catch_warnings():
-                # Python warns of the threads of libraries; the child uses none of them.
+                # Python warns about threads of libraries, which the child does not use.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._pid = os.fork()
             if self._pid == 0:
@@ -70,8 +70,8 @@ class Child:
             os.close(replies)
 
     def ask(self, request: bytes) -> Reply:
-        """Send a request, and return the reply as it comes."""
-        with contextlib.suppress(BrokenPipeError):  # the reply will say why
+        """Send a request, and return the reply, to be read as it arrives."""
+        with contextlib.suppress(BrokenPipeError):  # reading the reply raises the error
             os.write(self._requests, request + b"\n")
         return Reply(self._replies, self._ended)
 
@@ -103,7 +103,7 @@ class Child:
 def _run(
     work: Callable[[int, ReplyWriter], None], requests: int, replies: int, keep: tuple[int, ...]
 ) -> NoReturn:
-    """Do the work, in the child; never returns."""
+    """Run the work in the child; never returns."""
     writer, code = ReplyWriter(replies), 1
     try:
         faulthandler.disable()  # a crash is reported by the parent
@@ -121,7 +121,7 @@ def _run(
 
 
 def _drop_descriptors(keep: set[int]) -> None:
-    """Close all that is open but these; the standard streams lead nowhere."""
+    """Close all descriptors but these, and redirect the standard streams to /dev/null."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in {0, 1, 2} - keep:
         os.dup2(nowhere, stream)
@@ -132,7 +132,7 @@ def detach(source: Input) -> None:
     """Reopen a file with a separate position, independent of the parent's reads.
 
     Raises:
-        UnsupportedError: the system cannot, and the file has lost its name.
+        UnsupportedError: the system cannot reopen a descriptor, and the file was replaced.
     """
     descriptor = source.file.fileno()
     opened = files.reopen(descriptor, source.path)
@@ -143,7 +143,7 @@ def detach(source: Input) -> None:
 
 
 def confine(room: Room) -> None:
-    """Drop the rights of this process that reading one file does not need."""
+    """Drop the rights of this process that are not needed to read one file."""
     if room.max_bytes is not None:
         processes.limit_memory(WORKING_BYTES + room.max_bytes + (room.stored or 0))
     processes.limit_core_dumps()
@@ -154,11 +154,11 @@ def confine(room: Room) -> None:
 
 
 def allow_time(room: Room, declared: int = 0) -> None:
-    """Let this process work from now on for as long as one pass over the file can take.
+    """Limit the CPU time of this process, from now on, to that of one pass over the file.
 
     Args:
         room: of this process.
-        declared: bytes of rows that the file says it has.
+        declared: bytes of rows that the file declares.
     """
     seconds = UNKNOWN_CPU_SECONDS
     if room.stored is not None:

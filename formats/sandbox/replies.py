@@ -1,7 +1,7 @@
 """Protocol between a sandboxed child process and its parent: requests and replies.
 
-A request is a line of JSON. A reply is blocks of bytes, each behind its kind and its size, up to
-one that ends it: so the parent knows where it ends, and one pipe serves for all.
+A request is a line of JSON. A reply is a sequence of blocks, each after its kind and its size, up
+to an end block. So the parent knows where a reply ends, and one pipe serves for all replies.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lodcli.kernels.errors import LodError
 
 _BLOCK = struct.Struct("<BQ")
 _DATA, _END, _ERROR = range(3)
-# Of a line of facts, and of an error in words.
+# Maximum sizes of a line of facts, and of an error.
 MOST_FACTS_BYTES = 1 << 12
 _MOST_ERROR_BYTES = 1 << 16
 _NONSENSE = "the sandboxed process sent invalid data; do not trust the file"
 
 
 class ReplyWriter:
-    """The child's end, which formats write to as they do to an Output.
+    """The child's end of the pipe, with the methods of an Output that formats write to.
 
     Args:
         fd: of the pipe.
@@ -57,17 +57,17 @@ class ReplyWriter:
 
 
 class Reply(io.RawIOBase):
-    """A reply as the parent reads it: a file that ends where the reply does.
+    """A reply in the parent: a file that ends where the reply ends.
 
     Args:
         fd: of the pipe.
-        ended: called where the child has ended instead; raises why.
+        ended: called if the child has ended instead; raises the reason.
 
     Attributes:
-        whole: whether all of it was read.
+        whole: whether it was read to its end.
 
     Raises:
-        LodError: from any read, what the child raised.
+        LodError: any read may raise the error of the child.
     """
 
     def __init__(self, fd: int, ended: Callable[[], NoReturn]) -> None:
@@ -112,7 +112,7 @@ class Reply(io.RawIOBase):
 
 
 def _described(error: BaseException) -> dict[str, Any]:
-    """Return an error as JSON can carry it."""
+    """Return an error as a dict for JSON."""
     if isinstance(error, OSError) and not isinstance(error, LodError):
         return {"kind": "OSError", "errno": error.errno, "message": error.strerror or str(error)}
     details = {key: value for key, value in vars(error).items() if _is_plain(value)}
@@ -132,7 +132,7 @@ def facts(line: bytes, *names: str) -> dict[str, bool]:
 
 
 def line_of(errors: Mapping[str, LodError]) -> bytes:
-    """Return errors by name as a line, for `errors_of`."""
+    """Encode errors by name as a line, for `errors_of`."""
     return json.dumps({name: _described(error) for name, error in errors.items()}).encode() + b"\n"
 
 
@@ -143,7 +143,7 @@ def errors_of(line: bytes) -> dict[str, LodError]:
 
 
 def decode_notes(text: bytes) -> tuple[list[str], str | None]:
-    """Return the notes on a file, and which checksums were checked."""
+    """Return the notes on a file, and the names of the checksums that were verified."""
     match _value(text):
         case [list() as notes, str() | None as checksums]:
             return [str(note) for note in notes], checksums
@@ -165,7 +165,7 @@ def _value(text: bytes) -> object:
 
 
 def _rebuilt(described: object) -> Exception:
-    """Return the error that the child described."""
+    """Return the error from its description by the child."""
     if not isinstance(described, dict):
         return DamagedFileError(_NONSENSE)
     kind, message, details = (described.get(key) for key in ("kind", "message", "details"))

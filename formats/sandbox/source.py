@@ -1,9 +1,9 @@
 """Reads untrusted files through a sandboxed child process.
 
-The child parses the file and answers requests: the schema, an index, a slice, all batches. What it
-sends are lod streams, and the parent parses only these. The child opens no other file, writes
-none, and is ended when it takes more memory or processor time than its input can need. Whatever a
-file makes a library do - read elsewhere, hang in C, crash - it does there.
+The child parses the file and answers requests: the schema, an index, a slice, all batches. It
+replies with lod streams, and the parent parses only these. The child cannot open or write other
+files, and is killed if it takes more memory or CPU time than its input can need. If a file makes a
+library read elsewhere, hang in C or crash, that happens only in the child.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from lodcli.kernels.tensor.marks import attributes_text
 class IsolatedSource(Source):
     """A file read in a child process.
 
-    Requests go one after another to the same child. Where one comes while the batches of another
-    are still being read, a further child answers it, unless the input can be read only once.
+    Requests go one after another to the same child. If one is made while the batches of another
+    are still being read, a new child answers it, unless the input can be read only once.
 
     Args:
         kind: the format to read it as.
         source: the open file.
         options: how to read it.
-        max_bytes: what it may unpack to; None: no limit.
-        stored: bytes of the input; None where that is not known.
+        max_bytes: maximum decompressed size; None: no limit.
+        stored: bytes of the input; None if unknown.
 
     Raises:
-        LodError: what the child raised.
-        DamagedFileError: the child crashed, hung, or was ended.
+        LodError: an error raised in the child.
+        DamagedFileError: the child crashed, or was killed at a limit.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class IsolatedSource(Source):
         room = Room(
             max_bytes,
             stored,
-            # A pipe may have to be copied to a nameless file first.
+            # A pipe may have to be copied to an anonymous file first.
             writes=not again,
             opens=kind.descriptors if again and kind.layout == "file" else None,
         )
@@ -87,7 +87,7 @@ class IsolatedSource(Source):
         self.notes: list[str] = []
         self._idle: list[Child] = []
         self._busy: list[Child] = []
-        self._choosing = threading.Lock()  # a child that two threads begin may share a position
+        self._choosing = threading.Lock()  # else two children may share the file's position
         self._again = True
         try:
             with self._reply(do="open") as reply:
@@ -102,7 +102,7 @@ class IsolatedSource(Source):
 
     @contextlib.contextmanager
     def _reply(self, **request: Any) -> Iterator[Input]:
-        """Yield the reply of a child; if it is not read to its end, the child is ended."""
+        """Yield the reply of a child; if it is not read to its end, the child is killed."""
         with self._choosing:
             child = self._idle.pop() if self._idle else self._started()
             self._busy.append(child)
@@ -120,12 +120,12 @@ class IsolatedSource(Source):
         if not self._again:
             raise UnsupportedError("is a pipe, and can be read only once")
         for module in self._modules:
-            # Found later, they could not be opened any more.
+            # Imported now, because the child cannot open files.
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
         load.open_shipped()
         self._source.fetch()
-        # Two that read at the same time must not move each other's position.
+        # Children that read at the same time need separate positions in the file.
         return Child(partial(self._work, bool(self._busy)), self._source.descriptors)
 
     @property
@@ -192,7 +192,7 @@ def _serve(
     requests: int,
     replies: ReplyWriter,
 ) -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the pipe is closed; runs in the child."""
     if not source.is_folder and source.seekable:
         if apart:
             sandbox.detach(source)
@@ -200,7 +200,7 @@ def _serve(
     sandbox.confine(room)
 
     def copied(size: int) -> None:
-        """Of a pipe that was copied it is known how long reading may take."""
+        """Set the CPU time after a pipe was copied, when the size of the input is known."""
         nonlocal room
         room = replace(room, stored=size)
         sandbox.allow_time(room)
@@ -215,12 +215,12 @@ def _serve(
                 sandbox.allow_time(room, _declared(opened))
                 _answer(opened, json.loads(line), replies)
                 replies.end()
-            except LodError as error:  # any other ends the process
+            except LodError as error:  # other exceptions end the process
                 replies.fail(error)
 
 
 def _declared(opened: Source) -> int:
-    """Return the bytes of rows that a file says it has: few bytes of it can hold many."""
+    """Return the bytes of rows that a file declares, which may be far larger than the file."""
     return sum((spec.rows or 0) * spec.row_bytes for spec in opened.schema)
 
 
@@ -235,7 +235,7 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
         names = request["names"]
         schema = tuple(find(opened.schema, name) for name in names)
         batches = opened.batches_of(names, request["limit"])
-        # What went wrong itself is sent behind what is written so far.
+        # Errors propagate, and are sent after what was written so far.
         write_stream(replies, schema, _only(names, batches), tells_failure=False)
     elif request["do"] == "index":
         lod = opened.read_index(request["name"])
@@ -244,7 +244,7 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
     else:
         branch = tuple(slice(*key) if isinstance(key, list) else key for key in request["branch"])
         found = opened.slice(request["name"], branch, request["level"])
-        # An index of rows drops their axis, which a stream cannot.
+        # An integer key drops the row axis, which a stream needs.
         single = found.values.ndim == len(find(opened.schema, request["name"]).row_shape)
         _send(LoDTensor(found.values[np.newaxis]) if single else found, replies, single=single)
 
