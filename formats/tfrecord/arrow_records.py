@@ -34,8 +34,8 @@ Pieces = Iterator[tuple[int, Parsed]]
 class ExampleRecords(Records):
     """Examples and SequenceExamples; each feature is a column.
 
-    Without a description, all records of a file decide, or the first 8 MB of what comes
-    through a pipe.
+    Without a description, the schema is inferred from all records of a file, or from the first
+    8 MB of a pipe.
     """
 
     def __init__(self, source: Input) -> None:
@@ -93,7 +93,7 @@ class ExampleRecords(Records):
             yield found.first, parsed
 
     def _file(self) -> BinaryIO:
-        """Return the file at its beginning, unpacked if TensorFlow packed it under its own name."""
+        """Return the file at its beginning, decompressed if TensorFlow wrote it with gzip."""
         file = self._source.file
         if self._again:
             file.seek(0)
@@ -102,7 +102,7 @@ class ExampleRecords(Records):
             return file
         unpacked = Unpacked(file, "gzip")
         unpacked.bounds = self.bounds
-        # Kept, for one that goes away closes the file below.
+        # Kept, because a deleted reader closes the file.
         self._unpacked.append(io.BufferedReader(unpacked, 1 << 20))
         return self._unpacked[-1]
 
@@ -201,7 +201,7 @@ def _where(first: int, parsed: Parsed) -> str:
 
 
 def _width(spec: TensorSpec) -> int:
-    """Return how many values a row has; a text is one."""
+    """Return the number of values in a row; a text counts as one."""
     return math.prod(spec.row_shape)
 
 
@@ -221,7 +221,7 @@ def _lod(lengths: list[Offsets], spec: TensorSpec) -> LoD:
 
 
 def _data(spec: TensorSpec, values: Values) -> Array:
-    """Return the values in the dtype of a tensor, which must hold them."""
+    """Return the values in the dtype of a tensor, which must represent them exactly."""
     expected = kind_of(spec)
     if values.kind not in (0, expected):
         raise InvalidDataError(

@@ -1,4 +1,4 @@
-"""What the tensors of a TFRecord file are: as its first record says, or as all its records show."""
+"""The schema of a TFRecord file: from its first record, or inferred from all records."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, check_text
 
-# int64 and float hold no larger ones.
+# Dtypes that int64 and float32 can represent.
 DTYPES = ALL_DTYPES - {"bfloat16", "complex64", "complex128", "float64", "uint64"}
 MOST_LISTS = 2
 
 
 def lists_of(spec: TensorSpec) -> int:
-    """Return how many levels of lists a tensor has: the bytes of a text are none."""
+    """Return the number of levels of lists of a tensor; the bytes of a text do not count."""
     return len(spec.levels) - bool(spec.marks.values)
 
 
@@ -42,15 +42,15 @@ def kind_of(spec: TensorSpec) -> int:
 
 
 def written(schema: Schema) -> bytes:
-    """Return the description that the first record holds: the header of a lod stream."""
+    """Return the description for the first record: the header of a lod stream."""
     return encode(plan(tuple(_uncounted(spec) for spec in schema)))
 
 
 def described(description: bytes) -> Schema:
-    """Return what `written` gave.
+    """Return the schema from a description by `written`.
 
     Raises:
-        DamagedFileError: it is none, or describes what TFRecord does not hold.
+        DamagedFileError: it is invalid, or describes tensors that TFRecord cannot hold.
     """
     schema = decode(description).schema
     for spec in schema:
@@ -68,7 +68,7 @@ def _uncounted(spec: TensorSpec) -> TensorSpec:
 
 @dataclass
 class _Seen:
-    """What the records so far show of one feature."""
+    """Facts about one feature in the records so far."""
 
     lists: bool
     kind: int = 0
@@ -78,10 +78,10 @@ class _Seen:
 
 
 class Inference:
-    """The tensors of records that nothing describes.
+    """Infers the tensors of records without a description.
 
-    A feature that has one value in every record has no level; in all inner lists of a feature
-    list, one less. Bytes are text if all of them are UTF-8.
+    A feature with exactly one value in every record has no level. A feature list with one value in
+    each inner list has one level less. Bytes are text if all of them are UTF-8.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Inference:
         self._records = 0
 
     def add(self, parsed: Parsed) -> None:
-        """Take in records."""
+        """Add records."""
         for name, spans in parsed.context.items():
             found = values_of(spans, name)
             seen = self._of(name, found, lists=False)
@@ -120,7 +120,7 @@ class Inference:
         return seen
 
     def schema(self, *, whole: bool) -> Schema:
-        """Return the tensors; `whole` if these were all records."""
+        """Return the tensors; `whole` says whether all records were added."""
         if not self._records:
             raise InvalidDataError("holds no records, so its features are unknown")
         found = {name: self._seen[name] for name in sorted(self._seen) if self._seen[name].kind}
@@ -132,7 +132,7 @@ class Inference:
         )
 
     def listed(self) -> set[str]:
-        """Return which of them are feature lists."""
+        """Return the names of the feature lists."""
         return {name for name, seen in self._seen.items() if seen.lists}
 
     def _spec(self, name: str, seen: _Seen, *, nullable: bool) -> TensorSpec:

@@ -35,9 +35,9 @@ class Parsed(NamedTuple):
     """The features of some records.
 
     Attributes:
-        records: how many there are.
-        context: by name, where the Feature of each record lies; the owner is the record.
-        lists: by name, where its FeatureList lies.
+        records: number of records.
+        context: by name, the position of the Feature in each record; the owner is the record.
+        lists: by name, the position of the FeatureList in each record.
         schema: the description of the tensors, if the first record has one.
     """
 
@@ -52,11 +52,11 @@ class Values:
     """The values of one feature.
 
     Attributes:
-        kind: BYTES_LIST, FLOAT_LIST or INT64_LIST; 0 if none has a value.
+        kind: BYTES_LIST, FLOAT_LIST or INT64_LIST; 0 if no Feature has a kind.
         present: (F,) bool, which Features have a kind.
-        counts: (F,) int64, how many values each has.
-        data: the values: int64 or float32, or the bytes of all.
-        lengths: of bytes: of each value; else None.
+        counts: (F,) int64, number of values of each.
+        data: the values: int64 or float32, or all bytes.
+        lengths: for bytes, the length of each value; else None.
     """
 
     kind: int
@@ -67,10 +67,10 @@ class Values:
 
 
 def parse(records: Spans) -> Parsed:
-    """Return where the features of records lie.
+    """Return the positions of the features of records.
 
     Args:
-        records: owned by their numbers, from 0 on.
+        records: their owners are their numbers, from 0.
     """
     what = "an Example"
     top = fields(records, what)
@@ -104,14 +104,14 @@ def _named(maps: Spans, what: str) -> dict[str, Spans]:
 
 
 def _last(parts: Spans, count: int) -> tuple[Spans, Offsets, Offsets]:
-    """Return where the last part of each of `count` owners lies; one without any is empty."""
+    """Return the position of the last part of each of `count` owners; empty if it has none."""
     begin, end = np.zeros((2, count), np.int64)
     begin[parts.owner], end[parts.owner] = parts.begin, parts.end
     return Spans(parts.buffer, np.arange(count), begin, end), begin, end
 
 
 def _groups(keys: tuple[Spans, Offsets, Offsets]) -> list[tuple[str, Array]]:
-    """Return the different names, and which entries have each."""
+    """Return the distinct names, each with the entries that have it."""
     spans, begin, end = keys
     sizes = end - begin
     found: list[tuple[str, Array]] = []
@@ -138,7 +138,7 @@ def values_of(features: Spans, name: str) -> Values:
     """Return the values of Features, in order.
 
     Raises:
-        InvalidDataError: some are of one kind and some of another.
+        InvalidDataError: they have different kinds.
     """
     count = features.begin.size
     found = fields(features.numbered(), f"feature {name!r}")

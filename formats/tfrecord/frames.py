@@ -27,7 +27,7 @@ class Records(NamedTuple):
 
     Attributes:
         first: the number of the first one.
-        spans: where each lies in memory.
+        spans: the position of each in memory.
     """
 
     first: int
@@ -48,7 +48,7 @@ def begins_record(head: bytes) -> bool:
 
 
 def framed(record: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return a record and what is in front of it and behind it."""
+    """Return the header of a record, the record, and its checksum."""
     length = len(record).to_bytes(8, "little")
     head = length + _CRC.pack(masked_crc(length))
     return head, record, _CRC.pack(masked_crc(record))
@@ -83,11 +83,11 @@ def records_of(file: BinaryIO, limit_bytes: int, bounds: Bounds) -> Iterator[Rec
 
 
 def _filled(file: BinaryIO, waiting: bytes, bounds: Bounds) -> bytes:
-    """Return the first record as far as the file has it: one that is larger than a batch."""
+    """Return the bytes of a record that is larger than a batch, as far as the file has them."""
     size = HEAD_BYTES + _HEAD.unpack_from(waiting)[0] + _CRC.size
     bounds.check_block(size, "has a record of")
     parts, found = [waiting], len(waiting)
-    # Not at once: the file may be shorter than it says.
+    # In parts: the file may be shorter than the declared length.
     while found < size and (part := file.read(min(_READ_BYTES, size - found))):
         parts.append(part)
         found += len(part)
@@ -95,7 +95,7 @@ def _filled(file: BinaryIO, waiting: bytes, bounds: Bounds) -> bytes:
 
 
 def _whole(data: bytes, number: int, position: int) -> tuple[list[int], list[int], int]:
-    """Return where the whole records in `data` begin and end, checked, and the end of the last."""
+    """Check the complete records in `data`; return their starts, their ends, and the last end."""
     begins: list[int] = []
     ends: list[int] = []
     at, size = 0, len(data)

@@ -1,7 +1,7 @@
-"""Protocol buffers on the wire: the fields of many messages at once, with NumPy.
+"""Parses protocol buffers: the fields of many messages at once, with NumPy.
 
-All messages advance together, one field a round; the last few finish one by one, so that one
-message of very many fields costs no round for each.
+All messages advance together, one field per round. The last few messages are parsed one by one, so
+that one message with very many fields does not need a round for each.
 
 References:
     https://protobuf.dev/programming-guides/encoding/
@@ -22,10 +22,10 @@ from lodcli.kernels.index.forms import ranges
 Bytes = npt.NDArray[np.uint8]
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 MOST_VARINT_BYTES = 10
-# So many zeros behind a buffer let a varint at its end be read without looking.
+# Zeros after a buffer, so that a varint at its end is read without a bounds check.
 PADDING = 16
 _FEW = 24
-# Of parts this long on average, slices cost less than an index for each byte.
+# For parts of this average length, slices cost less than an index for each byte.
 _LONG_BYTES = 64
 
 
@@ -35,8 +35,8 @@ class Spans:
 
     Attributes:
         buffer: (B,) uint8, PADDING zeros at its end.
-        owner: (F,) int64, what each part belongs to; never decreasing.
-        begin, end: (F,) int64, where each lies.
+        owner: (F,) int64, number of the message or record of each part; never decreasing.
+        begin, end: (F,) int64, range of each part.
     """
 
     buffer: Bytes
@@ -45,20 +45,20 @@ class Spans:
     end: Offsets
 
     def taken(self, places: Array) -> Spans:
-        """Return some of the parts: numbers or a mask."""
+        """Return some of the parts, selected by indices or a mask."""
         return Spans(self.buffer, self.owner[places], self.begin[places], self.end[places])
 
     def numbered(self) -> Spans:
-        """Return the parts, each of which belongs to itself."""
+        """Return the parts with their own numbers as owners."""
         return Spans(self.buffer, np.arange(self.begin.size), self.begin, self.end)
 
     def counts(self, owners: int) -> Offsets:
-        """Return how many parts each owner has."""
+        """Return the number of parts of each owner."""
         return np.bincount(self.owner, minlength=owners)
 
     @property
     def offsets(self) -> Offsets:
-        """Where each part lies once all are joined, from 0 on."""
+        """The offsets of the parts in `joined()`."""
         result = np.zeros(self.begin.size + 1, np.int64)
         np.cumsum(self.end - self.begin, out=result[1:])
         return result
@@ -87,7 +87,7 @@ class Fields(NamedTuple):
     wire: Bytes
 
     def of(self, number: int, what: str) -> Spans:
-        """Return the fields of a number, which are messages, text or bytes.
+        """Return the fields with this number, which are messages, text or bytes.
 
         Raises:
             DamagedFileError: one has another wire type.
@@ -102,11 +102,11 @@ def fields(messages: Spans, what: str) -> Fields:
     """Return the fields of messages.
 
     Args:
-        messages: where they lie.
-        what: they are, for messages of errors.
+        messages: their positions.
+        what: their name in error messages.
 
     Raises:
-        DamagedFileError: a field goes beyond its message, or has a wire type that is none.
+        DamagedFileError: a field exceeds its message, or has an unknown wire type.
     """
     buffer, stop = messages.buffer, messages.end
     place = messages.begin.copy()
@@ -126,7 +126,7 @@ def fields(messages: Spans, what: str) -> Fields:
                 if kind == BYTES:
                     begin = begin.copy() if begin is at else begin
                     begin[some] = after
-                    # Of more bits than a length has, it is too long in any case.
+                    # Clipped, so that the sum does not overflow: it is too long in any case.
                     end[some] += np.minimum(value, 2**62).astype(np.int64)
         known = (wire == VARINT) | (wire == FIXED64) | (wire == BYTES) | (wire == FIXED32)
         if not (known & (tag >> 3 > 0) & (end <= stop[live])).all():
@@ -146,7 +146,7 @@ def fields(messages: Spans, what: str) -> Fields:
 
 
 def _varints(buffer: Bytes, at: Offsets, what: str) -> tuple[Array, Offsets]:
-    """Return the numbers (uint64) that begin at places, and where what follows begins."""
+    """Return the numbers (uint64) at these positions, and the positions after them."""
     byte = buffer[at]
     value = (byte & 0x7F).astype(np.uint64)
     after = at + 1
@@ -205,7 +205,7 @@ def _varint(raw: memoryview, place: int, stop: int, what: str) -> tuple[int, int
 
 
 def packed_varints(parts: Spans, what: str) -> tuple[Array, Offsets]:
-    """Return the numbers (int64) in parts that hold nothing but varints, and how many each has."""
+    """Return the numbers (int64) in parts that hold only varints, and the count of each part."""
     data, offsets = parts.joined(), parts.offsets
     filled = offsets[1:] > offsets[:-1]
     if (data[offsets[1:][filled] - 1] & 0x80).any():
@@ -254,7 +254,7 @@ _ONE_BYTE = [bytes([number]) for number in range(0x80)]
 
 
 def packed(numbers: Array) -> tuple[Bytes, Offsets]:
-    """Return whole numbers as varints, and where each begins; one more for the end."""
+    """Return integers as varints, and their offsets."""
     left = numbers.astype(np.int64, copy=False).view(np.uint64)
     sizes = np.ones(left.size, np.int64)
     for bits in range(7, 64, 7):

@@ -1,4 +1,4 @@
-"""Tensors as Examples, or as SequenceExamples where one has lists of lists."""
+"""Writes tensors as Examples, or as SequenceExamples if one has lists of lists."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from lodcli.kernels.tensor.nulls import REMEDY, Nulls
 def write_records(
     output: Output, schema: Schema, batches: Iterable[Batch], items: dict[str, int]
 ) -> int:
-    """Write one record for each outermost item, and return how many there were.
+    """Write one record for each outermost item, and return their number.
 
     Args:
-        output: where to.
+        output: the target.
         schema: of the tensors.
         batches: of the tensors.
-        items: is filled with how many outermost items each tensor had.
+        items: is filled with the number of outermost items of each tensor.
     """
     schema = tuple(replace(spec, marks=spec.marks.of_values) for spec in schema)
     count = 0
@@ -73,7 +73,7 @@ def _examples(schema: Schema, records: Any) -> Iterator[bytes]:
 
 
 def _entries(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls) -> list[bytes]:
-    """Return the entry of each record in the map of features; none for a null."""
+    """Return the entry of each record in the map of features; empty for a null."""
     mask = nulls.masks[0] if nulls else None
     if any(one is not None for one in nulls.masks[1:]):
         raise UnsupportedError(

@@ -43,8 +43,8 @@ class ZarrSource(IndexedSource):
 
     Args:
         store: closed with this source.
-        options: which arrays are rows, and which the index.
-        bounds: what it may come to.
+        options: choose the arrays of rows and of the index.
+        bounds: maximum decompressed size.
     """
 
     def __init__(self, store: ReadStore, options: ReadOptions, bounds: Bounds) -> None:
@@ -66,7 +66,7 @@ class ZarrSource(IndexedSource):
         if not names:
             raise InvalidDataError("holds no array")
         store.whole = kept is not None
-        # Whether the codecs of others check anything is not known.
+        # For stores of other programs it is unknown whether codecs verify checksums.
         self.checksums = None if kept is not None else ""
         marks = {} if kept is None else kept_marks(kept)
         self.attributes, self.notes = fitting(of_file(root, kept))
@@ -89,7 +89,7 @@ class ZarrSource(IndexedSource):
             self._mark(with_marks(kept, marks, schema))
 
     def _mark(self, schema: Schema) -> None:
-        """Take the marks and the names of levels that the store keeps."""
+        """Set the schema, with marks and level names, and rename the levels of indexes."""
         renamed: dict[tuple[int, tuple[str | None, ...]], LoD] = {}
         found = {}
         for spec in schema:
@@ -108,7 +108,7 @@ class ZarrSource(IndexedSource):
         return attributes if isinstance(attributes, dict) else {}
 
     def _as_stored(self) -> Iterator[str]:
-        """Yield which arrays have attributes of netCDF that would change their values."""
+        """Yield a note for each array with attributes of netCDF that would change its values."""
         for name, rows in self._rows.items():
             if named := [one for one in CONVENTIONS if one in rows.array.attrs]:
                 yield f"{name}: values are as stored: {', '.join(named)} not applied"
@@ -140,7 +140,7 @@ class ZarrSource(IndexedSource):
 
     @contextmanager
     def _damage(self, name: str) -> Iterator[None]:
-        """Convert the errors of zarr and its codecs for damaged stores."""
+        """Convert errors of zarr and its codecs to those of lod."""
         try:
             with naming(name):
                 yield

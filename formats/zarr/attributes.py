@@ -18,19 +18,19 @@ from lodcli.kernels.index.lod import is_level_name
 
 KEY = "lod"
 VERSION = 1
-# zarr takes a backslash for a slash. No name has two colons.
+# zarr treats a backslash as a slash. No name of a tensor contains two colons.
 _BACKSLASH, _ESCAPED = "\\", "::5C"
 MOST_BYTES = 255
 
 
 def group_of(name: str) -> str:
-    """Return the group of a tensor: its name, with what no group may be called escaped."""
+    """Return the group of a tensor: its name, escaped if no group can have it."""
     reserved = frozenset({"zarr.json", name} if name.startswith("__") else {"zarr.json"})
     return component(name, reserved).replace(_BACKSLASH, _ESCAPED)
 
 
 def unescaped(path: str) -> str:
-    """Return the path of an array with the backslashes that the name of its tensor has."""
+    """Return the path of an array with the backslashes of its tensor's name restored."""
     return path.replace(_ESCAPED, _BACKSLASH)
 
 
@@ -47,9 +47,9 @@ def refuse_long_names(schema: Schema) -> None:
 def written(
     schema: Schema, masked: Mapping[str, Sequence[int]], attributes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the attributes of the root: those of the file, and beside them ours.
+    """Return the attributes of the root: those of the file, and lod's, with the key KEY.
 
-    Ours keeps the names of levels, marks, and which masks there are.
+    Lod's attribute holds level names, marks, and which masks exist.
     """
     tensors = {
         spec.name: {
@@ -69,7 +69,7 @@ def of_file(root: Any, kept: Any) -> dict[str, Any]:
 
     Args:
         root: all attributes of the root.
-        kept: those of them that are ours; None for none.
+        kept: lod's attribute; None if there is none.
     """
     found = dict(root) if isinstance(root, dict) else {}
     if kept is not None:
@@ -80,7 +80,7 @@ def of_file(root: Any, kept: Any) -> dict[str, Any]:
 
 
 def kept_marks(kept: Any) -> dict[str, marks.Kept]:
-    """Return the marks and masks of what `written` gave, by tensor.
+    """Return the marks and masks of each tensor from lod's attribute; see `written`.
 
     Raises:
         DamagedFileError, UnsupportedError: it is damaged, or of a later version.
@@ -99,15 +99,15 @@ def kept_marks(kept: Any) -> dict[str, marks.Kept]:
 
 
 def with_marks(kept: Any, found: Mapping[str, marks.Kept], schema: Schema) -> Schema:
-    """Return a schema with what `written` gave, in the order it gave.
+    """Return a schema with the level names, marks and order of tensors from lod's attribute.
 
     Args:
-        kept: what `kept_marks` took.
-        found: what it returned.
+        kept: lod's attribute.
+        found: from `kept_marks`.
         schema: of the arrays.
 
     Raises:
-        DamagedFileError: it does not fit the arrays.
+        DamagedFileError: the attribute does not match the arrays.
     """
     specs = {spec.name: spec for spec in schema}
     for name in kept["tensors"]:

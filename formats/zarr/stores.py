@@ -1,4 +1,4 @@
-"""Zarr's stores over files that are open already."""
+"""Stores for zarr over files that are already open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files
 
 MOST_KEYS = 1_000_000
-# In the classes below, list is a method of zarr's.
+# Aliases, because `list` is a method in the classes below.
 Keys = list[str]
 Buffers = list[Buffer | None]
 
@@ -31,8 +31,8 @@ class ReadStore(Store):
     """Files by key, for reading.
 
     Attributes:
-        whole: whether a chunk that is not there is damage, and not the fill value.
-        error: what reading raised; zarr may turn it into something else.
+        whole: whether a missing chunk means damage, instead of the fill value.
+        error: the error of a read; zarr may convert it to another one.
     """
 
     supports_writes = supports_deletes = False
@@ -54,7 +54,7 @@ class ReadStore(Store):
 
     @abstractmethod
     def names(self) -> Keys:
-        """Return all keys that end with the name of metadata, in order."""
+        """Return all keys of metadata files, in order."""
 
     def arrays(self) -> Keys:
         """Return the paths of all arrays."""
@@ -66,7 +66,7 @@ class ReadStore(Store):
         return found
 
     def is_array(self, name: str) -> bool:
-        """Return whether metadata of version 3 is that of an array."""
+        """Return whether a file of metadata of version 3 describes an array."""
         content = self.metadata(name)
         return isinstance(content, dict) and content.get("node_type") == "array"
 
@@ -90,11 +90,11 @@ class ReadStore(Store):
 
     @abstractmethod
     def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
-        """Return a part of a file, None if it is not there.
+        """Return a part of a file, None if there is no such file.
 
         Args:
             key: of the file.
-            place: from its size, where the part begins and ends.
+            place: returns the range of the part from the size of the file.
         """
 
     async def get(
@@ -167,7 +167,7 @@ def _is_metadata(name: str) -> bool:
 
 
 class FolderStore(ReadStore):
-    """A folder. It stays the same one though another takes its name."""
+    """A folder, read through its descriptor: it stays the same if another one takes its name."""
 
     def __init__(self, source: Input) -> None:
         super().__init__(source.bounds)
@@ -181,7 +181,7 @@ class FolderStore(ReadStore):
         files, folders = self._folder.entries(prefix)
         yield from (prefix + name for name in files if _is_metadata(name))
         if ".zarray" in files or ("zarr.json" in files and self.is_array(f"{prefix}zarr.json")):
-            folders = []  # of chunks
+            folders = []  # they hold chunks
         for name in folders:
             count += 1
             if count > MOST_KEYS or prefix.count("/") > 64:
@@ -214,7 +214,7 @@ class ZipStore(ReadStore):
         super().__init__(source.bounds)
         self._archive = open_archive(source.make_seekable())
         self._infos = {info.filename: info for info in self._archive.infolist()}
-        # Its members are read through one position.
+        # All members are read through the same file position.
         self._lock = threading.Lock()
 
     def names(self) -> Keys:
@@ -240,7 +240,7 @@ class ZipStore(ReadStore):
 
 
 class Collected(ReadStore):
-    """What zarr writes, until it is taken."""
+    """Holds the files that zarr writes until they are taken."""
 
     supports_writes = True
 
@@ -250,7 +250,7 @@ class Collected(ReadStore):
         self._files: dict[str, bytes] = {}
 
     def taken(self) -> dict[str, bytes]:
-        """Return what was written since, and forget it."""
+        """Return the files written since the last call, and drop them."""
         found, self._files = self._files, {}
         return found
 

@@ -1,4 +1,4 @@
-"""Arrays written to a Zarr store, a shard at a time."""
+"""Writes arrays to a Zarr store, a shard at a time."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def write_arrays(
     """Write tensors as the arrays of a store.
 
     Args:
-        output: beside which all is spooled first.
+        output: the target; arrays are first spooled on its file system.
         schema: of the tensors.
         batches: of the tensors.
-        put: takes each file of the store once, by its key.
+        put: called with the key and content of each file of the store.
         attributes: of the file.
     """
     with Spool(output) as spool:
@@ -67,7 +67,7 @@ def mask_path(spec: TensorSpec, level: int) -> str:
 
 
 def _files(array: ArraySpec, spooled: SpooledArray) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an array, those of its chunks first."""
+    """Yield the files of an array, first its chunks, then its metadata."""
     store = Collected()
     rows = array.rows or 0
     row_bytes = math.prod(array.row_shape) * array.dtype.itemsize

@@ -24,7 +24,7 @@ from lodcli.kernels.tensor.marks import ALL_MARKS
 
 PACKAGE = Package("zarr", "lodcli[zarr]")
 _MODULES = ("lodcli.formats.zarr.arrays", "lodcli.formats.zarr.stores", "numpy.ma")
-# So that equal tensors make equal files.
+# A constant time, so that files of equal tensors are equal.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -90,7 +90,7 @@ class ZarrZip(_Store):
 
     name = "zarr-zip"
     modules = (*_MODULES, "encodings.cp437")
-    # Of the event loop.
+    # For the event loop.
     descriptors = 16
 
     def sniff(self, head: bytes) -> bool:
