@@ -23,7 +23,7 @@ COPY_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Member:
-    """An array of the archive, known from its header."""
+    """An array of the archive, described by its header."""
 
     info: zipfile.ZipInfo
     header: Header
@@ -43,13 +43,13 @@ class Member:
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
-    """Return an array of the archive, its header checked against its size."""
+    """Return the description of an array of the archive; its header is checked against its size."""
     with naming(shown(info.filename)), damage("is damaged"), archive.open(info) as stream:
         return Member(info, read_header(stream, info.file_size))
 
 
 class Rows:
-    """The rows of one member, in order. Its checksum is checked with the last of them."""
+    """The rows of one member, in order. Its checksum is verified with the last row."""
 
     def __init__(self, archive: zipfile.ZipFile, member: Member) -> None:
         self._member = member
@@ -94,18 +94,18 @@ class Rows:
 
 
 def stored_rows(file: IO[bytes], member: Member, start: int, stop: int) -> Array:
-    """Return some rows of a member, in native byte order; its checksum stays unchecked.
+    """Return some rows of a member, in native byte order, without verifying its checksum.
 
     Args:
         file: the archive, seekable.
         member: stored, not deflated, and not in Fortran order.
         start: the first row.
-        stop: the one after the last.
+        stop: one past the last row.
     """
     row_bytes = prod(member.shape[1:]) * member.dtype.itemsize
     with naming(member.label):
-        # The header before the member may be longer than the one in the directory.
-        # Read where it lies, for threads share the position of the file.
+        # The local header of the member may be longer than the entry in the directory.
+        # Read with pread, because threads share the file's position.
         local = files.pread(file.fileno(), 30, member.info.header_offset)
         lengths = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         begin = member.info.header_offset + 30 + lengths + member.header.size_bytes

@@ -51,7 +51,7 @@ class Npy(Format):
 
 
 class _NpySource(IndexedSource):
-    """An open file, its header read and checked."""
+    """An open file, whose header was read and checked."""
 
     def __init__(self, source: Input) -> None:
         file = source.make_seekable()

@@ -26,19 +26,19 @@ NPY_DTYPES = ALL_DTYPES - {"bfloat16"}
 MOST_HEADER_BYTES = 10_000
 _ORDERS = tuple("<>|=")
 _SINGLE = re.compile(r"[<>|=](?:[US][0-9]{1,7}|[iu][1248])")
-# As .npy files name them, behind the byte order: "f8", "b1", ..
+# Names of dtypes in .npy files, after the byte order: "f8", "b1", ..
 _DTYPES = frozenset(np.dtype(name).str[1:] for name in NPY_DTYPES)
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a .npy file says of its array.
+    """The description of the array in a .npy file.
 
     Attributes:
         dtype: in the byte order of the file.
         shape: with a row axis.
         fortran: whether the elements are in Fortran order.
-        size_bytes: how many bytes there are before the elements.
+        size_bytes: number of bytes before the elements.
     """
 
     dtype: np.dtype[Any]
@@ -63,7 +63,7 @@ def read_header(stream: IO[bytes], file_bytes: int) -> Header:
 
 
 def written_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """Return the header of rows in C order; its size does not depend on how many."""
+    """Return the header of rows in C order; its size does not depend on their number."""
     made = io.BytesIO()
     descr = np.lib.format.dtype_to_descr(dtype)
     header = {"descr": descr, "fortran_order": False, "shape": shape}
@@ -72,7 +72,7 @@ def written_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 def native(data: Array) -> Array:
-    """Return stored elements in native byte order; a view where they are.
+    """Return stored elements in native byte order, without a copy if they are.
 
     Raises:
         DamagedFileError: booleans that are neither 0 nor 1.
@@ -83,7 +83,7 @@ def native(data: Array) -> Array:
 
 
 def read_single(stream: IO[bytes], most_chars: int) -> str | int:
-    """Return a .npy file of one text, or one whole number."""
+    """Return the content of a .npy file of one text, or one integer."""
     _, (descr, shape, _) = _raw_header(stream)
     kind = _SINGLE.fullmatch(descr) if isinstance(descr, str) else None
     if kind is None or shape:
@@ -114,7 +114,7 @@ def decoded(data: bytes) -> Array:
     return np.ascontiguousarray(rows).reshape(shape) if fortran else rows
 
 
-# A file of small arrays has thousands, with few different headers.
+# Cached: an archive may have thousands of small arrays with few different headers.
 @lru_cache(maxsize=1024)
 def _checked_fields(fields: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
     descr, shape, fortran = _header_fields(fields)
@@ -134,10 +134,10 @@ def _checked_dtype(descr: object) -> np.dtype[Any]:
 
 
 def remedy_of(descr: object) -> str:
-    """Return what to do with an array of a dtype that tensors do not have.
+    """Return advice for an array of a dtype that tensors do not have.
 
     Args:
-        descr: the dtype as NumPy's files name it: a str, or a list of the fields of records.
+        descr: the dtype as in .npy files: a str, or a list of the fields of records.
     """
     if not isinstance(descr, str):
         return "save each field of its records as an array of its own"
@@ -152,13 +152,13 @@ def remedy_of(descr: object) -> str:
 
 
 def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], bool]]:
-    """Return the number of bytes before the array, and what they say."""
+    """Return the number of bytes before the array, and the parsed fields of the header."""
     size, fields = _fields(stream)
     return size, _header_fields(fields)
 
 
 def _fields(stream: IO[bytes]) -> tuple[int, bytes]:
-    """Return the number of bytes before the array, and the text among them."""
+    """Return the number of bytes before the array, and the text of the header."""
     magic = stream.read(8)
     if magic[:6] != MAGIC or magic[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
         raise DamagedFileError("is not a .npy file")
@@ -172,7 +172,7 @@ def _fields(stream: IO[bytes]) -> tuple[int, bytes]:
     return 8 + width + length, fields
 
 
-# Python 2 wrote a long whole number so.
+# The suffix of long integers in Python 2.
 _LONG = re.compile(rb"(?<=[0-9])L(?=[,)])")
 
 

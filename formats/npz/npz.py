@@ -86,7 +86,7 @@ class Npz(Format):
     ) -> None:
         names = array_names(schema, options)
         if options.cu_seqlens:
-            # With names of the index given nothing would say which tensor a mask is of.
+            # If the name of the index is chosen, nothing says which tensor a mask belongs to.
             batches = refusing_nulls(batches, "npz with --cu-seqlens")
         with Spool(output) as spool:
             masks = None if options.cu_seqlens else spooled_masks(spool, schema, mask_array_name)
@@ -119,12 +119,12 @@ def spool_arrays(
     """Return the schema with all counts, and all batches as arrays by name.
 
     Args:
-        spool: what they are in.
-        schema: what the batches hold together.
+        spool: for the arrays.
+        schema: the tensors in the batches.
         batches: of the tensors.
-        name: of the array of a tensor's level, or of its rows (level -1).
+        name: returns the name of the array of a tensor's level, or of its rows (level -1).
         index_dtype: of the offsets.
-        masks: takes the nulls; None: they are refused.
+        masks: writer of the nulls; None: nulls are an error.
     """
     writer = ArrayWriter(
         keyed_by_array(schema, name),
@@ -139,7 +139,7 @@ def spool_arrays(
 
 
 def store(archive: zipfile.ZipFile, arrays: SpooledArrays) -> None:
-    """Append arrays to `archive`, a member each."""
+    """Append arrays to `archive`, one member each."""
     for array, spooled in arrays.values():
         assert array.rows is not None
         shape = (array.rows, *array.row_shape)
@@ -151,13 +151,13 @@ def store(archive: zipfile.ZipFile, arrays: SpooledArrays) -> None:
 @contextmanager
 def new_archive(output: Output) -> Iterator[zipfile.ZipFile]:
     """Yield an archive to write to; after an error nothing more is written."""
-    # No seek and no tell: zipfile then writes straight through, for pipes as well.
+    # The sink has no seek or tell: zipfile then writes sequentially, as pipes need.
     archive = zipfile.ZipFile(cast(IO[bytes], Sink(output)), "w")
     try:
         yield archive
         archive.close()
     except BaseException:
-        archive.fp = None  # closing it would write on
+        archive.fp = None  # else closing it would write the directory
         raise
 
 
@@ -165,8 +165,8 @@ def new_archive(output: Output) -> Iterator[zipfile.ZipFile]:
 def new_member(
     archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> Iterator[IO[bytes]]:
-    """Yield a member of `archive` to write rows to, its array header written."""
-    # The earliest date there is: equal content gives equal files.
+    """Yield a member of `archive` to write rows to; its array header is already written."""
+    # The earliest date of zip: files of equal content are equal.
     info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
     with archive.open(info, "w", force_zip64=True) as member:
         member.write(written_header(dtype, shape))
@@ -174,7 +174,7 @@ def new_member(
 
 
 class _NpzSource(IndexedSource):
-    """An open archive, its headers and indexes read and checked."""
+    """An open archive, whose headers and indexes were read and checked."""
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
         self._file = file = source.make_seekable()
@@ -211,7 +211,7 @@ class _NpzSource(IndexedSource):
     def _kept(
         self, infos: dict[str, zipfile.ZipInfo], look: Callable[[str], Member]
     ) -> FlatMarks | None:
-        """Return what the member of marks says; None if there is none, or it is a tensor."""
+        """Return the content of the member of marks; None if there is none, or it is a tensor."""
         if MARKS not in infos or infos[MARKS].file_size > MOST_BYTES:
             return None
         member = look(MARKS)
@@ -239,7 +239,7 @@ class _NpzSource(IndexedSource):
         return None if mask is None else stored_rows(self._file, mask, start, stop)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        # From the beginning to the end, so that checksums are checked, and not by `read_rows`.
+        # Sequentially, not by `read_rows`, so that checksums are verified.
         wanted = set(names)
         for group in groups(tuple(spec for spec in self.schema if spec.name in wanted)):
             with ExitStack() as stack:
@@ -263,7 +263,7 @@ class _NpzSource(IndexedSource):
         lods = {spec.name: self.lods[spec.name] for spec in group}
         offsets = [lod.absolute(0) for lod in lods.values()]
         for start, stop in cuts(offsets, [spec.row_bytes for spec in group], limit_bytes):
-            # By identity: tensors of equal levels keep sharing one index.
+            # By identity, so that tensors with the same levels still share one index.
             parts = {id(lod): lod.items(0, start, stop)[0] for lod in lods.values()}
             yield {
                 spec.name: readers[spec.name].take(
@@ -278,14 +278,14 @@ class _NpzSource(IndexedSource):
 
 @dataclass(frozen=True)
 class _InOrder:
-    """A tensor read from its beginning to its end, with its masks by level."""
+    """A tensor that is read sequentially, with its masks by level."""
 
     spec: TensorSpec
     rows: Rows
     masks: Mapping[int, Rows]
 
     def take(self, lod: LoD, ranges: Iterable[tuple[int, int]]) -> LoDTensor:
-        """Return the next part: its index, and from where to where it goes on each level."""
+        """Return the next part; `lod` is its index, `ranges` its range of items on each level."""
         sizes = [high - low for low, high in ranges]
         data = self.rows.take(sizes[-1])
         masks = [
@@ -304,7 +304,7 @@ class _InOrder:
 
 
 def _by_name(members: list[zipfile.ZipInfo], left_out: LeftOut) -> dict[str, zipfile.ZipInfo]:
-    """Return the members by the names of their arrays; those that are none are left out."""
+    """Return the members by the names of their arrays; other members are left out."""
     infos: dict[str, zipfile.ZipInfo] = {}
     for info in members:
         if info.is_dir() and not info.file_size:  # `zip -r` adds them

@@ -14,7 +14,7 @@ from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, nam
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import UnsupportedError
 
-# The format's own limit.
+# Limit of the format.
 MOST_HEADER_BYTES = 100_000_000
 DTYPES = {
     **{"BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64"},
@@ -23,7 +23,7 @@ DTYPES = {
     "C64": "complex64",
 }
 CODES = {name: code for code, name in DTYPES.items()}
-# Others there are, and their bits: what they hold is passed over, their places are checked.
+# Other dtypes of the format, with their bits: only the positions of such arrays are checked.
 _OTHER_BITS = {
     **{"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "F8_E8M0": 8},
     **{"F8_E4M3": 8, "F8_E5M2": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8},
@@ -33,7 +33,7 @@ _METADATA = "__metadata__"
 
 @dataclass(frozen=True)
 class HeaderArray:
-    """One array: its dtype's code, its shape, and its bytes behind the header."""
+    """One array: its dtype's code, its shape, and its range of bytes after the header."""
 
     code: str
     shape: tuple[int, ...]
@@ -47,8 +47,8 @@ class Header:
 
     Attributes:
         arrays: by name, in the order of their bytes.
-        metadata: text by text.
-        size_bytes: of the header and the size before it; 0 while it is made.
+        metadata: texts by name.
+        size_bytes: of the header and the size before it; 0 for a header to be written.
     """
 
     arrays: dict[str, HeaderArray]
@@ -56,14 +56,14 @@ class Header:
     size_bytes: int = 0
 
     def add(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        """Place an array behind the others; one that is there is shared."""
+        """Add an array after the others, unless there is one of this name, which is shared."""
         if name not in self.arrays:
             start = max((array.stop for array in self.arrays.values()), default=0)
             stop = start + array_bytes(shape, dtype)
             self.arrays[name] = HeaderArray(CODES[dtype.name], shape, start, stop)
 
     def placed(self) -> dict[str, PlacedArray]:
-        """Return the arrays of the dtypes a tensor may have, by name."""
+        """Return the arrays with dtypes that a tensor may have, by name."""
         return {
             name: PlacedArray(
                 name, numpy_dtype(array.code), array.shape, self.size_bytes + array.start
@@ -74,13 +74,13 @@ class Header:
 
 
 def numpy_dtype(code: str) -> np.dtype[Any]:
-    """Return the dtype of a code that DTYPES has."""
+    """Return the dtype of a code in DTYPES."""
     name = DTYPES[code]
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
 def require_tensor_dtype(name: str, header: Header) -> None:
-    """Raise UnsupportedError if an array has a dtype that no tensor has."""
+    """Raise UnsupportedError if an array has a dtype that tensors cannot have."""
     code = header.arrays[name].code
     if code not in DTYPES:
         raise UnsupportedError(
@@ -90,7 +90,7 @@ def require_tensor_dtype(name: str, header: Header) -> None:
 
 
 def looks_like_header(head: bytes) -> bool:
-    """Return whether a file that begins so can only be a safetensors file."""
+    """Return whether a file with these first bytes can only be a safetensors file."""
     return (
         len(head) > 9
         and 2 <= int.from_bytes(head[:8], "little") <= MOST_HEADER_BYTES
@@ -103,7 +103,7 @@ def read_header(fd: int, file_bytes: int) -> Header:
     """Return the header, checked against the size of the file.
 
     Raises:
-        NotThisFormatError: no safetensors file.
+        NotThisFormatError: it is not a safetensors file.
         DamagedFileError: a header that contradicts itself or the file.
     """
     if file_bytes < 10:
@@ -127,7 +127,7 @@ def read_header(fd: int, file_bytes: int) -> Header:
 
 
 def encoded_header(header: Header) -> bytes:
-    """Return the bytes before the first array, a multiple of 8 as the format wants it."""
+    """Return the bytes before the first array, a multiple of 8 as the format requires."""
     content: dict[str, Any] = {_METADATA: header.metadata} if header.metadata else {}
     for name, array in header.arrays.items():
         places = [array.start, array.stop]
@@ -203,7 +203,7 @@ def _are_counts(values: Any) -> bool:
 
 
 def _check_places(arrays: dict[str, HeaderArray], available: int) -> None:
-    """Raise unless the arrays are contiguous and fill the file."""
+    """Raise DamagedFileError unless the arrays are contiguous and fill the file."""
     end = 0
     for name, array in arrays.items():
         if array.start != end:

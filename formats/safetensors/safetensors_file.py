@@ -1,8 +1,8 @@
 """safetensors: a tensor as `data`, `lod.0`, .. or NAME/data, NAME/lod.0, ..
 
-A file is the size of a JSON header (uint64), the header, and the arrays' bytes, in the
-order and without gaps: https://huggingface.co/docs/safetensors. The package of that name
-reads only files with a name and writes only what is in memory whole, so it is not used here.
+A file is the size of a JSON header (uint64), the header, and the arrays' bytes, in order and
+without gaps: https://huggingface.co/docs/safetensors. The package safetensors is not used here: it
+reads only files with a name, and writes only arrays that are completely in memory.
 """
 
 from __future__ import annotations
@@ -127,6 +127,6 @@ class Safetensors(Format):
 
         masks = not options.cu_seqlens
         if not masks:
-            # With names of the index given nothing would say which tensor a mask is of.
+            # If the name of the index is chosen, nothing says which tensor a mask belongs to.
             batches = refusing_nulls(batches, "safetensors with --cu-seqlens")
         write_placed(output, schema, batches, Layout(names, plan, np.dtype(kind), masks))
