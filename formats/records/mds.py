@@ -24,7 +24,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 
 SHARD_BYTES = 1 << 26
-# Of what is written; StreamingDataset(validate_hash=..) checks it.
+# Hash of written shards; StreamingDataset(validate_hash=..) checks it.
 HASH = "sha256"
 MOST_SAMPLE_BYTES = 2**32 - 1
 
@@ -174,7 +174,7 @@ def _none(encoding: Encoding) -> Array:
 
 
 def _bounds(file: BinaryIO, shard: Shard) -> Array:
-    """Return where each sample begins, and where the last ends; checked."""
+    """Return the offsets of the samples in a shard, checked."""
     size = file.seek(0, 2)
     if size != shard.size_bytes:
         raise DamagedFileError(f"has {size} bytes, {NAME} says {shard.size_bytes}")
@@ -191,7 +191,7 @@ def _bounds(file: BinaryIO, shard: Shard) -> Array:
 
 
 def _refuse_shapes(schema: Schema) -> None:
-    """Raise UnsupportedError if a row shape would be lost, without samples."""
+    """Raise UnsupportedError if a row shape would be lost because there are no samples."""
     for spec in schema:
         if spec.levels and spec.row_shape:
             raise UnsupportedError(
@@ -225,7 +225,7 @@ class _Writer:
         self._size = self._count = 0
 
     def add(self, sample: Sample) -> None:
-        """Take in a sample; a full shard is written before."""
+        """Add a sample; if the shard is full, write it before."""
         sizes, parts = [], []
         for name, encoding in self._encodings.items():
             value = sample[name]
@@ -264,7 +264,7 @@ class _Writer:
         """Write the remaining samples, and the index.
 
         Raises:
-            UnsupportedError: there is no sample that could tell the shape of rows.
+            UnsupportedError: there is no sample from which the shape of rows could be read.
         """
         if not self._count:
             _refuse_shapes(self._schema)

@@ -1,4 +1,4 @@
-"""How MosaicML's MDS stores one value of one column."""
+"""Encodings of values in MosaicML's MDS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 
-# As the first byte of an array tells it: twice the bits of an item, and its kind.
+# Codes of dtypes in the first byte of an array: the bits of an item, plus its kind.
 CODES = {
     8: "uint8",
     9: "int8",
@@ -40,10 +40,10 @@ class Encoding:
     """One column's encoding.
 
     Attributes:
-        dtype: of all values, None where each value tells its own.
-        shape: of all values, None where each tells its own.
-        text: whether a value is nothing but bytes.
-        unicode: whether these are UTF-8.
+        dtype: of all values, None if each value states its dtype.
+        shape: of all values, None if each value states its shape.
+        text: whether a value consists of bytes only, without dtype and shape.
+        unicode: whether these bytes are UTF-8.
     """
 
     dtype: np.dtype[np.generic] | None
@@ -56,7 +56,7 @@ class Encoding:
         """Return the encoding of that name.
 
         Raises:
-            UnsupportedError: values of this kind are no numbers, or must not be trusted.
+            UnsupportedError: such values are not numbers, or are unsafe to decode.
         """
         if name in _TEXT:
             return cls(np.dtype(np.uint8), None, text=True, unicode=name == "str")
@@ -74,7 +74,7 @@ class Encoding:
 
     @classmethod
     def for_spec(cls, spec: TensorSpec) -> tuple[str, Encoding]:
-        """Return the encoding, and its name, that a tensor is written with."""
+        """Return the name and the encoding with which a tensor is written."""
         if spec.levels:
             if spec.dtype == np.uint8 and not spec.row_shape:
                 return "str" if spec.marks.is_text else "bytes", cls(spec.dtype, None, text=True)
@@ -91,7 +91,7 @@ class Encoding:
 
     @property
     def size_bytes(self) -> int | None:
-        """Bytes of every value, None where they differ."""
+        """Bytes of every value, None if they differ."""
         if self.dtype is None or self.shape is None:
             return None
         return prod(self.shape) * self.dtype.itemsize
@@ -100,7 +100,7 @@ class Encoding:
         """Return a value.
 
         Raises:
-            DamagedFileError: it is shorter or longer than what it says.
+            DamagedFileError: its size does not match its shape and dtype.
         """
         if self.text:
             return np.frombuffer(data, np.uint8)

@@ -27,11 +27,11 @@ class Shard:
     """One file of samples.
 
     Attributes:
-        name: of the file as it is stored.
-        size_bytes: of its content, decompressed.
-        samples: in it.
-        compressed: whether it is stored compressed, with zstd.
-        hashes: of its content, decompressed, in hexadecimal; by the names of hashlib.
+        name: of the stored file.
+        size_bytes: decompressed size.
+        samples: number of samples.
+        compressed: whether it is compressed with zstd.
+        hashes: of the decompressed content, in hexadecimal, by the names of hashlib.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class Index:
-    """All shards, and the columns they share, in the order in which samples hold them.
+    """All shards, and their common columns, in the order in which samples store them.
 
     Attributes:
         shards: in order.
-        columns: by name; None is not read.
+        columns: encodings by name; None: the column is not read.
         sizes: of their values; None: each sample states its size.
         left_out: columns that no tensor can hold.
     """
@@ -66,8 +66,8 @@ def read_index(folder: Input, fields: tuple[str, ...] | None) -> Index:
     """Return the index of a folder; columns that `fields` does not name have no encoding.
 
     Raises:
-        DamagedFileError: it is no such index.
-        UnsupportedError: shards of other formats or versions, columns that are no numbers.
+        DamagedFileError: it is not a valid index.
+        UnsupportedError: shards of other formats or versions, or columns that are not numbers.
         SelectionError: no such field.
     """
     source = folder.beside(NAME)

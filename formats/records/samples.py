@@ -1,7 +1,7 @@
-"""Samples of record datasets, one value a field, as tensors.
+"""Samples of record datasets, with one value per field, as tensors.
 
-A value of one row a sample is a tensor without levels, one of any number of rows a tensor
-of one level.
+A field with one row per sample is a tensor without levels; one with any number of rows per sample
+is a tensor of one level.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def spec_of(
 
 
 class Collector:
-    """Makes batches of samples that come one by one."""
+    """Makes batches of samples that are added one by one."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -60,10 +60,10 @@ class Collector:
         self.size_bytes = 0
 
     def add(self, sample: Sample) -> None:
-        """Take in a sample.
+        """Add a sample.
 
         Raises:
-            InvalidDataError: a field is missing, or not as in the first sample.
+            InvalidDataError: a field is missing, or has another dtype or shape than in the first.
         """
         for spec in self._schema:
             value = sample.get(spec.name)
@@ -84,7 +84,7 @@ class Collector:
         self.samples += 1
 
     def batch(self) -> Batch:
-        """Return all that came since the last batch."""
+        """Return all samples added since the last batch."""
         made = {}
         for spec in self._schema:
             values = self._values[spec.name]
@@ -107,8 +107,8 @@ def _shown(shape: tuple[object, ...]) -> str:
 # -- writing -----------------------------------------------------------------------
 
 
-# Samples are joined so many at a time; fewer if they are large, or have many fields. 16 times as
-# many take twice the memory, and are slower.
+# Samples joined at a time, at most; fewer if they are large, or have many fields. 16 times as many
+# take twice the memory, and are slower.
 BLOCK_VALUES, BLOCK_BYTES = 1 << 10, 8 << 20
 
 
@@ -119,7 +119,7 @@ class Values:
     Attributes:
         spec: of the field.
         rows: of all samples.
-        counts: how many rows each sample has.
+        counts: number of rows of each sample.
     """
 
     spec: TensorSpec
@@ -147,7 +147,7 @@ class Values:
 class Joiner:
     """Assembles whole samples from batches, whose tensors may arrive separately.
 
-    What waits for another tensor waits in a nameless file.
+    Values that wait for other tensors are buffered in an anonymous file.
     """
 
     def __init__(self, schema: Schema, kind: Format, stack: ExitStack) -> None:
@@ -156,14 +156,14 @@ class Joiner:
         self._done = 0
 
     def add(self, batch: Batch) -> Iterator[Sample]:
-        """Take in a batch and yield the samples that are complete."""
+        """Add a batch and yield the samples that are complete."""
         for block in self.blocks(batch):
             columns = [values.arrays() for values in block.values()]
             for sample in zip(*columns, strict=True):
                 yield dict(zip(block, sample, strict=True))
 
     def blocks(self, batch: Batch) -> Iterator[Mapping[str, Values]]:
-        """Take in a batch and yield the samples that are complete, by field."""
+        """Add a batch and yield the samples that are complete, by field."""
         queues = self._queues.values()
         for name, item in batch.items():
             assert isinstance(item, LoDTensor)
@@ -177,7 +177,7 @@ class Joiner:
             self._done += count
 
     def finish(self) -> None:
-        """Raise ShapeMismatchError unless every tensor had as many outermost items."""
+        """Raise ShapeMismatchError unless all tensors had equally many outermost items."""
         self._kind.require_equal(
             {name: self._done + queue.waiting for name, queue in self._queues.items()}
         )
@@ -196,7 +196,7 @@ class _Queue:
         return len(self._counts)
 
     def put(self, tensor: LoDTensor) -> None:
-        if not self.waiting:  # all of it was taken: the room can be used again
+        if not self.waiting:  # all values were taken: reuse the file from the start
             self._read = self._written = 0
         data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8).data
         self._written = files.write_all_at(self._file.fileno(), data, self._written)
@@ -221,7 +221,7 @@ def _row_bytes(spec: TensorSpec) -> int:
 
 
 def refuse_deep(schema: Schema, what: str) -> None:
-    """Raise UnsupportedError for rows without bytes, whose number a sample loses."""
+    """Raise UnsupportedError for rows without bytes, whose number a sample does not keep."""
     for spec in schema:
         if 0 in spec.row_shape:
             raise UnsupportedError(f"{what} holds no rows of shape {spec.row_shape}: {spec.name}")

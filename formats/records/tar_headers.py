@@ -8,19 +8,19 @@ _KEY_BYTES, _SIZE_BYTES = 9, 11
 
 
 class Headers:
-    """The headers of members whose names differ only in a number in front.
+    """The headers of members whose names differ only in a leading number.
 
     Args:
-        rest: of the names.
+        rest: the names after the number.
     """
 
     def __init__(self, rest: str) -> None:
         self._rest = rest
         head = _header("0" * _KEY_BYTES + rest, 0)
-        # A longer name has a header of its own before this one.
+        # For a longer name, tarfile writes a separate header before this one.
         self._alike = len(head) == BLOCK
         self._name, self._times, self._end = head[_KEY_BYTES:124], head[135:148], head[156:]
-        # Its own field counts as spaces.
+        # In the sum, the checksum field itself counts as spaces.
         self._sum = sum(self._name + self._times + self._end + b" " * 8)
 
     def of(self, key: bytes, size: int) -> bytes:

@@ -20,8 +20,8 @@ def members(file: BinaryIO) -> Iterator[tuple[str, Content]]:
     """Yield the name of each regular file and its content; unread content is skipped.
 
     Raises:
-        DamagedFileError: a header that is none, or an archive that is cut off.
-        UnsupportedError: links and devices.
+        DamagedFileError: a header is invalid, or the archive is truncated.
+        UnsupportedError: a member is a link or a device.
     """
     long_name: str | None = None
     size_told: int | None = None
@@ -57,14 +57,14 @@ class Content:
         self._left = size + -size % BLOCK
 
     def read(self) -> bytes:
-        """Return all of it. Takes no more memory than the archive has bytes."""
+        """Return all bytes. Takes no more memory than the archive has bytes."""
         parts = []
         while self._left:
             parts.append(self._block())
         return (parts[0] if len(parts) == 1 else b"".join(parts))[: self._size]
 
     def skip(self) -> None:
-        """Go to its end."""
+        """Skip to its end."""
         while self._left:
             self._block()
 
@@ -95,8 +95,8 @@ def _header(file: BinaryIO) -> bytes | None:
 
 
 def _sum(head: bytes) -> int:
-    """Return the sum of the bytes of a header, several times as fast as `sum`."""
-    # The lower half of Adler-32 is 1 more, modulo 65,521; 256 bytes make at most 65,280.
+    """Return the sum of the bytes of a header, several times faster than `sum`."""
+    # The lower half of Adler-32 is the sum plus 1, modulo 65,521; 256 bytes sum up to 65,280.
     return (adler32(head[:256]) & 0xFFFF) + (adler32(head[256:]) & 0xFFFF) - 2
 
 
@@ -124,7 +124,7 @@ def _text(raw: bytes) -> str:
 
 
 def _extended(text: bytes) -> dict[str, str]:
-    """Return the records of a pax header, each `LENGTH KEY=VALUE` and a line's end."""
+    """Return the records of a pax header, each `LENGTH KEY=VALUE` with a line end."""
     found = {}
     while text:
         length = text.partition(b" ")[0]

@@ -91,7 +91,7 @@ class WebDataset(Format):
                             size = len(head) + len(data)
                             padding = _ZEROS[: -size % BLOCK]
                             parts += (field.headers.of(key, size), head, data, padding)
-                    # A sample alone may be large, and is not copied.
+                    # A single sample may be large, and is written without joining its parts.
                     alone = len(parts) == 4 * len(fields)
                     for part in parts if alone else [b"".join(parts)]:
                         output.write(part)
@@ -116,7 +116,7 @@ class _Field:
 
     Attributes:
         name: of the tensor.
-        headers: of its files, whose names begin with the number of the sample.
+        headers: tar headers of its files, whose names begin with the number of the sample.
     """
 
     def __init__(self, spec: TensorSpec) -> None:
@@ -125,7 +125,7 @@ class _Field:
         self._kind = "cls" if whole else "txt" if spec.marks.is_text else "npy"
         self.headers = Headers(f".{spec.name}.{self._kind}")
         self._spec = spec
-        # Thousands of samples have few different lengths.
+        # Cached: thousands of samples have few different lengths.
         self._header = lru_cache(maxsize=1024)(self._npy_header)
 
     def contents(self, values: Values) -> Iterator[tuple[bytes, bytes | memoryview]]:
@@ -143,7 +143,7 @@ class _Field:
 
 
 class _TarSource(Source):
-    """An archive, read once front to back; of a file, again for every pass."""
+    """An archive, read sequentially: a pipe once, a file again for every pass."""
 
     def __init__(self, source: Input, fields: tuple[str, ...] | None) -> None:
         self._file = source.file
@@ -198,7 +198,7 @@ class _TarSource(Source):
             folder, slash, base = member.rpartition("/")
             key, dot, endings = base.partition(".")
             if not key or not dot or not endings:
-                continue  # as webdataset: what has no ending or no key belongs to no sample
+                continue  # as in webdataset: without an extension or a key, it is in no sample
             if (folder + slash + key) != current:
                 if sample or self._known:
                     yield sample
@@ -225,7 +225,7 @@ class _TarSource(Source):
             yield sample
 
 
-# A million members have few different endings. One may have 64 KB.
+# Cached: a million members have few different extensions. Not more, as one may have 64 KB.
 @lru_cache(maxsize=128)
 def _field(endings: str) -> tuple[str, str]:
     """Return the name of a field and its extension."""
@@ -271,7 +271,7 @@ def _from_json(text: bytes) -> Array:
         )
     whole = bool(numbers) and all(type(one) is int for one in numbers)
     dtype = np.dtype(np.int64 if whole else np.float64)
-    # A float that is made of a whole number may be another number.
+    # An integer above this may not be exact as a float.
     largest = 2**63 - 1 if whole else MOST_EXACT_FLOAT64
     for one in numbers:
         if type(one) is int and abs(one) > largest:
