@@ -31,7 +31,7 @@ class Dataset(Container):
     copy = Format.copy  # shards hold parts of the rows
 
     def stored_bytes(self, source: Input) -> int | None:
-        # Each shard declares no more than its bytes can hold, and there may be a million of them.
+        # Not computed: no shard declares more than its bytes can hold, and there may be a million.
         return None
 
     def open(self, source: Input, options: ReadOptions) -> Source:

@@ -1,4 +1,4 @@
-"""Datasets written shard by shard, each complete or absent, so that a killed job can continue."""
+"""Writes datasets shard by shard, each complete or absent, so that a killed job can continue."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from lodcli.formats.storage.partials import PARTIAL_NAME
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.platform import files
 
-# The file of the folder that says which job its shards are of, until the manifest is there.
+# The file that describes the job of the shards in a folder, until the manifest is written.
 NAME = UNFINISHED
 _MOST_BYTES = 1 << 16
 _OURS = re.compile(rf"{SHARDS}|{re.escape(manifests.NAME)}|{re.escape(NAME)}")
 
-# What the shards depend on, by what messages call it: names, and digests of what is longer.
+# Everything that the shards depend on, by name: short texts, and digests of longer data.
 Job = Mapping[str, str]
 
 
 class ShardedJob:
-    """A folder that is locked for this process, and becomes a dataset.
+    """A folder that is locked by this process, and becomes a dataset.
 
     Use `writing`.
 
     Args:
         folder: it holds no other job.
-        count: of the shards.
+        count: number of shards.
     """
 
     def __init__(self, folder: Path, count: int) -> None:
@@ -54,7 +54,7 @@ class ShardedJob:
         self._count = count
 
     def path(self, number: int) -> Path:
-        """Return where a shard is written to."""
+        """Return the path of a shard."""
         return self._folder / shard_name(number, self._count)
 
     def missing(self) -> list[int]:
@@ -64,11 +64,11 @@ class ShardedJob:
 
     @property
     def pattern(self) -> str:
-        """What names all shards, for a reader of several files."""
+        """A glob pattern for all shards, for a reader of several files."""
         return os.path.join(glob.escape(str(self._folder)), "data-*-of-*.lod.h5")
 
     def remove(self) -> None:
-        """Remove the shards: what was to be made of them is there."""
+        """Remove the shards, when the file made of them is complete."""
         _discard(self._folder)
         self.clean()
 
@@ -115,7 +115,7 @@ class ShardedJob:
 
 
 def require(folder: str, job: Job) -> None:
-    """Raise InvalidDataError unless a folder is one whose shards of this job are being written."""
+    """Raise InvalidDataError unless shards of this job are being written to the folder."""
     try:
         fd = os.open(os.path.join(folder, NAME), os.O_RDONLY | files.UNTRUSTED)
     except FileNotFoundError:
@@ -134,17 +134,17 @@ def require(folder: str, job: Job) -> None:
 
 @contextmanager
 def writing(path: str, job: Job, count: int, *, overwrite: bool) -> Iterator[ShardedJob]:
-    """Make a folder for the shards of a job, or continue the one that is there.
+    """Make a folder for the shards of a job, or continue with an existing one.
 
     Args:
-        path: of the folder. Its `job.json` says which job its shards are of.
-        job: what the shards depend on.
-        count: of the shards.
-        overwrite: whether the shards of another job, never finished, are removed.
+        path: of the folder. Its `job.json` describes the job of its shards.
+        job: everything that the shards depend on.
+        count: number of shards.
+        overwrite: whether to remove the shards of another, unfinished job.
 
     Raises:
         TargetExistsError: the folder holds something else, or is being written.
-        DamagedFileError: its `job.json` is none.
+        DamagedFileError: its `job.json` is not a description of a job.
     """
     folder = Path(os.path.realpath(path))
     with naming_os(f"{path}/{NAME}"):
@@ -231,8 +231,8 @@ def _read(fd: int, label: str) -> Job:
 
 
 def _discard(folder: Path) -> None:
-    """Remove the shards of a job; its `job.json` last, so that what is left is still its own."""
-    for name, _ in _partials(folder):  # of a process that outlived its command as well
+    """Remove the shards of a job. `job.json` stays, so that files left by a crash are still its."""
+    for name, _ in _partials(folder):  # also those of processes that outlived their command
         os.unlink(folder / name)
     for name in os.listdir(folder):
         if re.fullmatch(SHARDS, name):
@@ -241,7 +241,7 @@ def _discard(folder: Path) -> None:
 
 
 def _partials(folder: Path) -> list[tuple[str, str]]:
-    """Return the names of temporary files of shards, and of what they were to become."""
+    """Return the names of temporary files of shards, and of their targets."""
     found = [(name, PARTIAL_NAME.fullmatch(name)) for name in os.listdir(folder)]
     return [(name, one["target"]) for name, one in found if one and _OURS.fullmatch(one["target"])]
 

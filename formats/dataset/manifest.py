@@ -16,7 +16,7 @@ from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 NAME = "manifest.lod.h5"
-# Tensors of the manifest, in this order, before those of the dataset.
+# Tensors that describe the shards, in this order, before those of the dataset.
 TOTALS, SIZES, SUMS, NULLABLE = "shard-totals", "shard-bytes", "shard-crc32c", "tensor-nullable"
 COLUMNS = (TOTALS, SIZES, SUMS, NULLABLE)
 SHARDS = r"data-[0-9]{5,}-of-[0-9]{5,}\.lod\.h5"
@@ -25,7 +25,7 @@ Sums = npt.NDArray[np.uint32]
 
 
 def shard_name(number: int, count: int) -> str:
-    """Return the name of a shard; names of one dataset are in the order of the shards.
+    """Return the name of a shard; names of one dataset sort in the order of the shards.
 
     >>> shard_name(3, 64)
     'data-00003-of-00064.lod.h5'
@@ -35,10 +35,10 @@ def shard_name(number: int, count: int) -> str:
 
 
 def count_columns(schema: Schema) -> dict[tuple[str, int], int]:
-    """Return the column of running totals that counts each level of each tensor, and its rows.
+    """Return the column of running totals for each level of each tensor, and for its rows.
 
-    Rows are the level below the finest. Tensors that share levels share their columns, and their
-    column of rows if they share all.
+    Rows are the level below the finest. Tensors that share levels share their columns, and also the
+    column of rows if they share all levels.
 
     >>> count_columns(schema_of({"data": LoDTensor([7, 8, 9], [[1, 2]])}))
     {('data', 0): 0, ('data', 1): 1}
@@ -65,7 +65,7 @@ def counts_of(schema: Schema) -> list[int]:
 
 
 def uncounted(schema: Schema) -> Schema:
-    """Return what the schemas of all shards have in common."""
+    """Return the schema without counts and nullability, which is equal for all shards."""
     return tuple(replace(spec.uncounted(), nullable=False) for spec in rekeyed(schema))
 
 
@@ -81,12 +81,12 @@ def refuse_columns(schema: Schema) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Manifest:
-    """What the shards of a dataset are.
+    """The description of the shards of a dataset.
 
     Attributes:
         schema: of all shards together, without counts.
-        totals: (shards + 1, columns) int64, how many items come before each shard, and in all;
-            see `count_columns`.
+        totals: (shards + 1, columns) int64, the number of items before each shard, and in all
+            shards; see `count_columns`.
         sizes: (shards,) int64, the bytes of each file.
         sums: (shards,) uint32, the CRC32C of each header, which holds those of all rows.
     """
@@ -107,7 +107,7 @@ class Manifest:
         return [shard_name(number, self.count) for number in range(self.count)]
 
     def ends(self) -> dict[tuple[str, int], Offsets]:
-        """Return by tensor and level how many items, or rows, come before each shard."""
+        """Return the number of items, or rows, before each shard, by tensor and level."""
         columns = np.ascontiguousarray(self.totals.T)
         return {key: columns[place] for key, place in count_columns(self.schema).items()}
 
@@ -136,7 +136,7 @@ class Manifest:
         return cls(schema, totals, np.array(sizes, np.int64), sums)
 
     def tensors(self) -> tuple[Schema, Batch]:
-        """Return the tensors that the file of the manifest holds."""
+        """Return the tensors to write to the file of the manifest."""
         columns = {
             TOTALS: LoDTensor(self.totals),
             SIZES: LoDTensor(self.sizes),
@@ -152,7 +152,7 @@ class Manifest:
         """Return the manifest that a container holds.
 
         Raises:
-            DamagedFileError: it is none.
+            DamagedFileError: it is not a manifest.
         """
         specs = source.schema[len(COLUMNS) :]
         _require(

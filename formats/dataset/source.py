@@ -33,14 +33,14 @@ from lodcli.kernels.index.selection import Key, item_number, range_bounds, selec
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask
 
-# Each holds its index, and a descriptor.
+# Maximum number of open shards: each takes memory for its index, and a descriptor.
 MOST_OPEN = 8
 
 T = TypeVar("T")
 
 
 class DatasetSource(IndexedSource):
-    """An open dataset. Memory holds the manifest, and the index once more than a slice is read.
+    """An open dataset. Memory holds the manifest, and the whole index when it is first needed.
 
     Args:
         folder: the open folder.
@@ -59,7 +59,7 @@ class DatasetSource(IndexedSource):
         self._indexes: dict[str, LoD] = {}
         self.lods: Mapping[str, LoD] = Loaded(self.schema, self._index)
         self._open: OrderedDict[int, tuple[Input, ContainerSource]] = OrderedDict()
-        # Batches are read ahead in a thread, while another reads elsewhere.
+        # A thread prefetches batches while another one reads.
         self._lock = threading.RLock()
         self._checked = False
 
@@ -69,7 +69,7 @@ class DatasetSource(IndexedSource):
         return self._manifest.names
 
     def shard_rows(self, number: int) -> int:
-        """Return how many rows a shard holds, those of tensors that share levels counted once."""
+        """Return the number of rows of a shard; rows of tensors with shared levels count once."""
         columns = {
             place
             for (name, level), place in count_columns(self.schema).items()
@@ -80,10 +80,10 @@ class DatasetSource(IndexedSource):
     # -- shards --------------------------------------------------------------------
 
     def faults(self) -> Iterator[tuple[str, LodError]]:
-        """Yield what is wrong with the sizes and the headers of shards, whose rows are not read.
+        """Yield errors in the sizes and headers of shards, without reading rows.
 
-        Each comes with the name of the shard, which the error names as well.
-        Files with the name of a shard that the manifest does not know are wrong as well.
+        Each is a pair of the shard's name and the error, which names it as well. A file that is
+        named like a shard, but is not in the manifest, is also an error.
         """
         names = self._manifest.names
         for number, name in enumerate(names):
@@ -101,14 +101,14 @@ class DatasetSource(IndexedSource):
                 yield name, DamagedFileError(said)
 
     def check(self) -> None:
-        """Raise the first of `faults`, before anything is done with more than a slice."""
+        """Raise the first of `faults`; called before more than a slice is read."""
         if not self._checked:
             for _, error in self.faults():
                 raise error
             self._checked = True
 
     def _file(self, number: int, name: str) -> Input:
-        """Open a shard that has the size it must have."""
+        """Open a shard; raise DamagedFileError if it is missing, or differs in size."""
         try:
             file = self._folder.inside(name)
         except FileNotFoundError:
@@ -150,7 +150,7 @@ class DatasetSource(IndexedSource):
 
     @contextmanager
     def _shard(self, number: int) -> Iterator[ContainerSource]:
-        """Yield a shard. The last ones stay open."""
+        """Yield an open shard. The most recently used ones stay open."""
         with self._lock:
             if number not in self._open:
                 self._open[number] = self._opened(number)
@@ -173,7 +173,7 @@ class DatasetSource(IndexedSource):
         stop: int,
         read: Callable[[ContainerSource, int, int], T],
     ) -> list[T]:
-        """Return what is read of the shards that hold items start..stop; of at least one."""
+        """Return the results of `read` for the shards of items start..stop; for at least one."""
         ends = self._ends[name, level]
         first = max(0, min(self._found(name, level, start), self._manifest.count - 1))
         found: list[T] = []
@@ -205,7 +205,7 @@ class DatasetSource(IndexedSource):
     ) -> Iterator[Batch]:
         """Yield the batches of one shard, of all tensors or some; see `batches_of`."""
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
-        # Not one of those that are kept open: closing it affects no other reader.
+        # Opened separately, so that closing it does not affect other readers.
         file, shard = self._opened(number)
         try:
             with naming(manifests.shard_name(number, self._manifest.count)):
@@ -214,7 +214,7 @@ class DatasetSource(IndexedSource):
             file.close()
 
     def check_shard(self, number: int) -> Iterator[int]:
-        """Check one shard as `shard_batches` does, keep nothing, and yield the bytes of rows."""
+        """Check one shard as `shard_batches` does, but only yield the numbers of checked bytes."""
         file, shard = self._opened(number)
         try:
             with naming(manifests.shard_name(number, self._manifest.count)):
@@ -257,7 +257,7 @@ class DatasetSource(IndexedSource):
         lod = spec.empty().lod
         first = lod.level(level) if lod.n_levels or level != 0 else 0
         if not 0 < len(branch) <= lod.n_levels + 1 - first or isinstance(branch[0], slice):
-            select(lod, 0, branch, level)  # says what is wrong; a range may be empty
+            select(lod, 0, branch, level)  # raises the error, if there is one
         key, *rest = branch
         total = int(self._ends[name, first][-1])
         if not isinstance(key, slice):
@@ -280,7 +280,7 @@ class DatasetSource(IndexedSource):
                 yield from shard.index_parts(name)
 
     def _index(self, spec: TensorSpec) -> LoD:
-        """Return the index of a tensor; those of all are read from all shards when one is."""
+        """Return the index of a tensor; the first call reads those of all tensors and shards."""
         if not self._indexes:
             self._indexes = self._all_indexes()
         return self._indexes[spec.name]

@@ -32,7 +32,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import attributes_text
 
 SHARD_BYTES = 256 << 20
-# An item costs its offset as well: many empty ones must be divided too.
+# Size per item for its offset, so that many empty items are divided as well.
 _ITEM_BYTES = 8
 
 Tensors = dict[str, LoDTensor]
@@ -43,12 +43,13 @@ def write_dataset(
 ) -> None:
     """Write shards and the manifest to a folder, without committing it.
 
-    Memory holds a few batches. Tensors that come apart but belong together, and a stream that is
-    to be divided into a number of shards, are copied to a temporary container first.
+    Memory holds a few batches. If tensors to be divided together are not in the same batches, or a
+    stream has to be divided into a given number of shards, they are first copied to a temporary
+    container.
 
     Args:
         output: the folder.
-        schema: what the batches hold together.
+        schema: the tensors in the batches.
         batches: see Source.
         options: `shards` or `shard_bytes`; SHARD_BYTES if neither is given.
     """
@@ -69,9 +70,9 @@ def write_dataset(
 
 
 def together(schema: Schema) -> list[str]:
-    """Return the tensors that are divided alike: those with as many outermost items as the largest.
+    """Return the tensors to divide together: those with as many outermost items as the largest.
 
-    Of tensors of unknown counts, those that share their outermost level.
+    If counts are unknown, the tensors that share its outermost level.
     """
     found = groups(schema)
     counts = {spec.items for spec in schema}
@@ -83,7 +84,7 @@ def together(schema: Schema) -> list[str]:
 
 
 def items_together(source: IndexedSource, names: Sequence[str]) -> Iterator[Batch]:
-    """Yield tensors of a file so that those that are divided alike come together, first."""
+    """Yield the tensors of a file; first those to divide together, in common batches."""
     schema = tuple(find(source.schema, name) for name in names)
     lead = together(schema)
     specs = tuple(spec for spec in schema if spec.name in lead)
@@ -110,7 +111,7 @@ def _write(
         )
     shards = Shards(schema)
     while not divided.done(shards.count):
-        # Their number, which is in their names, may not be known before the last one.
+        # The number of shards, which is part of their names, may be unknown until the last one.
         with output.part(shard_name(shards.count, options.shards or 0)) as shard:
             shards.write(shard, divided.shard(shards.count), options)
     for number in range(shards.count if options.shards is None else 0):
@@ -120,12 +121,12 @@ def _write(
 
 
 class _Divided:
-    """Batches divided into shards of so many bytes at most, or of one item.
+    """Divides batches into shards of at most `limit_bytes`, or of one item.
 
     Args:
         batches: see `write_dataset`.
-        row_bytes: of the tensors that are divided alike.
-        limit_bytes: of a shard.
+        row_bytes: of the tensors that are divided together, by name.
+        limit_bytes: maximum size of a shard.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class _Divided:
         self._read = False
 
     def done(self, number: int) -> bool:
-        """Return whether so many shards are all."""
+        """Return whether there are no more than `number` shards."""
         return self._read
 
     def shard(self, number: int) -> Iterator[Batch]:
@@ -168,7 +169,7 @@ class _Divided:
                 return
 
     def _ends(self, lead: Tensors) -> Offsets:
-        """Return where each item begins and the last one ends, in bytes."""
+        """Return the offsets of the items, in bytes."""
         found = np.arange(item_count(lead) + 1, dtype=np.int64) * _ITEM_BYTES
         for name, tensor in lead.items():
             rows = tensor.lod.absolute(0) if tensor.lod.n_levels else np.arange(tensor.rows + 1)
@@ -176,18 +177,18 @@ class _Divided:
         return found
 
     def _items(self, number: int, ends: Offsets) -> int:
-        """Return how many of some items are of this shard."""
+        """Return how many of the items with these offsets belong to this shard."""
         stop = int(np.searchsorted(ends, self._start + self._limit_bytes, "right")) - 1
         return stop if stop or self._position > self._start else min(1, ends.size - 1)
 
 
 class _Equally(_Divided):
-    """Batches divided into so many shards, about equal in bytes; some may be empty.
+    """Divides batches into `count` shards of about equal size; some may be empty.
 
     Args:
         batches, row_bytes: see `_Divided`.
-        count: of the shards.
-        total_bytes: of all of them.
+        count: number of shards.
+        total_bytes: of all shards.
     """
 
     def __init__(
@@ -217,7 +218,7 @@ def write_manifest(output: Output, manifest: Manifest, attributes: str | None = 
 
 
 class Shards:
-    """What a manifest says of shards, which are written one after another.
+    """Collects the manifest of shards, which are written one after another.
 
     Args:
         schema: of all shards.
@@ -236,7 +237,7 @@ class Shards:
 
     @property
     def count(self) -> int:
-        """How many shards were written."""
+        """The number of shards written so far."""
         return len(self._sizes)
 
     def write(self, output: Output, batches: Iterable[Batch], options: WriteOptions) -> None:
@@ -248,7 +249,7 @@ class Shards:
         self.add(output.fd, output.label)
 
     def add(self, fd: int, label: str) -> None:
-        """Add a shard that was written, which is read again as far as opening it does."""
+        """Add a shard that was written; opens it to read its header."""
         source = ContainerSource(fd, label)
         self._counts.append(counts_of(source.schema))
         self._nullable |= {spec.name for spec in source.schema if spec.nullable}
@@ -258,7 +259,7 @@ class Shards:
 
     @property
     def attributes(self) -> str:
-        """The attributes that all shards have alike, as text."""
+        """The attributes that are equal in all shards, as text."""
         return attributes_text(alike(self._attributes))
 
     def manifest(self) -> Manifest:
