@@ -1,1 +1,1 @@
-"""Files as data sets for training: items by number, batches by length, and their forms."""
+"""Files as datasets for training: items by number, batches by length, and layouts of batches."""

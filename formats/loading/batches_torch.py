@@ -1,4 +1,4 @@
-"""The batches of a file as an iterable dataset of torch: divided among ranks, and resumed."""
+"""The batches of a file as an iterable dataset of torch, divided among ranks and resumable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lodcli.formats.loading.handing_torch import in_worker
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Offsets
 
-# Reading an item by itself costs as much time as copying so many bytes.
+# Reading a single item costs as much time as copying this many bytes.
 ITEM_BYTES = 64 << 10
 POOL_BYTES = 256 << 20
 
@@ -28,27 +28,27 @@ class Batches(torch.utils.data.IterableDataset[Any]):
     Iterate over it, or give it to a DataLoader with `batch_size=None`, or to torchdata's
     StatefulDataLoader. Its workers may be forked or spawned.
 
-    The order of an epoch depends on `seed` and the number of the epoch alone. Rank r of W takes
-    every W-th batch from the r-th on, and so do the workers of a DataLoader with the batches of
-    their rank: the batches come in the same order for any number of workers. Every rank
-    gets equally many: the first batches of the epoch come again at its end, or `drop_last`.
+    The order of an epoch depends only on `seed` and the number of the epoch. Rank r of W takes
+    every W-th batch from the r-th on. The workers of a DataLoader divide the batches of their rank
+    in the same way: the order is the same for any number of workers. Every rank gets equally many:
+    the first batches of the epoch are repeated at its end, or `drop_last` leaves out the last.
 
     Call `set_epoch` before each epoch, as for torch's DistributedSampler. Without worker
-    processes the next epoch begins by itself.
+    processes the next epoch begins automatically.
 
     Args:
         path: a file that can be read in any order, or a dataset: a folder of `lod shard`.
-        name: the one tensor that is wanted. None: all that share the level.
-        tokens: the most rows of a batch; an item that alone has more is a batch.
-        items: the most items of a batch.
+        name: a tensor to read alone. None: all that share the level.
+        tokens: maximum number of rows of a batch; a longer item is a batch by itself.
+        items: maximum number of items of a batch.
         level: the level whose sequences are the items, a number or a name.
-        layout: what a batch is: see `collate`.
-        shuffle: whether items are mixed. Otherwise neighbours are together, as in the file.
-        seed: of the order.
-        pool: how many items are mixed and sorted by length together. They lie in eight runs of
-            neighbours, so that reading stays near.
+        layout: of a batch: see `collate`.
+        shuffle: whether items are in random order. Otherwise in the order of the file.
+        seed: of the random order.
+        pool: number of items that are shuffled and sorted by length together. They are eight runs
+            of neighbours in the file, which are read faster than scattered items.
         drop_last: whether to leave out the last batches if there is not one for each rank.
-        rank, world: this process and how many there are; those of torch.distributed by default.
+        rank, world: number of this process, and of all; by default from torch.distributed.
         in_memory, limits, keywords: see `Dataset`.
 
     Raises:
@@ -92,11 +92,12 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         self.tokens, self.items, self.pool, self.seed = tokens, items, pool, seed
         self.shuffle, self.drop_last = shuffle, drop_last
         self._collate = collate(layout)
-        # The epoch, and its first batch of all ranks that is not yet taken. Shared, so that
-        # workers that live on see what set_epoch says.
+        # The epoch, and its first batch that no rank has taken yet. In shared memory, so that
+        # persistent workers see changes by set_epoch.
         self._begin: torch.Tensor = torch.zeros(2, dtype=torch.int64)
         self._begin.share_memory_()  # type: ignore[no-untyped-call]
-        self._given = self._skipped = 0  # by this process, since then; and before it began
+        # Batches returned by this process since then, and skipped when it continued from a state.
+        self._given = self._skipped = 0
         self._made: tuple[int, Epoch] | None = None
 
     @property
@@ -105,7 +106,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         return int(self._begin[0])
 
     def set_epoch(self, number: int) -> None:
-        """Begin an epoch; if it is the one that `load_state_dict` went on with, go on with it."""
+        """Begin an epoch; if `load_state_dict` continued it, continue where it was."""
         if number < 0:
             raise OptionError(f"Batches: epoch: expected at least 0, found {number}")
         if number != self.epoch:
@@ -113,7 +114,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
             self._given = self._skipped = 0
 
     def __len__(self) -> int:
-        """Return how many batches this rank gets, of those that are left of the epoch."""
+        """Return the number of batches that this rank gets in the rest of the epoch."""
         left = len(self._epoch()) - int(self._begin[1])
         return max(0, left // self.world if self.drop_last else -(-left // self.world))
 
@@ -150,11 +151,12 @@ class Batches(torch.utils.data.IterableDataset[Any]):
     # -- resuming ------------------------------------------------------------------
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
-        """Return where the epoch is, for `load_state_dict`, with any number of ranks and workers.
+        """Return the position in the epoch for `load_state_dict` with any ranks and workers.
 
         Args:
-            batches: how many this rank took since the epoch began or a state was loaded. By
-                default as many as this process gave, which a DataLoader with workers does not tell.
+            batches: number of batches that this rank took since the epoch began or a state was
+                loaded. By default the number that this process returned, which must be given if a
+                DataLoader has workers.
         """
         given = self._given if batches is None else batches
         taken, worker = int(self._begin[1]), list(_worker())
@@ -164,10 +166,10 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         return self._order() | position
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Raises:
-            OptionError: the state is of batches in another order, or of one worker among others.
+            OptionError: the state is of batches in another order, or of one of several workers.
         """
         if missing := sorted(self.state_dict().keys() - state.keys()):
             raise OptionError(f"Batches: the state has no {', '.join(missing)}")
@@ -186,18 +188,18 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         self._given, self._skipped = 0, state["given"]
 
     def _order(self) -> dict[str, Any]:
-        """Return what an order depends on."""
+        """Return the settings that the order depends on."""
         names = ("seed", "tokens", "items", "pool", "shuffle")
         return {"count": len(self.dataset)} | {name: getattr(self, name) for name in names}
 
 
 class _Reader:
-    """Reads batches: pools whole, where that is less work than item by item.
+    """Reads batches: a whole pool at once if that is faster than item by item.
 
     Args:
-        dataset: what to read.
+        dataset: to read.
         batches: of an epoch.
-        share: how many readers divide the batches of a pool among them.
+        share: number of readers that share the batches of a pool.
     """
 
     def __init__(self, dataset: Dataset, batches: Epoch, share: int) -> None:
@@ -222,13 +224,13 @@ class _Reader:
 
 
 def _worker() -> tuple[int, int]:
-    """Return the number of this worker of a DataLoader, and how many there are."""
+    """Return the number of this worker of a DataLoader, and the number of workers."""
     found = torch.utils.data.get_worker_info()
     return (0, 1) if found is None else (found.id, found.num_workers)
 
 
 def _place(rank: int | None, world: int | None) -> tuple[int, int]:
-    """Return the rank and the number of ranks, those that are not given from torch.distributed."""
+    """Return the rank and the number of ranks; from torch.distributed if neither is given."""
     if rank is None and world is None:
         group = torch.distributed
         if group.is_available() and group.is_initialized():

@@ -35,7 +35,7 @@ from lodcli.kernels.tensor.nulls import REMEDY
 
 @dataclass(frozen=True)
 class Batch(Sequence[Any]):
-    """Items of a dataset in one piece: what `collate` takes. Also a sequence of the items.
+    """Items of a dataset in contiguous arrays, for `collate`. Also a sequence of the items.
 
     Attributes:
         tensors: by name, with the items as outermost level.
@@ -56,10 +56,10 @@ class Batch(Sequence[Any]):
     def __torch_function__(
         cls, function: Any, types: object, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Return what `torch.stack` makes of the items: it is the default of a DataLoader.
+        """Return the result of `torch.stack` for the items: it is the default of a DataLoader.
 
         Raises:
-            UnsupportedError: they differ in length, as they do nearly always.
+            UnsupportedError: they differ in length, which is the usual case.
         """
         given = [list(one) if isinstance(one, Batch) else one for one in args]
         try:
@@ -70,28 +70,28 @@ class Batch(Sequence[Any]):
             ) from None
 
     def take(self, places: Offsets) -> Batch:
-        """Return some of the items, as a batch of their own."""
+        """Return some of the items, as another batch."""
         return Batch(taken(self.tensors, places), self.single)
 
 
 class Dataset(torch.utils.data.Dataset[Any]):
     """The items of one level of a file, for torch.utils.data.DataLoader.
 
-    An item is a tensor of torch, (n, ..), or a LoDTensor if it has levels itself. Tensors of the
-    file that share the items, such as tokens and labels, make it a dict by name. A batch of items
-    is read in one piece; give a DataLoader `collate_fn=collate(..)`.
+    An item is a tensor of torch, (n, ..), or a LoDTensor if it has levels. If several tensors of
+    the file share the items, such as tokens and labels, an item is a dict by name. A batch of items
+    is read at once; give a DataLoader `collate_fn=collate(..)`.
 
-    It pickles by its path, and every worker process opens the file itself.
+    It is pickled without its content, and every worker process opens the file again.
 
     Args:
         path: a file that can be read in any order, such as lod.h5 or safetensors.
-        name: the one tensor that is wanted. None: all that share the level.
+        name: a tensor to read alone. None: all that share the level.
         level: the level whose sequences are the items, a number or a name.
-        in_memory: whether to read everything at once. Any format will do, and a forked worker
-            shares the memory.
-        limits: what reading it may cost.
+        in_memory: whether to read everything at once. Then the file may have any format, and forked
+            workers share the memory.
+        limits: for reading the file.
         keywords: how to read it; see `lodcli.open`. With `mmap=True` rows are mapped, and all
-            processes share the system's cache; see `lodcli.read`.
+            processes share the page cache; see `lodcli.read`.
 
     Raises:
         UnsupportedError: the format cannot be read in any order, or not with `levels`.
@@ -123,7 +123,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         if opened is not None and (opened.tensors is not None or opened.process == os.getpid()):
             return opened
         if opened is not None:
-            opened.files.pop_all()  # a forked process does not close what its parent reads
+            opened.files.pop_all()  # a forked process must not close its parent's files
         opened = self._opened = _Opened(self)
         return opened
 
@@ -141,7 +141,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
     @property
     def lengths(self) -> Offsets:
-        """How many rows each item has, of the first tensor with levels; what samplers take."""
+        """The number of rows of each item, in the first tensor with levels; for samplers."""
         items = self._open().items
         lods = [lod for lod in items.lods.values() if lod.n_levels]
         return np.diff(lods[0].absolute(0)) if lods else np.ones(items.count, np.int64)
@@ -169,7 +169,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         return Batch(opened.items.gather(wanted), opened.single)
 
     def bytes_of(self, places: Offsets) -> int | None:
-        """Return how many bytes these items are in the file; None if it is in memory or mapped."""
+        """Return the bytes of these items in the file; None if it is in memory or mapped."""
         opened = self._open()
         if opened.tensors is not None:
             return None
@@ -178,7 +178,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
 
 class _Opened:
-    """The file as one process reads it."""
+    """The file as opened by one process."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.process = os.getpid()
@@ -210,9 +210,9 @@ class _Opened:
                     for name, item in whole.items()
                     if isinstance(item, LoDTensor)
                 }
-            # In memory, or mapped: the file is closed here.
+            # If in memory or mapped, the file is closed here.
             self.files = ExitStack() if self.tensors is not None else files.pop_all()
-            # At the latest before the interpreter takes its modules apart.
+            # Closed at the latest before the interpreter clears its modules.
             weakref.finalize(self, self.files.close)
 
 
@@ -228,13 +228,13 @@ Layout = Literal["jagged", "packed", "padded", "varlen", "lod"]
 
 
 def collate(layout: Layout = "jagged") -> Collate:
-    """Return what makes batches of a Dataset's items, as `collate_fn` of a DataLoader.
+    """Return a function that makes batches of a Dataset's items, for `collate_fn` of a DataLoader.
 
     Args:
-        layout: "jagged", "padded" (a tensor and the lengths), "packed" or "varlen", as
-            LoDTensor.to_torch; or "lod", LoDTensors of any number of levels.
+        layout: "jagged", "padded" (a tensor and the lengths), "packed" or "varlen", as in
+            LoDTensor.to_torch; or "lod", LoDTensors with any number of levels.
 
-    A tensor with one row an item, such as labels, becomes a dense tensor.
+    A tensor with one row per item, such as labels, becomes a dense tensor.
 
     >>> batch = collate("padded")([torch.ones(1), torch.ones(3)])
     >>> batch[0].shape, batch[1].tolist()
@@ -245,7 +245,7 @@ def collate(layout: Layout = "jagged") -> Collate:
 
 @dataclass(frozen=True)
 class Collate:
-    """What `collate` returns; it pickles.
+    """The function that `collate` returns; it can be pickled.
 
     Attributes:
         layout: of the batches.
@@ -278,7 +278,7 @@ class Collate:
 
 
 def _joined(items: Sequence[Any]) -> Batch:
-    """Return single items in one piece: those of ConcatDataset, or of a user's own dataset."""
+    """Return single items as a batch: items of ConcatDataset, or of a dataset of the user."""
     if not isinstance(items, Sequence) or not len(items):
         found = "none" if isinstance(items, Sequence) else type(items).__name__
         raise InvalidDataError(f"collate: expected a list of items, found {found}")

@@ -1,4 +1,4 @@
-"""The order of an epoch: which items make which batch, from their lengths and a seed alone."""
+"""The order of an epoch: the items of each batch, from only their lengths and a seed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 
-# A pool is made of so many runs of neighbours: fewer places to read from than items, and
-# neighbours of one epoch are together with others in the next.
+# A pool consists of this many runs of neighbours: fewer ranges to read than items, while items are
+# pooled with other neighbours in the next epoch.
 RUNS = 8
 
 
@@ -18,9 +18,9 @@ class Epoch:
     """The batches of an epoch.
 
     Attributes:
-        order: (K,) numbers of items, batch after batch; ascending inside a batch.
-        ends: (B + 1,) where each batch begins in `order`.
-        pools: (P + 1,) the first batch of each pool; batches of one pool follow each other.
+        order: (K,) numbers of items, batch after batch; ascending within a batch.
+        ends: (B + 1,) offsets of the batches in `order`.
+        pools: (P + 1,) offsets of the pools in batches; batches of one pool are consecutive.
     """
 
     order: Offsets
@@ -46,18 +46,17 @@ class Epoch:
 def epoch(
     lengths: Offsets, *, tokens: int, items: int | None, pool: int, seed: tuple[int, int] | None
 ) -> Epoch:
-    """Return the batches of an epoch, each item in one of them.
+    """Return the batches of an epoch, with each item in one of them.
 
-    A batch takes items of similar lengths of one pool, as many as have at most `tokens` rows
-    together; an item that alone has more is a batch. Time and memory are a few arrays of K.
+    A batch takes items of similar lengths from one pool, with at most `tokens` rows in total; a
+    longer item is a batch by itself. Memory is a few arrays of K.
 
     Args:
         lengths: (K,) rows of each item.
-        tokens: the most rows of a batch.
-        items: the most items of a batch.
-        pool: how many items are mixed and sorted by length together.
-        seed: of the random order, and the number of the epoch. None: items in order, neighbours
-            together.
+        tokens: maximum number of rows of a batch.
+        items: maximum number of items of a batch.
+        pool: number of items that are shuffled and sorted by length together.
+        seed: of the random order, and the number of the epoch. None: items in their order.
 
     >>> found = epoch(np.array([5, 1, 4, 2, 9]), tokens=6, items=None, pool=8, seed=None)
     >>> [found[batch].tolist() for batch in range(len(found))]
@@ -83,7 +82,7 @@ def epoch(
 
 
 def _pools(count: int, pool: int, random: np.random.Generator) -> list[Offsets]:
-    """Return the items of each pool: of runs that begin elsewhere in every epoch."""
+    """Return the items of each pool; runs have other borders in every epoch."""
     size = max(1, pool // RUNS)
     borders = np.arange(-random.integers(size), count + size, size).clip(0, count)
     starts = borders[:-1]
@@ -94,7 +93,7 @@ def _pools(count: int, pool: int, random: np.random.Generator) -> list[Offsets]:
 
 
 def _cut(lengths: Offsets, tokens: int, items: int | None) -> Offsets:
-    """Return where batches of items in this order begin, and the last one ends."""
+    """Return the offsets of batches of items in this order."""
     sums = np.cumsum(lengths)
     borders, before = [0], 0
     while (start := borders[-1]) < lengths.size:

@@ -1,7 +1,7 @@
-"""How batches leave a worker process of a DataLoader.
+"""Sends batches from a worker process of a DataLoader.
 
-torch hands over every tensor in a file of shared memory, which takes about 0.5 ms whatever its
-size. Here small tensors go through the pipe, and a padded batch goes without its padding.
+torch sends every tensor in a file of shared memory, which takes about 0.5 ms whatever its size.
+Here small tensors are sent through the pipe, and a padded batch is sent without its padding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.multiprocessing.reductions import reduce_tensor
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-MOST_BY_VALUE = 2 << 20  # bytes: from here on shared memory is as fast
+MOST_BY_VALUE = 2 << 20  # bytes: for larger tensors shared memory is as fast
 
 Rebuilt = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -27,14 +27,14 @@ def in_worker() -> bool:
 
 
 def ready_to_hand(value: Any, tensor: LoDTensor, layout: str) -> Any:
-    """Return a batch in a form that leaves this worker process fast.
+    """Return a batch in a form that is fast to send from this worker process.
 
     Args:
-        value: the batch, as `to_torch` makes it.
+        value: the batch, from `to_torch`.
         tensor: the same batch as LoDTensor.
-        layout: which form it is.
+        layout: of the batch.
     """
-    # For all tensors that this process sends: only the DataLoader takes any from it.
+    # For all tensors that this process sends: they are sent only to the DataLoader.
     ForkingPickler.register(torch.Tensor, small_by_value)
     if layout == "jagged":
         ForkingPickler.register(type(value), _jagged)
@@ -42,7 +42,7 @@ def ready_to_hand(value: Any, tensor: LoDTensor, layout: str) -> Any:
 
 
 def small_by_value(tensor: torch.Tensor) -> Rebuilt:
-    """Return how to pickle a tensor: by its bytes if there are few, else as torch does."""
+    """Return the reduced form of a tensor for pickle: its bytes if few, else that of torch."""
     simple = (
         tensor.device.type == "cpu"
         and tensor.layout is torch.strided
@@ -69,7 +69,7 @@ def _jagged(batch: Any) -> Rebuilt:
 
 
 class _Padded(tuple[Any, Any]):
-    """A padded batch and its lengths, which is pickled as its rows and padded on arrival."""
+    """A padded batch and its lengths; pickled as its rows, and padded again when unpickled."""
 
     _tensor: LoDTensor
 
@@ -79,6 +79,6 @@ class _Padded(tuple[Any, Any]):
         return made
 
     def __reduce__(self) -> Rebuilt:
-        if any(part._version for part in self):  # changed in place since
+        if any(part._version for part in self):  # was changed in place
             return tuple, (list(self),)
         return LoDTensor.to_torch, (self._tensor, "padded")

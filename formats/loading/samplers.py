@@ -1,4 +1,4 @@
-"""Batches of items chosen by their lengths: by a budget of rows, and by buckets."""
+"""Batches of items by their lengths: with a maximum number of rows, and from buckets."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from lodcli.kernels.index.checks import Offsets
 class BatchSampler:
     """Batches of item numbers, as `batch_sampler` of torch.utils.data.DataLoader.
 
-    A batch ends before it would exceed a budget; an item that alone exceeds it is a batch. Every
-    item is in one batch of an epoch. Orders differ by epoch, and depend on the seed alone.
+    A batch ends before it would exceed a maximum; an item that exceeds it is a batch by itself.
+    Every item is in one batch of an epoch. Each epoch has another order, which depends only on the
+    seed.
 
     Args:
-        lengths: rows of every item, or what has `lengths`, such as a Dataset.
-        rows: the most rows of a batch.
-        items: the most items of a batch.
-        padded: whether `rows` counts padding: items times the longest.
-        buckets: into how many buckets of about equal lengths to sort the items first; batches
-            take items of one bucket. 1: any lengths go together.
+        lengths: rows of every item, or an object with `lengths`, such as a Dataset.
+        rows: maximum number of rows of a batch.
+        items: maximum number of items of a batch.
+        padded: whether `rows` includes padding: items times the longest.
+        buckets: number of buckets of about equal lengths; the items of a batch are from one
+            bucket. 1: a batch may have any lengths.
         shuffle: whether items and batches come in a random order.
         seed: of the random order.
-        drop_last: whether to leave out, of each bucket, a last batch that another item would fit.
+        drop_last: whether to leave out the last batch of each bucket if another item would fit.
 
     Raises:
         OptionError: neither `rows` nor `items`, a number below 1, or a negative seed.
@@ -66,11 +67,11 @@ class BatchSampler:
         self._made: tuple[int, list[list[int]]] = (-1, [])
 
     def set_epoch(self, epoch: int) -> None:
-        """Continue with an epoch, the first is 0; by itself each iteration begins the next."""
+        """Set the epoch of the next iteration, from 0; by default each one begins the next."""
         self.epoch = epoch
 
     def __len__(self) -> int:
-        """Return how many batches the next epoch has."""
+        """Return the number of batches of the next epoch."""
         return len(self._batches())
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -95,7 +96,7 @@ class BatchSampler:
     def _bucketed(self, order: Offsets) -> list[Offsets]:
         if self.buckets == 1:
             return [order]
-        # A stable sort of what was shuffled: equal lengths stay in random order.
+        # A stable sort of shuffled items: those of equal lengths stay in random order.
         ascending = order[np.argsort(self.lengths[order], kind="stable")]
         parts = np.array_split(ascending, self.buckets)
         if not self.shuffle:

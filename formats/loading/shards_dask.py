@@ -30,21 +30,21 @@ def from_dataset(
     limits: Limits | None = None,
     **keywords: Unpack[ReadKeywords],
 ) -> DelayedShards:
-    """Return the shards of a dataset as delayed values, of which none is read yet.
+    """Return the shards of a dataset as delayed values, without reading them.
 
-    A worker reads the shards of its tasks from the same path: no row passes through the scheduler
-    but those that are computed and fetched.
+    A worker reads the shards of its tasks from the same path: only computed results that are
+    fetched pass through the scheduler.
 
     Args:
         path: a dataset: a folder of `lod shard`. The size and the header of each shard are
             compared with the manifest.
-        name: the one tensor that is wanted. None: all, as a dict by name.
-        limits: what reading a shard may cost.
+        name: a tensor to read alone. None: all, as a dict by name.
+        limits: for reading a shard.
         keywords: how to read it; see `lodcli.open`.
 
     Raises:
-        UnsupportedError: this is no dataset, or Dask is not installed.
-        DamagedFileError: a shard is missing, or is not the one that the manifest says.
+        UnsupportedError: this is not a dataset, or Dask is not installed.
+        DamagedFileError: a shard is missing, or does not match the manifest.
         SelectionError, OSError, LodError: see `lodcli.open`.
 
     >>> import lodcli, tempfile
@@ -74,7 +74,7 @@ def from_dataset(
 
 @dataclass(frozen=True)
 class _Reading:
-    """How shards are read."""
+    """Settings for reading shards."""
 
     name: str | None
     limits: Limits | None
@@ -85,14 +85,14 @@ class _Reading:
         return io.open_source(path, self.name, limits=self.limits, **self.keywords)
 
     def whole(self, path: str) -> Read:
-        """Return what a shard holds."""
+        """Return the content of a shard."""
         options = read_options(None, self.keywords)
         if self.name is not None:
             return io.read(path, self.name, options=options, limits=self.limits)
         return io.read_all(path, options=options, limits=self.limits)
 
     def mapped(self, path: str, function: Callable[..., Any], batch_bytes: int) -> list[Any]:
-        """Return what a function gives of each batch of a shard."""
+        """Return the results of a function for each batch of a shard."""
         with self.opened(path) as shard:
             if self.name is None:
                 return [function(batch) for batch in shard.batches(batch_bytes)]
@@ -102,14 +102,14 @@ class _Reading:
 
 @dataclass(frozen=True)
 class DelayedShards(Sequence[Any]):
-    """What `from_dataset` returns: a sequence of a `dask.delayed.Delayed` for each shard.
+    """The result of `from_dataset`: a sequence with a `dask.delayed.Delayed` for each shard.
 
     Each is a LoDTensor when it is computed; without a name, a dict of them.
 
     Attributes:
         path: of the dataset, absolute.
         names: of the files of its shards.
-        schema: the tensors of a shard, as they are read; item counts are those of the first.
+        schema: the tensors of a shard, as they are read; with the item counts of the first shard.
     """
 
     path: str
@@ -128,13 +128,14 @@ class DelayedShards(Sequence[Any]):
     def map_batches(
         self, function: Callable[[Any], Any], *, batch_bytes: int = BATCH_BYTES
     ) -> list[Any]:
-        """Return a delayed value for each shard: the list of what a function gives of its batches.
+        """Return a delayed value for each shard: the list of a function's results for its batches.
 
         A worker holds one batch at a time, and the results of a shard.
 
         Args:
-            function: takes a LoDTensor of whole outermost items; without a name, a dict of them.
-            batch_bytes: about how large a batch is.
+            function: called with a LoDTensor of whole outermost items; without a name, a dict of
+                them.
+            batch_bytes: approximate size of a batch.
         """
         return [
             self._delayed(self._how.mapped, number, function, batch_bytes)
@@ -151,7 +152,7 @@ class DelayedShards(Sequence[Any]):
 
 
 def _key(what: str, name: str) -> str:
-    """Return a key that no other value has, by which Dask's pages show what it is."""
+    """Return a unique key, which is readable in Dask's dashboard."""
     from uuid import uuid4
 
     return f"lod-{what}-{name}-{uuid4().hex}"
