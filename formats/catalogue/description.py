@@ -1,4 +1,4 @@
-"""Descriptions of all formats, made from what their classes declare."""
+"""Descriptions of all formats, from the attributes of their classes."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class FormatInfo:
     """Name and capabilities of a format.
 
     Attributes:
-        name: as `format_name` and `--from` take it.
-        endings: of its files, with the dot.
-        layout: "file", "files" beside each other, or "folder"; only a file goes through a pipe.
+        name: for `format_name` and `--from`.
+        endings: file extensions, with the dot.
+        layout: "file", "files" in one folder, or "folder"; only a file can be read from a pipe.
         read, written: whether it can be read, and be written.
         streams: whether only some batches are in memory while it is read or written.
-        levels: the fewest and the most levels of a tensor; None for any number.
+        levels: minimum and maximum number of levels of a tensor; None for no maximum.
         dtypes: names of the dtypes that it holds.
         several: whether it holds several named tensors.
         level_names: whether it holds the names of levels.
         records: whether it holds records of tensors.
-        marks: the marks that reading finds again, such as "text"; see docs/format.md.
-        nulls: whether it holds nulls: "yes", "numbers" for null numbers alone, or "no".
+        marks: the marks that it keeps, such as "text"; see docs/format.md.
+        nulls: whether it holds nulls: "yes", "numbers" for only null numbers, or "no".
         needs: the optional packages that it needs.
-        package: name and version of the package of a plug-in; "" for our own.
-        read_options: keywords of `lodcli.open` and `lodcli.read` that it takes.
-        write_options: keywords of `lodcli.write` that it takes.
+        package: name and version of the package of a plug-in; "" for formats of lod.
+        read_options: keywords of `lodcli.open` and `lodcli.read` that it accepts.
+        write_options: keywords of `lodcli.write` that it accepts.
     """
 
     name: str
@@ -63,7 +63,7 @@ class FormatInfo:
     write_options: frozenset[str]
 
     def cells(self) -> dict[str, str]:
-        """Return what a table of formats shows, by column: "yes" and "" for what is or is not.
+        """Return the cells of a table of formats, by column; "yes" or "" for booleans.
 
         >>> ts = {each.name: each.cells() for each in formats()}["ts"]
         >>> ts["extensions"], ts["levels"], ts["dtypes"], ts["nulls"]
@@ -102,7 +102,7 @@ def _need(package: Package) -> str:
 
 
 def _dtypes(names: frozenset[str]) -> str:
-    """Return names of dtypes in short.
+    """Return a short text for names of dtypes.
 
     >>> _dtypes(ALL_DTYPES - {"bfloat16"}), _dtypes(frozenset({"uint16", "uint32"}))
     ('all but bfloat16', 'uint16, uint32')
@@ -114,7 +114,7 @@ def _dtypes(names: frozenset[str]) -> str:
 
 
 def _kinds(names: frozenset[str]) -> str:
-    """Return names of dtypes, one word for all of a kind."""
+    """Return names of dtypes, with one word if all of a kind are among them."""
     whole = [kind for kind, members in _KINDS.items() if members <= names]
     rest = names.difference(*(_KINDS[kind] for kind in whole))
     return ", ".join([*whole, *sorted(rest, key=lambda name: (len(name), name))])
@@ -164,7 +164,7 @@ def formats() -> FormatTable:
 
 
 def all_formats() -> tuple[FormatTable, list[UnsupportedError]]:
-    """Return the description of every format, and what is wrong with plug-ins that do not work."""
+    """Return the description of every format, and the errors of plug-ins that do not work."""
     plugged, broken = plugins.working()
     ours = [described(get(name), entry.endings) for name, entry in TABLE.items()]
     theirs = [described(kind, kind.endings, plugin.package) for plugin, kind in plugged]
@@ -172,7 +172,7 @@ def all_formats() -> tuple[FormatTable, list[UnsupportedError]]:
 
 
 def described(kind: Format, endings: tuple[str, ...], package: str = "") -> FormatInfo:
-    """Return the description of a format whose files have these endings."""
+    """Return the description of a format whose files have these extensions."""
     return FormatInfo(
         name=kind.name,
         endings=endings,

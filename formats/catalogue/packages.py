@@ -13,8 +13,8 @@ class Package(NamedTuple):
 
     Attributes:
         module: its name in an import statement.
-        install: what `pip install` takes: an extra of lodcli or of a plug-in.
-        use: what it is needed for: "reading", "writing" or, in words, a part of these; "" for all.
+        install: argument for `pip install`: an extra of lodcli or of a plug-in.
+        use: its use: "reading", "writing", or a text for a part of these; "" for everything.
     """
 
     module: str
@@ -28,9 +28,9 @@ class Package(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What installs it."""
+        """The command that installs it."""
         return f"pip install '{self.install}'"
 
     def missing(self, what: str) -> UnsupportedError:
-        """Return the error that says what needs it, and what installs it."""
+        """Return the error that says what needs it, and how to install it."""
         return UnsupportedError(f"{what} needs the package {self.module}; {self.advice}")

@@ -1,4 +1,4 @@
-"""Formats of other packages: found by their entry points, checked, and kept from doing harm."""
+"""Formats of other packages: found by their entry points, checked, and with guarded methods."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from lodcli.kernels.index.selection import Key
 from lodcli.kernels.plugins import Plugin
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# What the names of compressed files end with: never the format itself.
+# Extensions of compressed files, which no format may have.
 _PACKED = (".gz", ".zst")
-# Classes being tested.
+# Formats being tested, by name.
 _TRIED: dict[str, Format] = {}
 
 
 def names() -> list[str]:
-    """Return the names of formats that plug-ins bring; none is imported."""
+    """Return the names of formats of plug-ins, without importing them."""
     return sorted({one.name for one in plugins.plugins(plugins.FORMATS)} - TABLE.keys())
 
 
@@ -45,7 +45,7 @@ def get(name: str) -> Format | None:
 
 @contextmanager
 def trying(kind: type[Format]) -> Iterator[None]:
-    """Make the class of a plug-in known under its name, installed or not; ours are known anyway."""
+    """Register the class of a plug-in under its name, unless it is a format of lod."""
     if kind.name not in TABLE:
         _TRIED[kind.name] = kind()
     try:
@@ -55,7 +55,7 @@ def trying(kind: type[Format]) -> Iterator[None]:
 
 
 def working() -> tuple[list[tuple[Plugin, Format]], list[UnsupportedError]]:
-    """Load all plug-ins; return those that work, and what is wrong with the others."""
+    """Load all plug-ins; return those that work, and the errors of the others."""
     formats, broken = list[tuple[Plugin, Format]](), list[UnsupportedError]()
     for one in plugins.plugins(plugins.FORMATS):
         try:
@@ -69,7 +69,7 @@ def of_ending(name: str) -> str | None:
     """Return the format whose files have the extension of this lower-case name, or None.
 
     Raises:
-        UnsupportedError: two have it.
+        UnsupportedError: two formats have it.
     """
     kinds = [kind for _, kind in working()[0]]
     endings = {one for kind in kinds for one in kind.endings if name.endswith(one)}
@@ -96,7 +96,7 @@ def endings() -> list[str]:
 
 
 def advice() -> str:
-    """Return what to add where no format was found: the plug-ins that do not work; "" if none."""
+    """Return text for messages that no format was found: errors of broken plug-ins; "" if none."""
     return "".join(f"; {error}" for error in working()[1])
 
 
@@ -114,7 +114,7 @@ def _loaded(plugin: Plugin) -> Format:
 
 
 def misfit(name: str, kind: object) -> str | None:
-    """Return why something cannot be the format of a plug-in called `name`; None if it can."""
+    """Return why an object cannot be the format of a plug-in called `name`; None if it can."""
     if not (isinstance(kind, type) and issubclass(kind, Format)):
         return f"expected a subclass of lodcli.formats.Format, found {kind!r}"
     if getattr(kind, "name", None) != name:
@@ -136,7 +136,7 @@ def misfit(name: str, kind: object) -> str | None:
 
 
 def _guarded(kind: type[Format], plugin: Plugin) -> type[Format]:
-    """Return the class with every fault of its code turned into an error that names it."""
+    """Return the class with unexpected exceptions of methods as errors that name the plug-in."""
 
     @contextmanager
     def blaming() -> Iterator[None]:

@@ -19,13 +19,13 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform.files import descriptor_path
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# kvikio divides a piece among its threads. While one is checked, others are under way.
+# kvikio divides a piece among its threads. While one is checked, others are being read.
 PIECE_BYTES = 16 << 20
 UNDER_WAY = 4
-# Of the file, and of the GPU's memory: what lies at the same place of a page in both goes from one
-# to the other as it is, the rest in between through memory of the driver's.
+# Pages of the file, and of the GPU's memory: bytes at the same position within a page in both are
+# transferred directly, others through a buffer of the driver.
 PAGE_BYTES = 4096
-# What kernels take at once: rows that begin elsewhere cost them more than that saves.
+# Word size of kernels: unaligned rows cost the kernels more than a direct transfer saves.
 WORD_BYTES = 16
 
 
@@ -41,9 +41,9 @@ def read_stored(
     The caller then reads them in another way, which reports the error.
 
     Args:
-        stored: where the rows lie.
-        row_shape: of one row.
-        dtype: of its values.
+        stored: position of the rows.
+        row_shape: shape of a row.
+        dtype: of the rows.
 
     Raises:
         LodError: as `stored.check`; nothing is returned.
@@ -51,7 +51,7 @@ def read_stored(
     flat = _room(stored.rows * math.prod(row_shape) * dtype.itemsize, stored.offset)
     step = max(1, PIECE_BYTES // stored.block_bytes) * stored.block_bytes
     sums: list[Array] = []
-    # What is queued may still use memory that is new to us, and kvikio knows nothing of it.
+    # Queued work may still use the newly allocated memory, and kvikio does not wait for it.
     cupy.cuda.get_current_stream().synchronize()
     try:
         _read(
@@ -75,8 +75,8 @@ def _room(size_bytes: int, offset: int) -> Array:
 
 
 def _read(stored: StoredRows, there: Array, step: int, arrived: Callable[[Array], None]) -> None:
-    """Fill `there` piece by piece, and call `arrived` with each; none is on its way afterwards."""
-    # Not by its name: the file that was opened and checked may by now have another, or none.
+    """Fill `there` piece by piece, and call `arrived` with each; no read is pending afterwards."""
+    # By descriptor, not by name: the file that was checked may have been renamed or removed.
     with _reading():
         file = kvikio.CuFile(descriptor_path(stored.fd), "r")
     under_way: deque[tuple[Array, Any]] = deque()
@@ -90,7 +90,7 @@ def _read(stored: StoredRows, there: Array, step: int, arrived: Callable[[Array]
         while under_way:
             arrived(_first(under_way))
     finally:
-        # They write to memory that would be given to others, from a file that would be closed.
+        # Wait: pending reads use memory that would be reused, and a file that would be closed.
         for _, future in under_way:
             with suppress(RuntimeError):
                 future.get()
@@ -98,7 +98,7 @@ def _read(stored: StoredRows, there: Array, step: int, arrived: Callable[[Array]
 
 
 def _first(under_way: deque[tuple[Array, Any]]) -> Array:
-    """Return the oldest requested piece, when it has arrived."""
+    """Wait for the oldest requested piece, and return it."""
     piece, future = under_way[0]
     with _reading():
         done = future.get()
@@ -111,7 +111,7 @@ def _first(under_way: deque[tuple[Array, Any]]) -> Array:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Convert kvikio's errors, distinguished from others of their class."""
+    """Convert kvikio's errors to _UnreadError, to distinguish them from other RuntimeErrors."""
     try:
         yield
     except RuntimeError as error:

@@ -14,7 +14,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# Long enough for the full speed of the bus, short enough to stay in the processor's cache.
+# Large enough for the full speed of the bus, small enough to stay in the CPU's cache.
 _BLOCK_BYTES = 8 << 20
 
 
@@ -47,19 +47,19 @@ class _Staging:
         self._sent[self._turn] = self._stream.record()
 
     def finish(self) -> None:
-        """Wait until all has arrived; the buffers must live as long."""
+        """Wait until all copies have finished; the buffers must live until then."""
         self._stream.synchronize()
 
 
 def read_to_gpu(source: Source, name: str, number: int) -> LoDTensor:
-    """Return a tensor of an open file with its rows on a GPU, checked; the index stays here.
+    """Return a tensor of an open file with checked rows on a GPU; the index is in main memory.
 
-    Where kvikio is installed it reads the rows that lie in a file as they do in memory.
+    If kvikio is installed, it reads rows that are stored in the file as in memory.
 
     Args:
-        source: the file. The rows of a container never lie in main memory as a whole.
-        name: which tensor.
-        number: which GPU, -1 for the current one.
+        source: the file. All rows of a container are never in main memory at once.
+        name: of the tensor.
+        number: of the GPU, -1 for the current one.
 
     Raises:
         UnsupportedError: it is a TensorArray.

@@ -1,1 +1,1 @@
-"""Test kit for formats, ours and those of plug-ins."""
+"""Test kit for formats of lod and of plug-ins."""

@@ -27,18 +27,18 @@ from lodcli.kernels.platform import processes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Options = Callable[[Mapping[str, Item]], Mapping[str, Any]]
-# Of each file; and what a damaged one may come to.
+# Numbers of truncated and altered copies of each file, and their maximum decompressed size.
 TRUNCATIONS, FLIPS = 60, 200
 MOST_BYTES = 64 << 20
 
 
 @dataclass
 class FormatReport:
-    """What `check_format` found.
+    """The result of `check_format`.
 
     Attributes:
-        held: the shapes that came back as they were, but for what the format declares to lose.
-        refused: the others, with the reason that the format gave.
+        held: names of test cases that were read back unchanged, except for declared losses.
+        refused: the other test cases, each with the error of the format.
     """
 
     held: list[str] = field(default_factory=list)
@@ -53,25 +53,26 @@ def check_format(
     read_options: Options = lambda content: {},
     write_options: Options = lambda content: {},
 ) -> FormatReport:
-    """Check a format as lod checks its own: what it takes comes back, the rest is an error.
+    """Check a format as lod checks its own: tensors are read back unchanged, or are an error.
 
-    Tried are no rows, one row, empty items at each of up to five levels, levels that coincide or
-    are shared, Unicode names, text, times, nulls and every dtype that the format declares. Of what
-    it holds, files are cut off and altered: reading such a file gives an error of lod or tensors,
-    and with `checksums` never other tensors. A file that comes to more than `max_bytes` is refused.
+    Test cases are no rows, one row, empty items at each of up to five levels, levels that are equal
+    or shared, Unicode names, text, times, nulls and every dtype that the format declares. A written
+    file is then truncated and altered: reading it must raise an error of lod or return tensors, and
+    with `checksums` never other tensors. A file that expands to more than `max_bytes` must be an
+    error.
 
     Args:
         kind: the class; it need not be installed as a plug-in.
-        examples: tensors by name, by what is special about them; they must be held.
-        files: of this format, to damage; a format that is only read has no others.
-        read_options: of what was written, keywords of `lodcli.read_all` to read it with.
-        write_options: keywords of `lodcli.write`, in the same way.
+        examples: more test cases: tensors by name, by the name of the case; they must be held.
+        files: of this format, to damage; the only files for a format without a writer.
+        read_options: returns keywords of `lodcli.read_all` for tensors that were written.
+        write_options: returns keywords of `lodcli.write` for tensors to write.
 
     Returns:
-        What is held, and what is refused for which reason: read it.
+        The test cases that are held, and those that are refused, with reasons; check these.
 
     Raises:
-        AssertionError: the format is not as it should be; says with which tensors.
+        AssertionError: the format breaks a rule; names the test case.
 
     >>> from lodcli.formats.npz.npz import Npz
     >>> check_format(Npz).refused["null lists"]
@@ -190,7 +191,7 @@ class _Run:
         assert found == given, f"attributes of the file: {given} came back as {dict(found)}"
 
     def _check_damage(self, path: Path, content: Mapping[str, Item]) -> None:
-        """Read the file cut off and altered: an error in one line, or tensors."""
+        """Read truncated and altered copies of a file: an error in one line, or tensors."""
         expected = self._read(path, content)
         tensors = {name: one for name, one in expected.items() if isinstance(one, LoDTensor)}
         target = self._folder / f"damaged-{path.name}"
@@ -208,7 +209,7 @@ class _Run:
 
 
 def _damaged(whole: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield a file with its end missing, and with single bits changed; not at random."""
+    """Yield truncated copies of a file, and copies with one bit changed; always the same ones."""
     rng = random.Random(0)
     for cut in sorted({rng.randrange(len(whole)) for _ in range(TRUNCATIONS if whole else 0)}):
         yield f"cut off after {cut} bytes", whole[:cut]

@@ -15,12 +15,12 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 def difference(
     content: Mapping[str, LoDTensor], found: Mapping[str, Item], losses: Iterable[Loss] = ()
 ) -> str | None:
-    """Return what is not as it was; None if all is.
+    """Return the first difference, for a message; None if there is none.
 
     Args:
-        content: what was written.
-        found: what was read. One tensor may have another name; a format may add tensors.
-        losses: what need not come back, as `losses` of a format gives it.
+        content: the tensors that were written.
+        found: the tensors that were read. A single one may have another name; others may be added.
+        losses: properties that may differ, from `losses` of a format.
     """
     lost = {loss.what: loss.lost for loss in losses}
     if "tensor names" in lost or (len(content) == 1 and not content.keys() & found.keys()):
@@ -46,7 +46,7 @@ def _difference(
         return f"{told} of {name}" not in lost.get(what, ())
 
     if not kept("marks", tensor.marks) and tensor.categories is not None and other.marks.is_text:
-        tensor = tensor.as_text()  # what formats with text have of categories
+        tensor = tensor.as_text()  # formats with text store categories as text
     lengths, others = tensor.recursive_sequence_lengths(), other.recursive_sequence_lengths()
     if lost.get("levels"):
         others = others[: len(lengths)]
@@ -70,7 +70,7 @@ def _difference(
 
 
 def _same(one: Array, two: Array, *, bits: bool) -> bool:
-    """Return whether the values are equal; of one dtype all bits must be, but those of a NaN."""
+    """Return whether the values are equal; with `bits`, -0.0 differs from 0.0, and NaN is NaN."""
     if one.size != two.size:
         return False
     two = two.reshape(one.shape)

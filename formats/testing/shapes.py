@@ -1,4 +1,4 @@
-"""Tensors of every shape that a file may have to hold, by their special property."""
+"""Test tensors of every shape that a file may have to hold, by their special property."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _FIVE = [[2, 0, 1], [1, 0, 2], [2, 1, 0], [1, 1, 2], [0, 3, 1, 2]]
 
 
 def numbers(lengths: Sequence[Sequence[int]], dtype: Any = "int64", rows: int = 3) -> LoDTensor:
-    """Return the numbers 1, 2, .. over these levels; without levels so many rows."""
+    """Return the numbers 1, 2, .. with these levels; `rows` of them without levels."""
     lod = LoD.from_lengths(lengths)
     count = rows if lod.rows is None else lod.rows
     return LoDTensor(np.arange(1, count + 1).astype(dtype), lod)
 
 
 def shapes(dtype: Any = "int64") -> dict[str, Content]:
-    """Return what to try with every format; plain numbers have this dtype."""
+    """Return the test cases for every format; plain numbers have this dtype."""
 
     def one(tensor: LoDTensor) -> Content:
         return {"data": tensor}
@@ -124,7 +124,7 @@ def _nulls(one: Any) -> dict[str, Content]:
 
 
 def by_dtype(kind: Format) -> dict[str, Content]:
-    """Return numbers of every dtype that a format holds, the extremes of each among them."""
+    """Return numbers of every dtype that a format holds; integers include their extremes."""
     found: dict[str, Content] = {}
     depth = max(kind.min_levels, 1 if kind.max_levels is None else min(1, kind.max_levels))
     for name in sorted(kind.dtypes):
