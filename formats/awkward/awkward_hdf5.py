@@ -57,7 +57,7 @@ class AwkwardHdf5(Format):
 
 
 def _only_group(hdf5: Any, file: Any) -> str:
-    """Return the one group that has a form."""
+    """Return the path of the only group that has a form."""
     paths = ["/", *(f"/{name}" for name in file if hasattr(file[name], "keys"))]
     found = [path for path in paths if hdf5.attribute(file[path], "form") is not None]
     if not found:
@@ -68,7 +68,7 @@ def _only_group(hdf5: Any, file: Any) -> str:
 
 
 def _count(value: str | Array) -> int:
-    """Return a length, which the guide stores as JSON."""
+    """Return a length, which is stored as JSON in Awkward's guide."""
     text = value if isinstance(value, str) else str(np.asarray(value).item())
     if not text.isdecimal() or len(text) > 18:
         raise DamagedFileError(f"length {text[:40]!r} is not a count")

@@ -76,10 +76,10 @@ class Awkward(Format):
 
 
 def _without_null_records(batches: Iterable[Batch], told: AbstractSet[str]) -> Iterator[Batch]:
-    """Yield batches without the tensors that tell which records are null.
+    """Yield batches without the tensors that store which records are null.
 
     Raises:
-        UnsupportedError: one is.
+        UnsupportedError: a record is null.
     """
     for batch in batches:
         for name in told & batch.keys():

@@ -1,7 +1,7 @@
-"""Awkward's forms: how its arrays are built from buffers, and how they map to tensors.
+"""Awkward's forms, which describe how arrays are built from buffers, and their mapping to tensors.
 
-https://awkward-array.org/doc/main/reference/awkwardforth.html has the forms; a form tells
-for each node its class and which buffers it has, `ak.to_buffers` gives both.
+A form states the class and the buffers of each node; `ak.to_buffers` returns form and buffers.
+https://awkward-array.org/doc/main/reference/awkwardforth.html documents them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PRIMITIVES = frozenset(
 )
 _INDEXES = {"i8": "int8", "u8": "uint8", "i32": "int32", "u32": "uint32", "i64": "int64"}
 _OPTIONS = ("IndexedOptionArray", "ByteMaskedArray", "BitMaskedArray")
-# What Awkward calls lists that are text or bytes, and their items.
+# Awkward's names for lists that are text or bytes, and for their items.
 _CALLED = {"string": TEXT, "bytestring": BYTES}
 _NAMES = {"text": ("string", "char"), "bytes": ("bytestring", "byte")}
 _REMEDY = "ak.fill_none or ak.drop_none first"
@@ -52,7 +52,7 @@ def parsed_form(text: str | bytes) -> Form:
     """Return the form that a text describes.
 
     Raises:
-        DamagedFileError: it is not JSON, or no form.
+        DamagedFileError: it is not JSON, or not a form.
     """
     if len(text) > MOST_FORM_BYTES:
         raise DamagedFileError(f"the form has {len(text)} bytes; at most {MOST_FORM_BYTES}")
@@ -66,12 +66,12 @@ def parsed_form(text: str | bytes) -> Form:
 
 
 class Reader:
-    """Makes tensors of buffers.
+    """Builds tensors from buffers.
 
     Args:
-        fetch: gives the buffer of that name, whatever its length.
+        fetch: returns the whole buffer of a name.
         stored: bytes of all buffers.
-        bounds: what they may be gathered to.
+        bounds: limits on the size of the result.
 
     Attributes:
         left_out: the fields that no tensor can hold.
@@ -84,7 +84,7 @@ class Reader:
         self.left_out: LeftOut = {}
 
     def tensors(self, form: Form, length: int) -> Named:
-        """Return the tensors of an array of so many items: "data", or one a field."""
+        """Return the tensors of an array of `length` items: "data", or one per field."""
         self._refuse_growth(length)
         found = self._node(form, length, 0)
         if not found:
@@ -152,7 +152,7 @@ class Reader:
         count = length
         for extent in inner:
             count *= extent
-        if not count:  # such rows cost nothing in the file, but their number may
+        if not count:  # rows without bytes take no space in the file, but memory for row numbers
             self._refuse_growth(8 * length)
         flat = self._buffer(form, "data", str(primitive), count)
         if flat.dtype == np.bool_ and flat.size and flat.view(np.uint8).max() > 1:
@@ -170,7 +170,7 @@ class Reader:
         if start < 0 or (np.diff(offsets) < 0).any():
             raise DamagedFileError(f"{form.get('form_key')}-offsets: decrease")
         content = self._node(form.get("content"), stop, depth)
-        # One object, so that all fields below share the level.
+        # The same object for all fields below, so that they share the level.
         level = immutable(offsets - start)
         marks = _marks_of(form)
         return {
@@ -256,17 +256,17 @@ class Reader:
 
 
 def _marks_of(form: Form) -> Marks:
-    """Return the marks of lists: Awkward's name for them."""
+    """Return the marks of lists, from Awkward's name for them."""
     parameters = form.get("parameters")
     called = parameters.get("__array__") if isinstance(parameters, dict) else None
     return _CALLED.get(called, NO_MARKS) if isinstance(called, str) else NO_MARKS
 
 
 def _below(level: Offsets, tensor: LoDTensor, marks: Marks) -> LoDTensor:
-    """Return a tensor with one more outer level, whose items are those of the tensor.
+    """Return a tensor with one more outermost level, whose lists contain the tensor's items.
 
     Raises:
-        InvalidDataError: it has marks that do not fit, or text is not UTF-8.
+        InvalidDataError: its marks do not match the levels, or text is not UTF-8.
     """
     count = int(level[-1])
     kept = tensor if len(tensor) == count else tensor[:count]
@@ -284,7 +284,7 @@ def _with_fields(tensor: LoDTensor, fields: tuple[Field, ...]) -> LoDTensor:
 
 
 def _settled(tensor: LoDTensor) -> LoDTensor:
-    """Return a tensor with fields if it is in records of a column; below lists there is none."""
+    """Return a tensor, keeping its fields only if it is in records that are not below lists."""
     fields = tensor.marks.fields
     whole = len(fields) > 1 and not fields[0].level
     return tensor if whole or not fields else _with_fields(tensor, ())
@@ -294,10 +294,10 @@ def _settled(tensor: LoDTensor) -> LoDTensor:
 
 
 def _shared_key(spec: TensorSpec, level: int) -> tuple[str, ...] | None:
-    """Return what tensors have in common that are written as one list of records."""
+    """Return a key that is equal for tensors to be written as one list of records."""
     if len(spec.levels) <= level:
         return None
-    alone = spec.marks.values and len(spec.levels) == level + 1  # text is no list of records
+    alone = spec.marks.values and len(spec.levels) == level + 1  # text is not a list of records
     return (spec.levels[level].key, *([spec.name] if alone else []))
 
 
@@ -317,7 +317,7 @@ def _list_form(content: Form, marks: Marks, key: str) -> Form:
 
 
 class Plan:
-    """The form of tensors, and which buffer each of their arrays is.
+    """The form of tensors, and the names of the buffers of their arrays.
 
     Attributes:
         form: of all tensors together.
@@ -345,7 +345,7 @@ class Plan:
         }
 
     def _node_form(self, node: Node, level: int) -> Form:
-        """Return the form of a column or field of records, from a level on."""
+        """Return the form of a column or field of records, from a level inwards."""
         first = next(node.specs)
         if level == (node.inner if node.spec is None else len(first.levels)):
             return self._leaf(first) if node.spec is not None else self._record_form(node.fields)

@@ -7,8 +7,8 @@ Little-endian, nothing between:
     uint32 version of the tensor 0, int32 bytes of the descriptor, the descriptor
     the rows in C order
 
-The descriptor is a protobuf message: field 1 the data type, field 2 the extents, each an
-integer of its own or all of them packed. There is no magic number, no checksum, no name.
+The descriptor is a protobuf message: field 1 is the data type, field 2 the extents, as separate or
+as packed integers. There is no magic number, no checksum, no name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TYPES = {
     **{6: "float64", 20: "uint8", 21: "int8", 22: "bfloat16", 23: "complex64", 24: "complex128"},
 }
 CODES = {name: code for code, name in TYPES.items()}
-# PaddlePaddle's own limit; more is refused when writing.
+# Limit of PaddlePaddle; more dimensions are an error in writing.
 MOST_DIMENSIONS = 9
 MOST_LEVELS = 1000
 MOST_DESCRIPTOR_BYTES = 10_000
@@ -84,7 +84,7 @@ class Paddle(Format):
         try:
             _read_header(cursor)
         except LodError:
-            # A long level goes beyond the head. Then what is there of it must be offsets.
+            # A long level exceeds the head. Then its part in the head must be offsets.
             return head[:4] == bytes(4) and len(head) == 4096 and _looks_like_level(head)
         return True
 
@@ -117,7 +117,7 @@ class Paddle(Format):
 
 
 class _Cursor:
-    """A place in a file of known size, read from in order.
+    """A read position in a file of known size.
 
     Args:
         read: fills an array of bytes from a position on.
@@ -134,11 +134,11 @@ class _Cursor:
         return self._taken(size, np.dtype(np.uint8), what).tobytes()
 
     def offsets(self, size: int, what: str) -> Array:
-        """Return the next bytes as offsets of a level: uint64 if int64 does not hold them."""
+        """Return the next bytes as offsets of a level: int64, or uint64 if one exceeds int64."""
         found = self._taken(size, np.dtype("<i8"), what)
         if int(found.min(initial=0)) < 0:
             return found.view("<u8")
-        return immutable(found)  # then the index need not copy them
+        return immutable(found)  # so that the index need not copy them
 
     def _taken(self, size: int, dtype: np.dtype[Any], what: str) -> Array:
         self.require(size, what)
@@ -148,7 +148,7 @@ class _Cursor:
         return out
 
     def require(self, size: int, what: str) -> None:
-        """Raise unless so many bytes are left."""
+        """Raise DamagedFileError unless `size` bytes are left."""
         left = self.size - self.position
         if size > left:
             raise DamagedFileError(
@@ -188,7 +188,7 @@ def _names(count: int, names: tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def _read_tensor(cursor: _Cursor, label: str) -> tuple[LoD, PlacedArray]:
-    """Return the tensor that begins here; its rows are passed over."""
+    """Return the index and description of the tensor that begins here, and skip its rows."""
     levels, dtype, dims = _read_header(cursor)
     shape = tuple(dims) or (1,)
     size = array_bytes(shape, dtype)
@@ -280,7 +280,7 @@ def _parse_descriptor(raw: bytes) -> tuple[np.dtype[Any], list[int]]:
 
 
 def _varints(raw: bytes) -> Iterator[tuple[int, int]]:
-    """Yield each integer of a protobuf message, and how many bytes it took."""
+    """Yield each integer of a protobuf message, and its number of bytes."""
     start = 0
     while start < len(raw):
         value = 0
@@ -301,7 +301,7 @@ def _varints(raw: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _planned(schema: Schema) -> Plan:
-    """Return where everything goes; schema order, one stream after another."""
+    """Return the positions in the file: one stream after another, in the order of the schema."""
     plan = Plan([], {})
     position = 0
     for spec in schema:

@@ -8,10 +8,10 @@ from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.text.lines import LineReader, shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 
-# Directives as they are compared: in lower case. aeon writes @dimension, others @dimensions.
+# Directives in lower case, for comparison. aeon writes @dimension, others @dimensions.
 _FLAGS = (b"timestamps", b"missing", b"univariate", b"equallength", b"targetlabel")
 _COUNTS = (b"dimensions", b"dimension", b"serieslength")
-COMMENTS = (b"#", b"%")  # what lines begin with that are none
+COMMENTS = (b"#", b"%")  # first characters of comment lines
 DIRECTIVES = frozenset({*_FLAGS, *_COUNTS, b"problemname", b"classlabel", b"data"})
 
 
@@ -21,11 +21,11 @@ class Header:
 
     Attributes:
         missing: whether values may be missing.
-        channels: how many there are; None if it does not say.
+        channels: number of channels; None if not stated.
         equal: whether all series have equally many steps.
-        steps: how many, if equal; None if it does not say.
-        target: whether a number ends each line.
-        classes: what may end each line; None if no class does.
+        steps: number of steps, if equal; None if not stated.
+        target: whether each line ends with a number.
+        classes: the classes with which lines end; None if lines end without a class.
     """
 
     missing: bool = False
@@ -37,12 +37,12 @@ class Header:
 
     @property
     def labelled(self) -> bool:
-        """Whether a class or a number ends each line."""
+        """Whether each line ends with a class or a number."""
         return self.target or self.classes is not None
 
 
 def read_header(reader: LineReader) -> Header:
-    """Return the header, the line `@data` being the last one taken from `reader`.
+    """Return the header; the last line read from `reader` is then `@data`.
 
     Raises:
         InvalidDataError: names the line.
@@ -72,7 +72,7 @@ def read_header(reader: LineReader) -> Header:
 
 
 def _check(key: bytes, values: list[bytes], where: str) -> None:
-    """Raise unless the values suit the directive."""
+    """Raise an error unless the values are valid for the directive."""
     first = values[0].lower() if values else b""
     if (key in _FLAGS or key == b"classlabel") and first not in (b"true", b"false"):
         raise InvalidDataError(f"{where}: @{key.decode()} needs true or false")

@@ -93,7 +93,7 @@ class SktimeTs(Format):
 
 
 class _TsSource(Source):
-    """An open file, its header read."""
+    """An open file, whose header was read."""
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
         names = ("series",) if options.levels is None else options.levels
@@ -165,7 +165,7 @@ def _marks(classes: tuple[bytes, ...]) -> Marks:
 
 
 class _Series:
-    """Some lines, turned into rows and labels."""
+    """Some lines, converted to rows and labels."""
 
     def __init__(self, header: Header, channels: int, places: dict[bytes, int]) -> None:
         self._header = header
@@ -193,7 +193,7 @@ class _Series:
         if self._blank is not None:
             raise InvalidDataError(f"line {self._blank}: is blank; expected a series; take it out")
         label = fields.pop().strip() if self._header.labelled else b""
-        # aeon closes every channel with a colon where no label follows.
+        # aeon ends every channel with a colon if no label follows.
         if not self._header.labelled and len(fields) == self._channels + 1 and not fields[-1]:
             fields.pop()
         if len(fields) != self._channels:
@@ -233,7 +233,7 @@ class _Series:
         self._numbers.append(number)
 
     def _check(self, channels: list[list[bytes]], number: int) -> None:
-        """Raise for the first value that is missing without leave, or no number of float64."""
+        """Raise for the first value that is missing without @missing, or not a float64 number."""
         for channel, values in enumerate(channels):
             for step, value in enumerate(values):
                 where = f"line {number}, channel {channel}, step {step}"
@@ -285,7 +285,7 @@ class _Series:
 
 
 def _number(text: bytes) -> float:
-    """Return the number, NaN if it is none."""
+    """Return the number, NaN if the text is not a number."""
     try:
         return np.nan if b"_" in text else float(text)
     except ValueError:

@@ -22,7 +22,7 @@ WRITE_BYTES = 1 << 20
 
 
 def refuse_unheld(schema: Schema) -> None:
-    """Raise UnsupportedError unless these are series, and labels if any."""
+    """Raise UnsupportedError unless the tensors are series, and optionally their labels."""
     data = _data_spec(schema)
     specs = {spec.name: spec for spec in schema if spec is not data}
     unknown = sorted(specs.keys() - {LABEL, LABEL_NAMES})
@@ -75,7 +75,7 @@ class TsWriter:
         self._lines.close()
 
     def add(self, batch: Batch) -> None:
-        """Take in a batch, of any of the tensors."""
+        """Add a batch of any of the tensors."""
         for name, item in batch.items():
             assert isinstance(item, LoDTensor)
             if name == self._data.name:
@@ -113,7 +113,7 @@ class TsWriter:
                 )
             return texts(values)
         found = texts(values)
-        with np.errstate(invalid="ignore"):  # ml_dtypes warns of a NaN it is asked about
+        with np.errstate(invalid="ignore"):  # isnan of ml_dtypes warns about NaN
             missing = np.isnan(values)
         if missing.any():
             self._missing = True
@@ -125,7 +125,7 @@ class TsWriter:
         """Write everything.
 
         Raises:
-            ShapeMismatchError: not one label per series.
+            ShapeMismatchError: there is not one label per series.
             InvalidDataError: a label without a class.
             UnsupportedError: classes that a line of text cannot hold.
         """
