@@ -17,17 +17,17 @@ from lodcli.bench.measure.tasks import COPY, LIMIT, OURS, Candidate, LimitKind, 
 from lodcli.bench.report.results import Clock, Measured, rows_of
 from lodcli.kernels.platform import processes
 
-# A first call may compile or load something; this long is no sign of a slow one.
+# A first call may compile or load code: up to this time it does not count as slow.
 LEAST_PATIENCE_SECONDS = 5.0
-# On a GPU the second call may capture what the third replays, and clocks rise with work.
+# On a GPU the second call may capture a graph that the third replays, and clocks rise under load.
 WARM_CALLS, WARM_SECONDS = 3, 0.05
 
 
 def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict[str, Any]:
-    """Return the rows of a task, and who could not take part.
+    """Return the rows of a task, and the candidates that could not take part.
 
     Raises:
-        DisagreementError: ours computed what most others did not.
+        DisagreementError: the result of lod differs from that of most others.
     """
     skipped = dict(task.skipped)
     taking_part: list[Candidate] = []
@@ -56,7 +56,7 @@ def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict
 
 
 def _clock(task: Task, threads: int) -> Clock:
-    """Return what times a task: what else runs on the machine adds nothing to processor time."""
+    """Return the clock for a task; other load on the machine does not add to processor time."""
     alone = threads == 1 and task.device == "cpu" and not task.uses_files
     return "processor" if alone and processes.EXACT_USAGE else "wall"
 
@@ -66,7 +66,7 @@ def _by(clock: Clock, sample: Sampler) -> Sampler:
 
 
 def _copying_rate(task: Task, measured: Sequence[Measured]) -> float | None:
-    """Return how fast the bytes of a file are copied, where that is the limit."""
+    """Return the rate at which the bytes of a file are copied, if that is the limit."""
     for one in measured:
         if one.candidate.library == COPY:
             return task.work.needed / one.summary.median
@@ -79,14 +79,14 @@ def _results(
     skipped: dict[str, str],
     budget_seconds: float,
 ) -> Iterator[tuple[str, Result]]:
-    """Yield what each candidate computes; note those that can and those that cannot."""
+    """Yield the results of candidates; add each to `taking_part`, or if it fails to `skipped`."""
     for one in task.candidates:
         if one.result is not None:
             start = time.perf_counter()
             try:
                 result = one.result()
             except Exception as error:
-                # A peer that cannot do this is no fault of the benchmark; we must.
+                # A peer may fail; lod must not.
                 if one.library == OURS:
                     raise
                 skipped[one.name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
@@ -100,7 +100,7 @@ def _results(
 
 
 def _as_witnessed(task: Task, results: Iterator[tuple[str, Result]]) -> tuple[str, dict[str, str]]:
-    """Return the digest of ours, and which peers compute what the witness does not."""
+    """Return the digest of lod's result, and the peers that differ from the witness."""
     assert task.witness is not None
     truth, found, wrong = task.witness(), "", dict[str, str]()
     ours = {one.name for one in task.candidates if one.library == OURS}
@@ -117,10 +117,10 @@ def _as_witnessed(task: Task, results: Iterator[tuple[str, Result]]) -> tuple[st
 
 
 def _limit(task: Task, threads: int) -> tuple[Candidate, float]:
-    """Return a candidate that works at the machine's limit, and how much it does a call.
+    """Return a candidate that works at the machine's limit, and the amount of work of a call.
 
-    Work that no such limit applies to has memory's beside it all the same: how long that
-    takes from one report to the next says whether the machine has changed.
+    For a task without such a limit, memory copies are measured anyway: their times in two reports
+    show whether the machine has changed.
     """
     kind: LimitKind = "copy" if task.work.limit in (None, COPY) else task.work.limit
     if task.device == "cuda":

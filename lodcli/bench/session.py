@@ -1,7 +1,7 @@
 """One run of a benchmark: a fresh process for each number of threads, and the results.
 
-Libraries fix their number of threads when they are loaded, some from the environment only.
-So what measures is a process of its own, started with the same number for all of them.
+Libraries fix their number of threads when they are loaded, some only from the environment.
+So measurements run in a separate process, started with the same number for all libraries.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ THREAD_VARIABLES = (
     "RAYON_NUM_THREADS",
     "LOD_THREADS",
 )
-# What is measured is this package, whatever the current folder holds.
+# Measures this package, even if the current folder holds another one.
 _START = (
     "import ast, sys; sys.path[:] = ast.literal_eval(sys.argv[1]); "
     "from lodcli.bench.session import serve; serve()"
@@ -50,42 +50,42 @@ _ERRORS: dict[str, type[LodError]] = {
 
 
 class Plan(Protocol):
-    """What a benchmark measures: checked by the command, run by the process that measures.
+    """What a benchmark measures: checked by the command, run by the measuring process.
 
-    A dataclass: of one op and one case of it `pieces` makes a plan.
+    Plans are dataclasses: `pieces` makes a plan for each op and case.
     """
 
     @property
     def ops(self) -> Sequence[str]:
-        """What is done."""
+        """The names of the ops."""
 
     @property
     def cases(self) -> Sequence[Case]:
-        """On what."""
+        """The cases that they run on."""
 
     @property
     def folder(self) -> str | None:
-        """Where files are made; None: where temporary ones are."""
+        """The folder for files; None: that of temporary files."""
 
     def check(self, devices: Sequence[str]) -> None:
-        """Raise if it cannot be done here, on these devices."""
+        """Raise an error if it cannot be measured on these devices of this machine."""
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:
         """Yield one task for each op and case, one after another."""
 
 
 def pieces(plan: Plan) -> list[Plan]:
-    """Return the same plan in parts of one op and one case."""
+    """Return the plan divided into plans of one op and one case."""
     whole = cast(Any, plan)
     return [replace(whole, ops=[op], cases=[case]) for case in plan.cases for op in plan.ops]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one process is to measure.
+    """The measurements of one process.
 
     Attributes:
-        first: the piece of the plan that it begins with.
+        first: the number of the first piece of the plan to measure.
     """
 
     suite: str
@@ -100,7 +100,7 @@ class Job:
 
     @property
     def place(self) -> str:
-        """What the limits of the machine are kept by: a number of threads, or the device."""
+        """The key for limits of the machine: a number of threads, or the device."""
         return str(self.threads) if self.device == "cpu" else self.device
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class Job:
 
 @dataclass
 class Findings:
-    """What the processes of a run found; of the tasks that failed, why."""
+    """The results of the processes of a run, and the errors of failed tasks."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
@@ -123,14 +123,14 @@ class Findings:
 
 
 def run_jobs(jobs: Sequence[Job], found: Findings, tell: Callable[[str], None]) -> None:
-    """Add what all jobs find, one process after another.
+    """Run all jobs, one process after another.
 
-    A task that fails ends its process, in which nothing can be relied on any more; another one
-    goes on with the next task.
+    A failed task ends its process, whose state may be corrupt; another process continues with the
+    next task.
 
     Args:
-        found: what they find is added here, task by task.
-        tell: is called with what is measured next.
+        found: results are added here after each task.
+        tell: callback invoked with the name of the next task.
 
     Raises:
         WorkerError: a process failed before its first task.
@@ -142,7 +142,7 @@ def run_jobs(jobs: Sequence[Job], found: Findings, tell: Callable[[str], None]) 
 
 
 def _run(job: Job, found: Findings, tell: Callable[[str], None]) -> int:
-    """Add what one process found; return the piece after the last it has begun."""
+    """Add the results of one process; return the number of the piece after the last it began."""
     begun, title = job.first, ""
     try:
         for event in _events(job):
@@ -170,13 +170,13 @@ def _run(job: Job, found: Findings, tell: Callable[[str], None]) -> int:
 
 
 def _name(job: Job, number: int) -> str:
-    """Return what to call a piece whose task cannot be made."""
+    """Return the name of a piece whose task cannot be made."""
     piece = pieces(job.plan)[number]
     return f"{job.suite} {piece.ops[0]} {piece.cases[0].name}"
 
 
 def _events(job: Job) -> Iterator[dict[str, Any]]:
-    """Yield what the process that does the job says; its files go with it, however it ends."""
+    """Yield the messages of the measuring process; its files are always removed afterwards."""
     with tempfile.TemporaryDirectory(
         prefix="lod-bench-", dir=job.plan.folder, ignore_cleanup_errors=True
     ) as folder:
@@ -186,13 +186,13 @@ def _events(job: Job) -> Iterator[dict[str, Any]]:
 def _events_of(job: Job, folder: str) -> Iterator[dict[str, Any]]:
     variables = dict.fromkeys(THREAD_VARIABLES, str(job.threads)) | {"TMPDIR": folder}
     environment = {**os.environ, **variables}
-    environment.pop(BLAS_WAIT, None)  # set for lod, not for what it is compared with
+    environment.pop(BLAS_WAIT, None)  # set for lod, not for peers
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _START, repr([*map(os.path.abspath, sys.path)])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
-        # Control-C is for the command, which ends this process; it would only tell of its end.
+        # Control-C goes only to the command, which ends this process.
         process_group=0,
     )
     assert process.stdin is not None
@@ -219,7 +219,7 @@ def _events_of(job: Job, folder: str) -> Iterator[dict[str, Any]]:
 
 
 def limits_of(suite: str, threads: int, device: str) -> dict[str, float]:
-    """Return what the machine can do at best, of what a benchmark asks of it."""
+    """Return the best rates of the machine, for the kinds of work of a benchmark."""
     if device == "cuda":
         from lodcli.bench.measure import gpu_cupy
 
@@ -232,7 +232,7 @@ def limits_of(suite: str, threads: int, device: str) -> dict[str, float]:
 
 
 def _about(device: str) -> dict[str, dict[str, Any]]:
-    """Return the device, if it is not the machine itself, and what it is computed by."""
+    """Return the properties of a GPU and the versions of its software; nothing for "cpu"."""
     if device == "cpu":
         return {}
     from lodcli.bench.measure import gpu_cupy
@@ -241,10 +241,10 @@ def _about(device: str) -> dict[str, dict[str, Any]]:
 
 
 def serve() -> None:
-    """Do the job on standard input; answer with one JSON object a line."""
+    """Run the job read from standard input; answer with one JSON object per line."""
     end_with_parent()
     job: Job = pickle.loads(sys.stdin.buffer.read())
-    # What a library prints must not end up between the answers.
+    # Output of a library must not be mixed with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -262,7 +262,7 @@ def serve() -> None:
                 for task in piece.tasks(peers):
                     answer(begins=task.title)
                     answer(**run_task(task, job.effort, threads=job.threads, seed=job.seed))
-                    # Its arrays go before the next task makes new ones.
+                    # Free its arrays before the next task makes new ones.
                     del task
         answer(ends=True)
     except MemoryError as error:

@@ -23,7 +23,7 @@ DIGEST_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two results differ most."""
+    """The largest difference between two results."""
 
     what: str
 
@@ -41,14 +41,14 @@ def agreed(
 
     Args:
         what: the work done, for the message.
-        results: name and arrays of every candidate, one after another, ours first: only differing
-            results are kept, so that a generator needs memory for two.
+        results: name and arrays of every candidate, lod's first. Only differing results are kept,
+            so with a generator two results are in memory at a time.
         tolerance: the largest difference allowed, as a fraction of the greatest absolute
             value of the array; 0 for equal values.
-        ours: the names of those that must agree with most libraries.
+        ours: the names of lod's candidates, which must agree with most libraries.
 
     Raises:
-        DisagreementError: ours differ from the majority; says where.
+        DisagreementError: results of lod differ from the majority; says where.
     """
     groups: list[_Group] = []
     first = ""
@@ -83,7 +83,7 @@ def _libraries(group: _Group) -> int:
 
 
 def difference(one: Result, other: Result, tolerance: float) -> Difference | None:
-    """Return where two results differ, or None if they agree."""
+    """Return the largest difference between two results, or None if they agree."""
     if len(one) != len(other):
         return Difference(f"{len(one)} results against {len(other)}")
     for number, (a, b) in enumerate(zip(one, other, strict=True)):
@@ -113,17 +113,17 @@ def _greatest(b: Array) -> float:
 
 
 def _unequal(a: Array, b: Array) -> tuple[float, int]:
-    """Return whether two blocks differ, as 1 or 0, and where first; NaN is equal to NaN."""
+    """Return 1 if two blocks differ, else 0, and the first position; NaN equals NaN."""
     wrong = (a != b) & ~((a != a) & (b != b))
     worst = int(wrong.argmax())
     return float(wrong[worst]), worst
 
 
 def _gap(a: Array, b: Array) -> tuple[float, int]:
-    """Return by how much two blocks differ at most, and where."""
-    with np.errstate(invalid="ignore"):  # one infinity minus another
+    """Return the largest absolute difference between two blocks, and its position."""
+    with np.errstate(invalid="ignore"):  # infinity - infinity
         gap = np.abs(np.subtract(a, b, where=a != b, out=np.zeros_like(a)))
-    # NaN beside NaN is agreement; NaN beside a number is none.
+    # NaN agrees with NaN, but not with a number.
     gap[np.isnan(gap)] = np.inf
     gap[np.isnan(a) & np.isnan(b)] = 0
     worst = int(gap.argmax())
@@ -131,7 +131,7 @@ def _gap(a: Array, b: Array) -> tuple[float, int]:
 
 
 def _blocks(function: Callable[..., T], *arrays: Array, size: int) -> Iterator[T]:
-    """Yield what a function says of each block of flat arrays, in order."""
+    """Yield the results of a function for each block of flat arrays, in order."""
     cuts = range(0, len(arrays[0]), size)
     if len(cuts) < 2:
         yield from (function(*(array[cut : cut + size] for array in arrays)) for cut in cuts)

@@ -15,7 +15,7 @@ def way(epoch: Callable[[], Iterable[tuple[Any, int]]]) -> tuple[Any, Any]:
     """Return the function to time, and the values to compare: counts, and an order-independent sum.
 
     Args:
-        epoch: gives batches: their rows, float32, and how many sequences they are.
+        epoch: returns batches: their rows, float32, and their number of sequences.
     """
 
     def run() -> list[Any]:

@@ -6,7 +6,7 @@ from lodcli.kernels.errors import LodError
 
 
 class DisagreementError(LodError):
-    """Candidates for the same task gave different results, so that no time is comparable."""
+    """Candidates for the same task returned different results: times are not comparable."""
 
 
 class RegressionError(LodError):
@@ -14,8 +14,8 @@ class RegressionError(LodError):
 
 
 class WorkerError(LodError):
-    """A process that measures, ours or a peer's, ended or failed."""
+    """A measuring process, of lod or a peer, ended or failed."""
 
 
 class WorkerMemoryError(WorkerError, OSError):
-    """A process that measures ran out of memory."""
+    """A measuring process ran out of memory."""

@@ -44,7 +44,7 @@ def limit_call(kind: LimitKind, size_bytes: float) -> tuple[Callable[[], Any], f
 
     Args:
         kind: "copy", in bytes read and written; "gemm", in floating-point operations.
-        size_bytes: what the work it is compared with moves; of a "copy" only.
+        size_bytes: the bytes that the measured task moves; used only for "copy".
     """
     if kind == "gemm":
         size = _best_gemm()[1]
@@ -59,7 +59,7 @@ def limit_call(kind: LimitKind, size_bytes: float) -> tuple[Callable[[], Any], f
 
 
 def best_rates(kinds: Sequence[LimitKind]) -> dict[str, float]:
-    """Return bytes or operations a second, the best of a few tries."""
+    """Return bytes or operations per second, the best of a few tries."""
     found: dict[str, float] = {}
     for kind in kinds:
         if kind == "gemm":
@@ -77,7 +77,7 @@ def _buffers(count: int) -> tuple[Any, Any]:
 
 @cache
 def _best_gemm() -> tuple[float, int]:
-    """Return operations a second of a product of square float32 matrices, and their size."""
+    """Return operations per second of a product of square float32 matrices, and their size."""
     found = []
     for size in GEMM_SIZES:
         seconds = _best_seconds(_gemm_call(size))
@@ -126,7 +126,7 @@ def require_memory(needed_bytes: int, what: str) -> None:
 
 
 def facts() -> dict[str, Any]:
-    """Return what the GPU is."""
+    """Return the properties of the GPU."""
     runtime = cupy.cuda.runtime
     about = runtime.getDeviceProperties(runtime.getDevice())
     return {
@@ -137,7 +137,7 @@ def facts() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what the GPU is used by."""
+    """Return the versions of the software that uses the GPU."""
     runtime = cupy.cuda.runtime
 
     def named(number: int) -> str:
@@ -151,6 +151,6 @@ def versions() -> dict[str, str]:
 
 
 def moved(inputs: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return inputs with those arrays on the GPU."""
+    """Return inputs with the named arrays on the GPU."""
     there: dict[str, Array] = {name: cupy.asarray(inputs[name]) for name in names if name in inputs}
     return {**inputs, **there}

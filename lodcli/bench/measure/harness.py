@@ -17,7 +17,7 @@ from lodcli.bench.measure.samples import Sample, drift
 from lodcli.kernels.platform.processes import usage
 
 Sampler = Callable[[int], Sample]
-# Makes this many calls and returns the seconds they took.
+# A timer makes a number of calls and returns the seconds that they took.
 Timer = Callable[[Callable[[], object], int], float]
 
 MOST_CALLS = 100_000
@@ -59,11 +59,11 @@ def measure(
     clock: Callable[[], float] = time.monotonic,
     rest: Callable[[], None] | None = None,
 ) -> dict[str, list[Sample]]:
-    """Return the samples of every candidate, disturbed ones among them.
+    """Return the samples of every candidate, including disturbed ones.
 
     Args:
-        candidates: name to a function that makes so many calls and says how long one took.
-            Each has run before, so that nothing is compiled or first touched here.
+        candidates: name to a function that makes a number of calls and returns a sample. Each has
+            run before, so nothing is compiled or touched for the first time here.
         effort: how many rounds, for how long.
         rng: draws the order within a round.
         clock: seconds, for the budget only.
@@ -77,7 +77,7 @@ def measure(
         _warm(sample, effort)
         first = sample(1)
         calls[name] = calls_for(first.seconds, effort.sample_seconds)
-        # One call is too few for a fast candidate, and enough for a slow one.
+        # The first call is a full sample only for a slow candidate.
         taken[name] = [first] if calls[name] == 1 else []
     while True:
         due = list(_due(taken, effort))
@@ -147,7 +147,7 @@ def _due(taken: Mapping[str, list[Sample]], effort: Effort) -> Iterator[str]:
 
 
 def by_the_clock(call: Callable[[], object], calls: int) -> float:
-    """Return how many seconds so many calls took."""
+    """Return the wall time that a number of calls took, in seconds."""
     start = time.perf_counter()
     for _ in range(calls):
         call()
@@ -155,7 +155,7 @@ def by_the_clock(call: Callable[[], object], calls: int) -> float:
 
 
 def sampler(call: Callable[[], object], timed: Timer = by_the_clock) -> Sampler:
-    """Return what samples a function of this process."""
+    """Return a sampler of a function of this process."""
 
     def sample(calls: int) -> Sample:
         before = usage()

@@ -14,7 +14,7 @@ from lodcli.bench.measure.tasks import LimitKind
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.simd import limits, limits_native
 
-# More than any cache holds, and still quick to go through.
+# Larger than any cache, and still fast to process.
 MOST_BYTES = 256 << 20
 LEAST_BYTES = 1 << 16
 
@@ -26,16 +26,15 @@ def _buffers(size_bytes: int) -> tuple[Array, Array]:
 
 
 def limit_call(kind: LimitKind, size_bytes: float, threads: int) -> tuple[Callable[[], Any], float]:
-    """Return a function that works at the machine's limit, and how much one call does.
+    """Return a function that works at the machine's limit, and the amount of work of a call.
 
     Args:
         kind: "read", "write" or "copy", in bytes (a copy reads and writes), or "fma", in
             floating-point operations.
-        size_bytes: what the work it is compared with moves: what fits into a cache has
-            another limit.
-        threads: how many compute.
+        size_bytes: the bytes that the measured task moves: within a cache the limit is another.
+        threads: the number of threads.
     """
-    # Without compiled kernels, as on processors older than x86-64-v2: what NumPy reaches.
+    # Without compiled kernels, as on processors older than x86-64-v2, the limit is that of NumPy.
     calls: Any = limits_native if limits_native.available() else limits
     if kind == "fma":
         call, operations = calls.multiplying(threads)
@@ -50,7 +49,7 @@ def limit_call(kind: LimitKind, size_bytes: float, threads: int) -> tuple[Callab
 
 
 def best_rates(kinds: Sequence[LimitKind], threads: int) -> dict[str, float]:
-    """Return bytes or operations a second, the best of a few tries at memory's own size."""
+    """Return bytes or operations per second, the best of a few tries larger than the caches."""
     found: dict[str, float] = {}
     for kind in kinds:
         call, amount = limit_call(kind, MOST_BYTES // 4, threads)
@@ -59,9 +58,9 @@ def best_rates(kinds: Sequence[LimitKind], threads: int) -> dict[str, float]:
 
 
 def best_gemm_rate(size: int = 1024) -> dict[str, float]:
-    """Return operations a second of a product of square float32 matrices, by NumPy and torch.
+    """Return operations per second of a product of square float32 matrices, by NumPy and torch.
 
-    torch only where a peer has loaded it: a BLAS of its own, often the faster one.
+    torch only if a peer has loaded it: its BLAS is another one, often faster.
     """
     a, b = (np.ones((size, size), np.float32) for _ in range(2))
     out = np.empty_like(a)

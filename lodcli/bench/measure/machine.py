@@ -24,7 +24,7 @@ class NotEnoughMemoryError(LodError, OSError):
 
 
 def machine() -> dict[str, Any]:
-    """Return what the machine is."""
+    """Return the properties of the machine."""
     return {
         "cpu": cpu_name(),
         "cores": os.cpu_count(),

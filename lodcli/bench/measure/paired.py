@@ -1,7 +1,7 @@
 """A peer in a separate process with a separate interpreter.
 
-For a library that cannot live beside the others, as one that needs an older NumPy. The process is
-stopped except while it is sampled, so that its threads do not disturb others.
+For a library that cannot be imported together with the others, such as one that needs an older
+NumPy. The process is stopped except while it is sampled, so its threads do not disturb others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lodcli.bench.measure.tasks import Candidate
 from lodcli.kernels.platform import processes
 
 WORKER = Path(__file__).with_name("worker.py")
-# The file is run by its text: beside it lie files called as libraries are.
+# Not run by its path: its folder has files with the names of libraries.
 _START = (
     "import sys; path = sys.argv[1]; sys.path[:] = [p for p in sys.path if p]; "
     "exec(compile(open(path).read(), path, 'exec'), {'__name__': '__main__'})"
@@ -32,7 +32,7 @@ _START = (
 
 
 class PairedPeer:
-    """One peer's process."""
+    """The process of a peer."""
 
     def __init__(self, name: str, python: str, file: Path, threads: int) -> None:
         self.name = name
@@ -53,7 +53,7 @@ class PairedPeer:
         self._pause()
 
     def candidates(self, suite: str, op: str, inputs: dict[str, Any]) -> list[Candidate]:
-        """Return the peer's ways to do an op.
+        """Return the candidates of the peer for an op.
 
         Raises:
             RuntimeError: the peer failed to prepare it.

@@ -17,18 +17,18 @@ from lodcli.bench.peers import PEERS
 from lodcli.kernels.errors import SelectionError
 
 FOLDER = Path(__file__).parents[1] / "peers"
-# Benchmarks whose peers have a process each: threads that synchronize at every step of a sequence
-# cannot share two processors with those of another library that wait by spinning.
+# Benchmarks with a separate process for each peer: threads that synchronize at every step of a
+# sequence cannot share two processors with threads of another library that spin while waiting.
 _APART = ("rnn", "linear")
 
 
 class PeerSet:
-    """Peers of one benchmark, used as a context: paired processes end with it.
+    """Peers of one benchmark, used as a context manager: it ends paired processes.
 
     Attributes:
-        device: "cpu", or "cuda" where all compute on a GPU, in this process.
-        versions: of those that take part.
-        missing: peer and the reason, of those that do not.
+        device: "cpu", or "cuda" if all compute on a GPU, in this process.
+        versions: of the peers that take part.
+        missing: the reason why each of the others does not.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class PeerSet:
             try:
                 self._load(suite, name, threads, pythons.get(name))
             except Exception as error:
-                # Built for another library, another GPU: no fault of the benchmark.
+                # Such as a build for another library or GPU: not an error of the benchmark.
                 self.missing[name] = " ".join(f"{error}".split())[:200]
 
     def _load(self, suite: str, name: str, threads: int, python: str | None) -> None:
@@ -76,10 +76,10 @@ class PeerSet:
     def candidates(
         self, suite: str, op: str, inputs: dict[str, Any]
     ) -> tuple[list[Candidate], dict[str, str]]:
-        """Return the candidates of an op, and the reasons why other peers are not.
+        """Return the candidates of an op, and the reasons why other peers have none.
 
         Args:
-            inputs: on a GPU rows lie there, and what describes an index in main memory.
+            inputs: for a GPU, rows are in its memory, and arrays of an index in main memory.
         """
         found: list[Candidate] = []
         skipped: dict[str, str] = {}
@@ -98,7 +98,7 @@ class PeerSet:
 
     @property
     def timed(self) -> Timer:
-        """The timer of the calls of this process: on a GPU its own events."""
+        """The timer for calls of this process: events for a GPU."""
         if self.device == "cpu":
             return by_the_clock
         from lodcli.bench.measure import gpu_cupy
@@ -114,7 +114,12 @@ class PeerSet:
 
 
 def chosen_peers(suite: str, against: str | None, device: str = "cpu") -> list[str]:
-    """Return the peers named, or all of a benchmark on a device; "none" for none.
+    """Return the names of the peers in `against`, or all of a benchmark on a device.
+
+    Args:
+        suite: the benchmark.
+        against: names of peers; "none": no peers; None: all.
+        device: "cpu" or "cuda".
 
     Raises:
         SelectionError: no such peer in this benchmark.

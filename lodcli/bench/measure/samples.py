@@ -19,14 +19,14 @@ LEAST_TO_DRIFT = 6
 
 @dataclass(frozen=True)
 class Sample:
-    """How long one call took, on average over those of one sample.
+    """The average duration of a call in one sample.
 
     Attributes:
-        seconds: of wall time, a call; or of processor time, see `by_processor`.
-        user_seconds: of all threads of the process, a call.
-        system_seconds: likewise, inside the system.
+        seconds: wall time per call; or processor time, see `by_processor`.
+        user_seconds: user time of all threads of the process, per call.
+        system_seconds: system time, likewise.
         preemptions: involuntary context switches of the process during the whole sample.
-        calls: how many there were.
+        calls: number of calls.
     """
 
     seconds: float
@@ -37,22 +37,22 @@ class Sample:
 
     @property
     def calm(self) -> bool:
-        """Whether the process kept its processors."""
+        """Whether the process was rarely preempted."""
         return self.preemptions <= 1 + MOST_PREEMPTIONS_PER_SECOND * self.seconds * self.calls
 
     def by_processor(self) -> Sample:
-        """Return the same with the processor time of all threads in place of the wall time."""
+        """Return the sample with the processor time of all threads instead of the wall time."""
         return replace(self, seconds=self.user_seconds + self.system_seconds)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the clean samples say.
+    """The times of the undisturbed samples.
 
     Attributes:
-        times: seconds a call of the clean samples, in the order they were taken.
-        dropped: how many samples were left out as disturbed.
-        noisy: too few were clean, so the least disturbed ones stand in for them.
+        times: seconds per call of the undisturbed samples, in the order they were taken.
+        dropped: number of disturbed samples that were left out.
+        noisy: whether too few were undisturbed, so that the least disturbed ones are used.
     """
 
     times: tuple[float, ...]
@@ -79,7 +79,7 @@ class Summary:
 
 
 def summarised(samples: Sequence[Sample]) -> Summary:
-    """Return what samples say once the disturbed ones are left out.
+    """Return the summary of samples without the disturbed ones.
 
     A sample is disturbed if its process was preempted often, or if it lies beyond the far
     fence above all others: a sample can be too slow by accident, but not too fast.
@@ -101,7 +101,7 @@ def summarised(samples: Sequence[Sample]) -> Summary:
 
 
 def quartiles(times: Sequence[float]) -> tuple[float, float]:
-    """Return the first and third quartile, both the value itself if there is but one."""
+    """Return the first and third quartile; for a single value, that value twice."""
     if len(times) < 2:
         return times[0], times[0]
     low, _, high = statistics.quantiles(times, n=4, method="inclusive")
@@ -109,7 +109,7 @@ def quartiles(times: Sequence[float]) -> tuple[float, float]:
 
 
 def drift(times: Sequence[float]) -> float:
-    """Return by what share one half of samples, in the order they were taken, is slower.
+    """Return by what fraction the medians of the first and the second half of samples differ.
 
     >>> round(drift([1.0, 1.0, 1.0, 1.2, 1.2, 1.2]), 9)
     0.2
@@ -126,5 +126,5 @@ def far_fence(times: Sequence[float]) -> float:
     if len(times) < LEAST_CLEAN:
         return float("inf")
     low, high = quartiles(times)
-    # Equal samples have no spread; the resolution of the clock must not make outliers of them.
+    # Equal samples have no spread; the clock resolution must not turn some into outliers.
     return high + FAR_QUARTILE_RANGES * max(high - low, 0.01 * high)

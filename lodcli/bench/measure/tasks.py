@@ -18,15 +18,14 @@ OUT = "out="
 
 @dataclass(frozen=True)
 class Work:
-    """How much there is to do.
+    """The amount of work of a task.
 
     Attributes:
-        useful: bytes or floating-point operations that serve the rows there are; padding
-            is no work.
+        useful: bytes or floating-point operations for actual rows, without padding.
         unit: "B" or "FLOP".
-        needed: the least that has to be moved or computed, padding that is asked for
-            included; what the fraction of the limit is worked out from.
-        limit: which of the machine's limits applies; None: none that is measured.
+        needed: the minimum to be moved or computed, including padding if the task asks for it; the
+            fraction of the limit is computed from it.
+        limit: the machine's limit that applies; None: no measured one.
     """
 
     useful: float
@@ -37,13 +36,13 @@ class Work:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A library, or a limit, that does the work of a task, and how.
+    """An implementation of a task by a library, or a limit of the machine.
 
     Attributes:
         library: "lod", the name of a peer, or "limit".
-        label: which of its functions, ending with "out=" if it writes to a given array.
+        label: the function used, ending with "out=" if it writes to a given array.
         sample: makes some calls and times them.
-        result: computes once and returns what is compared; None: nothing to compare.
+        result: computes once and returns the arrays to compare; None: nothing to compare.
     """
 
     library: str
@@ -67,15 +66,15 @@ class Task:
 
     Attributes:
         bench: "kernels", "rnn", ..
-        op: what is done.
-        parameters: of the case, as scripts read them.
-        candidates: ours first.
-        work: how much it is.
+        op: the name of the op.
+        parameters: of the case, as in reports.
+        candidates: those of lod first.
+        work: the amount of work.
         tolerance: as for `checks.agreed`.
-        skipped: candidate and the reason it could not take part.
+        skipped: the reason why each missing candidate cannot take part.
         device: "cpu" or "cuda".
-        witness: computes the same elsewhere: compared with all, never timed.
-        uses_files: waits for them, which takes no processor time.
+        witness: a reference computation on another device, compared with all but not timed.
+        uses_files: whether it waits for files, which takes no processor time.
     """
 
     bench: str

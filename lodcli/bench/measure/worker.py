@@ -16,7 +16,7 @@ import numpy as np
 
 
 def main(platform: str, file: str, threads: int) -> None:
-    """Answer questions from standard input until it closes."""
+    """Execute commands from standard input until it closes."""
     processes = load(platform, "lod_bench_platform")
     processes.end_with_parent()
     # Output of a library must not be mixed with the answers.
@@ -51,7 +51,7 @@ def main(platform: str, file: str, threads: int) -> None:
 
 
 def load(file: str, name: str) -> Any:
-    """Return the module in a file, whatever folder it lies in."""
+    """Return the module in a file, in any folder."""
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None

@@ -3,16 +3,17 @@
 A peer's file imports only its library and NumPy, nothing of lod, so that another interpreter can
 run it too (see worker.py). It offers
 
-    version()         what was measured
-    threads(count)    make the library use that many
-    require_gpu()     raises RuntimeError where it cannot compute on a GPU, if it ever can
-    kernels(op, inputs), rnn(task, inputs), reads(..), ..   label to (call, arrays): a
-                      function to time, and one that turns its value into NumPy arrays
+    version()         the measured version
+    threads(count)    set its number of threads
+    require_gpu()     raises RuntimeError if it cannot compute on a GPU; only if it supports GPUs
+    kernels(op, inputs), rnn(task, inputs), io(..), ..   its implementations: label to
+                      (call, arrays), a function to time and one that converts its result to
+                      NumPy arrays
 
-A label says which function of the library it is, and ends with "out=" where the result goes
-to a preallocated array. What a library can prepare once, such as an index of rows, it
-prepares outside the call: peers are given every advantage. `inputs["device"]` is where to compute,
-"cpu" or "cuda"; there, arrays of rows lie on the GPU already, as cupy's.
+A label names the function of the library, and ends with "out=" if the result is written to a
+preallocated array. Work that can be done once, such as an index of rows, is done outside the call,
+in favour of the peer. `inputs["device"]` is "cpu" or "cuda"; with "cuda", arrays of rows are cupy
+arrays on the GPU.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ class PeerEntry:
     """One library.
 
     Attributes:
-        package: what must be importable.
-        install: what pip installs.
+        package: the name of the package to import.
+        install: its name for pip.
         apart: whether it cannot share an interpreter with the others.
         files: its module in this folder for each benchmark it takes part in.
-        devices: where it computes.
-        gpu_install: what pip installs to compute on a GPU, if something else.
+        devices: the devices that it computes on.
+        gpu_install: its name for pip with support of GPUs, if another.
     """
 
     package: str

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(ak.__version__)
 
 
@@ -18,7 +18,7 @@ def threads(count: int) -> None:
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways Awkward does an op."""
+    """Return the implementations of an op with Awkward."""
     return _OPS[op](inputs) if op in _OPS else {}
 
 
@@ -58,7 +58,7 @@ def _max_index(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(inputs: dict[str, Any], call: Any) -> Any:
-    """Return what turns a result into rows, its lists one after another."""
+    """Return the function that concatenates the lists of a result."""
 
     def arrays(found: Any) -> list[Any]:
         rows = ak.to_numpy(ak.flatten(found, axis=1))
@@ -87,7 +87,7 @@ def _picked(inputs: dict[str, Any], last: bool) -> dict[str, Any]:
         return [rows.reshape(int(full.sum()), -1)]
 
     def call() -> Any:
-        # Packed, as the rows of all other candidates are: firsts alone gives their numbers.
+        # Packed, as the results of all other candidates: ak.firsts alone returns row numbers.
         return ak.to_packed(ak.firsts(array[:, ::-1] if last else array, axis=1))
 
     return {"firsts": (call, arrays)}

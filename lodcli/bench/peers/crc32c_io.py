@@ -1,4 +1,4 @@
-"""google-crc32c: the checksum that lod checks, of all bytes of lod's own file, and nothing else."""
+"""google-crc32c: only the checksum of all bytes of lod's file, which lod checks too."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _threads = 1
 
 
 def version() -> str:
-    """Return the versions measured."""
+    """Return the measured versions."""
     return f"{installed('google-crc32c')}, {google_crc32c.implementation}"
 
 
 def threads(count: int) -> None:
-    """Limit the threads that compute it."""
+    """Set the number of threads."""
     global _threads
     _threads = count
 
 
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways to check a file: with one thread, and with each thread a part of it."""
+    """Return the implementations of the check: by one thread, and by several on parts of it."""
     path = os.path.join(inputs["folder"], "ours.lod.h5")
 
     def part(start: int, stop: int) -> int:
@@ -36,7 +36,7 @@ def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
         with open(path, "rb", buffering=0) as file:
             file.seek(start)
             while size := file.readinto(piece[: stop - start].data):
-                # By the C function that lod calls: the package's holds the interpreter's lock.
+                # The C function that lod calls: the function of the package holds the GIL.
                 found, start = crc32c.extend(found, piece[:size]), start + size
         return found
 
@@ -47,7 +47,7 @@ def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
         with ThreadPoolExecutor(count) as pool:
             return list(pool.map(lambda start: part(start, min(start + step, size)), starts))
 
-    # What it computes is compared with nothing; both read the same file.
+    # The checksums are not compared with other candidates; both implementations read the same file.
     ways: dict[str, Any] = {
         "one thread": (lambda: verify(1), lambda _: []),
         "all threads": (lambda: verify(_threads), lambda _: []),

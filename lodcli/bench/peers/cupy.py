@@ -9,20 +9,20 @@ import numpy as np
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(cupy.__version__)
 
 
 def threads(count: int) -> None:
-    """Of a GPU's none depends on it."""
+    """Do nothing: GPU kernels do not depend on the number of threads."""
 
 
 def require_gpu() -> None:
-    """There is one: ours needs it too."""
+    """Do nothing: lod has already checked that there is a GPU."""
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways CuPy does an op."""
+    """Return the implementations of an op with CuPy."""
     return _OPS[op](inputs) if op in _OPS else {}
 
 
@@ -38,7 +38,7 @@ def _ids(inputs: dict[str, Any]) -> Any:
 def _sum(inputs: dict[str, Any], mean: bool = False) -> dict[str, Any]:
     x, offsets, full = inputs["data"], inputs["offsets"], inputs["full"]
     starts, ids = cupy.asarray(offsets[:-1][full]), _ids(inputs)
-    # Divided by, where there is something to divide.
+    # Divisors; 1 for empty segments.
     counts = cupy.asarray(np.maximum(np.diff(offsets), 1).astype(x.dtype)[:, None])
     of_full = cupy.asarray(np.maximum(np.diff(offsets)[full], 1).astype(x.dtype)[:, None])
     target = cupy.zeros((full.size, x.shape[1]), x.dtype)
@@ -86,7 +86,7 @@ def _softmax(inputs: dict[str, Any], log: bool = False) -> dict[str, Any]:
 
 
 def _taken(inputs: dict[str, Any], x: Any, keep: Any = None) -> dict[str, Any]:
-    """Return x[rows], allocating and not."""
+    """Return the implementations of x[rows], with and without a preallocated array."""
     rows = cupy.asarray(inputs["rows"])
     target = cupy.zeros((rows.size, x.shape[1]), x.dtype)
 

@@ -16,17 +16,17 @@ _EPOCHS = runpy.run_path(str(Path(__file__).parents[1] / "measure" / "epochs.py"
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return installed("datasets")
 
 
 def threads(count: int) -> None:
-    """Tables are read by one thread."""
+    """Do nothing: tables are read by one thread."""
     datasets.disable_progress_bars()
 
 
 def load(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways datasets gives all sequences in random order."""
+    """Return the implementations of an epoch in random order with datasets."""
     data, offsets = inputs["data"], inputs["offsets"]
     rows = pa.FixedSizeListArray.from_arrays(pa.array(data.reshape(-1)), data.shape[1])
     table = pa.table({"x": pa.LargeListArray.from_arrays(pa.array(offsets), rows)})

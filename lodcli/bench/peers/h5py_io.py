@@ -1,4 +1,4 @@
-"""h5py: two plain datasets, in one piece or in chunks of 256 KB with deflate, unchecked."""
+"""h5py: two plain datasets without checksums, contiguous or in 256 KB chunks with deflate."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import h5py
 
 
 def version() -> str:
-    """Return the versions measured."""
+    """Return the measured versions."""
     return f"{h5py.__version__} on HDF5 {h5py.version.hdf5_version}"
 
 
 def threads(count: int) -> None:
-    """HDF5 uses one thread."""
+    """Do nothing: HDF5 uses one thread."""
 
 
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways h5py does a thing with files."""
+    """Return the implementations of an op on files with h5py."""
     if op == "verify":
         return {}
     data = inputs["data"]

@@ -11,19 +11,19 @@ import numpy as np
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(jax.__version__)
 
 
 def threads(count: int) -> None:
-    """Make XLA use one thread, or all processors. It reads this when it is first used."""
+    """Set XLA to one thread, or to all processors, before its first use."""
     if count == 1:
         one = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {one}".strip()
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the way JAX does an op."""
+    """Return the implementation of an op with JAX."""
     functions = {
         "sum": jax.ops.segment_sum,
         "max": jax.ops.segment_max,

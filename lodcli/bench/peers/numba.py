@@ -10,12 +10,12 @@ from numba import njit, prange
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(numba.__version__)
 
 
 def threads(count: int) -> None:
-    """Make numba compute with so many threads."""
+    """Set the number of threads of numba."""
     numba.set_num_threads(count)
 
 

@@ -9,16 +9,16 @@ import numpy as np
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return np.__version__
 
 
 def threads(count: int) -> None:
-    """NumPy's own loops use one thread; its BLAS reads the environment when it is loaded."""
+    """Do nothing: loops use one thread, and the BLAS reads the environment when it is loaded."""
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways NumPy does an op."""
+    """Return the implementations of an op with NumPy."""
     return _OPS[op](inputs) if op in _OPS else {}
 
 
@@ -74,7 +74,7 @@ def _softmax(inputs: dict[str, Any], log: bool = False) -> dict[str, Any]:
 
 
 def _taken(inputs: dict[str, Any], x: Any, keep: Any = None) -> dict[str, Any]:
-    """Return x[rows], allocating and not."""
+    """Return the implementations of x[rows], with and without a preallocated array."""
     rows = inputs["rows"]
     target = np.zeros((rows.size, x.shape[1]), x.dtype)
 
@@ -83,7 +83,7 @@ def _taken(inputs: dict[str, Any], x: Any, keep: Any = None) -> dict[str, Any]:
 
     return {
         "take": (lambda: np.take(x, rows, axis=0), arrays),
-        # "clip" lets take write to `out` at once, without a buffer of its own.
+        # With "clip", take writes to `out` directly, without a buffer.
         "take out=": (lambda: np.take(x, rows, axis=0, out=target, mode="clip"), arrays),
     }
 
@@ -161,7 +161,7 @@ def _add(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _conv(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return rows beside their neighbours times the weights."""
+    """Return the implementation of the product of rows with their neighbours and the weights."""
     x, rows, weight = inputs["data"], inputs["rows"], inputs["weight"]
     padded = np.concatenate([x, np.zeros_like(x, shape=(1, x.shape[1]))])
     columns = np.zeros_like(x, shape=(*rows.shape, x.shape[1]))

@@ -9,16 +9,16 @@ import numpy as np
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return np.__version__
 
 
 def threads(count: int) -> None:
-    """Files are read by one thread."""
+    """Do nothing: files are read by one thread."""
 
 
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways NumPy does a thing with files."""
+    """Return the implementations of an op on files with NumPy."""
     if op in ("write_synced", "verify"):
         return {}
     data, offsets = inputs["data"], inputs["offsets"]

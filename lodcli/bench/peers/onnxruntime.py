@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-# Into how many batches sequences are sorted by length: what is best depends on the lengths.
+# Numbers of batches of similar lengths to try: which is fastest depends on the lengths.
 BUCKETS = (4, 16)
 KINDS = {"lstm": "LSTM", "gru": "GRU", "elman": "RNN"}
 # torch's blocks i f g o and r z n, in ONNX's order i o f c and z r h.
@@ -20,18 +20,18 @@ ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "elman": (0,)}
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(onnxruntime.__version__)
 
 
 def threads(count: int) -> None:
-    """A session gets its number of threads when it is made; this stores the number."""
+    """Store the number of threads, which a session needs when it is created."""
     os.environ["_LOD_ORT_THREADS"] = str(count)
 
 
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways ONNX Runtime runs an RNN."""
-    # Its LSTM, GRU and RNN take float32 alone.
+    """Return the implementations of an RNN with ONNX Runtime."""
+    # Its LSTM, GRU and RNN support only float32.
     if which != "forward" or inputs["data"].dtype != np.float32:
         return {}
     session = _session(inputs)

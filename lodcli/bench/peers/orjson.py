@@ -10,21 +10,21 @@ import orjson
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(orjson.__version__)
 
 
 def threads(count: int) -> None:
-    """One thread is all it uses."""
+    """Do nothing: orjson uses one thread."""
 
 
 def convert(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the way a script reads or writes JSON lines with orjson."""
+    """Return the implementation of a script for JSON lines, with orjson."""
     return _script().line_by_line(op, inputs, orjson.loads, orjson.dumps)  # type: ignore[no-any-return]
 
 
 def _script() -> Any:
-    """Return the file beside this one, in an interpreter that has nothing of ours too."""
+    """Return the module stdlib_json.py beside this file; works in an interpreter without lod."""
     path = Path(__file__).with_name("stdlib_json.py")
     spec = importlib.util.spec_from_file_location("lod_bench_stdlib_json", path)
     assert spec is not None

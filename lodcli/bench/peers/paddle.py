@@ -1,13 +1,13 @@
-"""PaddlePaddle's own sequence ops on LoDTensors, the last release that has them (2.6.2)."""
+"""PaddlePaddle's sequence ops on LoDTensors, in the last release that has them (2.6.2)."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-# It reports each program it runs.
+# Otherwise it logs each program it runs.
 os.environ.setdefault("GLOG_minloglevel", "2")
-# Before paddle: loaded behind it, NumPy's own modules fail to load.
+# Imported before paddle: after it, modules of NumPy fail to load.
 import numpy as np
 import numpy.random
 import paddle
@@ -16,16 +16,16 @@ from paddle.static import nn
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(paddle.__version__)
 
 
 def threads(count: int) -> None:
-    """Paddle reads OMP_NUM_THREADS and MKL_NUM_THREADS when it is loaded."""
+    """Do nothing: Paddle reads OMP_NUM_THREADS and MKL_NUM_THREADS when it is loaded."""
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the way Paddle does an op."""
+    """Return the implementation of an op with Paddle."""
     paddle.enable_static()
     return _OPS[op](inputs) if op in _OPS else {}
 
@@ -74,7 +74,7 @@ def _pooled(kind: str) -> Any:
 
 
 def _softmax(inputs: dict[str, Any]) -> Any:
-    # It takes rows of one value only.
+    # It supports only rows of one value.
     if inputs["data"].shape[1] > 1:
         return {}
     return _simple(inputs, "sequence_softmax", nn.sequence_softmax)
@@ -118,7 +118,7 @@ def _concat(inputs: dict[str, Any]) -> Any:
 
 
 def _slice(inputs: dict[str, Any]) -> Any:
-    # It refuses slices of no rows.
+    # It does not support empty slices.
     if not inputs["slice_lengths"].min():
         return {}
     program = _Program()

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-# Before paddle: loaded behind it, NumPy's own modules fail to load.
+# Imported before paddle: after it, modules of NumPy fail to load.
 import numpy as np
 import numpy.random
 import paddle
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(paddle.__version__)
 
 
 def threads(count: int) -> None:
-    """Paddle reads OMP_NUM_THREADS and MKL_NUM_THREADS when it is loaded."""
+    """Do nothing: Paddle reads OMP_NUM_THREADS and MKL_NUM_THREADS when it is loaded."""
 
 
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the way Paddle runs an RNN."""
+    """Return the implementation of an RNN with Paddle."""
     model = _model(inputs)
     lengths, places = inputs["lengths"], inputs["places"]
     given = paddle.to_tensor(lengths)

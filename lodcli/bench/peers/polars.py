@@ -9,16 +9,16 @@ import polars as pl
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(pl.__version__)
 
 
 def threads(count: int) -> None:
-    """Polars reads POLARS_MAX_THREADS when it is loaded."""
+    """Do nothing: Polars reads POLARS_MAX_THREADS when it is loaded."""
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways Polars does an op."""
+    """Return the implementations of an op with Polars."""
     if inputs["data"].shape[1] != 1 or op not in _OPS:
         return {}
     counts = np.diff(inputs["offsets"])

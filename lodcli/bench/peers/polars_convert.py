@@ -11,16 +11,16 @@ import polars as pl
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(pl.__version__)
 
 
 def threads(count: int) -> None:
-    """Polars reads POLARS_MAX_THREADS when it is loaded."""
+    """Do nothing: Polars reads POLARS_MAX_THREADS when it is loaded."""
 
 
 def convert(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways Polars does a conversion."""
+    """Return the implementations of a conversion with Polars."""
     return _OPS[op](inputs) if op in _OPS else {}
 
 

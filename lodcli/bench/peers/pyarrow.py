@@ -9,17 +9,17 @@ import pyarrow as pa
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(pa.__version__)
 
 
 def threads(count: int) -> None:
-    """Make Arrow compute with so many threads."""
+    """Set the number of threads of Arrow."""
     pa.set_cpu_count(count)
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways Arrow does an op."""
+    """Return the implementations of an op with Arrow."""
     if inputs["data"].shape[1] != 1:
         return {}
     counts = np.diff(inputs["offsets"])

@@ -11,17 +11,17 @@ import pyarrow.parquet
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(pa.__version__)
 
 
 def threads(count: int) -> None:
-    """Make Arrow compute with so many threads."""
+    """Set the number of threads of Arrow."""
     pa.set_cpu_count(count)
 
 
 def convert(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways Arrow does a conversion."""
+    """Return the implementations of a conversion with Arrow."""
     return _OPS[op](inputs) if op in _OPS else {}
 
 
@@ -52,7 +52,7 @@ def _read_ipc(inputs: dict[str, Any]) -> dict[str, Any]:
     dtype = inputs["data"].dtype
 
     def call() -> Any:
-        # Not a memory map, which would read nothing.
+        # Not a memory map, which would not read the data.
         with pa.OSFile(inputs["source"]) as file:
             return pa.ipc.open_file(file).read_all()
 

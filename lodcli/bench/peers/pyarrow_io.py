@@ -11,17 +11,17 @@ import pyarrow.parquet
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(pa.__version__)
 
 
 def threads(count: int) -> None:
-    """Make Arrow compute with so many threads."""
+    """Set the number of threads of Arrow."""
     pa.set_cpu_count(count)
 
 
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways Arrow does a thing with files."""
+    """Return the implementations of an op on files with Arrow."""
     if op in ("write_synced", "verify"):
         return {}
     data, width = inputs["data"], inputs["data"].shape[1]

@@ -11,16 +11,16 @@ from safetensors.numpy import load_file, save_file
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return installed("safetensors")
 
 
 def threads(count: int) -> None:
-    """Files are read by one thread."""
+    """Do nothing: files are read by one thread."""
 
 
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways safetensors does a thing with files."""
+    """Return the implementations of an op on files with safetensors."""
     path = os.path.join(inputs["folder"], "rows.safetensors")
     content = {"data": inputs["data"], "offsets": inputs["offsets"]}
 

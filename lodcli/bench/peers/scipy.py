@@ -10,16 +10,16 @@ import scipy.sparse
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(scipy.__version__)
 
 
 def threads(count: int) -> None:
-    """Its sparse products use one thread."""
+    """Do nothing: its sparse products use one thread."""
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the way SciPy does an op."""
+    """Return the implementation of an op with SciPy."""
     if op not in ("sum", "mean"):
         return {}
     x, offsets, full = inputs["data"], inputs["offsets"], inputs["full"]

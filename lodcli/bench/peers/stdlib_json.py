@@ -11,21 +11,21 @@ import numpy as np
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return f"Python {platform.python_version()}"
 
 
 def threads(count: int) -> None:
-    """One thread is all it uses."""
+    """Do nothing: json uses one thread."""
 
 
 def convert(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the way a script reads or writes JSON lines."""
+    """Return the implementation of a script that reads or writes JSON lines."""
     return line_by_line(op, inputs, json.loads, lambda row: json.dumps(row).encode())
 
 
 def line_by_line(op: str, inputs: dict[str, Any], loads: Any, dumps: Any) -> dict[str, Any]:
-    """Return the way with another module's functions."""
+    """Return the implementation with functions of the given module."""
     target, dtype = inputs["target"], inputs["data"].dtype
 
     def read() -> None:
@@ -52,7 +52,7 @@ def line_by_line(op: str, inputs: dict[str, Any], loads: Any, dumps: Any) -> dic
 
 
 def saved(target: str) -> list[Any]:
-    """Return what a peer saved as two files of NumPy's."""
+    """Return the arrays that a peer saved as two npy files."""
     return [np.load(target + ".values.npy"), np.load(target + ".offsets.npy")]
 
 

@@ -15,16 +15,16 @@ _EPOCHS = runpy.run_path(str(Path(__file__).parents[1] / "measure" / "epochs.py"
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return installed("mosaicml-streaming")
 
 
 def threads(count: int) -> None:
-    """A process reads with one thread."""
+    """Do nothing: a process reads with one thread."""
 
 
 def load(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways streaming gives all sequences in random order."""
+    """Return the implementations of an epoch in random order with streaming."""
     path = os.path.join(inputs["folder"], "mds")
     with streaming.MDSWriter(out=path, columns={"x": "ndarray"}) as writer:
         for rows in np.split(inputs["data"], inputs["offsets"][1:-1]):

@@ -11,44 +11,45 @@ import torch
 
 # A warning for developers about future changes, which does not concern measurements.
 logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)
-# It takes them one by one on a CPU: 2,000 sequences of 50 rows took 40 s to sum.
+# Maximum sequences of a nested tensor on a CPU, which torch processes one by one: the sum of 2,000
+# sequences of 50 rows took 40 s.
 MOST_NESTED = 500
-# Of a padded batch: attention makes a mask and scores of it as well.
+# Maximum size of a padded batch for attention, which allocates a mask and scores as well.
 MOST_PADDED_BYTES = 1 << 30
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(torch.__version__)
 
 
 def threads(count: int) -> None:
-    """Make torch compute with so many threads."""
+    """Set the number of threads of torch."""
     torch.set_num_threads(count)
 
 
 def require_gpu() -> None:
-    """Raise RuntimeError where torch cannot compute on a GPU."""
+    """Raise RuntimeError if torch cannot compute on a GPU."""
     if not torch.cuda.is_available():
         raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
-    # Products in full precision, as ours are: not rounded to tf32 first.
+    # Products in full precision, as in lod, without rounding to tf32.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways torch does an op."""
+    """Return the implementations of an op with torch."""
     return _OPS[op](_Tensors(inputs)) if op in _OPS else {}
 
 
 class _Tensors:
-    """The inputs as torch's tensors, without copies of rows, and the row numbers it needs."""
+    """The inputs as torch tensors, without copies of rows, and the row numbers that ops need."""
 
     def __init__(self, inputs: dict[str, Any]) -> None:
         self.inputs = inputs
         self.device = inputs.get("device", "cpu")
         self.x = self.given("data")
-        # Numbers of rows are worked out in main memory, and then moved.
+        # Row numbers are computed in main memory, and then moved.
         self.bounds = torch.from_numpy(inputs["offsets"])
         self.counts = torch.diff(self.bounds)
         self.count = len(self.counts)
@@ -73,7 +74,7 @@ class _Tensors:
         return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
 
     def nested_way(self, call: Any, arrays: Any, x: Any = None) -> dict[str, Any]:
-        """Return a way through a nested jagged tensor, where that ends in useful time."""
+        """Return the implementation with a nested jagged tensor, unless it would take too long."""
         if self.count > MOST_NESTED and self.device == "cpu":
             return {}
         nested = torch.nested.nested_tensor_from_jagged(self.x if x is None else x, self.offsets)
@@ -101,7 +102,7 @@ def _sum(t: _Tensors) -> dict[str, Any]:
 
 
 def _bags(t: _Tensors, mode: str) -> dict[str, Any]:
-    """Return the rows as a table of embeddings, each in the bag of its sequence."""
+    """Return the implementation with embedding_bag: rows are the table, sequences the bags."""
     rows = t.there(torch.arange(len(t.x)))
 
     def call() -> Any:
@@ -113,10 +114,10 @@ def _bags(t: _Tensors, mode: str) -> dict[str, Any]:
 
 
 def _product(t: _Tensors, weights: Any) -> Any:
-    """Return the product of a sparse matrix of a row per sequence, CSR, and the rows."""
+    """Return a function that multiplies a CSR matrix, one row per sequence, with the rows."""
     columns = torch.arange(len(t.x))
     with warnings.catch_warnings():
-        # It tells that CSR is new.
+        # It warns that support of CSR is in beta state.
         warnings.simplefilter("ignore")
         matrix = torch.sparse_csr_tensor(t.bounds, columns, weights, (t.count, len(t.x)))
     matrix = t.there(matrix)
@@ -210,7 +211,7 @@ def _attention(t: _Tensors, dtype: Any = torch.float32) -> dict[str, Any]:
 
 
 def _attention_grad(t: _Tensors, dtype: Any) -> dict[str, Any]:
-    """Return the ways to compute attention and its gradients, as ours computes both."""
+    """Return the implementations of attention with its gradients, since lod computes both."""
     attend: Any = torch.nn.functional.scaled_dot_product_attention
     x, upstream = t.x.to(dtype), t.given("addend").to(dtype)
     leaves = [x.clone().requires_grad_(True) for _ in range(3)]
@@ -246,7 +247,7 @@ def _fits_padded(t: _Tensors) -> bool:
 
 
 def _seen(t: _Tensors) -> tuple[Any, Any]:
-    """Return which rows of a padded batch there are, and the mask of the scores."""
+    """Return the mask of valid rows of a padded batch, and the mask of the scores."""
     seen = t.there(torch.arange(int(t.counts.max())) < t.counts[:, None])
     return seen, seen[:, None, None]
 
@@ -333,7 +334,7 @@ def _add(t: _Tensors) -> dict[str, Any]:
 
 
 def _conv(t: _Tensors) -> dict[str, Any]:
-    """Return rows beside their neighbours times the weights, and a product for each neighbour."""
+    """Return the implementations of conv: one product of contexts, or one for each neighbour."""
     rows, weight = t.given("rows"), t.given("weight")
     count, width, made = len(t.x), t.x.shape[1], weight.shape[1]
     context = rows.shape[1]

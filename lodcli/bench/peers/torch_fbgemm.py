@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-# Its own words about versions of torch that it was not built for; that it works is checked.
+# It warns about versions of torch that it was not built for; results are checked anyway.
 logging.disable(logging.WARNING)
 import fbgemm_gpu  # noqa: E402
 
@@ -16,23 +16,23 @@ logging.disable(logging.NOTSET)
 
 
 def version() -> str:
-    """Return the versions measured."""
+    """Return the measured versions."""
     return f"{fbgemm_gpu.__version__} on torch {torch.__version__}"
 
 
 def threads(count: int) -> None:
-    """Make torch compute with so many threads."""
+    """Set the number of threads of torch."""
     torch.set_num_threads(count)
 
 
 def require_gpu() -> None:
-    """Raise RuntimeError where torch cannot compute on a GPU."""
+    """Raise RuntimeError if torch cannot compute on a GPU."""
     if not torch.cuda.is_available():
         raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways FBGEMM does an op."""
+    """Return the implementations of an op with FBGEMM."""
     return _OPS[op](inputs) if op in _OPS else {}
 
 

@@ -1,4 +1,4 @@
-"""FlashAttention on packed rows: `flash_attn_varlen_func`, of rows of two bytes only."""
+"""FlashAttention on packed rows: `flash_attn_varlen_func`, only for float16 and bfloat16."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import torch
 
 
 def version() -> str:
-    """Return the versions measured."""
+    """Return the measured versions."""
     return f"{flash_attn.__version__} on torch {torch.__version__}"
 
 
 def threads(count: int) -> None:
-    """Make torch compute with so many threads."""
+    """Set the number of threads of torch."""
     torch.set_num_threads(count)
 
 
 def require_gpu() -> None:
-    """Raise RuntimeError where torch cannot compute on a GPU."""
+    """Raise RuntimeError if torch cannot compute on a GPU."""
     if not torch.cuda.is_available():
         raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the way FlashAttention does attention, or its gradients too, on rows of two bytes."""
+    """Return the implementation of attention, or attention with gradients, with FlashAttention."""
     which, _, name = op.rpartition("_")
     if which not in ("attention", "attention_grad") or name not in ("float16", "bfloat16"):
         return {}

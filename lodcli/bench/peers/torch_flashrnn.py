@@ -1,4 +1,4 @@
-"""FlashRNN on a padded batch: recurrent weights in registers, or a kernel each step."""
+"""FlashRNN on a padded batch: recurrent weights in registers, or a kernel for each step."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ BACKENDS = ("cuda_fused", "cuda")
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     from importlib import metadata
 
     return metadata.version("flashrnn")
 
 
 def threads(count: int) -> None:
-    """Make torch compute with so many threads."""
+    """Set the number of threads of torch."""
     torch.set_num_threads(count)
 
 
 def require_gpu() -> None:
-    """Raise RuntimeError where torch cannot compute on a GPU."""
+    """Raise RuntimeError if torch cannot compute on a GPU."""
     if not torch.cuda.is_available():
         raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
 
 
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways FlashRNN runs an RNN: those whose kernels compile for this size."""
+    """Return the implementations of an RNN with FlashRNN whose kernels compile for this size."""
     if inputs["precision"] == "tf32":
         raise ValueError("FlashRNN has no tf32")
     ways, failed = {}, ""
@@ -40,7 +40,7 @@ def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
         try:
             call()
         except Exception as error:
-            # Sizes that it has no kernel for, or no compiler.
+            # It has no kernel for this size, or there is no compiler.
             failed = f"{type(error).__name__}: {error}"
             continue
         ways[backend] = (call, arrays)
@@ -55,7 +55,7 @@ def _way(which: str, inputs: dict[str, Any], backend: str) -> tuple[Any, Any]:
     dtype = getattr(torch, name)
 
     def there(array: Any) -> Any:
-        # A copy: what has a gradient here is ours alone.
+        # A copy: tensors with gradients must not share memory with the inputs.
         return torch.as_tensor(array, device=device).to(dtype).clone()
 
     def padded(rows: Any) -> Any:
@@ -111,6 +111,6 @@ def _by_gates(cell: str, weight_hh: Any, inputs: dict[str, Any], there: Any) -> 
     first, second = (there(inputs[name]).view(-1, 1, hidden) for name in ("bias_ih", "bias_hh"))
     if cell != "gru":
         return weights, first + second
-    # What reset multiplies comes first and has a bias of its own.
+    # The product multiplied by the reset gate comes first and has a separate bias.
     bias = torch.stack([second[2], first[0] + second[0], first[1] + second[1], first[2]])
     return weights[[2, 0, 1]].contiguous(), bias

@@ -1,8 +1,7 @@
 """Linear cells made of torch's ops: a loop over steps, and parallel scans, on a padded batch.
 
-A scan of log T passes over all steps ("doubling") does for every cell. Where the factors and what
-enters are positive, as in minGRU and minLSTM, one in log space does as well: torch has
-logcumsumexp.
+A scan of log T passes over all steps ("doubling") works for every cell. If factors and inputs are
+positive, as in minGRU and minLSTM, a scan in log space works too, with logcumsumexp.
 """
 
 from __future__ import annotations
@@ -14,22 +13,23 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 functional = torch.nn.functional
-# A loop over more is slower than all scans by far; sums of logarithms over more are inexact.
+# Maximum for the loop, which is far slower than the scans for more steps, and for the scan in log
+# space, whose sums of logarithms become inexact.
 MOST_STEPS = 1000
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(torch.__version__)
 
 
 def threads(count: int) -> None:
-    """Make torch compute with so many threads."""
+    """Set the number of threads of torch."""
     torch.set_num_threads(count)
 
 
 def linear(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways torch runs a linear cell."""
+    """Return the implementations of a linear cell with torch."""
     weights = {
         name.removeprefix("weight_"): torch.as_tensor(array)
         for name, array in inputs.items()
@@ -96,7 +96,7 @@ def loop(a: Any, b: Any) -> Any:
 
 
 def doubling(a: Any, b: Any) -> Any:
-    """Return the same: pass n adds what is 2^n steps back."""
+    """Return the same as `loop`: pass n combines each step with the one 2^n steps before."""
     distance = 1
     same = a.shape[1] == 1
     while distance < b.shape[1]:

@@ -15,38 +15,39 @@ from torch.nn.utils.rnn import (
     pad_sequence,
 )
 
-# Into how many batches sequences are sorted by length: what is best depends on the lengths.
+# Numbers of batches of similar lengths to try: which is fastest depends on the lengths.
 BUCKETS = (4, 16)
 CLASSES = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "elman": torch.nn.RNN}
-# On a CPU: backward through a PackedSequence took 7 s for 15,000 rows, 35 s for 12,800 wider ones.
+# Maximum for backward through a PackedSequence on a CPU: it took 7 s for 15,000 rows, and 35 s for
+# 12,800 wider ones.
 MOST_PACKED_ROWS = 5000
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return str(torch.__version__)
 
 
 def threads(count: int) -> None:
-    """Make torch compute with so many threads."""
+    """Set the number of threads of torch."""
     torch.set_num_threads(count)
 
 
 def require_gpu() -> None:
-    """Raise RuntimeError where torch cannot compute on a GPU."""
+    """Raise RuntimeError if torch cannot compute on a GPU."""
     if not torch.cuda.is_available():
         raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
     _round_to_tf32(False)
 
 
 def _round_to_tf32(rounded: bool) -> None:
-    # As exactly as ours: by itself cuDNN rounds, and other products do not.
+    # The same precision as lod. By default cuDNN rounds to tf32, and other products do not.
     torch.backends.cuda.matmul.allow_tf32 = rounded
     torch.backends.cudnn.allow_tf32 = rounded
 
 
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways torch runs an RNN."""
+    """Return the implementations of an RNN with torch."""
     _round_to_tf32(inputs["precision"] == "tf32")
     model = _model(inputs)
     return _forward(model, inputs) if which == "forward" else _training(model, inputs)
@@ -58,12 +59,12 @@ def _model(inputs: dict[str, Any]) -> Any:
     with torch.no_grad():
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
             getattr(model, name + "_l0").copy_(torch.as_tensor(inputs[name]))
-    # On a GPU cuDNN wants them in one piece, where they end up so.
+    # Moving the model makes its weights contiguous, as cuDNN requires.
     return model.to(_device(inputs), _dtype(inputs))
 
 
 def _dtype(inputs: dict[str, Any]) -> Any:
-    """Return what torch is given: half as wide it has kernels for rows of that type alone."""
+    """Return the dtype for torch, which supports two-byte products only for two-byte rows."""
     if inputs["precision"] in ("float16", "bfloat16"):
         return getattr(torch, inputs["precision"])
     return torch.float64 if inputs["data"].dtype == "float64" else torch.float32
@@ -82,12 +83,12 @@ def _sequences(inputs: dict[str, Any]) -> list[Any]:
 
 
 def _rows(box: Any, places: Any) -> Any:
-    """Return the rows of a time-major box in the batch's order."""
+    """Return the rows of a time-major padded batch in the order of the input."""
     return _numpy(box.transpose(0, 1).flatten(0, 1))[places]
 
 
 def _numpy(found: Any) -> Any:
-    """Return an array; rows half as wide as float32 as such."""
+    """Return a NumPy array; float16 and bfloat16 are converted to float32."""
     half = found.dtype in (torch.float16, torch.bfloat16)
     return (found.float() if half else found).detach().cpu().numpy()
 
@@ -119,7 +120,7 @@ def _forward(model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bucket_ways(inputs: dict[str, Any], sequences: Any, run: Any) -> dict[str, Any]:
-    """Return ways that pad sequences of similar lengths together."""
+    """Return implementations that pad sequences of similar lengths together."""
     ways = {}
     for count in BUCKETS:
         if count < len(sequences):
@@ -133,12 +134,12 @@ def _bucket_ways(inputs: dict[str, Any], sequences: Any, run: Any) -> dict[str, 
 
 
 def _buckets(inputs: dict[str, Any], count: int) -> list[Any]:
-    """Return the numbers of the sequences of each batch."""
+    """Return the sequence numbers of each batch."""
     return np.array_split(np.argsort(-inputs["lengths"], kind="stable"), count)
 
 
 def _in_order(inputs: dict[str, Any], buckets: list[Any], boxes: Any) -> Any:
-    """Return the rows of all boxes in the batch's order."""
+    """Return the rows of all padded batches in the order of the input."""
     offsets = inputs["offsets"]
     arrays = [_numpy(box) for box in boxes]
     rows = np.empty((offsets[-1], arrays[0].shape[2]), arrays[0].dtype)

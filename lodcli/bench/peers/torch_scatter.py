@@ -11,23 +11,23 @@ import torch_scatter
 
 
 def version() -> str:
-    """Return the versions measured."""
+    """Return the measured versions."""
     return f"{installed('torch-scatter')} on torch {torch.__version__}"
 
 
 def threads(count: int) -> None:
-    """Make torch compute with so many threads."""
+    """Set the number of threads of torch."""
     torch.set_num_threads(count)
 
 
 def require_gpu() -> None:
-    """Raise RuntimeError where torch cannot compute on a GPU."""
+    """Raise RuntimeError if torch cannot compute on a GPU."""
     if not torch.cuda.is_available():
         raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways torch_scatter does an op."""
+    """Return the implementations of an op with torch_scatter."""
     return _OPS[op](inputs) if op in _OPS else {}
 
 
@@ -64,7 +64,7 @@ def _max_index(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _softmax(inputs: dict[str, Any]) -> dict[str, Any]:
-    # Its scatter_softmax needs an index for every value; rows of many would take minutes.
+    # Its scatter_softmax needs an index for every value; wide rows would take minutes.
     x, lengths = _there(inputs, "data"), _there(inputs, "offsets").diff()
     if x.shape[1] > 1:
         return {}

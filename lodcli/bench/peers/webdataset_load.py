@@ -15,16 +15,16 @@ _EPOCHS = runpy.run_path(str(Path(__file__).parents[1] / "measure" / "epochs.py"
 
 
 def version() -> str:
-    """Return the version measured."""
+    """Return the measured version."""
     return installed("webdataset")
 
 
 def threads(count: int) -> None:
-    """Archives are read by one thread."""
+    """Do nothing: archives are read by one thread."""
 
 
 def load(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the ways WebDataset gives all sequences in random order."""
+    """Return the implementations of an epoch in random order with WebDataset."""
     path = os.path.join(inputs["folder"], "rows.tar")
     with webdataset.TarWriter(path) as writer:
         parts = np.split(inputs["data"], inputs["offsets"][1:-1])

@@ -14,20 +14,20 @@ from lodcli.bench.measure.samples import quartiles
 from lodcli.bench.report.results import SCHEMA_VERSION, is_disturbed
 from lodcli.kernels.errors import InvalidDataError
 
-# Up to this many samples on both sides the odds are counted out, not approximated.
+# With up to this many samples on both sides, the probability is exact, not approximated.
 MOST_EXACT = 12
 
 
 @dataclass(frozen=True)
 class Change:
-    """One measurement of ours, in both reports.
+    """A measurement of lod that is in both reports.
 
     Attributes:
         command: what was measured.
         old, new: median seconds.
         ratio: new over old.
-        machine: the same of the machine's limit, measured beside it; 1 if it was not.
-        chance: the probability that equal code would look at least as slow.
+        machine: the ratio for the machine's limit, measured in the same rounds; 1 if it was not.
+        chance: the probability that code of equal speed would look at least as slow.
         verdict: "slower", "faster", "same", or "unclear": it changed, but most samples of one
             side were disturbed.
     """
@@ -42,10 +42,10 @@ class Change:
 
 
 def read_report(path: str) -> dict[str, Any]:
-    """Return a report that --json or -o wrote.
+    """Return a report written by --json or -o.
 
     Raises:
-        InvalidDataError: no such JSON.
+        InvalidDataError: not such a report.
     """
     try:
         report = json.loads(Path(path).read_bytes())
@@ -69,7 +69,7 @@ def read_report(path: str) -> dict[str, Any]:
 def compared(
     old: Mapping[str, Any], new: Mapping[str, Any], *, threshold: float, alpha: float
 ) -> list[Change]:
-    """Return how each measurement of ours that both reports have changed.
+    """Return the change of each measurement of lod that is in both reports.
 
     Args:
         threshold: the smallest change that matters, as a fraction: 0.05 is 5 %.
@@ -92,7 +92,7 @@ def compared(
 
 
 def _require_one_clock(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    clocks = [row.get("clock", "wall") for row in (old, new)]  # older reports do not say
+    clocks = [row.get("clock", "wall") for row in (old, new)]  # older reports have no clock
     if len(set(clocks)) > 1:
         raise InvalidDataError(
             f"{new['command']}: the old report has {clocks[0]} time and the new one "
@@ -120,7 +120,7 @@ def _is_slower(
 ) -> bool:
     """Return whether `new` takes longer, even if the machine was `excused` times as slow.
 
-    Slower code is slower in its better rounds as well; what only disturbs it is not.
+    Slower code is also slower in its better rounds; a disturbance affects only some rounds.
     """
     return (
         quartiles(new)[0] > excused * (1 + threshold) * quartiles(old)[0]
@@ -129,7 +129,7 @@ def _is_slower(
 
 
 def _machine_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> float:
-    """Return how much longer the machine's own limit took, in the rounds of the two."""
+    """Return the ratio of the times of the machine's limit in the rounds of `new` and `old`."""
     before, after = old.get("limit_times"), new.get("limit_times")
     return quartiles(after)[0] / quartiles(before)[0] if before and after else 1.0
 
@@ -156,7 +156,7 @@ def chance_of_slower(old: Sequence[float], new: Sequence[float]) -> float:
 
 def _arrangements(n: int, m: int) -> list[int]:
     """Return how many orders of n old and m new samples have each number of wins."""
-    # Choosing which of n+m places are new: the generating function, one sample at a time.
+    # The coefficients of the generating function, one sample after another.
     counts = [1] + [0] * (n * m)
     for k in range(1, m + 1):
         for wins in range(n * m, n + k - 1, -1):

@@ -24,7 +24,7 @@ CSV_COLUMNS = (
 
 
 def as_csv(report: Report) -> str:
-    """Return one line a result, times in seconds, under a line of names."""
+    """Return one line per result, times in seconds, after a header line."""
     text = io.StringIO()
     writer = csv.DictWriter(text, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -33,7 +33,7 @@ def as_csv(report: Report) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """Return one table of all results, and what is to be known beside it."""
+    """Return one table of all results, and notes."""
     lines = [
         "| work | threads | by | min | median | iqr | rate | of limit | best peer / | |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -46,7 +46,7 @@ def as_markdown(report: Report) -> str:
 
 
 def as_pytest_benchmark(report: Report) -> str:
-    """Return what `pytest-benchmark compare FILE` reads."""
+    """Return the JSON for `pytest-benchmark compare FILE`."""
     return json.dumps(
         {
             "machine_info": _machine_info(report),

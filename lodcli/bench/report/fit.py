@@ -12,11 +12,11 @@ from lodcli.kernels.errors import InvalidDataError
 
 @dataclass(frozen=True)
 class Curve:
-    """One candidate at every value of what was swept.
+    """The times of one candidate for every value of the swept parameter.
 
     Attributes:
-        op: what was done.
-        name: by whom, with how many threads.
+        op: the name of the op.
+        name: the candidate, and the number of threads.
         values: of the parameter, ascending.
         seconds: medians.
     """
@@ -41,7 +41,7 @@ class Curve:
 
     @property
     def label(self) -> str:
-        """The name and, where there is one, the exponent."""
+        """The name and, if there is one, the exponent."""
         found = self.exponent
         return self.name if found is None else f"{self.name} ^{found:.2f}"
 
@@ -52,10 +52,10 @@ def is_swept(case: str) -> bool:
 
 
 def curves_of(report: Mapping[str, Any]) -> tuple[str, list[Curve]]:
-    """Return what was swept, and a curve for each op and candidate.
+    """Return the name of the swept parameter, and a curve for each op and candidate.
 
     Raises:
-        InvalidDataError: the report is of no sweep.
+        InvalidDataError: the report is not of a sweep.
     """
     points: dict[tuple[str, str], list[tuple[float, float]]] = {}
     swept = ""

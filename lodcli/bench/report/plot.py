@@ -19,14 +19,14 @@ HEIGHT = 16
 
 
 def require_drawing(path: str, cases: Sequence[str]) -> None:
-    """Refuse a picture that could not be drawn at the end.
+    """Raise an error before measuring if the picture could not be drawn afterwards.
 
     Args:
         path: of the picture.
-        cases: names of what will be measured.
+        cases: names of the cases to measure.
 
     Raises:
-        SelectionError: nothing is swept.
+        SelectionError: no parameter is swept.
         UnsupportedError: another format, or matplotlib is not installed.
     """
     if path != "-":
@@ -46,7 +46,7 @@ def _require_matplotlib(path: str) -> None:
 
 
 def draw(report: Mapping[str, Any], path: str, *, force: bool) -> None:
-    """Draw time against what was swept, on logarithmic axes, one picture an op."""
+    """Draw time against the swept parameter, on logarithmic axes, one picture per op."""
     swept, curves = curves_of(report)
     if path == "-":
         for _, group in groupby(curves, key=lambda curve: curve.op):
@@ -60,7 +60,7 @@ def draw(report: Mapping[str, Any], path: str, *, force: bool) -> None:
 
 
 def terminal_plot(swept: str, curves: Sequence[Curve], width: int) -> str:
-    """Return curves as lines of text, each marked with a character of its own."""
+    """Return curves as lines of text, each with a different character."""
     xs = [v for curve in curves for v in curve.values]
     ys = [s for curve in curves for s in curve.seconds]
     left = max(len(time_text(min(ys))), len(time_text(max(ys)))) + 1
@@ -92,7 +92,7 @@ def terminal_plot(swept: str, curves: Sequence[Curve], width: int) -> str:
 
 
 def _place(value: float, low: float, high: float) -> float:
-    """Return where a value lies between two others, 0 to 1, by its logarithm."""
+    """Return the position of a value between two others, 0 to 1, on a logarithmic scale."""
     if low <= 0 or low == high:
         return 0.0 if low == high else (value - low) / (high - low)
     return math.log(value / low) / math.log(high / low)

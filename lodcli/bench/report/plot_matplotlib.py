@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 
 
 def picture(swept: str, curves: Sequence[Curve], kind: str) -> bytes:
-    """Return an SVG or PNG with one panel an op.
+    """Return an SVG or PNG with one panel per op.
 
     Args:
-        swept: what the horizontal axis is.
+        swept: the name of the horizontal axis.
         curves: of all ops.
         kind: "svg" or "png".
     """

@@ -3,8 +3,8 @@
     schema_version, command, machine, versions, threads, limits, missing, skipped, failed, results
 
 Each of `results` has the keys of hyperfine's export (command, mean, stddev, median, user,
-system, min, max, times, exit_codes, parameters; seconds) and more of ours. docs/benchmarking.md
-describes them.
+system, min, max, times, exit_codes, parameters; times in seconds) and more.
+docs/benchmarking.md describes them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from lodcli.bench.measure.tasks import COPY, LIMIT, OURS, Candidate, Task
 
 SCHEMA_VERSION = 1
 
-# Texts of other libraries, whose errors may name files of this machine.
+# Keys with messages of other libraries, which may contain paths of this machine.
 _REASONS = {"missing", "skipped", "failed"}
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:'\"]+/)+")
 
-# What seconds are counted by: a watch, or how long processors were busy.
+# Wall time, or the processor time of all threads.
 Clock = Literal["wall", "processor"]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One candidate of a task, and how long it took."""
+    """One candidate of a task, and its measured times."""
 
     candidate: Candidate
     summary: Summary
@@ -44,11 +44,11 @@ def rows_of(
     clock: Clock,
     limit_rate: float | None,
 ) -> list[dict[str, Any]]:
-    """Return a row for each candidate that is no limit.
+    """Return a row for each candidate except limits.
 
     Args:
-        clock: what seconds were counted by.
-        limit_rate: bytes or operations a second at the machine's limit.
+        clock: whether times are wall time or processor time.
+        limit_rate: bytes or operations per second at the machine's limit.
     """
     return [
         _row(task, one, measured, digest, threads, clock, limit_rate)
@@ -120,20 +120,20 @@ def _row(
 
 
 def is_disturbed(row: Mapping[str, Any]) -> bool:
-    """Return whether more samples of a row were disturbed than not: it proves little."""
+    """Return whether most samples of a row were disturbed, so that it is not significant."""
     return bool(row.get("noisy")) or row.get("dropped", 0) > len(row["times"])
 
 
 def rounded(figure: float) -> float:
-    """Return a figure to the five digits that a clock and a machine can be trusted with."""
+    """Return a figure rounded to five digits; further digits are noise."""
     return float(f"{figure:.4e}")
 
 
 def best_peer(one: Measured, measured: Sequence[Measured]) -> tuple[str | None, float | None]:
-    """Return the fastest peer and how many times as long it took.
+    """Return the fastest peer, and its time divided by that of `one`.
 
-    What allocates its result is compared with peers that do, and what does not with all:
-    a peer that has no `out=` cannot do without.
+    A candidate that allocates its result is compared with peers that do. One that writes to a
+    preallocated array is compared with all, since some peers always allocate.
     """
     if one.candidate.library != OURS:
         return None, None
@@ -168,7 +168,7 @@ def report_of(
 
 
 def without_folders(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a report for others: reasons name files without the folders of this machine."""
+    """Return a report to publish: without the folders of this machine in messages."""
     return {**report, **{key: _without(report[key]) for key in _REASONS & report.keys()}}
 
 

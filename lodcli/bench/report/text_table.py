@@ -9,18 +9,18 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
-# What a title says of the seconds below it.
+# Added to the title of a table.
 CLOCKS = {"wall": "", "processor": ", processor time"}
 
 
 def report_text(report: Mapping[str, Any], *, colour: bool, width: int) -> str:
-    """Return a table for each op and case: ours first, then the peers, the fastest first."""
+    """Return a table for each op and case: lod first, then the peers, the fastest first."""
     from rich.console import Console
 
     tables = [_table(key, list(rows)) for key, rows in groupby(report["results"], key=_group)]
     text = io.StringIO()
     console = Console(file=text, force_terminal=colour, no_color=not colour, width=1000)
-    # No figure is cut: where the terminal is narrower than a table, its lines are broken.
+    # Figures are not truncated: on a terminal narrower than a table, lines wrap.
     console.width = max([width, *(console.measure(table).maximum for table in tables)])
     for table in tables:
         console.print(table, highlight=False)
@@ -48,7 +48,7 @@ def notes(report: Mapping[str, Any]) -> list[str]:
 
 
 def _chosen_way(row: Row) -> str:
-    """Return how a GPU runs an RNN, the time that made it the choice, and the time it took."""
+    """Return how a GPU runs an RNN, the estimated time for this choice, and the measured time."""
     parameters = row.get("parameters", {})
     if "way" not in parameters:
         return ""
@@ -95,7 +95,7 @@ def _table(key: tuple[str, int], rows: Sequence[Row]) -> Any:
 
 
 def cells(row: Row) -> list[str]:
-    """Return the texts of a row: who, min, median, iqr, rate, fraction, ratio, remarks."""
+    """Return the texts of a row: candidate, min, median, iqr, rate, fraction, ratio, remarks."""
     fraction, ratio = row["fraction_of_limit"], row["ratio_to_best_peer"]
     return [
         f"{row['library']} {row['label']}".strip(),
@@ -110,7 +110,7 @@ def cells(row: Row) -> list[str]:
 
 
 def remarks(row: Row) -> str:
-    """Return what weakens a figure."""
+    """Return remarks on what makes a figure less reliable."""
     found = []
     if row["noisy"]:
         found.append("noisy")
@@ -120,7 +120,7 @@ def remarks(row: Row) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Return a time as people read it, such as "3.41 ms".
+    """Return a time with a unit, such as "3.41 ms".
 
     >>> time_text(0.00341), time_text(2.5), time_text(4e-7)
     ('3.41 ms', '2.50 s', '0.400 us')
@@ -134,5 +134,5 @@ def time_text(seconds: float) -> str:
 
 
 def rate_text(rate: float, unit: str) -> str:
-    """Return a rate as people read it, such as "75.2 GB/s"."""
+    """Return a rate with a unit, such as "75.2 GB/s"."""
     return f"{rate / 1e9:.3g} G{unit}/s"

@@ -12,7 +12,7 @@ from lodcli.bench.suites.lengths import Lengths, parse_lengths
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Offsets
 
-# What drawing one length takes: its weight, its share, and the order in which the rest is assigned.
+# Memory to draw one length: its weight, its share, and the order in which the rest is assigned.
 DRAWING_BYTES = 80
 
 
@@ -22,8 +22,8 @@ class Case:
 
     Attributes:
         name: "B1", or "custom".
-        rows: N, all rows together.
-        features: D, float32 values a row.
+        rows: N, the total number of rows.
+        features: D, float32 values per row.
         sequences: S.
         lengths: the distribution of the lengths.
         hidden: H, for RNNs.
@@ -39,14 +39,15 @@ class Case:
     seed: int = 0
 
     def draw_lengths(self, what: str = "", copies: int = 0) -> Offsets:
-        """Return the lengths, (S,) int64; always the same of one case.
+        """Return the lengths, (S,) int64; always the same for a case.
 
         Args:
-            what: is measured, for the error.
-            copies: of the rows that it takes at least: checked first, since drawing may take long.
+            what: the name of the measurement, for the error.
+            copies: minimum number of copies of the rows that it needs; memory for them is checked
+                before drawing, which may take long.
 
         Raises:
-            NotEnoughMemoryError: there is too little even for the lengths or these copies.
+            NotEnoughMemoryError: there is too little memory for the lengths or these copies.
         """
         if self.lengths.given is None:
             require_memory(DRAWING_BYTES * self.sequences, f"drawing {self.sequences:,} lengths")
@@ -54,12 +55,12 @@ class Case:
         return self.lengths.draw(self.sequences, self.rows, np.random.default_rng(self.seed))
 
     def offsets(self) -> Offsets:
-        """Return where the sequences lie, (S+1,) int64."""
+        """Return the offsets of the sequences, (S+1,) int64."""
         lengths = self.draw_lengths()
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
     def parameters(self) -> dict[str, Any]:
-        """Return what was chosen, as scripts read it."""
+        """Return the parameters of the case, as in reports."""
         found: dict[str, Any] = {
             "case": self.name,
             "rows": self.rows,
@@ -70,7 +71,7 @@ class Case:
         return found | ({"hidden": self.hidden} if self.hidden else {})
 
     def with_value(self, parameter: str, value: float) -> Case:
-        """Return this case with one parameter changed; the mean length stays where it can.
+        """Return this case with one parameter changed, and if possible the same mean length.
 
         Raises:
             SelectionError: no such parameter.
@@ -112,13 +113,13 @@ KERNEL_CASES = {
             _case(f"W{width}", 64_000_000 // width, width, 1_280_000 // width, "lognormal:50,1")
             for width in (3, 5, 7, 48, 100, 300)
         ),
-        # For GPUs: equal lengths, skewed ones, and skewed ones of which a box can be made.
+        # For GPUs: equal lengths, skewed ones, and skewed ones whose padded batch fits in memory.
         _case("G1", 10_000_000, 64, 200_000, "fixed:50"),
         _case("G2", 10_000_000, 64, 200_000, "lognormal:50,1.5,0.03"),
         _case("G3", 10_000_000, 64, 200_000, "lognormal:50,0.5,0.03"),
     )
 }
-# Those measured if none is named, by device.
+# The cases measured by default, by device.
 USUAL_KERNEL_CASES = {"cpu": "B1,B2,B3", "cuda": "G1"}
 
 CONVERT_CASES = {
@@ -132,7 +133,7 @@ LOAD_CASES = {
 # Files of 5, 51 and 512 MB.
 SLICE_SWEEP = "rows=1e4,1e5,1e6"
 
-# Of each skew, the mean length being the same.
+# The same mean length with different skews.
 QUESTION_CASES = {
     case.name: case
     for case in (
@@ -148,7 +149,7 @@ RNN_CASES = {
         _case("b", 15_360, 256, 256, "lognormal:60,0.8,0,240", 256),
         _case("c", 12_800, 512, 64, "lognormal:200,0.8,0,800", 512),
         _case("d", 500, 256, 1, "fixed:500", 256),
-        # For GPUs: 1,024 sequences at once, and equal lengths, of which a box is no waste.
+        # For GPUs: 1,024 sequences at once, and equal lengths, which need no padding.
         _case("e", 102_400, 1024, 1024, "lognormal:100,0.8,0,400", 1024),
         _case("b-equal", 15_360, 256, 256, "fixed:60", 256),
         _case("c-equal", 12_800, 512, 64, "fixed:200", 512),
@@ -164,7 +165,7 @@ RNN_CASES = {
         _case("64x200", 6_400, 200, 64, "lognormal:100,0.8,0,400", 200),
     )
 }
-# Equal lengths, of which a box is no waste, but for the last.
+# Equal lengths, which need no padding, except in the last case.
 LINEAR_CASES = {
     case.name: case
     for case in (
@@ -188,10 +189,10 @@ def custom_case(
     lengths: Lengths | None,
     seed: int,
 ) -> Case:
-    """Return a case of one's own: what is not given is taken from `base`.
+    """Return a custom case: parameters that are None are taken from `base`.
 
-    Of rows, sequences and the mean length two settle the third; the lengths of a file
-    settle all three.
+    Two of rows, sequences and the mean length determine the third; the lengths of a file
+    determine all three.
     """
     chosen = lengths or base.lengths
     if chosen.given is not None:

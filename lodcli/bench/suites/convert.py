@@ -1,7 +1,7 @@
 """`lod bench convert`: conversions to lod's container and back, against native libraries.
 
-Both sides start from a file in the page cache, or from arrays in memory where the format is
-written, and end with a file. Every result is read back and compared.
+Reading starts from a file in the page cache, writing from arrays in memory; both end with a
+file. Every result is read back and compared.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ CONVERSIONS = [
     *(f"{LOD}_to_{name}" for name in FORMATS),
     f"{LOD}_to_{LOD}",
 ]
-# What a text needs for one number and its comma, about.
+# Approximate bytes of a number and its comma in text.
 TEXT_BYTES = 10
 
 
 @dataclass(frozen=True)
 class ConvertPlan:
-    """Which conversions on which cases, in which folder."""
+    """The conversions and cases to measure, and the folder for files."""
 
     ops: Sequence[str]
     cases: Sequence[Case]
@@ -53,7 +53,7 @@ class ConvertPlan:
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
         for case in self.cases:
-            # Peers hold the text, what it parses to, and Python's own objects.
+            # Peers hold the text, the parsed values, and Python objects.
             needed = case.rows * case.features * (2 * TEXT_BYTES + 80)
             require_memory(needed, f"convert {case.name}")
 
@@ -66,7 +66,7 @@ class ConvertPlan:
 
 
 def make_tensor(case: Case, dtype: np.dtype[Any]) -> LoDTensor:
-    """Return rows of one value: token numbers, or measurements of six digits."""
+    """Return rows of one value: token ids, or measurements of six digits."""
     rng = np.random.default_rng(case.seed + 1)
     offsets = case.offsets()
     count = int(offsets[-1])
@@ -78,7 +78,7 @@ def make_tensor(case: Case, dtype: np.dtype[Any]) -> LoDTensor:
 
 
 def convert_task(op: str, case: Case, dtype: np.dtype[Any], folder: Path, peers: PeerSet) -> Task:
-    """Return ours and the peers converting one file."""
+    """Return the task of converting one file, with lod and the peers."""
     source, _, target = op.partition("_to_")
     tensor = make_tensor(case, dtype)
     ours_in, ours_out = folder / f"in{_ending(source)}", folder / f"out{_ending(target)}"
@@ -123,7 +123,7 @@ def _name(name: str) -> str:
 
 def _write(path: Path, tensor: LoDTensor, name: str) -> None:
     if name == "jsonl":
-        # Objects, which every library reads; bare lists are read by few.
+        # JSON objects, which every library reads; few read lists at the top level.
         offsets = tensor.lod.levels[0]
         with path.open("w") as file:
             for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
@@ -150,18 +150,18 @@ def _ours(source: Path, target: Path, name: str, dtype: np.dtype[Any]) -> Way:
 
 
 def arrays_of(path: Path, dtype: np.dtype[Any]) -> Result:
-    """Return the values and offsets of a file that we can read.
+    """Return the values and offsets of a file, read by lod.
 
-    Text knows no dtypes: 0.189053 is a float32 and a float64, of different values.
+    Values are cast, since text has no dtype: 0.189053 differs between float32 and float64.
     """
     (item,) = io.read_all(path).values()
     assert isinstance(item, LoDTensor)
-    # The finest: Megatron puts a level of documents above.
+    # The finest level: Megatron files have a level of documents above it.
     return [item.data.astype(dtype, copy=False), item.lod.levels[-1]]
 
 
 def _copies(source: Path, folder: Path, dtype: np.dtype[Any]) -> dict[str, Way]:
-    """Return the plain copy of the bytes: once as cp does it, once safely on the disk."""
+    """Return plain copies of the bytes: one like cp, one that is synced to the disk."""
     targets = [(path, folder / f"copy-{path.name}") for path in _files(source)]
 
     def copy(*, sync: bool) -> None:
@@ -187,7 +187,7 @@ def _copies(source: Path, folder: Path, dtype: np.dtype[Any]) -> dict[str, Way]:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the files that belong to one: Megatron keeps its tokens beside the index."""
+    """Return all files of a data set: Megatron keeps its tokens beside the index."""
     beside = path.with_suffix(".bin")
     return [path, beside] if path.suffix == ".idx" and beside.exists() else [path]
 

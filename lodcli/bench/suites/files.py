@@ -23,7 +23,7 @@ from lodcli.formats.items.indexed_copy import in_place
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# What is done, and how often sequences are looked up in one call.
+# The ops, and the number of sequences looked up in one call.
 IO_OPS = ("write", "write_synced", "read", "verify", "sequence", "open_and_sequence")
 LOOK_UPS = 20
 COMPRESSED = "deflate"
@@ -31,7 +31,7 @@ COMPRESSED = "deflate"
 
 @dataclass(frozen=True)
 class FilesPlan:
-    """Which ops on files of which cases, in which folder."""
+    """The ops and cases to measure, and the folder for files."""
 
     bench: str
     ops: Sequence[str]
@@ -58,10 +58,10 @@ class FilesPlan:
 def files_task(
     bench: str, op: str, case: Case, folder: Path, peers: PeerSet, opened: contextlib.ExitStack
 ) -> Task:
-    """Return ours and the peers doing one thing with files of the same rows.
+    """Return the task of one op on files of the same rows, with lod and the peers.
 
     Args:
-        opened: closes, at its end, what stays open while it is measured.
+        opened: closes files that stay open during the measurement.
     """
     inputs = make_inputs("sum", case, sizes_of(case, case.draw_lengths()))
     rng = np.random.default_rng(case.seed)
@@ -87,7 +87,7 @@ def files_task(
 
 
 def ours(op: str, inputs: Inputs, folder: Path, opened: contextlib.ExitStack) -> dict[str, Way]:
-    """Return our ways: the plain layout, and the compressed one where it is read."""
+    """Return lod's implementations: the plain layout, and for reading the compressed one."""
     tensor = LoDTensor(inputs["data"], LoD([inputs["offsets"]]))
     ways: dict[str, Way] = {}
     for label, compression in (("", None), (COMPRESSED, COMPRESSED)):
@@ -120,7 +120,7 @@ def _way(
 
     if op == "verify":
         return verify, lambda _: []
-    if op in ("write", "write_synced"):  # ours is on the disk when it returns
+    if op in ("write", "write_synced"):  # lod has synced its file when it returns
         return lambda: io.write(path, tensor, options=options, overwrite=True), whole
     if op == "read":
         return whole, lambda found: found

@@ -27,17 +27,17 @@ from lodcli.kernels.errors import SelectionError
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """Which ops on which cases."""
+    """The ops and cases to measure."""
 
     ops: Sequence[str]
     cases: Sequence[Case]
     folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
-        """Raise NotEnoughMemoryError if one of them would not fit.
+        """Raise NotEnoughMemoryError if a case would not fit.
 
         Raises:
-            SelectionError: an op that is measured on no such device.
+            SelectionError: an op is not measured on these devices.
         """
         there = ops_of(devices)
         for op in self.ops:
@@ -49,7 +49,7 @@ class KernelPlan:
                 require_memory(needed_bytes(op, sizes), f"kernels {op} {case.name}")
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield one task for each op and case; its arrays live until the next one."""
+        """Yield one task for each op and case; its arrays are freed before the next one."""
         there = ops_of([peers.device])
         for case in self.cases:
             for op in (one for one in self.ops if one in there):
@@ -57,7 +57,7 @@ class KernelPlan:
 
 
 def kernel_task(op: str, case: Case, peers: PeerSet) -> Task:
-    """Return ours and the peers doing one op on one case."""
+    """Return the task of one op on one case, with lod and the peers."""
     lengths = case.draw_lengths()
     sizes = sizes_of(case, lengths)
     inputs = make_inputs(op, case, sizes)

@@ -11,12 +11,12 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Offsets
 
 KINDS = "lognormal:MEAN,SIGMA[,EMPTY[,MOST]], uniform:LEAST,MOST, fixed:LENGTH or a file"
-# Of a logarithm: beyond, one sequence has nearly all rows.
+# Maximum sigma of a lognormal distribution: above it, one sequence has nearly all rows.
 MOST_SIGMA = 5.0
 
 
 class LengthsError(SelectionError):
-    """A way to draw lengths that does not exist or cannot be drawn."""
+    """A distribution of lengths that is unknown or impossible."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Lengths:
     """A distribution of lengths.
 
     Attributes:
-        text: as it was written, such as "lognormal:50,0.9".
+        text: its notation, such as "lognormal:50,0.9".
         kind: "lognormal", "uniform", "fixed" or "file".
-        numbers: what follows the colon.
-        given: the lengths themselves, of a file.
+        numbers: the numbers after the colon.
+        given: the lengths in a file.
     """
 
     text: str
@@ -37,7 +37,7 @@ class Lengths:
 
     @property
     def mean(self) -> float:
-        """The mean length that is drawn."""
+        """The mean of the lengths."""
         if self.given is not None:
             return float(self.given.mean()) if self.given.size else 0.0
         if self.kind == "uniform":
@@ -45,7 +45,7 @@ class Lengths:
         return self.numbers[0]
 
     def with_sigma(self, sigma: float) -> Lengths:
-        """Return the same with another skew; the mean stays.
+        """Return the distribution with another skew and the same mean.
 
         Raises:
             LengthsError: only a lognormal distribution has a sigma.
@@ -60,7 +60,7 @@ class Lengths:
     def draw(self, sequences: int, rows: int, rng: np.random.Generator) -> Offsets:
         """Return `sequences` lengths that add up to `rows`, (S,) int64.
 
-        Those of a file are returned as they are.
+        The lengths in a file are returned unchanged.
         """
         if self.given is not None:
             return self.given
@@ -74,9 +74,9 @@ class Lengths:
 def shares(
     weights: np.ndarray[tuple[int], np.dtype[np.float64]], rows: int, rng: np.random.Generator
 ) -> Offsets:
-    """Return whole numbers in proportion to `weights` that add up to `rows`.
+    """Return integers in proportion to `weights` that add up to `rows`.
 
-    A weight of 0 stays 0; what rounding leaves over goes to the others by lot.
+    For a weight of 0 the result is 0; the remainder of rounding is added to others at random.
     """
     total = float(weights.sum())
     if not total:
@@ -85,13 +85,13 @@ def shares(
         return np.zeros(weights.size, np.int64)
     lengths: Offsets = np.floor(weights / total * rows).astype(np.int64)
     takers = np.flatnonzero(weights > 0)
-    # Rounding down took less than one from each of them.
+    # Rounding down has removed less than one from each of them.
     lengths[rng.choice(takers, rows - int(lengths.sum()), replace=False)] += 1
     return lengths
 
 
 def _at_most(most: int, lengths: Offsets, rng: np.random.Generator) -> Offsets:
-    """Return the lengths with what is above `most` divided among the others."""
+    """Return the lengths limited to `most`, with the excess divided among the others."""
     full = int((lengths > 0).sum())
     if int(lengths.sum()) > most * full:
         raise LengthsError(
@@ -136,7 +136,7 @@ _NUMBERS = {"lognormal": (2, 3, 4), "uniform": (2,), "fixed": (1,)}
 
 
 def parse_lengths(text: str, read: Callable[[str], Offsets] | None = None) -> Lengths:
-    """Return the distribution that a text describes.
+    """Return the distribution written as text.
 
     Args:
         text: `lognormal:50,0.9`, `lognormal:50,0.9,0.03` (3 % empty), `uniform:1,99`,

@@ -19,27 +19,27 @@ from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.stack import seeded_weights
 
 LINEAR_CELLS = ("mingru", "minlstm", "rglru", "lru", "s5")
-# What the name of a weight begins with among the inputs.
+# Prefix of the names of weights in the inputs.
 WEIGHT = "weight_"
-# float32: a scan adds in another order. Where a candidate is 0 but for its rounding, g has either
-# of two slopes, which changes a gradient by one row's share.
+# For float32: a scan adds in another order. If a candidate is 0 up to rounding, g has one of two
+# slopes, which changes a gradient by the contribution of one row.
 TOLERANCE = {"forward": 2e-4, "training": 1e-2}
 
 
 @dataclass(frozen=True)
 class LinearPlan:
-    """Which cells, forward only or forward and backward ("lru training"), on which cases."""
+    """The cells and cases to measure, forward only or forward and backward ("lru training")."""
 
     ops: Sequence[str]
     cases: Sequence[Case]
     folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
-        """Raise NotEnoughMemoryError if one of them would not fit."""
+        """Raise NotEnoughMemoryError if a case would not fit."""
         for case in self.cases:
             lengths = rnn_lengths(case, "linear", 2)
             steps = int(lengths.max())
-            # A scan by doubling keeps what each of its passes has made, for the way back.
+            # A scan by doubling saves the results of each pass for backward.
             passes = 4 + 4 * steps.bit_length()
             needed = 8 * lengths.size * steps * (case.features + passes * case.hidden)
             require_memory(needed, f"linear {case.name}")
@@ -53,12 +53,12 @@ class LinearPlan:
 
 
 def linear_task(cell: str, which: str, case: Case, peers: PeerSet) -> Task:
-    """Return ours and the peers running one cell on one case."""
+    """Return the task of running one cell on one case, with lod and the peers."""
     inputs, layer = make_inputs(cell, case)
     others, skipped = peers.candidates("linear", which, inputs)
     lengths = inputs["lengths"]
     rows = int(lengths.sum())
-    # Those of the matrix products; backward does each twice.
+    # The operations of the matrix products; backward does each twice.
     operations = float(rows) * layer.operations * (1 + 2 * (which != "forward"))
     padding = float(lengths.max() * lengths.size / rows)
     return Task(
@@ -79,7 +79,7 @@ def linear_task(cell: str, which: str, case: Case, peers: PeerSet) -> Task:
 
 
 def make_inputs(cell: str, case: Case) -> tuple[dict[str, Any], Any]:
-    """Return rows, lengths, weights by field and an upstream gradient; and the weights as ours."""
+    """Return rows, lengths, weights by field and an upstream gradient; and the weights of lod."""
     rng = np.random.default_rng(case.seed + 1)
     lengths = rnn_lengths(case)
     rows = int(lengths.sum())
@@ -91,7 +91,7 @@ def make_inputs(cell: str, case: Case) -> tuple[dict[str, Any], Any]:
         "places": box_places(lengths),
         "data": rng.standard_normal((rows, case.features), np.float32),
         "upstream": rng.standard_normal((rows, weights.output_size), np.float32),
-        # Of the weights, the gradient that is compared.
+        # The weight whose gradient is compared.
         "compared": WEIGHT + weights.INPUT_WEIGHT,
         **{WEIGHT + field: array for field, array in weights.arrays().items()},
     }
@@ -114,7 +114,7 @@ def _way(which: str, inputs: dict[str, Any], weights: Any) -> Way:
     def arrays(found: Any) -> Result:
         run, grads = found
         compared = grads.weights.arrays()[weights.INPUT_WEIGHT]
-        # Summed, so that a slope of one row counts little.
+        # Summed, so that the slope in one row has little effect.
         return [run.outputs, grads.input.sum(axis=0, dtype=np.float64), compared]
 
     return (forward, lambda found: [found]) if which == "forward" else (training, arrays)

@@ -19,13 +19,13 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 EPOCH = "epoch"
-# The most rows of a batch; a sequence that alone has more is a batch.
+# Maximum rows of a batch; a longer sequence is a batch by itself.
 TOKENS = 4096
 
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """Which cases, in which folder."""
+    """The cases to measure, and the folder for files."""
 
     cases: Sequence[Case]
     folder: str | None
@@ -47,7 +47,7 @@ class LoadPlan:
 
 
 def load_task(case: Case, folder: Path, peers: PeerSet) -> Task:
-    """Return ours and the peers, each giving every sequence once in an order of its own."""
+    """Return the task of an epoch, with lod and the peers; each has its own random order."""
     inputs = make_inputs("sum", case, sizes_of(case, case.draw_lengths()))
     inputs |= {"folder": str(folder), "tokens": TOKENS}
     others, skipped = peers.candidates("load", EPOCH, inputs)

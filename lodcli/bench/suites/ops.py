@@ -26,36 +26,36 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Inputs = dict[str, Any]
 
-# A padded batch larger than this is truncated at the length that 99 % have.
+# A larger padded batch is truncated at the 99th percentile of the lengths.
 LARGEST_BOX_BYTES = 3 << 30
 FLOAT = 4
-# What, of the inputs, are rows: on a GPU they lie there.
+# The inputs that are rows: for a GPU they are in its memory.
 ROWS = ("data", "values", "other", "addend", "box", "weight")
 EPSILON = 1.2e-7
 HALF_EPSILONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
-# conv: each row with the one before and behind it; the largest number of columns of its result.
+# conv: each row with the one before and after it; the maximum number of columns of its result.
 CONTEXT_ROWS, MOST_FILTERS = 3, 64
 
 
 @dataclass(frozen=True)
 class BenchOp:
-    """An op of lodcli.kernels.ops.registry, as it is measured.
+    """How an op of lodcli.kernels.ops.registry is measured.
 
     Attributes:
         inputs: names beyond "data" and "offsets": "values" (S, D), "other" (a second
-            tensor), "addend" (N, D), "weight" (3 * D, M), "box" (padded), "maxlen", "picks" (of
-            sequences), "rows" (what peers take by number).
+            tensor), "addend" (N, D), "weight" (3 * D, M), "box" (a padded batch), "maxlen", "picks"
+            (numbers of sequences), "rows" (row numbers for peers).
         limit: the machine's limit that applies.
-        moved: the bytes that have to move, of the sizes of a case; with the limit "fma" instead
-            the additions and multiplications.
-        arguments: the op's own, from the inputs.
-        results: the arrays that a result is compared by; indices as int64 rows.
+        moved: function from the sizes of a case to the bytes that must be moved; with the limit
+            "fma" to the additions and multiplications.
+        arguments: function from the inputs to the arguments of the op.
+        results: function from a result to the arrays to compare; indices as int64 rows.
         rounds_off: whether the result depends on the order of additions.
-        name: of the registry, where it is another.
-        function: what is measured, where that is no op of the registry.
-        has_backend: whether it takes a backend.
-        dtype: of the rows on a GPU; where it is not float32 the op is measured only there, and
-            compared with NumPy's of float32 rows of as few digits.
+        name: in the registry, if it differs.
+        function: the measured function, if it is not an op of the registry.
+        has_backend: whether it has a parameter `backend`.
+        dtype: of the rows on a GPU. If it is not float32, the op is measured only there, and
+            compared with NumPy on float32 rows rounded to this dtype.
     """
 
     limit: LimitKind
@@ -76,16 +76,16 @@ class BenchOp:
         return self.dtype == "float32"
 
     def load(self, op: str) -> Callable[..., Any]:
-        """Return what is measured."""
+        """Return the measured function."""
         return self.function or OPS[self.name or op].load()
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a case is made of.
+    """The sizes of the arrays of a case.
 
     Attributes:
-        scores: of each row with all of its sequence.
+        scores: number of scores of attention: each row with all rows of its sequence.
     """
 
     rows: int
@@ -115,7 +115,7 @@ class Sizes:
 
 
 def filters(features: int) -> int:
-    """Return how many columns the result of conv has."""
+    """Return the number of columns of the result of conv."""
     return min(features, MOST_FILTERS)
 
 
@@ -141,7 +141,7 @@ def _pick_op() -> BenchOp:
 
 
 def _of_full(value: Any, inputs: Inputs) -> Result:
-    """Leave empty sequences out: every library fills their rows as it likes."""
+    """Return the rows of sequences that are not empty: libraries fill the others differently."""
     return [value.data[inputs["full"]]]
 
 
@@ -150,9 +150,9 @@ def _values_and_their_rows(value: Any, inputs: Inputs) -> Result:
 
 
 def extremes_at(values: Array, rows: Array, inputs: Inputs) -> Result:
-    """Return the extremes, and the values in the rows they are said to stand in.
+    """Return the extremes, and the values in the rows returned as their positions.
 
-    Of equal values libraries name different rows, rightly.
+    For equal values, libraries return different rows, which are all correct.
     """
     full = inputs["full"]
     return [values[full], np.take_along_axis(inputs["data"], rows[full], axis=0)]
@@ -240,7 +240,7 @@ BENCH_OPS: dict[str, BenchOp] = {
         lambda i: ((_tensor(i), _tensor(i).with_data(i["addend"])), {}),
         inputs=("addend",),
     ),
-    # Of rows over themselves; one head.
+    # Self-attention with one head.
     "attention": BenchOp(
         "fma",
         lambda z: 4.0 * z.features * z.scores,
@@ -249,7 +249,7 @@ BENCH_OPS: dict[str, BenchOp] = {
     ),
     "attention_float16": _half_attention("float16"),
     "attention_bfloat16": _half_attention("bfloat16"),
-    # Forward and back.
+    # Forward and backward.
     "attention_grad_float16": _half_attention_grad("float16"),
     "attention_grad_bfloat16": _half_attention_grad("bfloat16"),
     "sort_by_length": _copy_op(inputs=("rows",), has_backend=False),
@@ -264,7 +264,7 @@ BENCH_OPS: dict[str, BenchOp] = {
         inputs=("weight", "rows"),
         rounds_off=True,
     ),
-    # tensor[numbers]: half of the sequences, in any order.
+    # tensor[numbers]: half of the sequences, in random order.
     "pick": BenchOp(
         "copy",
         lambda z: z.data + 2 * z.index,
@@ -282,7 +282,7 @@ def ops_of(devices: Sequence[str]) -> list[str]:
 
 
 def sizes_of(case: Case, lengths: Offsets) -> Sizes:
-    """Return the bytes of a case, without making it."""
+    """Return the sizes of a case without making its arrays."""
     row_bytes = FLOAT * case.features
     longest = int(lengths.max(initial=0))
     if longest * lengths.size * row_bytes > LARGEST_BOX_BYTES:
@@ -300,22 +300,22 @@ def sizes_of(case: Case, lengths: Offsets) -> Sizes:
 
 
 def needed_bytes(op: str, sizes: Sizes) -> int:
-    """Return what measuring an op takes at most: inputs, results, temporaries of peers."""
+    """Return the maximum memory for measuring an op: inputs, results, temporaries of peers."""
     box = sizes.box_rows * sizes.row_bytes
     if op in ("pad", "unpad"):
         return 2 * sizes.data + 4 * box
-    if not BENCH_OPS[op].on_cpu:  # q, k, v and their gradients, in boxes too
+    if not BENCH_OPS[op].on_cpu:  # q, k, v and their gradients, also as padded batches
         return 12 * sizes.data + 8 * sizes.rows
     if op == "concat":
         return 9 * sizes.data
-    if op == "conv":  # rows with their neighbours beside them, and numbers of rows
+    if op == "conv":  # rows with their neighbours, and row numbers
         return 14 * sizes.data + 40 * sizes.rows
-    # A composed softmax keeps about six arrays the size of the rows; the others fewer.
+    # A composed softmax needs about six arrays of the size of the rows; other ops fewer.
     return 8 * sizes.data if "softmax" in op else 5 * sizes.data + 8 * sizes.rows
 
 
 def work_of(op: str, sizes: Sizes) -> Work:
-    """Return the bytes an op has to move, or what it has to add and multiply."""
+    """Return the bytes that an op must move, or the operations that it must compute."""
     entry = BENCH_OPS[op]
     moved = entry.moved(sizes)
     useful = entry.useful(sizes) if entry.useful else moved
@@ -325,8 +325,8 @@ def work_of(op: str, sizes: Sizes) -> Work:
 def tolerance_of(op: str, lengths: Offsets) -> float:
     """Return the difference allowed between two orders of adding float32 numbers.
 
-    Errors of a running sum grow with the root of its length; the factor is for luck. Weights of
-    fewer digits are rounded before they are multiplied.
+    Errors of a running sum grow with the square root of its length; the factor is a safety
+    margin. Weights in float16 or bfloat16 are rounded before the product.
     """
     if not BENCH_OPS[op].on_cpu:
         return 8 * HALF_EPSILONS[BENCH_OPS[op].dtype]
@@ -336,7 +336,7 @@ def tolerance_of(op: str, lengths: Offsets) -> float:
 
 
 def make_inputs(op: str, case: Case, sizes: Sizes) -> Inputs:
-    """Return the arrays that an op takes; always the same of one case."""
+    """Return the input arrays of an op; always the same for a case."""
     rng = np.random.default_rng([case.seed + 1, 1])
     offsets = case.offsets()
     lengths = np.diff(offsets)
@@ -377,7 +377,7 @@ def make_inputs(op: str, case: Case, sizes: Sizes) -> Inputs:
 
 @lru_cache(maxsize=1)
 def _drawn(rows: int, features: int, seed: int) -> Array:
-    """Return rows that all ops of a case share: of gigabytes drawing takes longer than most ops."""
+    """Return random rows, shared by all ops of a case: drawing gigabytes takes longer than most."""
     return np.random.default_rng(seed).standard_normal((rows, features), np.float32)
 
 
@@ -416,7 +416,7 @@ def ours(op: str, inputs: Inputs, there: Inputs | None = None) -> dict[str, Way]
 
 
 def reference(op: str, inputs: Inputs) -> Callable[[], Result]:
-    """Return what computes an op by plain NumPy, in main memory: what a GPU's is compared with."""
+    """Return a function that computes an op with NumPy, as a reference for results of a GPU."""
     entry = BENCH_OPS[op]
     function = entry.load(op)
     arguments, options = entry.arguments(inputs)
@@ -432,7 +432,7 @@ def at_home(value: Any) -> Any:
 
 
 def _made_before(op: str, value: Any) -> Any:
-    """Return what `out` takes, written to once so that its pages are there before timing."""
+    """Return an array for `out`, written to once so that its pages exist before timing."""
     parts = value if isinstance(value, tuple) else (value,)
     arrays = [part.data if isinstance(part, LoDTensor) else part for part in parts]
     made = [np.zeros_like(array) for array in arrays]

@@ -34,7 +34,7 @@ HIDDEN = 64
 
 @dataclass(frozen=True)
 class QuestionPlan:
-    """One question, put to some ops and cases."""
+    """One question, and the ops and cases to measure for it."""
 
     question: str
     ops: Sequence[str]
@@ -47,7 +47,7 @@ class QuestionPlan:
             sizes = sizes_of(case, case.draw_lengths(self.question, 4))
             longest = int(case.draw_lengths().max(initial=0))
             box = longest * sizes.sequences * sizes.row_bytes
-            # The rows, their gradient and the results; which of the rows of the box are there.
+            # The rows, their gradient and the results; for padding also the batch and its mask.
             needed = 4 * sizes.data + (5 * box if self.question == "padding" else 0)
             require_memory(needed, f"{self.question} {case.name}")
 
@@ -71,7 +71,7 @@ def _task(
 
 
 def _ways(**ways: Callable[[], Any]) -> list[Candidate]:
-    """Return one candidate a way; the first is ours. Results are arrays, or lists of them."""
+    """Return one candidate per alternative, lod's first. Results are arrays, or lists of them."""
 
     def arrays(found: Any) -> list[Array]:
         if isinstance(found, LoDTensor):
@@ -172,7 +172,7 @@ def _kernel_from_lengths(op: str, case: Case) -> Task:
 
 
 def _steps(op: str, case: Case) -> Task:
-    """An Elman cell step by step: the sequences alive are a prefix, or have to be looked for."""
+    """An Elman cell step by step: active sequences are a prefix, or must be searched."""
     rng = np.random.default_rng(case.seed + 1)
     lengths = case.draw_lengths()
     offsets = lengths_to_offsets(lengths, level=0)
@@ -210,7 +210,7 @@ def _steps(op: str, case: Case) -> Task:
 
 
 def _sorted_before(op: str, case: Case) -> Task:
-    """An op on sequences in their own order, on sorted ones, and with the sorting."""
+    """An op on sequences in input order, on sorted ones, and including the time for sorting."""
     lengths = case.draw_lengths()
     sizes = sizes_of(case, lengths)
     inputs = make_inputs(op, case, sizes)

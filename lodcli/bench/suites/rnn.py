@@ -29,10 +29,10 @@ PASSES = ("forward", "training")
 ON_PADDED = "on padded input"
 STEP_BY_STEP = "step by step"
 ON_FLOAT32 = "on float32 rows"
-# Sums of float32 in another order: outputs lie within 1, gradients add up thousands of rows.
+# Sums of float32 in another order: outputs are within 1, gradients are sums of thousands of rows.
 TOLERANCE = {"forward": 3e-5, "training": 3e-4}
-# Of operands of 11 bits, in what a hundred steps make of each other; of 8 bits in bfloat16, which
-# torch also rounds states and results to.
+# For operands of 11 bits, over a hundred steps; of 8 bits for bfloat16, to which torch also rounds
+# states and results.
 ROUNDED_TOLERANCE = {"forward": 1e-2, "training": 5e-2}
 # By precision or dtype.
 _TOLERANCES = {
@@ -44,7 +44,7 @@ _TOLERANCES = {
 
 @dataclass(frozen=True)
 class RnnPlan:
-    """Which cells, forward only or forward and backward ("lstm training"), on which cases.
+    """The cells and cases to measure, forward only or forward and backward ("lstm training").
 
     Attributes:
         precision: of products: "float32" or "bfloat16"; on a GPU also "tf32" or "float16".
@@ -58,7 +58,7 @@ class RnnPlan:
     folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
-        """Raise NotEnoughMemoryError if one of them would not fit, UnsupportedError without AMX."""
+        """Raise NotEnoughMemoryError if a case would not fit, UnsupportedError without AMX."""
         if self.precision == "bfloat16" and "cpu" in devices:
             require_amx()
         needs = _needed_bytes if "cpu" in devices else _needed_at_home_bytes
@@ -77,12 +77,11 @@ class RnnPlan:
 
 
 def rnn_lengths(case: Case, what: str = "", copies: int = 0) -> Offsets:
-    """Return the lengths of a case, none of them 0: torch packs no empty sequence.
+    """Return the lengths of a case, none of them 0: torch cannot pack empty sequences.
 
     Args:
-        case: what they are of.
-        what: is measured, ..
-        copies: .. with this many copies of the rows; see `Case.draw_lengths`.
+        case: the case.
+        what, copies: see `Case.draw_lengths`.
     """
     lengths: Offsets = np.maximum(case.draw_lengths(what, copies), 1)
     return lengths
@@ -96,10 +95,10 @@ def rnn_task(
     precision: Precision = "float32",
     dtype: str = "float32",
 ) -> Task:
-    """Return ours and the peers running one cell on one case."""
+    """Return the task of running one cell on one case, with lod and the peers."""
     inputs = make_inputs(cell, which, case, dtype) | {"precision": precision}
     exact = precision == "float32"
-    # Under a name of its own: nothing is to be compared with what float32 takes.
+    # With a different name, so that it is not compared with float32.
     kind = dtype if exact else precision
     there = _on_gpu(cell, case, inputs) if peers.device == "cuda" else None
     others, skipped = peers.candidates("rnn", which, there or inputs)
@@ -107,7 +106,7 @@ def rnn_task(
     rows, gates = int(lengths.sum()), CELLS[cell] * case.hidden
     # Multiplications and additions of the two products; backward does each twice.
     operations = 2.0 * rows * gates * (case.features + case.hidden) * (1 + 2 * (which != "forward"))
-    # By plain NumPy, in main memory and exactly: what a GPU's is compared with.
+    # Computed with NumPy in full precision, as a reference for results of a GPU.
     whole = inputs | {"precision": "float32"}
     call, results = _way(which, whole, *_rows(inputs), None, "numpy")
     padding = float(lengths.max() * lengths.size / rows)
@@ -134,7 +133,7 @@ def rnn_task(
 
 
 def _chosen(call: Callable[[], Any]) -> dict[str, Any]:
-    """Return how a GPU runs the layer, and how long it should take: see costs.py of the engine."""
+    """Return how a GPU runs the layer, and the estimated time: see costs.py of the engine."""
     from lodcli.kernels.rnn.engine.cupy.ways import observed
 
     with observed() as found:
@@ -152,7 +151,7 @@ def _limit(on_gpu: bool, kind: str) -> LimitKind | None:
 
 
 def _on_gpu(cell: str, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the inputs with all but the lengths on the GPU."""
+    """Return the inputs with all arrays except the lengths on the GPU."""
     from lodcli.bench.measure import gpu_cupy
 
     needed = _needed_bytes(cell, case, inputs["lengths"])
@@ -163,12 +162,12 @@ def _on_gpu(cell: str, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
 def _needed_bytes(cell: str, case: Case, lengths: Offsets) -> int:
     box = int(lengths.max(initial=0)) * lengths.size
     width = case.features + 3 * CELLS[cell] * case.hidden
-    # Padded peers keep what backward needs, for every step of the box.
+    # Padded peers save values for backward for every step of the padded batch.
     return 4 * (3 * box + 3 * int(lengths.sum())) * width
 
 
 def _needed_at_home_bytes(cell: str, case: Case, lengths: Offsets) -> int:
-    """Return what main memory has to hold where a GPU computes: inputs, NumPy's run, results."""
+    """Return the main memory needed if a GPU computes: inputs, the NumPy run, results."""
     rows, box = int(lengths.sum()), int(lengths.max(initial=0)) * lengths.size
     width = case.features + 3 * CELLS[cell] * case.hidden
     return 4 * (3 * rows * width + 3 * box * (case.features + case.hidden))
@@ -185,7 +184,7 @@ def make_inputs(cell: str, which: str, case: Case, dtype: str = "float32") -> di
         "cell": cell,
         "lengths": lengths,
         "offsets": offsets,
-        # Where the rows lie in a box of S sequences of T steps, flat.
+        # Positions of the rows in a flattened padded batch of S sequences of T steps.
         "places": box_places(lengths),
         "data": rng.standard_normal((rows, case.features), np.float32).astype(dtype, copy=False),
         "upstream": rng.standard_normal((rows, case.hidden), np.float32).astype(dtype, copy=False),
@@ -194,17 +193,17 @@ def make_inputs(cell: str, which: str, case: Case, dtype: str = "float32") -> di
 
 
 def box_places(lengths: Offsets) -> Offsets:
-    """Return the place of each row in a padded (S, T) box, counted through."""
+    """Return the position of each row in a flattened padded batch (S, T)."""
     steps = int(lengths.max(initial=0))
     mask = np.arange(steps) < lengths[:, None]
     return np.flatnonzero(mask)
 
 
 def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
-    """Return our engine on the rows as they are, and on the same rows padded.
+    """Return lod's implementations: on ragged rows, and on the same rows padded.
 
-    On a GPU also step by step, where all steps could be one launch. With a precision of two bytes
-    rows have two bytes there, as the peers' do; those of float32 are a way of their own.
+    On a GPU also step by step, if all steps could be one launch. With precision "float16" or
+    "bfloat16" the rows have this dtype, as for peers; float32 rows are a separate implementation.
     """
     if is_on_device(inputs["data"]) and inputs["precision"] in ("float16", "bfloat16"):
         there = _way(which, inputs, *_rows(inputs), None)
@@ -213,7 +212,7 @@ def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
 
 
 def _narrow(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the inputs with rows and weights in the dtype that the precision names."""
+    """Return the inputs with rows and weights in the dtype of the precision."""
     import ml_dtypes
 
     bfloat16 = inputs["precision"] == "bfloat16"
@@ -242,7 +241,7 @@ def _ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
 
 
 def _stepwise(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a call that launches every step by itself."""
+    """Return a call that launches every step separately."""
     from lodcli.kernels.rnn.engine.cupy.ways import step_by_step
 
     def stepwise() -> Any:
@@ -269,7 +268,7 @@ def _way(
 
     weights = weights_class(inputs["cell"])(**{name: inputs[name] for name in WEIGHTS})
     rows = slice(None) if places is None else places
-    # Who trains changes the weights after every run; who only runs them does not.
+    # Training changes the weights after every run; inference does not.
     frozen = weights.frozen()
 
     precision: Precision = inputs["precision"]
@@ -288,8 +287,8 @@ def _way(
         if which == "forward":
             return [_comparable(moved(found.outputs, "cpu"))[rows]]
         run, grads = found
-        # Padding has inputs of zero but biases of its own: its states carry on, and give
-        # the weights gradients only where there is an upstream gradient, which is zero.
+        # Padding has inputs of zero, but biases apply: its states go on. They contribute no
+        # gradients of weights, since their upstream gradient is zero.
         found = (run.outputs, grads.input, grads.weights.weight_hh)
         outputs, flow, weight = (_comparable(moved(one, "cpu")) for one in found)
         return [outputs[rows], flow[rows], weight]
@@ -298,5 +297,5 @@ def _way(
 
 
 def _comparable(found: Array) -> Array:
-    """Return an array; one of two bytes a value as float32."""
+    """Return an array; float16 and bfloat16 are converted to float32."""
     return found.astype(np.float32) if is_half(found.dtype) else found

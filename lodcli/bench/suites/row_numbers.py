@@ -13,7 +13,7 @@ Inputs = dict[str, Any]
 
 
 def _last(inputs: Inputs) -> Offsets:
-    # Of an empty sequence some row: what stands there is not compared.
+    # For an empty sequence any row: it is not compared.
     ends: Offsets = inputs["offsets"][1:] - 1
     return ends.clip(0)
 
@@ -38,7 +38,7 @@ def _sliced(inputs: Inputs) -> Offsets:
 
 
 def _joined(inputs: Inputs) -> Offsets:
-    """Of both tensors' rows, one behind the other."""
+    """Return row numbers in the concatenation of both tensors."""
     first, second = inputs["offsets"], inputs["other_offsets"]
     rows = np.empty(int(first[-1] + second[-1]), np.int64)
     own, others = np.arange(first[-1]), np.arange(second[-1])
@@ -48,7 +48,7 @@ def _joined(inputs: Inputs) -> Offsets:
 
 
 def _kept(inputs: Inputs) -> Offsets:
-    """Of the box's, counted through."""
+    """Return row numbers in the flattened padded batch."""
     return np.flatnonzero(np.arange(inputs["maxlen"]) < inputs["kept"][:, None])
 
 
@@ -74,7 +74,7 @@ def _rows_of(inputs: Inputs, sequences: Offsets) -> Offsets:
 
 
 def _neighbours(inputs: Inputs) -> Offsets:
-    """Return (N, 3) rows before, at and behind each row; N, a row of zeros, beyond its sequence."""
+    """Return (N, 3) rows before, at and after each row; N, a row of zeros, out of its sequence."""
     offsets = inputs["offsets"]
     rows = int(offsets[-1])
     found = np.arange(rows)[:, None] + np.arange(-1, 2)
@@ -99,6 +99,6 @@ _ROWS: dict[str, Callable[[Inputs], Offsets]] = {
 
 
 def row_numbers(op: str, inputs: Inputs) -> Array:
-    """Return the number of each row of an op's result, int64: of data, values or the
-    flat box; for conv those of its neighbours."""
+    """Return the source row number of each row of an op's result, int64: in data, values or the
+    flattened padded batch; for conv those of its neighbours."""
     return _ROWS[op](inputs)
