@@ -1,1 +1,1 @@
-"""Man pages, made of the commands when the package is built."""
+"""Man pages, generated from the commands when the package is built."""

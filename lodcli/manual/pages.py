@@ -1,6 +1,6 @@
 """Man pages of all commands: `python -m lodcli.manual.pages FOLDER VERSION`.
 
-Needs click alone, like `--help`. The ops of `lod apply` stand on its page.
+Needs only click, like `--help`. The page of `lod apply` contains the ops.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def pages(version: str) -> dict[str, str]:
 def commands_below(
     name: str, command: click.Command, context: click.Context
 ) -> Iterator[tuple[str, click.Command]]:
-    """Yield a command and all below it, with their words, such as "lod slice"."""
+    """Yield a command and all its subcommands, with their words, such as "lod slice"."""
     yield name, command
     if command is group:
         for one in TABLE:
@@ -55,7 +55,7 @@ def commands_below(
 
 
 def examples_of(command: click.Command) -> tuple[str, list[str]]:
-    """Return the help text of a command without its examples, and these."""
+    """Return the help text of a command without its examples, and the examples."""
     text = (command.help or "").replace("\r", "") + "\n"
     found = _EXAMPLES.search(text)
     examples = [line.strip() for line in found[1].splitlines()] if found else []
@@ -70,7 +70,7 @@ def page(name: str, command: click.Command, version: str) -> str:
         command: the command.
         version: of lod.
     """
-    # Click keeps the option of help that is made here: it must be that of the command line.
+    # Click caches the help option made here: it must be the same as on the command line.
     context = click.Context(command, info_name=name, **CONTEXT)
     title = name.replace(" ", "-")
     body, examples = examples_of(command)

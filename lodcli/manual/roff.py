@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def escaped(text: str) -> str:
-    """Return text that roff shows as it is.
+    """Return text escaped so that roff prints it unchanged.
 
     >>> print(escaped(".x -v"))
     \\&.x \\-v
@@ -19,13 +19,13 @@ def escaped(text: str) -> str:
 
 
 def section(title: str, lines: Iterable[str]) -> list[str]:
-    """Return a section of lines that are roff already; nothing if there are none."""
+    """Return a section with lines of roff; nothing if there are no lines."""
     body = list(lines)
     return [f".SH {title.upper()}", *body] if body else []
 
 
 def prose(text: str) -> list[str]:
-    """Return the paragraphs of a help text; a line of \\b before one keeps its lines."""
+    """Return the paragraphs of a help text; \\b on a line before one preserves its line breaks."""
     lines = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         rows = [row.strip() for row in paragraph.splitlines()]
@@ -37,12 +37,12 @@ def prose(text: str) -> list[str]:
 
 
 def literal(rows: Sequence[str]) -> list[str]:
-    """Return lines that stay lines."""
+    """Return rows as roff that preserves line breaks."""
     return [".PP", ".nf", *map(escaped, rows), ".fi"]
 
 
 def definitions(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Return terms in bold, with what they mean."""
+    """Return terms in bold, with their definitions."""
     lines = []
     for term, meaning in pairs:
         lines += [".TP", f"\\fB{escaped(term)}\\fR", escaped(meaning) or "\\&"]
