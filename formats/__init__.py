@@ -1,4 +1,4 @@
-"""Files: bytes to LoDTensors and back. One folder a format, one line in core/table.py.
+"""Files: bytes to LoDTensors and back. A format has one folder, and one line in core/table.py.
 
 Public names are imported on first use: the table of formats, reading and writing.
 

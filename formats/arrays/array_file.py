@@ -33,7 +33,7 @@ class PlacedArray:
     """An array of a file.
 
     Attributes:
-        label: what messages call it.
+        label: its name in messages.
         dtype: native byte order.
         shape: of the whole array.
         position: of its first byte in the file.

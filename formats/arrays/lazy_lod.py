@@ -19,8 +19,8 @@ class LazyLoD:
     It supports slices and batches, with the same methods as `LoD`; see `selection.Index`.
 
     Args:
-        counts: how many items each level has, outermost first, and how many rows there are.
-        names: what an item of each level is called, or None.
+        counts: number of items of each level, outermost first, and number of rows.
+        names: name of each level, or None.
         read: returns offsets start..stop of a level, (stop - start,) int64, and raises an error if
             they are damaged, decrease, or exceed the level below.
         window: number of offsets to read for a look-up.
@@ -41,7 +41,7 @@ class LazyLoD:
 
     @property
     def names(self) -> LevelNames:
-        """What an item of each level is called, or None."""
+        """The name of each level, or None."""
         return self._named.names
 
     @property

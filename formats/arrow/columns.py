@@ -49,7 +49,7 @@ class ColumnReader:
         null_records: whether to distinguish null records from records of nulls only.
 
     Attributes:
-        records: by name of its structs: True if some were null, False if none was null but some had
+        records: by the name of structs: True if one was null, False if none was null but one had
             only null fields. Filled while reading.
         both: names of structs with both kinds of nulls, for which a tensor stores which are null.
             For other structs, finding the second kind later is an error.

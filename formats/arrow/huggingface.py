@@ -171,7 +171,7 @@ def attributes_of(field: pa.Field, path: Sequence[Field], feature: Any) -> dict[
             name, text = key.decode(), value.decode()
             found |= json.loads(text) if key == ATTRIBUTES_KEY else {name: text}
         except (ValueError, RecursionError, TypeError):
-            continue  # neither text nor ours
+            continue  # neither text nor written by lod
     return found if feature is None else {**found, NAME: feature}
 
 
@@ -196,7 +196,7 @@ def file_attributes_of(schema: pa.Schema) -> dict[str, Any]:
             elif not _is_made(name):
                 found[name] = text
         except (ValueError, RecursionError, TypeError):
-            continue  # neither text nor ours
+            continue  # neither text nor written by lod
     return found
 
 

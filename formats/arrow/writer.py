@@ -81,7 +81,7 @@ def record_batches(
     Args:
         schema: of the tensors.
         batches: of the tensors.
-        items: is filled with how many outermost items each tensor had.
+        items: is filled with the number of outermost items of each tensor.
         labels: see `arrow_schema`.
     """
     schema = with_labels(schema, always=labels)

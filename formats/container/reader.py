@@ -60,8 +60,8 @@ class ContainerSource(IndexedSource):
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
         label: name of the file in messages.
-        mmap: whether `read` may return maps of the file. They end the process with SIGBUS when
-            the file is cut, and show what is written to it after it was checked.
+        mmap: whether `read` may return maps of the file. They end the process with SIGBUS if the
+            file is truncated, and show changes of the file after the check.
 
     Attributes:
         header_crc32c: the CRC32C of the header; see `header_checksum`.

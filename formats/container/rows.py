@@ -135,7 +135,7 @@ class Rows:
     def check_all(
         self, put: Callable[[Bytes, int], None] = lambda part, position: None
     ) -> Generator[int, None, None]:
-        """Verify all rows on several threads, discard them, and yield how many, in order.
+        """Verify all rows on several threads, discard them, and yield the count of each part.
 
         Args:
             put: called in any of the threads with the bytes of verified rows, and their position

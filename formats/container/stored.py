@@ -23,7 +23,7 @@ from lodcli.formats.container.parser import Blocks, Link, Messages
 from lodcli.formats.container.types import datatype_message, numpy_type, string_message
 from lodcli.formats.core.errors import DamagedFileError
 
-# Deflate cannot expand further; what declares more was not written by a compressor.
+# Deflate cannot expand further: a dataset that declares more is invalid.
 MAX_EXPANSION = 1100
 MAX_CHUNK_BYTES = 1 << 20
 CHUNKS_A_NODE = 64  # twice HDF5's default rank

@@ -39,7 +39,7 @@ class Batch(Sequence[Any]):
 
     Attributes:
         tensors: by name, with the items as outermost level.
-        single: whether an item is the value of the one tensor, not a dict.
+        single: whether an item is the value of the only tensor, not a dict.
     """
 
     tensors: Mapping[str, LoDTensor]

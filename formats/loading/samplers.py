@@ -26,7 +26,7 @@ class BatchSampler:
         padded: whether `rows` includes padding: items times the longest.
         buckets: number of buckets of about equal lengths; the items of a batch are from one
             bucket. 1: a batch may have any lengths.
-        shuffle: whether items and batches come in a random order.
+        shuffle: whether items and batches are in a random order.
         seed: of the random order.
         drop_last: whether to leave out the last batch of each bucket if another item would fit.
 

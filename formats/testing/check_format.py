@@ -181,7 +181,7 @@ class _Run:
             assert wrong is None, f"read in the sandbox: {wrong}"
 
     def _check_attributes(self, path: Path, content: Content) -> None:
-        """Write attributes of the file, which must come back."""
+        """Write attributes of the file, and check that they are read back."""
         given = {"license": "MIT", "of": {"years": [2019, None]}}
         options = {"overwrite": True, "attributes": given, **self._writing(content)}
         io.write(path, content, format_name=self._kind.name, **options)

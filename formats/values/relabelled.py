@@ -78,7 +78,7 @@ def with_marks(source: Source, values: str, only: str | None) -> Source:
         only: the tensor or records to change; None: all that can have the marks.
 
     Raises:
-        UnsupportedError: none can have them.
+        UnsupportedError: none of them can have the marks.
     """
     if values == "text" and any(spec.marks.categories for spec in source.schema):
         source = _InWords(source)

@@ -219,7 +219,8 @@ class NullObjects:
             first_lines: whether a second kind may be added; else it is an error.
 
         Raises:
-            InvalidDataError: there are both and no tensor tells which are null; names the line.
+            InvalidDataError: there are both kinds, and no tensor stores which are null; names the
+                line.
         """
         for number, value in enumerate(values, first):
             objects, above = [value], 0
