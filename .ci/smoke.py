@@ -37,7 +37,7 @@ OFFSETS = np.array([0, 0, 3, 40, 41], np.int64)
 
 
 def check_kernels() -> None:
-    """Call the kernels that have most builds, and hold their results to what NumPy computes."""
+    """Call the kernels with the most compiled variants, and compare their results with NumPy."""
     assert load.is_shipped(), "the library of the wheel is not usable"
     for dtype in ("float32", "float64", "int32", "int64", "uint8"):
         for width in (1, 5, 64):

@@ -1,8 +1,8 @@
 # Sourced by tests/run.sh, samples/tour.sh, .ci/run and .ci/nightly, which set `root`, the repository.
-# Makes a virtual environment and installs lod in it; when nothing changed it does nothing.
+# Makes a virtual environment and installs lod in it; does nothing if nothing has changed.
 #
-#   PYTHON  the interpreter to use, 3.11 or later (otherwise the first that fits is found)
-#   VENV    where the environment is (otherwise .venv in the repository)
+#   PYTHON  the interpreter to use, 3.11 or later (default: the first suitable one on PATH)
+#   VENV    the folder of the environment (default: .venv in the repository)
 
 venv=${VENV:-$root/.venv}
 
@@ -15,7 +15,7 @@ is_recent() {
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
 }
 
-# find_python: prints the interpreter to use, or says what is missing and fails.
+# find_python: prints the interpreter to use, or prints what is missing and fails.
 find_python() {
     if [ -n "${PYTHON:-}" ]; then
         if ! is_recent "$PYTHON"; then
@@ -37,7 +37,7 @@ find_python() {
     return 1
 }
 
-# find_pythons: prints an interpreter of each version from 3.11 on that is there: on PATH, or pyenv's.
+# find_pythons: prints an interpreter of each version from 3.11 on, found on PATH or in pyenv.
 find_pythons() {
     versions=$(pyenv root 2>/dev/null)/versions
     for minor in 11 12 13 14 15; do
@@ -50,7 +50,7 @@ find_pythons() {
     done
 }
 
-# use_venv EXTRAS: makes `venv` hold lod, as the tree is now, with EXTRAS such as "[test]".
+# use_venv EXTRAS: installs lod from the current tree into `venv`, with EXTRAS such as "[test]".
 use_venv() {
     make_venv
     wanted="$1 $root $(cksum <"$root/pyproject.toml")"
@@ -63,7 +63,7 @@ use_venv() {
     echo "$wanted" >>"$venv/lod-installed"
 }
 
-# make_venv: makes `venv`, unless it is there and no other interpreter is asked for.
+# make_venv: makes `venv`, unless it exists and PYTHON does not name another interpreter.
 make_venv() {
     made_with=$(cat "$venv/lod-python" 2>/dev/null || true)
     if [ -x "$venv/bin/python" ] && [ "$made_with" != unfinished ]; then
@@ -77,7 +77,7 @@ make_venv() {
     fi
 
     python=$(find_python) || exit 1
-    # Debian has the venv module without ensurepip, and so cannot put pip into a new venv.
+    # On Debian the venv module may lack ensurepip, and then cannot install pip in a new venv.
     if ! "$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then
         say "$python has no venv module"
         say "try: sudo apt install python3-venv"
@@ -87,16 +87,16 @@ make_venv() {
     say "making a virtual environment in $venv with $("$python" --version 2>&1)"
     rm -rf "$venv"
     mkdir -p "$venv"
-    # A venv that was interrupted on the way looks like a good one, but has no pip.
+    # A venv whose creation was interrupted looks valid, but has no pip.
     echo unfinished >"$venv/lod-python"
     "$python" -m venv "$venv" || exit 1
     echo "$python" >"$venv/lod-python"
 }
 
-# use_everything: makes `venv` hold all that tests compare with: packages, and beside it HDF5's own tools,
-# strace and shells. Tests that need what cannot be installed are skipped.
+# use_everything: installs all software that tests use: packages in `venv`, and outside of it HDF5's
+# tools, strace and shells. Tests are skipped if what they need cannot be installed.
 use_everything() {
-    # What .ci/run asks for later too, so that nothing is installed while tests run.
+    # All extras that .ci/run needs later, so that nothing is installed while tests run.
     for extras in "[dev,codecs,dask,onnx,oracles,plot,remote,view,zarr]" "[docs]" "[test]"; do
         use_venv "$extras"
     done
@@ -106,7 +106,7 @@ use_everything() {
     fi
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "torch==2.13.0" ||
         echo "torch could not be installed; the tests that need it are skipped"
-    # Without what they require, for that is another torch.
+    # Without their dependencies, which include another torch.
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "megatron-core" "torchdata" ||
         echo "megatron-core or torchdata could not be installed; the tests that need them are skipped"
 }
