@@ -19,13 +19,13 @@ from tests.golden_data import GoldenCase, GoldenSlot, golden_cases, golden_dir, 
 
 Array = npt.NDArray[Any]
 
-# LOD_TEST_BACKENDS=cupy runs the same tests on a GPU's kernels; see tests/cuda/moving.py.
+# LOD_TEST_BACKENDS=cupy runs the same tests on the GPU kernels; see tests/cuda/moving.py.
 BACKENDS = tuple(os.environ.get("LOD_TEST_BACKENDS", "numpy,numba").split(","))
 # Relative to 1 + |x|: what the golden files promise for each dtype, and for gradients.
 TOLERANCES = {"float32": 4e-6, "float64": 1e-12}
 GRADIENT_TOLERANCE = 3e-6
 
-# A compiled twin takes its time on the first call of each layout.
+# No deadline: a compiled twin is slow on the first call for each layout.
 compiled = settings(deadline=None, max_examples=60)
 
 on_every_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -36,7 +36,7 @@ def tensor_of(slot: GoldenSlot) -> LoDTensor:
 
 
 def golden(op: str, count: int) -> pytest.MarkDecorator:
-    """Parametrise over the cases of an op, of which there must be `count` in our own set."""
+    """Parametrise over the golden cases of an op; the set in the repository must have `count`."""
     cases = golden_cases(op)
     assert len(cases) == count or is_another_set(), f"{len(cases)} cases of {op}"
     return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
@@ -64,7 +64,7 @@ def near(found: Any, expected: Any, tolerance: float) -> None:
 
 @dataclass(frozen=True)
 class Reject:
-    """Input that PaddlePaddle refuses, or should have."""
+    """Input that PaddlePaddle rejects, or should reject."""
 
     id: str
     attrs: dict[str, Any]
@@ -77,7 +77,7 @@ class Reject:
 
 
 def rejects(op: str) -> dict[str, Reject]:
-    """Return the refused input of an op by id."""
+    """Return the rejected inputs of an op by id."""
     entries: Any = json.loads((golden_dir() / "rejects.json").read_text())
     entries = entries["cases"] if isinstance(entries, dict) else entries
     with np.load(golden_dir() / "rejects.npz", allow_pickle=False) as arrays:

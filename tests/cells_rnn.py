@@ -71,7 +71,7 @@ def initial_states(
     """Return random states before a first step, (count, ..) each."""
     states = [rng.normal(size=(count, size)).astype(dtype) for size in weights.state_sizes]
     if weights.KIND == "slstm":
-        # n is a sum of positive numbers; it divides.
+        # n is a sum of positive numbers, and a divisor.
         n = states[1][:, weights.hidden_size : 2 * weights.hidden_size]
         n[:] = np.abs(n) + 0.5
     return states

@@ -1,4 +1,4 @@
-"""Commands of pages, pictures and help, run as in a terminal of 80 columns."""
+"""Commands of the docs, pictures and help, run as in a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-# What means something to a shell, outside single quotes.
+# Characters that are special in a shell outside of single quotes.
 _OF_A_SHELL = re.compile(r"[^\w\s'./:,=@%+-]|\n")
 
 
 def plain_words(command: str) -> list[str] | None:
     """Return the words after `lod` of a command that can run in this process, else None.
 
-    That spares it all imports; but a shell must have nothing to do, and data goes from and to
-    pipes of a process only.
+    Running it here saves all imports. It must not need a shell, or data on standard input or output,
+    which needs a process.
     """
     if not command.startswith("lod ") or _OF_A_SHELL.search(re.sub(r"'[^'\n]*'", "", command)):
         return None

@@ -1,4 +1,4 @@
-"""An array that acts like cupy's: NumPy's functions dispatch to it, turning it into one fails."""
+"""An array that acts like cupy's: NumPy functions dispatch to it, conversion to NumPy fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 
 class DeviceArray(NDArrayOperatorsMixin):
-    """A NumPy array that says it lies on a GPU."""
+    """A NumPy array that pretends to be on a GPU."""
 
     __cuda_array_interface__ = {"version": 3}  # noqa: RUF012 - an attribute, as cupy has it
 

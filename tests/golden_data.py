@@ -22,17 +22,17 @@ HERE = Path(__file__).parent / "golden"
 
 
 def golden_dir() -> Path:
-    """Return the folder of the golden files: beside this file, or the one $LOD_GOLDEN names.
+    """Return the folder of the golden files: $LOD_GOLDEN, by default the one beside this file.
 
-    make_golden.py (see golden/README.md) writes other folders, with other seeds and sizes;
-    LOD_GOLDEN=DIR runs the same tests on one.
+    make_golden.py (see golden/README.md) writes other sets, with other seeds and sizes;
+    LOD_GOLDEN=DIR runs the same tests on such a set.
     """
     named = os.environ.get("LOD_GOLDEN")
     return Path(named) if named else HERE
 
 
 def is_another_set() -> bool:
-    """Return whether the cases are not those kept beside this file, so not as many either."""
+    """Return whether the cases are from another set, whose number of cases may differ."""
     return golden_dir() != HERE
 
 
@@ -42,7 +42,7 @@ class GoldenSlot:
 
     Attributes:
         data: the rows.
-        lod: nested offsets, outermost first; [] is none.
+        lod: nested offsets, outermost first; [] without levels.
     """
 
     data: Array
@@ -51,11 +51,11 @@ class GoldenSlot:
 
 @dataclass(frozen=True)
 class GoldenCase:
-    """One run of one op. A slot that takes several tensors is a list of them.
+    """One call of an op. A slot with several tensors is a list of them.
 
     Attributes:
-        upstream: the gradients fed into outputs; {} if the case has none.
-        grads: the gradients that came out for inputs.
+        upstream: the upstream gradients of outputs; {} if the case has none.
+        grads: the resulting gradients of inputs.
     """
 
     id: str
@@ -68,7 +68,7 @@ class GoldenCase:
     note: str
 
     def array(self, slot: str) -> Array | None:
-        """Return the data of a single-tensor input, None where it is not given."""
+        """Return the data of an input of one tensor; None if it is not given."""
         return self.inputs[slot].data if slot in self.inputs else None
 
 
@@ -80,7 +80,7 @@ def _manifest() -> list[dict[str, Any]]:
 
 @functools.cache
 def golden_arrays(file: str) -> dict[str, Array]:
-    """Return all arrays of a file of golden data, read-only: it is read once for all tests."""
+    """Return all arrays of a golden file; read-only, since they are cached for all tests."""
     with np.load(golden_dir() / file, allow_pickle=False) as archive:
         arrays = dict(archive)
     for array in arrays.values():

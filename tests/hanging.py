@@ -1,4 +1,4 @@
-"""How long tests wait for other processes and threads."""
+"""Timeout of tests that wait for other processes and threads."""
 
-# Only what hangs takes as long, also on a busy machine: no verdict depends on how fast one is.
+# So long that only a hang exceeds it, also on a busy machine: no result depends on speed.
 HANG_SECONDS = 600

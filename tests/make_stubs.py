@@ -1,7 +1,7 @@
 """Write the type stubs of the public modules: python -m tests.make_stubs
 
-Each name is imported by name from the module that it lives in: type checkers do not follow
-`__getattr__`. tests/lodcli/test_public.py compares the files with this.
+Each name is imported from the module that defines it, since type checkers do not follow
+`__getattr__`. tests/lodcli/test_public.py checks that the files are up to date.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WIDTH = 100
 
 
 def homes_of(module: str) -> Mapping[str, tuple[str, str]]:
-    """Return where each public name of a module lives."""
+    """Return the module and the name that define each public name of a module."""
     loaded = vars(importlib.import_module(module))
     found: Mapping[str, tuple[str, str]] = (
         loaded["_HOMES"] if "_HOMES" in loaded else loaded["_homes"]()
@@ -79,7 +79,7 @@ import numpy.typing as npt
 import torch
 from torch.nn.utils.rnn import PackedSequence
 """
-# What the ops for torch take, and the types of their other parameters.
+# The types of sequences that the ops for torch accept.
 _FORMS = """Padded = tuple[torch.Tensor, npt.ArrayLike]
 Ragged = torch.Tensor | LoDTensor | PackedSequence | Varlen | Padded
 Given = TypeVar("Given", torch.Tensor, LoDTensor, PackedSequence, Varlen, Padded)
@@ -97,7 +97,7 @@ _TYPES = {
 
 
 def _function(name: str) -> str:
-    """Return an op for torch; it gives back what it takes where it keeps the index."""
+    """Return the stub of an op for torch; with the same index, it returns the type it is given."""
     entry = OPS[name]
     parameters = parameters_of(entry)
     kept = "" if any(each.name == "stride" for each in parameters) else entry.keeps

@@ -2,7 +2,7 @@
 
 A tensor is written as a tree: nested lists with the row numbers as leaves. Three
 articles of 3, 1, 2 sentences are `[[[0, 1, 2], [3, 4], [5, 6, 7, 8]], [[9]], ...]`.
-Slicing is then list indexing, and moving a sequence is moving a list.
+Slicing is then list indexing, and moving a sequence moves a list.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def rows_of(tree: Any) -> list[int]:
 
 
 def lengths_of(tree: Tree, levels: int) -> list[list[int]]:
-    """Return the item counts of so many levels of a tree, outermost first."""
+    """Return the item counts of the levels of a tree, outermost first."""
     return [[len(item) for item in sequences_of(tree, level)] for level in range(levels)]
 
 
 def steps_of(sequences: Tree, order: list[int]) -> list[Tree]:
-    """Return, step by step, the next item of every sequence that still has one."""
+    """Return for each step the next item of every sequence that still has one."""
     steps = []
     for step in range(max((len(items) for items in sequences), default=0)):
         steps.append([sequences[i][step] for i in order if len(sequences[i]) > step])
@@ -55,7 +55,7 @@ def steps_of(sequences: Tree, order: list[int]) -> list[Tree]:
 
 
 def by_length(sequences: Tree) -> list[int]:
-    """Return the numbers of the sequences, longest first, equal ones in their order."""
+    """Return the numbers of the sequences, longest first; stable."""
     order: list[int] = []
     for number, items in enumerate(sequences):
         place = 0

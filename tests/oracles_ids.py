@@ -51,7 +51,7 @@ def row_conv(x: Array, weight: Array) -> Array:
 
 
 def im2sequence(image: Array, kernels: Any, strides: Any, paddings: Any) -> list[list[float]]:
-    """Return the windows of one (c, h, w) picture."""
+    """Return the windows of one (c, h, w) image."""
     c, h, w = image.shape
     rows = []
     top = -paddings[0]
@@ -71,7 +71,7 @@ def im2sequence(image: Array, kernels: Any, strides: Any, paddings: Any) -> list
 
 
 def enumerated(ids: list[int], size: int, pad: int) -> list[list[int]]:
-    """Return every id with those that follow it."""
+    """Return every id with the ids that follow it."""
     return [(ids[t : t + size] + [pad] * size)[:size] for t in range(len(ids))]
 
 

@@ -1,4 +1,4 @@
-"""Nested RNNs by torch: one sequence at a time, its own modules and autograd."""
+"""Nested RNNs with modules and autograd of torch, one sequence at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MODULES = {"elman": "RNN", "gru": "GRU", "lstm": "LSTM"}
 
 
 class TorchNested:
-    """The same weights in torch, all leaves of autograd."""
+    """The same weights in torch, as leaves of the autograd graph."""
 
     def __init__(self, rnn: NestedRNN, torch: Any) -> None:
         self.torch = torch

@@ -44,7 +44,7 @@ def by_column(data: Array, lengths: list[int], function: Any, pad_value: Any) ->
 
 
 def extreme(values: list[Any], sign: int) -> int:
-    """Return the place of the greatest (sign 1) or least (-1) value, as golden/README says."""
+    """Return the index of the greatest (sign 1) or least (-1) value, as in golden/README."""
     best = 0
     for place, value in enumerate(values):
         if (value > values[best]) if sign > 0 else (value < values[best]):

@@ -55,7 +55,7 @@ def greater(a: Any, b: Any) -> bool:
 
 
 def sorted_places(values: list[Any], descending: bool) -> list[int]:
-    """Return the places of the values in order, by insertion; equal values stay in theirs."""
+    """Return the indices that sort the values, by insertion sort; stable."""
     places: list[int] = []
     for place, value in enumerate(values):
         at = len(places)
@@ -75,7 +75,7 @@ def alike(a: Any, b: Any) -> bool:
 
 
 def kept(rows: list[list[Any]], adjacent: bool) -> list[int]:
-    """Return the places of the rows that repeat none before them (or not the one before)."""
+    """Return the indices of rows that differ from all earlier ones (`adjacent`: from the last)."""
     result: list[int] = []
     for place, row in enumerate(rows):
         earlier = rows[max(0, place - 1) : place] if adjacent else rows[:place]
@@ -85,14 +85,14 @@ def kept(rows: list[list[Any]], adjacent: bool) -> list[int]:
 
 
 def place_of(value: Any, ordered: list[Any], right: bool) -> int:
-    """Return where a value goes among ordered ones: before or after its equals."""
+    """Return the insertion position of a value among ordered ones: before or after equal ones."""
     if right:
         return sum(not greater(other, value) for other in ordered)
     return sum(greater(value, other) for other in ordered)
 
 
 def bins(values: list[Any], edges: list[float]) -> list[int]:
-    """Return how many values each bin holds; the last one includes its upper edge."""
+    """Return the number of values in each bin; the last one includes its upper edge."""
     counts = [0] * (len(edges) - 1)
     for value in values:
         for b in range(len(counts)):
@@ -103,7 +103,7 @@ def bins(values: list[Any], edges: list[float]) -> list[int]:
 
 
 def normed(row: list[float], centred: bool, epsilon: float) -> list[float]:
-    """Return a row less its mean (if `centred`) over its root mean square."""
+    """Return a row minus its mean (if `centred`), divided by its root mean square."""
     if not row:
         return []
     mean = math.fsum(row) / len(row) if centred else 0.0

@@ -1,4 +1,4 @@
-"""RNNs by the book: one sequence, one step, one gate at a time. Shares no code with lodcli.
+"""Reference RNNs: one sequence, one step, one gate at a time. Shares no code with lodcli.
 
 Also the cells and shapes that the RNN tests run over.
 """
@@ -22,7 +22,7 @@ _FUNCTIONS: dict[str, Any] = {
 
 
 def _block(weights: Any, number: int, x: Array, h: Array) -> tuple[Array, Array]:
-    """Return one gate's share of the input and of the hidden state, biases included."""
+    """Return the products of one gate with the input and the hidden state, with biases."""
     size = len(weights.weight_hh) // weights.GATES
     rows = slice(number * size, (number + 1) * size)
     from_input = x[rows] if weights.weight_ih is None else weights.weight_ih[rows] @ x
@@ -187,7 +187,7 @@ def rnn_by_the_book(
     Args:
         sequences: (rows, D) each.
         hidden: (S, P), before the first step.
-        cell: (S, H); passed through by a cell that has no such state.
+        cell: (S, H); returned unchanged by a cell without a cell state.
     """
     hiddens, cells = [], []
     last_hidden, last_cell = hidden.copy(), cell.copy()
@@ -210,7 +210,7 @@ def cut(data: Array, offsets: list[int]) -> list[Array]:
 
 
 def offsets_of(lengths: list[int]) -> npt.NDArray[np.int64]:
-    """Return the running total of `lengths`, first 0."""
+    """Return the prefix sums of `lengths`, starting with 0."""
     return np.array([sum(lengths[:n]) for n in range(len(lengths) + 1)], np.int64)
 
 

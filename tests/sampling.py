@@ -1,6 +1,6 @@
-"""The share of exhaustive cases that a test runs.
+"""Selection of the part of exhaustive cases that a test runs.
 
-A share as a rule, the same in every run; everything where LOD_TEST_THOROUGH=1, as before a release.
+By default a part, the same in every run; with LOD_TEST_THOROUGH=1, as before a release, all cases.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ THOROUGH = os.environ.get("LOD_TEST_THOROUGH") == "1"
 
 
 def every(step: int) -> int:
-    """Return the step through all there is: 1 in a thorough run."""
+    """Return the step for iterating over all cases: 1 in a thorough run."""
     return 1 if THOROUGH else step
 
 
 def many(count: int, *, share: int = 5) -> int:
-    """Return how many to try: all, or one of `share` of them."""
+    """Return the number of cases to try: all in a thorough run, else count / share."""
     return count if THOROUGH else -(-count // share)
 
 
 def by_turns(step: int, *values: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Return one of `step` of all combinations, all in a thorough run.
+    """Return one of every `step` combinations of values; all in a thorough run.
 
-    Each value comes with those of the other lists by turns. None is left out if two lists have at
-    least `step` values.
+    Each value is combined with the values of the other lists in turn. No value is left out if two
+    lists have at least `step` values.
     """
     combined = itertools.product(*(enumerate(each) for each in values))
     return [

@@ -1,4 +1,4 @@
-"""Values of a parameter that only a full run tries."""
+"""Parameter values marked slow, which only a full run uses."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def slow(*values: Any) -> Any:
 
 
 def slow_except(quick: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Return all values, marked slow unless they are among `quick`, which all must be there.
+    """Return all values, marked slow except those in `quick`, which must all be among them.
 
-    A tuple is a value for each of several parameters.
+    A tuple holds one value for each of several parameters.
     """
     quick, values = list(quick), list(values)
     assert all(one in values for one in quick), f"{quick} are not all in {values}"
@@ -30,7 +30,7 @@ def slow_except(quick: Iterable[Any], values: Iterable[Any]) -> list[Any]:
 
 
 def one_in(step: int, values: Iterable[Any]) -> list[Any]:
-    """Return all values, marked slow but for one of `step`."""
+    """Return all values, marked slow except one of every `step`."""
     values = list(values)
     return slow_except(values[::step], values)
 
@@ -38,8 +38,8 @@ def one_in(step: int, values: Iterable[Any]) -> list[Any]:
 def compiled_for(quick: Iterable[Any], values: Iterable[Any], backends: Iterable[str]) -> list[Any]:
     """Return every (value, backend), marked slow if numba compiles it for a value not in `quick`.
 
-    Each dtype is compiled for itself, which takes seconds where nothing is cached: as a rule one of
-    three that are not in `quick`.
+    Kernels are compiled for each dtype separately, which takes seconds without a cache. So of the
+    values not in `quick` numba gets one of three, all in a thorough run.
     """
     quick, values, backends = list(quick), list(values), list(backends)
     compiled = [one for one in values if one not in quick][:: every(3)]

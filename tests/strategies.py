@@ -1,6 +1,6 @@
 """Random trees, indexes and tensors, for every property test.
 
-They are small, and often empty where a rule can break: no rows, no sequences, empty
+They are small, and often empty, where bugs are likely: no rows, no sequences, empty
 sequences on any level.
 """
 
@@ -40,7 +40,7 @@ _WORDS = ("article", "sentence", "word", "byte", "utterance", "größe", "level-
 def lengths_trees(
     draw: st.DrawFn, min_levels: int = 0, max_levels: int = 3, max_length: int = 3
 ) -> list[list[int]]:
-    """Draw item counts per level, outermost first, that belong together."""
+    """Draw consistent item counts per level, outermost first."""
     levels = draw(st.integers(min_levels, max_levels))
     count = draw(st.integers(0, max_length))
     tree = []
@@ -52,7 +52,7 @@ def lengths_trees(
 
 
 def level_names(levels: int) -> st.SearchStrategy[list[str | None] | None]:
-    """Draw names for so many levels: none at all, or a name or None for each."""
+    """Draw names for this many levels: no list at all, or a name or None for each level."""
     unnamed: st.SearchStrategy[list[str | None] | None] = st.none()
     some: st.SearchStrategy[list[str | None] | None] = st.permutations(_WORDS).flatmap(
         lambda words: st.tuples(*(st.sampled_from((word, None)) for word in words[:levels])).map(
@@ -78,15 +78,15 @@ def tensors(
     min_levels: int = 0,
     any_bits: bool = False,
 ) -> LoDTensor:
-    """Draw a tensor, its memory contiguous, strided, reversed or read-only.
+    """Draw a tensor whose memory is contiguous, strided, reversed or read-only.
 
     Args:
         dtypes: dtypes to draw from.
         row_shapes: row shapes to draw from.
         max_levels: the most levels.
         min_levels: the fewest levels.
-        any_bits: fill it with random bits, NaNs and infinities among them; else with
-            moderate numbers that sums and products stay finite on.
+        any_bits: fill it with random bits, including NaN and infinity; else with
+            moderate numbers, whose sums and products stay finite.
     """
     lod = draw(lods(max_levels, min_levels))
     rows = draw(st.integers(0, 6)) if lod.rows is None else lod.rows
@@ -119,7 +119,7 @@ def random_values(
 
 
 def laid_out(values: Array, layout: str) -> Array:
-    """Return equal values in memory arranged as one of LAYOUTS."""
+    """Return equal values in one of the memory layouts LAYOUTS."""
     if layout == "rows strided":
         wide = np.zeros((2 * values.shape[0], *values.shape[1:]), values.dtype)
         wide[::2] = values

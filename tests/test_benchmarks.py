@@ -86,7 +86,7 @@ def test_the_reports_are_those_that_the_script_makes() -> None:
     assert {path.stem for path in FOLDER.rglob("*.json")} <= {*PARTS, WHY}
 
 
-# What a case is called where products are rounded.
+# Suffixes of cases with rounded products.
 _ROUNDED = (" tf32", " float16", " bfloat16")
 
 
@@ -251,7 +251,7 @@ def test_a_verdict_says_how_near_the_limit_the_work_came() -> None:
         ({"fraction_of_limit": 0.9}, LIMITED),
         ({"fraction_of_limit": 0.89}, MISSED),
         ({"fraction_of_limit": None}, MISSED),
-        # Disturbed: three quarters of the samples, not the median, have to be that near.
+        # If disturbed, three quarters of the samples must be that near, not the median.
         ({"fraction_of_limit": 1.0, "noisy": True}, MISSED),
         ({"fraction_of_limit": 1.4, "noisy": True}, LIMITED),
         ({"fraction_of_limit": 1.0, "median": 1.0}, REACHED),
@@ -265,7 +265,7 @@ def test_a_missed_target_is_at_the_limit_if_the_work_is(changed: dict[str, Any],
     ("asked", "word"), [(1.9, REACHED), (2.1, UNCLEAR), (3.2, UNCLEAR), (3.4, MISSED)]
 )
 def test_disturbed_samples_prove_what_all_of_them_say(asked: float, word: str) -> None:
-    # Ours lies between 0.9 and 1.5, the peer is at 3: 2 to 3.33 times as long.
+    # lod takes 0.9 to 1.5, the peer 3: 2 to 3.33 times as long.
     for weak in ({"noisy": True}, {"dropped": 6}):
         got = verdict(Target("kernels", "sum", "B1", asked), [{**INTO, **weak}, *PEERS])
         assert (got.word, got.found) == (word, "2.00x to 3.33x")

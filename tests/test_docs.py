@@ -18,11 +18,11 @@ from tests.slow import slow_except
 ROOT = Path(__file__).parent.parent
 FORMATS = sorted((ROOT / "docs" / "formats").glob("*.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *FORMATS]
-# Words in commands, and the packages that these then need, besides the project itself.
+# Words in commands, and the additional package that such a command needs.
 _NEEDED = {"awkward": "awkward", "lod plot": "matplotlib", "polars": "polars", "zarr": "zarr"}
-# Tools that are no packages.
+# Tools that are not packages.
 _TOOLS = ("make",)
-# Packages without which a block of Python that imports them is left out.
+# Blocks of Python that import one of these packages are skipped if it is missing.
 _IMPORTED = ("torch", "matplotlib", "dask")
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -33,7 +33,7 @@ def steps(page: Path) -> list[tuple[str, str]]:
     for block in _BLOCK.findall(page.read_text()):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
-            while output.startswith(">"):  # as a shell asks for the rest of a command
+            while output.startswith(">"):  # the prompt of a shell for the rest of a command
                 more, _, output = output.partition("\n")
                 command += "\n" + more[2:]
             found.append((command, output))
@@ -41,7 +41,7 @@ def steps(page: Path) -> list[tuple[str, str]]:
 
 
 def matches(expected: str, found: str) -> bool:
-    """Return whether the output is as said; a line of `...` stands for any lines."""
+    """Return whether the output is as expected; a line of `...` matches any lines."""
     pattern = "".join(
         "(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + "\n"
         for line in expected.splitlines()
@@ -57,7 +57,7 @@ def matches(expected: str, found: str) -> bool:
 def test_console_blocks_print_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is no plain command runs in bash; so do all commands of README, as for a reader."""
+    """Commands that need a shell run in bash, and so do all commands of README."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "samples").symlink_to(ROOT / "samples")
     left_out = []
@@ -76,7 +76,7 @@ def test_console_blocks_print_what_they_say(
             terminal = {"COLUMNS": "80", "NO_COLOR": "1"}
             printed = CliRunner().invoke(group, words, env=terminal).output
         assert matches(expected, printed), f"$ {command}\nprints\n{printed}"
-    if left_out:  # and all other commands did what the page says
+    if left_out:  # all other commands had the expected output
         pytest.importorskip(left_out[0])
 
 
@@ -142,7 +142,7 @@ def test_every_format_is_described() -> None:
     ids=lambda page: page.name,
 )
 def test_pages_for_developers_name_what_is_there(page: Path) -> None:
-    """Paths in capitals, such as FILE_cupy.py, stand for many."""
+    """Paths with capitals, such as FILE_cupy.py, are placeholders."""
     if not (ROOT / "kernels").exists():
         pytest.skip("the sources are not here: INSTALLED in tests/run.sh")
     there = [

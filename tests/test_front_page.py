@@ -1,4 +1,4 @@
-"""README.md is short, its pictures and figures are those of real runs."""
+"""README.md is short, and its pictures and figures are those of actual runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.pictures.draw import FOLDER, PICTURES, PLOTS, drawn
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "README.md").read_text("utf-8")
-# work and case in docs/benchmarks.md: how README.md names them, and the peer
+# Op and case in docs/benchmarks.md: their name in README.md, and the peer.
 FIGURES = {
     ("softmax", "B1"): ("softmax", "numba loop"),
     ("lstm forward", "b"): ("LSTM, forward", "onnxruntime 16 buckets"),

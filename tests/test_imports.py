@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = {"lodcli.kernels": 0, "lodcli.formats": 1, "lodcli": 2}
 FOLDERS = {"kernels": "lodcli.kernels", "formats": "lodcli.formats", "lodcli": "lodcli"}
 NOT_IN_KERNELS = {"h5py", "click", "rich"}
-# What is imported, and the names of which the module or folder importing it must bear one.
+# Optional packages, and the names one of which the importing module or folder must contain.
 OPTIONAL: dict[str, str | tuple[str, ...]] = {
     "numba": "numba",
     "llvmlite": "numba",
@@ -64,13 +64,13 @@ class Import:
 
 
 def sources(folder: str) -> Iterator[Path]:
-    # os.walk, for it leaves out the links: lodcli/kernels is not a second kernels/.
+    # os.walk does not follow links, so that the files of kernels/ are not found in lodcli/ again.
     for parent, _, names in os.walk(ROOT / folder):
         yield from (Path(parent, name) for name in sorted(names) if name.endswith(".py"))
 
 
 def module_name(path: Path) -> str:
-    """Return the name that a file of ours is installed by."""
+    """Return the name that a source file is installed under."""
     top, *rest = path.relative_to(ROOT).with_suffix("").parts
     return ".".join([FOLDERS[top], *rest]).removesuffix(".__init__")
 
@@ -80,7 +80,7 @@ TESTS = {str(path.relative_to(ROOT)): path for path in sources("tests")}
 
 
 def imports(node: ast.AST, *, on_import_only: bool = False) -> Iterator[Import]:
-    """Give all that is imported below `node`; or only what runs when the module is imported."""
+    """Yield all imports below `node`, or only those executed when the module is imported."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (Import(alias.name, child.lineno) for alias in child.names)
@@ -94,7 +94,7 @@ def imports(node: ast.AST, *, on_import_only: bool = False) -> Iterator[Import]:
 
 
 def is_put_off(node: ast.AST) -> bool:
-    """Return whether what is below does not run when the module is imported."""
+    """Return whether code below the node does not run when the module is imported."""
     if isinstance(node, ast.If):
         return "TYPE_CHECKING" in ast.dump(node.test)
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -106,7 +106,7 @@ def parsed(path: Path) -> ast.Module:
 
 @cache
 def imported(path: Path, *, on_import_only: bool = False) -> list[Import]:
-    """Return all that a file imports; each is read once, not by every test."""
+    """Return all imports of a file; cached for all tests."""
     return list(imports(parsed(path), on_import_only=on_import_only))
 
 
@@ -124,7 +124,7 @@ def told(path: Path, found: Import, what: str) -> str:
 
 
 def our_target(found: Import) -> str | None:
-    """Return the module of ours that is meant, or None: `from M import name` may mean M."""
+    """Return the imported module of lodcli, or None: for `from M import name` it may be M."""
     if found.top != "lodcli":
         return None
     return found.name if found.name in MODULES else found.name.rpartition(".")[0] or found.name
@@ -191,11 +191,11 @@ def bears(module: str, names: str | tuple[str, ...]) -> bool:
 
 
 def test_numba_is_imported_from_one_module() -> None:
-    """It must be set up before anything of it runs."""
+    """Numba must be configured before any of its code runs."""
     wrong = [
         told(path, found, "import it from lodcli.kernels.runtime.jit_numba")
         for module, path in MODULES.items()
-        # What is measured against is numba as others use it.
+        # Peers of benchmarks use numba as other programs do.
         if not module.startswith(
             ("lodcli.kernels.runtime.", "lodcli.kernels.native.", "lodcli.bench.peers.")
         )
@@ -206,7 +206,7 @@ def test_numba_is_imported_from_one_module() -> None:
 
 
 def test_a_test_imports_an_optional_package_only_once_it_runs() -> None:
-    """Importing one at the top fails where it is missing; pytest.importorskip says so and skips."""
+    """An import at the top fails if it is missing; pytest.importorskip skips with a reason."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     listed = project["dependencies"] + project["optional-dependencies"]["test"]
     brought = {re.split(r"[^a-z0-9_-]", each, maxsplit=1)[0].replace("-", "_") for each in listed}
@@ -214,7 +214,7 @@ def test_a_test_imports_an_optional_package_only_once_it_runs() -> None:
     wrong = [
         told(path, found, "import it in the test, behind pytest.importorskip")
         for name, path in TESTS.items()
-        # What only runs on GPUs, and what makes files once, with the packages at hand.
+        # Except tests that need a GPU, and scripts that make files once.
         if not name.startswith("tests/cuda/") and not path.name.startswith("make_")
         for found in imported(path, on_import_only=True)
         if found.top not in known
@@ -236,7 +236,7 @@ def test_no_module_imports_itself_through_others() -> None:
 
 
 def find_cycle(graph: dict[str, set[str]]) -> list[str]:
-    """Return a way through `graph` that ends where it began, or nothing if there is none."""
+    """Return a cycle in `graph`, or an empty list if there is none."""
     done: set[str] = set()
 
     def walk(node: str, path: list[str]) -> list[str]:
@@ -283,9 +283,9 @@ def test_an_import_put_off_is_distinguished_from_one_that_runs_at_once(source: s
 
 
 def test_folders_are_small() -> None:
-    """Else nobody sees what a folder holds, and where something new goes."""
+    """In small folders, files are easy to find, and so is the place for a new one."""
     counts = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
-    # One file a library, and nothing else.
+    # This folder has exactly one file per library.
     counts.pop(ROOT / "lodcli" / "bench" / "peers")
     assert not {str(folder): n for folder, n in counts.items() if n > LARGEST_FOLDER}
 

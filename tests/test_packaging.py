@@ -1,4 +1,4 @@
-"""The installed package: its content, and that it runs where nothing else is installed."""
+"""The installed package: its content, and that it runs without other packages."""
 
 import os
 import shutil
@@ -19,10 +19,10 @@ FOLDERS = {"lodcli": "lodcli", "formats": "lodcli.formats", "kernels": "lodcli.k
 
 
 def package_folders() -> dict[str, Path]:
-    """Return all our folders of modules, by the name of the package that each is."""
+    """Return all source folders by package name."""
     found = {}
     for top, package in FOLDERS.items():
-        # os.walk leaves out the links lodcli/kernels and lodcli/formats.
+        # os.walk does not follow the links lodcli/kernels and lodcli/formats.
         for parent, _, files in os.walk(ROOT / top):
             if any(name.endswith(".py") for name in files):
                 inner = Path(parent).relative_to(ROOT / top).parts
@@ -63,7 +63,7 @@ def project() -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what git keeps, so that nothing built or left behind gets in."""
+    """A copy of the files known to git, without build results and temporary files."""
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout, so what belongs to the package is not known")
     listed = run_well(
@@ -72,7 +72,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("tree")
     for name in listed.split("\0"):
         source, target = ROOT / name, copy / name
-        # A file that was just deleted is still in the list.
+        # Files that were just deleted are still listed.
         if name and os.path.lexists(source):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target, follow_symlinks=False)
@@ -97,7 +97,7 @@ def sdist(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of an environment that has the wheel, what it asks for, and no more."""
+    """The bin folder of an environment with only the wheel and its requirements."""
     folder = tmp_path_factory.mktemp("installed")
     run_well(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
     binaries = folder / "venv" / "bin"
@@ -169,7 +169,7 @@ def test_an_installed_wheel_runs_its_kernels_without_numba(installed: Path, tmp_
 def test_no_command_compiles_or_writes_anything_at_its_first_call(
     installed: Path, tmp_path: Path
 ) -> None:
-    # To compile takes far more than the limit, which is to hold on a busy machine.
+    # Compiling takes far longer than the limit, which must also hold on a busy machine.
     words = (installed / "python", ROOT / ".ci" / "first_calls.py", "--rounds", "1", "--limit", "3")
     said = run_well(*words, cwd=tmp_path)
     assert "convert a.jsonl" in said
@@ -196,7 +196,7 @@ def test_a_source_distribution_installs_the_same_as_the_wheel(
     with tarfile.open(sdist) as archive:
         tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
     assert {"lodcli", "formats", "kernels", "LICENSE", "README.md"} <= tops
-    # The same sources would be compiled again.
+    # Do not compile the same sources again.
     monkeypatch.setenv("LOD_BUILD_LEVELS", "none")
     pip(
         "install", "--no-deps", "--no-compile", "--target", tmp_path / "target", sdist, cwd=tmp_path

@@ -1,4 +1,4 @@
-"""lod on other systems: all that differs is in one place, and has a fallback that works."""
+"""lod on other systems: code that differs is in one package, and its fallbacks work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.test_imports import MODULES, ROOT, imports, parsed
 
 PLACE = "lodcli.kernels.platform"
 POSIX_MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
-# What Windows lacks of these modules, some of it macOS as well.
+# Names that these modules lack on Windows, and some of them on macOS as well.
 POSIX_ONLY = {
     "os": {
         *("WEXITSTATUS", "WIFEXITED", "WIFSIGNALED", "WNOHANG", "WTERMSIG", "chown"),
@@ -37,7 +37,7 @@ POSIX_ONLY = {
     },
     "mmap": {"MADV_DONTNEED", "MADV_FREE", "MADV_HUGEPAGE", "MAP_ANONYMOUS", "MAP_PRIVATE"},
 }
-# Never reached where there is no fork; or no MADV_FREE, which is asked for first.
+# Not reached on systems without fork, or without MADV_FREE, which is checked first.
 GUARDED = {
     "lodcli.formats.sandbox.process": {"fork", "WIFSIGNALED", "WTERMSIG", "SIGKILL", "SIGXCPU"},
     "lodcli.formats.sandbox.replies": {"readv", "writev"},
@@ -46,7 +46,7 @@ GUARDED = {
 
 
 def differing(module: str) -> Iterator[str]:
-    """Give what differs between systems of all that a module uses."""
+    """Yield the system-dependent names that a module uses."""
     tree = parsed(MODULES[module])
     for found in imports(tree):
         if found.top in POSIX_MODULES:
@@ -77,7 +77,7 @@ def test_only_one_package_uses_what_differs_between_systems() -> None:
     assert all(module in MODULES for module in GUARDED)
 
 
-# As on Windows: the modules are not there, nor is what the tables name.
+# As on Windows: without the modules and names in the tables.
 ON_WINDOWS = """
 import sys
 sys.modules.update(dict.fromkeys({modules!r}))
@@ -142,7 +142,7 @@ def test_reading_and_numpys_kernels_work_without_what_windows_lacks(tmp_path: Pa
     assert "t.lod.h5: lod.h5, 1 tensor" in lines[len(paths)]
 
 
-# The tests that use most of what has a fallback.
+# The tests that use most of the functions with fallbacks.
 HERE = (
     "tests/kernels/platform",
     "tests/kernels/runtime/test_threads.py",
@@ -159,11 +159,11 @@ WITHOUT_LINUX = (
     "tests/formats/sandbox/test_sandbox.py",
     *("tests/lodcli/bench/test_session.py", "tests/lodcli/bench/test_harness.py"),
     *("tests/lodcli/bench/test_cases.py", "tests/lodcli/shell/test_signals.py"),
-    # Below they run as well, and there too all is hidden that is hidden here.
+    # These also run in WITHOUT_POSIX, which hides everything that is hidden here.
     *(("tests/formats/container/test_container.py",) if THOROUGH else ()),
     *(("tests/formats/stream/test_stream.py",) if THOROUGH else ()),
 )
-# Nor locks, nor limits on processes.
+# Locks and process limits are hidden as well.
 WITHOUT_POSIX = (
     *("tests/formats/storage/test_outputs.py", "tests/formats/container/test_container.py"),
     *("tests/formats/stream/test_stream.py", "tests/formats/storage/test_inputs.py"),

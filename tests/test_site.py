@@ -1,4 +1,4 @@
-"""The site holds every page, command and public name. docs/build.sh checks links and more."""
+"""The site has every page, command and public name. docs/build.sh checks links and more."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-# phrase: what to say instead. Phrases are regular expressions; case and line breaks do not matter.
+# Phrase: replacement. Phrases are regular expressions; case and line breaks are ignored.
 PLAIN = {
     r"(no|some)body|whoever": "name the thread, process, program or measurement",
     r"told (apart|from)": "distinguished",
@@ -75,17 +75,17 @@ PLAIN = {
     r"lie in each other|lists? in each other": "nested",
     r"a sequence a (?:user|key)": "one sequence per user",
 }
-# Where a phrase breaks over lines, a comment goes on with its sign.
+# Spaces in a phrase also match a line break, in a comment followed by the comment sign.
 _PATTERNS = {
     re.compile(rf"\b(?:{phrase})\b".replace(" ", r"\s+(?:(?:#|//)\s+)?"), re.IGNORECASE): plain
     for phrase, plain in PLAIN.items()
 }
-# In one pass, and in a tenth of the time: most files hold none.
+# A single regular expression for all takes a tenth of the time: most files have no match.
 _ANY = re.compile("|".join(pattern.pattern for pattern in _PATTERNS), re.IGNORECASE)
 
 
 def pages() -> list[Path]:
-    """Return what a reader of the project reads: pages, sources and their messages."""
+    """Return the files that are checked: pages, and sources with their messages."""
     texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
     for folder, endings in {
         "docs": (".md",),
@@ -100,7 +100,7 @@ def pages() -> list[Path]:
 
 
 def riddles(text: str) -> list[str]:
-    """Return the phrases of the table that a text holds: line, phrase, what to say instead."""
+    """Return the phrases of the table in a text: line, phrase, replacement."""
     if not _ANY.search(text):
         return []
     return [
@@ -132,7 +132,7 @@ def test_a_riddle_is_found(text: str) -> None:
     assert len(riddles(text)) == 1
 
 
-# The column "not" of the project's pairs of before and after.
+# The column "not" of the table in the project's style guide.
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,7 +1,7 @@
-"""Published recurrent cells as plain loops in torch, for its autograd. Shares no code with lodcli.
+"""Published recurrent cells as plain loops in torch, with autograd. Shares no code with lodcli.
 
-Each takes the arrays by their public names, the rows of a sequence, (T, D), and the state before
-them, and returns the outputs, (T, P), and the state after them.
+Each takes arrays by their public names, the rows of a sequence, (T, D), and the initial state, and
+returns the outputs, (T, P), and the last state.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ def lru(weights: Arrays, options: dict[str, Any], rows: Any, h: Any) -> Rows:
 
 
 def slstm(weights: Arrays, rows: Any, state: Any) -> tuple[list[Any], Any]:
-    """Return the outputs of all rows, and h and c, n, m after them."""
+    """Return the outputs of all rows, and the last h and c, n, m."""
     kernel = weights["slstm_cell._recurrent_kernel_"]
     heads, _, width = kernel.shape
     h, (c, n, m) = state[0], state[1].chunk(3)
     outputs = []
     for x in rows:
-        # The published layer's names: fgate feeds i, and igate feeds f.
+        # The published layer swaps the names of its weights: fgate is for i, and igate for f.
         names = ("fgate.weight", "igate.weight", "zgate.weight", "ogate.weight")
         if names[0] in weights:
             x = torch.cat([_headwise(weights[name], x) for name in names])
