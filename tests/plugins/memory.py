@@ -12,9 +12,9 @@ import pytest
 from lodcli.kernels.runtime import buffers
 from tests.plugins.slow import chosen, is_quick
 
-# Per process of the quick run: a laptop runs as many as it has cores.
+# Limit per process in a quick run; a laptop runs as many processes as it has cores.
 QUICK_BYTES = 1_000_000_000
-# All of torch, Keras, ONNX, pandas, polars, Zarr and every compiled kernel in one process.
+# Limit for one process with torch, Keras, ONNX, pandas, polars, Zarr and all compiled kernels.
 ALL_BYTES = 2_200_000_000
 SHOWN = 5
 _STATUS = Path("/proc/self/status")
@@ -24,7 +24,7 @@ PEAKS = pytest.StashKey[dict[str, dict[str, Any]]]()
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has had at once, or 0 if the system cannot say."""
+    """Return the peak memory of this process, or 0 if the system does not report it."""
     if not _STATUS.exists():
         return 0
     found = re.search(r"^VmHWM:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
@@ -32,7 +32,7 @@ def peak_bytes() -> int:
 
 
 def limit(config: pytest.Config) -> int | None:
-    """Return the limit of a process; none if the caller chose the tests."""
+    """Return the memory limit of a process; None if the command line selects tests."""
     if chosen(config):
         return None
     has_slow = not is_quick(config) or config.getoption("--slow-share")
@@ -49,8 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Record by how much a test raises the peak, including imports and compiled kernels.
 
-    Blocks in the pool are free for the system to reclaim, but counted until it does, so each test
-    starts with an empty pool.
+    Free blocks in the buffer pool count until the system reclaims them, so each test starts with an
+    empty pool.
     """
     before = peak_bytes()
     done = yield

@@ -9,7 +9,7 @@ import pytest
 
 
 def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Return why a test was skipped, in the same words for every test without a package."""
+    """Return the reason of a skipped test, the same text for all tests that miss a package."""
     longrepr = report.longrepr
     words = longrepr[2] if isinstance(longrepr, tuple) else str(longrepr)
     words = words.removeprefix("Skipped: ")

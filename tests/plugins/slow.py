@@ -1,8 +1,8 @@
-"""Leave out the tests marked slow, unless they are asked for.
+"""Leave out the tests marked slow, unless they are selected.
 
-A run that names nothing, or folders only, is quick. `--all` runs everything, and so does a
-run that chooses tests itself: a file, `FILE::NAME`, -k, -m or --last-failed. `--slow-share N`
-runs one of N of the slow ones, always the same: .ci/run does, and .ci/nightly runs all.
+A run without arguments, or with folders only, is quick. `--all` runs everything, and so does a
+run that selects tests: a file, `FILE::NAME`, -k, -m or --last-failed. `--slow-share N` adds
+one of N of the slow tests, always the same: .ci/run uses it, and .ci/nightly runs all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Halves of the tests that the stand-in for GPUs runs."""
+"""Halves of the tests that run on the emulated GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def collected(half: int, **environment: str) -> set[str]:
-    """Return the tests of a file that a half holds."""
+    """Return the tests of a file that belong to a half."""
     words = ("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
     done = subprocess.run(
         [sys.executable, *words, "-p", "tests.cuda.halves", "tests/kernels/index/test_rank.py"],

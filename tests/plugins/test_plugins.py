@@ -1,4 +1,4 @@
-"""The plugins for all tests: selection of tests, the table of skipped tests, memory limits."""
+"""The pytest plugins of all tests: selection, the table of skipped tests, memory limits."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def test_a_process_that_takes_too_much_memory_fails_the_run_and_names_the_test(
     done.assert_outcomes(passed=2)
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.stdout.fnmatch_lines(["*= too much memory =*", "*allowed are 10 MB"])
-    if workers == "2":  # this process may have had more before
+    if workers == "2":  # this process may have used more before
         done.stdout.fnmatch_lines(["*MB  test_*::test_hungry"])
-    # Slow tests may take more, and tests that the caller chose have no limit.
+    # Slow tests may use more, and tests selected on the command line have no limit.
     assert run(pytester, "-n", workers, "--slow-share", "4").ret == 0
     assert run(pytester, "-n", workers, "-k", "good").ret == 0
