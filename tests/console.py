@@ -16,8 +16,8 @@ _OF_A_SHELL = re.compile(r"[^\w\s'./:,=@%+-]|\n")
 def plain_words(command: str) -> list[str] | None:
     """Return the words after `lod` of a command that can run in this process, else None.
 
-    Running it here saves all imports. It must not need a shell, or data on standard input or output,
-    which needs a process.
+    Running it here saves all imports. A command that needs a shell, or that reads or writes data on
+    standard streams, runs in a process.
     """
     if not command.startswith("lod ") or _OF_A_SHELL.search(re.sub(r"'[^'\n]*'", "", command)):
         return None
