@@ -192,7 +192,7 @@ def _events_of(job: Job, folder: str) -> Iterator[dict[str, Any]]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
-        # Control-C goes only to the command, which ends this process.
+        # So that Control-C interrupts only the command, which then ends the measuring process.
         process_group=0,
     )
     assert process.stdin is not None

@@ -21,7 +21,7 @@ def version() -> str:
 
 
 def threads(count: int) -> None:
-    """Do nothing: tables are read by one thread."""
+    """Turn off progress bars; the number is ignored, since tables are read by one thread."""
     datasets.disable_progress_bars()
 
 
