@@ -27,7 +27,7 @@ MOST_SCHEMA_BYTES = 64 << 20
 
 
 class Columns(Format):
-    """Columns of lists: what Arrow and Parquet have in common."""
+    """Base of the formats of Arrow and Parquet: columns of lists."""
 
     dtypes = ALL_DTYPES - {"bfloat16", "complex64", "complex128"}
     many = True

@@ -49,18 +49,18 @@ _EMPTY = '""'
 
 
 class Csv(Format):
-    """Records under a header. `--levels` names the columns that group them, outermost first.
+    """Records below a header. `--levels` names the key columns that group them, outermost first.
 
-    Records with the same value in such a column, one after another, are one item of that
-    level. Every other column, or those that `--field` chooses, is a tensor over the same
-    levels: text if its first value is no number, int64 if the finite ones of the first 64 KiB
-    are whole, else float64; `--dtype` overrules. Key columns are not kept. If a key
-    has no value, or with --nulls, an empty field of numbers is a null.
+    Consecutive records with the same value in a key column are one item of that level. Every
+    other column, or those that `--field` chooses, is a tensor over the same levels: text if its
+    first value is not a number, int64 if the finite values of the first 64 KiB are integers, else
+    float64; `--dtype` overrides this. Key columns are not kept. If a key has no value, or with
+    --nulls, an empty field of numbers is a null.
 
-    Writing: a column a level, with the number of the item, then a column a tensor. The
-    tensors must have the same levels, of text all but the finest, and single numbers as rows;
-    an item without rows has no place. A null is an empty field; null text and null items are
-    refused. With `--wide` rows of H numbers are H columns.
+    Writing: one column for each level, with the number of the item, then one for each tensor. The
+    tensors must have the same levels (text has one more, for its bytes), and single numbers as
+    rows; an item without rows cannot be represented. A null is an empty field; null text and null
+    items are refused. With `--wide`, rows of H numbers are H columns.
     """
 
     name = "csv"

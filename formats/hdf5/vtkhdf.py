@@ -24,15 +24,15 @@ MOST_POINTS = 2**61
 
 
 class VtkHdf(Format):
-    """Cells as the numbers of their points; reading only.
+    """Meshes: for each cell the indices of its points; reading only.
 
     - "Connectivity": the points of every cell; levels "piece" (a part, or a time step) and
-      "cell". Of polygon data: "Vertices", "Lines", "Polygons", "Strips", each the same.
+      "cell". Polygon data has "Vertices", "Lines", "Polygons" and "Strips" in this form.
       A mesh that several time steps share is stored once, and is one piece.
-    - "Types": one number a cell, level "piece"; of unstructured grids.
-    - "Points": rows (3,), level "piece". Point numbers count within a piece.
+    - "Types": one number per cell, level "piece"; only for unstructured grids.
+    - "Points": rows (3,), level "piece". Point indices are relative to the piece.
 
-    Fields on points and cells are not read, nor is any attribute: name such datasets with
+    Fields on points and cells, and attributes, are not read: name such datasets with
     `--from hdf5 --data`.
     """
 

@@ -45,18 +45,17 @@ FEW_BYTES = 1 << 16
 class JsonLines(Format):
     """Nested lists of numbers, booleans or text, one outermost item per line.
 
-    `[[1,2],[3]]` is an item of two levels, `[1,2]` of one, `7` a row without levels. Text is
-    one more level, of its UTF-8 bytes. Whole numbers become int64, others float64, true and
-    false bool; what the first lines hold decides, --dtype overrules. If one of them holds a null,
-    or with --nulls, nulls are kept; else one is an error. With --levels as many
-    levels as names are given; lists below them must all be of equal lengths and become the
-    shape of a row. Lines of objects: every field is a tensor of that name, or those that
-    --field chooses.
+    `[[1,2],[3]]` is an item of two levels, `[1,2]` of one, `7` a row without levels. Text has
+    one more level, of its UTF-8 bytes. Integers become int64, other numbers float64, true and
+    false bool; the first lines decide, --dtype overrides this. If one of the first lines contains a
+    null, or with --nulls, nulls are kept; otherwise a null is an error. With --levels there are as
+    many levels as names; lists below them must all have equal lengths and become the shape of a
+    row. Lines of objects: every field, or those that --field chooses, is a tensor of that name.
 
-    Writing: several tensors become objects; they need equally many outermost items. Lost,
-    and how to get it back when reading: the dtype (--dtype), level names and the shape of a
-    row (--levels), and the name of a single tensor. NaN, infinity and complex numbers are
-    refused: JSON has none. Times become text as in ISO 8601, decimals numbers.
+    Writing: several tensors become objects; they must have the same number of outermost items. The
+    dtype (restored by --dtype when reading), level names and the shape of a row (--levels), and the
+    name of a single tensor are lost. NaN, infinity and complex numbers are refused: JSON has none.
+    Times become text as in ISO 8601, decimals numbers.
     """
 
     name = "jsonl"

@@ -23,7 +23,7 @@ class Npy(Format):
     """One array of numbers, (N, ...), as `numpy.save` writes and `numpy.load` reads it.
 
     A tensor without levels; `lod concat --new-level NAME` makes a sequence of each file. Nothing is
-    ever unpickled. Reading takes constant memory, but for an array in Fortran order.
+    ever unpickled. Reading takes constant memory, except for an array in Fortran order.
     """
 
     name = "npy"

@@ -58,9 +58,9 @@ class Npz(Format):
     `NAME/lod.0`, ... When reading, any array `NAME` is a tensor without levels, so what
     `numpy.savez` wrote can be read. Nothing is ever unpickled. Level names are lost.
 
-    Reading takes constant memory but for the index and for arrays in Fortran order.
-    Writing keeps everything in a nameless temporary file, for an array's size must stand
-    before its rows.
+    Reading takes constant memory, except for the index and for arrays in Fortran order.
+    The size of an array comes before its rows in the file, so writing collects everything in an
+    unnamed temporary file first.
     """
 
     name = "npz"

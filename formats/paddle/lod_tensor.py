@@ -62,7 +62,7 @@ _INT64 = np.dtype(np.int64)
 class Paddle(Format):
     """LoDTensor streams, as `save`, `save_combine` and `save_inference_model` write them.
 
-    Names are not in the file: those of `--names`, else "data" for one tensor and "0", "1",
+    The file has no names: tensors get those of `--names`, else "data" for one tensor and "0", "1",
     .. for several. A tensor of rank 0 is read as one row. Level names are lost.
     """
 

@@ -30,16 +30,16 @@ MOST_SAMPLE_BYTES = 2**32 - 1
 
 
 class Mds(Format):
-    """Samples of numbers, arrays and text, a column each, as StreamingDataset reads them.
+    """Samples with columns of numbers, arrays and text, as StreamingDataset reads them.
 
     - numbers (`int`, `float32`, ..) and arrays of a fixed shape: tensors without levels;
-    - arrays of any shape and text (`ndarray`, `str`, `bytes`): one level, "sample"; all
-      axes but the first must agree, and the dtype.
+    - arrays of any shape and text (`ndarray`, `str`, `bytes`): one level, "sample"; the dtype and
+      all axes but the first must agree.
 
     Other columns (JSON, images, pickles) are refused unless `--field` leaves them out.
-    Written are `bytes` for levels of uint8, else arrays, which MDS does not have empty.
-    Shards compressed with zstd are read with pyarrow. The hashes that the index has of a shard
-    are checked when all of it was read, those of hashlib; SHA-256 is written.
+    The writer makes `bytes` for a level of uint8, else arrays, which cannot be empty in MDS.
+    Shards compressed with zstd are read with pyarrow. Hashes of a shard in the index are checked
+    after the whole shard was read, if hashlib has their algorithm; SHA-256 is written.
     """
 
     name = "mds"

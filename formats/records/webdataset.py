@@ -33,15 +33,15 @@ TEXTS = ("txt", "text", "transcript")
 class WebDataset(Format):
     """Files `KEY.FIELD.npy`, one after another for each key, as webdataset reads them.
 
-    - `.npy`: arrays are one level, "sample", all axes but the first alike; single numbers
-      have none;
+    - `.npy`: arrays are one level, "sample", all axes but the first equal; single numbers
+      have no level;
     - `.cls`, `.id`, ..: whole numbers, int64; `.json`: a number, or a list of numbers;
     - `.txt`: one level of bytes, marked as text; `.bin`: the same without the mark.
 
-    A field is called what stands between the key and the last ending, or that ending where
-    nothing does. Others (images, pickles) are refused unless `--field` leaves them out.
-    Written are `.npy`, `.txt` for text, and `.cls` for int64 without levels. Goes through pipes
-    both ways.
+    The name of a field is FIELD, or the last ending if a file is named `KEY.ENDING`. Other kinds of
+    files (images, pickles) are refused unless `--field` leaves them out. The writer makes `.npy`
+    files, `.txt` for text, and `.cls` for int64 without levels. Can be read from and written to a
+    pipe.
     """
 
     name = "webdataset"

@@ -51,7 +51,7 @@ from lodcli.kernels.tensor.marks import ALL_MARKS
 
 
 class Safetensors(Format):
-    """Named tensors in a safetensors file, which needs no code to be read safely.
+    """Named tensors in a safetensors file. Reading executes no code from the file.
 
     The tensor called "data" is `data`, `lod.0`, ..; any other is `NAME/data`, `NAME/lod.0`,
     ..; any other array `NAME` is a tensor without levels. A slice reads its rows only.

@@ -19,8 +19,7 @@ from lodcli.kernels.tensor.marks import ALL_MARKS
 class LodStream(Format):
     """Checked frames, written and read front to back, complete only with its trailer.
 
-    Written little-endian in C order; data of another byte order or layout arrives native
-    and C-ordered.
+    Written little-endian and in C order; data of another byte order or layout is converted.
     """
 
     name: ClassVar[str] = "lod.stream"

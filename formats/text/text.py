@@ -35,20 +35,21 @@ _BLANK_START = re.compile(rb"[ \t\r\v\f]*\n")
 
 
 class Text(Format):
-    """Text as its bytes (uint8), which are kept whatever they encode.
+    """Text as its bytes (uint8), in any encoding.
 
-    As many levels as names are given, by default article, sentence, word:
+    The number of level names is the number of levels; by default article, sentence, word:
 
-    - 3: articles are parted by blank lines, a sentence is a line, a word a run of anything
-      but ASCII white space;
-    - 2: every line is an item, of words; a blank line is an item without words;
-    - 1: every line is an item, of bytes; nothing but its end (LF or CRLF) is left out.
+    - 3: blank lines separate articles, a sentence is a line, a word is a run of bytes other than
+      ASCII white space;
+    - 2: every line is an item of words; a blank line is an item without words;
+    - 1: every line is an item of bytes; only its end (LF or CRLF) is left out.
 
-    With a vocabulary a row is a token's number (int64), and the level of words is gone: 2
-    names (article, sentence) or 1. A word that is not in it is `<unk>`, if that is.
+    With a vocabulary a row is the number of a token (int64), and there is no level of words: 2
+    names (article, sentence) or 1. A word that is not in the vocabulary becomes `<unk>`, if the
+    vocabulary has that token.
 
-    Text has no place for an empty word, sentence or article, for white space in a word, NUL,
-    or the names of levels; writing refuses the first four. A byte order mark is left out.
+    Text cannot represent an empty word, sentence or article, white space or NUL in a word, or the
+    names of levels; writing refuses all of these except names. A byte order mark is left out.
     """
 
     name = "text"

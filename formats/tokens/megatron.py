@@ -32,7 +32,7 @@ class Megatron(Format):
 
     - "data": the tokens; levels "document" and "sequence". With one name in `--levels` the
       documents are left out, as Megatron itself does for GPT.
-    - "mode": one int8 a sequence, level "document"; only in multimodal datasets.
+    - "mode": one int8 per sequence, level "document"; only in multimodal datasets.
 
     Either file may be named to read; the .idx to write. A tensor of one level is written as
     documents of one sequence each. Sequences may lie anywhere in the .bin file and are

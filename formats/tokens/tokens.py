@@ -29,12 +29,12 @@ MOST_TOKENS = 2**31 - 1
 
 
 class Tokens(Format):
-    """Nothing but tokens, little-endian: uint16, or with `--dtype` another integer.
+    """Only tokens, without a header, little-endian: uint16, or another integer with `--dtype`.
 
-    With `--end-token N` or `--start-token N` each N ends or begins a document: one level,
-    "document"; the N stays part of it. Without, there are no levels. Writing documents
-    takes the same option, and refuses what would not be split in the same way again. What
-    comes last may lack its end token, what comes first its start token.
+    With `--end-token N` or `--start-token N`, each N ends or begins a document: one level,
+    "document"; N remains part of the document. Without these options there are no levels. Writing
+    documents takes the same option, and refuses documents that reading would split differently.
+    The last document may lack its end token, and the first one its start token.
     """
 
     name = "tokens"

@@ -29,7 +29,8 @@ class Torch(Format):
 
     Reading: a jagged nested tensor, a list of tensors, or a padded tensor with its lengths is
     a tensor of one level, a list of lists of more; a PackedSequence is a TensorArray; a dict
-    is several tensors, its plain ones named as in npz. Both ways all is in memory.
+    is several tensors, its plain ones named as in npz. Reading and writing keep everything
+    in memory.
     """
 
     name = "torch"

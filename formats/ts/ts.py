@@ -30,21 +30,21 @@ MOST_BLOCK_BYTES = 4 << 20
 
 
 class SktimeTs(Format):
-    """Series of steps, a row (C,) a step, and the labels of the series.
+    """Series of steps, each a row (C,), and the labels of the series.
 
-    - "data": one level, "series"; float64, or what --dtype says. A missing value is NaN.
-    - "label", one row a series: with `@classLabel` the place of its class in that list,
+    - "data": one level, "series"; float64, or the dtype of --dtype. A missing value is NaN.
+    - "label", one row per series: with `@classLabel` the index of its class in that list,
       int64, marked as categories if the classes are UTF-8; with `@targetLabel` a number,
-      float64. Neither: there is none.
+      float64. With neither there is no label.
     - "label_names": the classes as text, uint8, one level, "class".
 
     Writing takes the same tensors: "data", or a single one of any name, of one level and
-    rows (C,); whole numbers if float64 has them. Classes are the words of a label of
-    categories, else those of "label_names"; without either they are called 0, 1, ..
-    Text is written with as many digits as give the same bits when read with the same dtype.
-    The header comes first but tells what only the last series decides, so the lines wait
-    in a nameless temporary file; the labels wait in memory. Comments and the problem's name
-    are not kept. No timestamps, no empty series.
+    rows (C,); integers if float64 can represent them. The classes are the words of a label of
+    categories, else those of "label_names", else 0, 1, ..
+    Numbers are written with as many digits as needed to read the same bits with the same dtype.
+    The header depends on all series, so the lines are collected in an unnamed temporary file and
+    the labels in memory. Comments and the name of the problem are not kept. Timestamps and empty
+    series are not supported.
     """
 
     name = "ts"

@@ -29,7 +29,7 @@ _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 class _Store(Format):
-    """What a folder and a zip file of Zarr share."""
+    """Base of the formats for Zarr: a folder and a zip file."""
 
     checksums = "XXH64 of every chunk"
     dtypes = NPY_DTYPES
