@@ -2,10 +2,10 @@
 
     python -m lodcli.kernels.native.build --level LEVEL --into FOLDER
     python -m lodcli.kernels.native.build --level LEVEL --cache FOLDER [MODULE:NAME:TYPE..]
-    python -m lodcli.kernels.native.build --level here --cache    # what checkouts find compiled
+    python -m lodcli.kernels.native.build --level here --cache    # all kernels of a checkout
 
-Needs numba. Every processor that this process may use compiles. What was compiled before, of the
-same sources and by the same tools, is taken from the folder LOD_BUILD_OBJECTS, if that is set.
+Needs numba. Compiles on all processors that this process may use. If LOD_BUILD_OBJECTS names a
+folder, object files of the same sources and compiler versions are reused from it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from lodcli.kernels.native.declare import Declared
 
 PREFIX = "lodcli."
-#: The module that a build for a package leaves beside its libraries.
+#: Module written beside the libraries of a package, with their build id and levels.
 STAMP = "built.py"
 _WORTH_A_PROCESS = 8
 
 
 @dataclass(frozen=True)
 class Task:
-    """One kernel for some types."""
+    """A kernel to compile for some types."""
 
     module: str
     name: str
@@ -51,7 +51,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """A compiled kernel, as another process sends it."""
+    """A compiled kernel, as a worker process returns it."""
 
     task: Task
     symbol: str
@@ -64,10 +64,10 @@ _compilers: dict[str, Any] = {}
 
 
 def _compiler(level: str) -> Any:
-    """Return this process's compiler: made before any kernel is imported."""
+    """Return the compiler of this process; must be called before any kernel is imported."""
     if level not in _compilers:
-        # Compiling makes millions of objects and ends: looking for cycles among them takes as
-        # long again as some kernels do.
+        # Compiling creates millions of objects in a process that soon ends: garbage collection
+        # would take as long as some kernels do.
         gc.disable()
         from lodcli.kernels.native.compile_numba import Compiler
 
@@ -106,7 +106,7 @@ def _compile(level: str, task: Task) -> Done:
 
 
 def _object_file(level: str, task: Task) -> Path | None:
-    """Return where the object file of a kernel is kept; None if LOD_BUILD_OBJECTS is not set."""
+    """Return the path of a kernel's object file; None if LOD_BUILD_OBJECTS is not set."""
     folder, named = environment.value("LOD_BUILD_OBJECTS"), level_named(level)
     if not folder or named is None:
         return None
@@ -115,7 +115,7 @@ def _object_file(level: str, task: Task) -> Path | None:
 
 
 def tasks(level: str, modules: Iterable[str]) -> list[Task]:
-    """Return all that modules declare."""
+    """Return the tasks for all kernels that modules declare."""
     _compiler(level)
     return [
         Task(module, declared.name, types)
@@ -130,8 +130,8 @@ def _tasks_of(level: str, module: str) -> list[Task]:
 
 
 def compiled(level: str, wanted: list[Task]) -> list[Done]:
-    """Return kernels compiled by as many processes as there are processors, in order."""
-    # Another process has numba to load, which takes as long as some kernels.
+    """Return compiled kernels in order; uses a process for each processor if there are many."""
+    # Each process has to load numba, which takes as long as compiling some kernels.
     processes = min(usable_cores(), len(wanted) // _WORTH_A_PROCESS)
     if processes < 2:
         return [_compile(level, each) for each in wanted]
@@ -163,10 +163,10 @@ def library(level: Level, done: list[Done], build: str) -> bytes:
 
 
 def build_parts(level: Level, folder: Path, wanted: list[Task]) -> None:
-    """Build into the cache: for each task its module's kernels for the same types.
+    """Build into the cache: for each task all kernels of its module for the same types.
 
     Args:
-        wanted: all that the folder lacks of everything there is, if empty.
+        wanted: if empty, all kernels that the folder lacks.
     """
     if not wanted:
         wanted = [
@@ -190,7 +190,7 @@ def build_parts(level: Level, folder: Path, wanted: list[Task]) -> None:
 
 
 def build_package(levels: list[Level], folder: Path, *, show: bool = False) -> None:
-    """Build all kernels into a library for each level, and the module that tells of them."""
+    """Build a library of all kernels for each level, and the module that describes them."""
     folder.mkdir(parents=True, exist_ok=True)
     build = sources.digest_of_all()
     for level in levels:

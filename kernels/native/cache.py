@@ -1,7 +1,8 @@
 """Cache of kernels compiled on this machine: for a checkout, or for types not shipped.
 
-One file for each module and types, named by what it was made of, so that it never changes and all
-environments of a user share it. Another process compiles it: numba is never loaded into this one.
+There is one file for each module and types. Its name contains the digest of its sources, so it
+never changes, and all environments of a user share it. A child process compiles it: numba is never
+loaded into this one.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ from lodcli.kernels.native.linking.library import Library, LibraryError
 from lodcli.kernels.native.processor import Level
 from lodcli.kernels.runtime import compile_events as compiling
 
-#: What every process with kernels needs: compiled along with the first.
+#: Modules that every process with kernels needs; compiled along with the first kernel.
 RUNTIME = ("kernels.native.python_numba", "kernels.native.pool_numba")
-# Older files of the same module and types than so many are deleted.
+# Number of files kept for each module, types and level; older ones are deleted.
 _KEPT = 8
 
 
-# A file's name tells all that is in it.
+# Open libraries by path: a file name identifies the content.
 _opened: dict[Path, Library] = {}
 
 
 class NotBuiltError(LibraryError):
-    """A kernel is not there and cannot be compiled here: the message says why."""
+    """A kernel is not compiled yet and cannot be compiled here; the message says why."""
 
 
 def part(level: Level, module: str, name: str, types: tuple[str, ...]) -> Library:
-    """Return a library with a kernel, compiled now if need be.
+    """Return a library with a kernel; compile it if it is not in the cache.
 
     Raises:
-        NotBuiltError: it is not there, and cannot be compiled.
+        NotBuiltError: it is not in the cache, and cannot be compiled.
     """
     found = _held(level, module, name, types)
     if found is not None:
@@ -52,7 +53,7 @@ def part(level: Level, module: str, name: str, types: tuple[str, ...]) -> Librar
     compiling.tell(folder is not None)
     if folder is not None:
         with _locked(folder, f"{module}.{'.'.join(types)}"):
-            # Another process may have been at it.
+            # Another process may have compiled it meanwhile.
             found = _held(level, module, name, types)
             if found is not None:
                 return found
@@ -60,7 +61,7 @@ def part(level: Level, module: str, name: str, types: tuple[str, ...]) -> Librar
             _remove_old(folder, level, module, types)
         found = _held(level, module, name, types)
     else:
-        # Opened and gone: the system keeps what is mapped.
+        # The file is deleted while it is open: the system keeps the mapped memory.
         with tempfile.TemporaryDirectory(prefix="lod-kernels-") as private:
             _compile(level, Path(private), module, name, types)
             found = _held(level, module, name, types, Path(private))
@@ -70,7 +71,7 @@ def part(level: Level, module: str, name: str, types: tuple[str, ...]) -> Librar
 
 
 def build_of(level: Level, module: str) -> str:
-    """Return what code of a module is known by."""
+    """Return the build id of a module: level, bounds checks and digest of the sources."""
     checked = ".checked" if settings.checked() else ""
     return f"{level.name}{checked}.{_digest(module)}"
 
@@ -81,14 +82,14 @@ def _digest(module: str) -> str:
 
 
 def file_of(folder: Path, level: Level, module: str, types: tuple[str, ...], name: str) -> Path:
-    """Return where the kernels of a module for some types are, or one if `name` is given."""
+    """Return the path of a module's kernels for some types, or of one kernel if `name` is given."""
     return folder / ".".join([module, *filter(None, [name]), *types, build_of(level, module), "so"])
 
 
 def _held(
     level: Level, module: str, name: str, types: tuple[str, ...], folder: Path | None = None
 ) -> Library | None:
-    """Return a library with a kernel, if it is there and whole."""
+    """Return a cached library with a kernel; None if it is missing or damaged."""
     folder = folder or settings.cache_folder()
     if folder is None:
         return None
@@ -106,7 +107,7 @@ def _held(
                     checked=settings.checked(),
                 )
             except LibraryError:
-                continue  # damaged: compiled anew
+                continue  # damaged: compiled again
             _opened[path] = found
         if found.find(module, name, types):
             return found
@@ -114,14 +115,14 @@ def _held(
 
 
 def _compile(level: Level, folder: Path, module: str, name: str, types: tuple[str, ...]) -> None:
-    """Have another process compile a kernel, and those of its module for the same types."""
+    """Compile a kernel, and others of its module for the same types, in a child process."""
     import subprocess
 
     wanted = [":".join([module, name, *types])]
     for each in RUNTIME:
         if each != module and not file_of(folder, level, each, (), "").exists():
             wanted.append(f"{each}:")
-    # -P: modules in the folder that the user happens to be in are not ours.
+    # -P: a module in the working directory must not shadow another one.
     command = [sys.executable, "-P", "-m", "lodcli.kernels.native.build"]
     command += ["--level", level.name, "--cache", str(folder)]
     if not sys.executable:
@@ -143,7 +144,7 @@ def _compile(level: Level, folder: Path, module: str, name: str, types: tuple[st
 
 
 def _writable(folder: Path | None) -> Path | None:
-    """Return a folder, made if need be, or None if nothing can be written there."""
+    """Return a folder, created if needed; None if it is not writable."""
     if folder is None:
         return None
     import tempfile
@@ -158,7 +159,7 @@ def _writable(folder: Path | None) -> Path | None:
 
 @contextlib.contextmanager
 def _locked(folder: Path, name: str) -> Iterator[None]:
-    """Let one process at a time compile; all at once where the file system knows no locks."""
+    """Let only one process compile at a time, unless the file system has no locks."""
     from lodcli.kernels.platform import files
 
     number = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -171,7 +172,7 @@ def _locked(folder: Path, name: str) -> Iterator[None]:
 
 
 def _remove_old(folder: Path, level: Level, module: str, types: tuple[str, ...]) -> None:
-    """Delete what other versions of the sources left, but for the newest."""
+    """Delete the files of older versions of the sources, except the newest ones."""
     beginning = ".".join([module, *types, level.name])
     with contextlib.suppress(OSError):
         held = [each for each in folder.glob(f"{beginning}.*.so")]
@@ -181,7 +182,7 @@ def _remove_old(folder: Path, level: Level, module: str, types: tuple[str, ...])
 
 
 def write(folder: Path, path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     import tempfile
 
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as file:

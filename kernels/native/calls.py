@@ -1,8 +1,8 @@
 """Calls of compiled kernels from Python.
 
-A kernel takes one address, that of its arguments, and the pieces it is to do. Two things make it
-callable: a builtin function made of compiled code (python_numba.py), where this Python is one
-that it knows; else ctypes, with the arguments packed by struct.
+A kernel takes the address of its arguments and a range of pieces. It is called through a builtin
+function made of compiled code (python_numba.py), if this Python has the object layout that the code
+relies on; else through ctypes, with the arguments packed by struct.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _KINDS = {"q": 0, "b": 0, "d": 1, "p": 0}
 
 
 class Bridge(NamedTuple):
-    """The addresses of what makes kernels builtin functions: see python_numba.py.
+    """Addresses of the compiled functions of python_numba.py.
 
     Attributes:
-        call: of `from_python`.
-        keep: of `keep`.
+        call: address of `from_python`.
+        keep: address of `keep`.
     """
 
     call: int
@@ -41,11 +41,11 @@ class Kernel:
     """A compiled kernel.
 
     Attributes:
-        call: call(first, last, *arguments) does those pieces and returns its status. Arrays are
-            passed as they are, C-contiguous; None is no array. The interpreter is released.
-        pack: pack(*arguments) returns them as the kernel takes them, words of an array; arrays
-            among them are to be kept by the caller.
-        address: of its code.
+        call: call(first, last, *arguments) runs those pieces and returns the status. Arrays must
+            be C-contiguous; None is a null pointer. The GIL is released.
+        pack: pack(*arguments) returns an array of the argument words; the caller must keep arrays
+            among the arguments alive.
+        address: address of its code.
     """
 
     __slots__ = ("_code", "_packed", "_words", "address", "call", "name", "pack")
@@ -69,7 +69,7 @@ class Kernel:
         return np.frombuffer(self._packed(*map(_word, arguments)), np.int64)
 
     def _pack_checked(self, *arguments: Any) -> Array:
-        """Return the arguments with the size of each array, which has to be what is expected."""
+        """Return the argument words with the size of each array; checks dtype and contiguity."""
         words: list[Any] = []
         for number, (kind, value) in enumerate(zip(self._words, arguments, strict=True)):
             words.append(_word(value))
@@ -92,7 +92,7 @@ class Kernel:
 
 
 def address(array: Array) -> int:
-    """Return where an array lies: as `ctypes.data` does, in a tenth of the time."""
+    """Return the address of an array's data, in a tenth of the time of `ctypes.data`."""
     if _knows_arrays():
         return _word_at(id(array) + _DATA_AT).value
     return int(array.__array_interface__["data"][0])
@@ -108,16 +108,16 @@ def _word(value: Any) -> Any:
 
 
 def _kept(keep: Callable[..., int], count: int, *arguments: Any) -> Array:
-    """Return `count` arguments packed by compiled code: those of an RNN in a tenth of the time."""
+    """Return `count` arguments packed by compiled code; for an RNN it takes a tenth of the time."""
     block = np.empty(count, np.int64)
     keep(address(block), count, *arguments)
     return block
 
 
 def _elements(value: Any, dtype: str, what: str) -> int:
-    """Return how many elements an array has that a kernel takes; no array has none.
+    """Return the number of elements of an array argument; 0 for None.
 
-    A bare address says nothing of what lies there.
+    The size behind a bare address is unknown, so all indices are allowed.
     """
     if value is None:
         return 0
@@ -130,7 +130,7 @@ def _elements(value: Any, dtype: str, what: str) -> int:
 
 @cache
 def _knows_arrays() -> bool:
-    """Return whether an array's data are where compiled extensions look for them."""
+    """Return whether an array's data pointer is at the offset that compiled extensions use."""
     if not _is_plain_cpython():
         return False
     probe = np.arange(3)
@@ -138,7 +138,7 @@ def _knows_arrays() -> bool:
 
 
 def _is_plain_cpython() -> bool:
-    """Return whether objects begin as in any CPython with a global lock."""
+    """Return whether objects have the header of a CPython with a GIL."""
     return (
         sys.implementation.name == "cpython"
         and object.__basicsize__ == 16
@@ -166,7 +166,7 @@ _methods: dict[int, _Method] = {}
 
 @cache
 def _table() -> Any:
-    """Return the addresses of what the bridge calls, in the order of python_numba.py."""
+    """Return the table of functions and types for `from_python`, in the order it defines."""
     api = ctypes.pythonapi
 
     def at(name: str) -> int:
@@ -190,7 +190,7 @@ def _table() -> Any:
 
 
 def can_bridge() -> bool:
-    """Return whether kernels can be builtin functions of this Python."""
+    """Return whether this Python can call kernels as builtin functions."""
     return _knows_arrays()
 
 

@@ -32,15 +32,15 @@ NUMBERS = (*FLOATS, *SIGNED, *UNSIGNED)
 _PREFIX = "lodcli."
 
 
-#: The address of all arguments, of a kernel that takes them apart itself.
+#: Parameter type for the address of all arguments, which the kernel unpacks itself.
 Arguments = NewType("Arguments", int)
 
 
 class Pointer(Generic[T]):
-    """An array as kernels take it: the address of its first element.
+    """An array argument of a kernel: the address of its first element.
 
-    An index counts from there, is never negative, and is checked only in builds with
-    NUMBA_BOUNDSCHECK=1. `pointer + n` is the address n elements further on.
+    Indices must not be negative; they are checked only in builds with NUMBA_BOUNDSCHECK=1.
+    `pointer + n` is the address of element n.
     """
 
     def __getitem__(self, place: int) -> Any:
@@ -58,10 +58,10 @@ class Parameter:
     """One word of a kernel's arguments.
 
     Attributes:
-        name: of the parameter; of a field of a structure, PARAMETER.FIELD.
-        kind: "p" a pointer, "q" a whole number, "b" a truth value, "d" a float64; "t" a type,
-            which is known when the kernel is built and not passed; "a" Arguments.
-        element: of a pointer or type, the name of a dtype or of a type variable.
+        name: name of the parameter; PARAMETER.FIELD for a field of a structure.
+        kind: "p" a pointer, "q" an int64, "b" a bool, "d" a float64; "t" a type, which is known
+            when the kernel is built and not passed; "a" Arguments.
+        element: for a pointer or type, the name of a dtype or of a type variable.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Group:
-    """The fields of a structure, which a kernel takes as one parameter: a NamedTuple."""
+    """A NamedTuple as a parameter of a kernel, with its fields."""
 
     name: str
     structure: type
@@ -83,12 +83,12 @@ class Declared:
     """A kernel and the types that it is built for.
 
     Attributes:
-        module: where it is declared, less "lodcli.".
+        module: the module that declares it, without "lodcli.".
         name: unique in its module.
         function: plain Python that numba compiles.
-        types: of each build, the dtypes of its type variables, in the order they appear.
-        ranged: whether it does pieces `first` to `last`: its last two parameters.
-        fastmath: see numba.njit; of the function itself, not of what it calls.
+        types: for each build, the dtypes of its type variables, in the order they appear.
+        ranged: whether its last two parameters are `first` and `last`, the range of pieces.
+        fastmath: see numba.njit; applies to the function itself, not to functions it calls.
     """
 
     module: str
@@ -101,7 +101,7 @@ class Declared:
     fastmath: frozenset[str]
 
     def words(self) -> Iterator[Parameter]:
-        """Yield what is passed, one word each; `first` and `last` are not among them."""
+        """Yield the parameters that are passed, one word each, without `first` and `last`."""
         return (word for word in flat(self.parameters) if word.kind not in "at")
 
 
@@ -117,8 +117,8 @@ def kernel(
     """Return a decorator that declares a kernel.
 
     Args:
-        types: the dtypes to build it for; tuples where it has several type variables.
-        name: by default the function's own. Needed where a factory makes several kernels.
+        types: the dtypes to build it for; tuples for several type variables.
+        name: by default the function's own. Needed if a factory makes several kernels.
         fastmath: see Declared.
     """
 
@@ -135,7 +135,7 @@ def kernel(
 
 
 def declared(module: str) -> dict[str, Declared]:
-    """Return the kernels that a module, imported already, has declared, by name."""
+    """Return the kernels that an imported module has declared, by name."""
     return _declared.get(module.removeprefix(_PREFIX), {})
 
 

@@ -23,25 +23,25 @@ from lodcli.kernels.native.linking.library import Library, LibraryError
 
 __all__ = ["Kernels", "NativeUnavailableError", "address", "is_shipped", "kernel"]
 
-#: The modules and names of all kernels that wrappers, as far as they are imported, ask for.
+#: Modules and names of the kernels that all wrappers imported so far use.
 asked: set[tuple[str, str]] = set()
 _FOLDER = Path(__file__).parent / "lib"
 _lock = threading.RLock()
 
 
 class NativeUnavailableError(UnsupportedError):
-    """There is no compiled kernel for this: NumPy computes it."""
+    """No compiled kernel is available; NumPy is used instead."""
 
 
 class Kernels(dict[str, Kernel]):
     """The builds of one kernel, by the characters of its dtypes: kernels["f"].
 
     Args:
-        module: that declares it, less "lodcli.".
-        name: of the kernel.
+        module: the module that declares it, without "lodcli.".
+        name: name of the kernel.
 
     Raises:
-        NativeUnavailableError: when one is looked up that is not there and cannot be compiled.
+        NativeUnavailableError: on lookup of a build that is missing and cannot be compiled.
     """
 
     def __init__(self, module: str, name: str) -> None:
@@ -61,15 +61,15 @@ def kernel(module: str, name: str) -> Kernels:
 
 @cache
 def is_shipped() -> bool:
-    """Return whether the kernels came with the package, and are usable: nothing is compiled.
+    """Return whether the package has usable compiled kernels, so that none are compiled here.
 
-    None of them checks indices: with NUMBA_BOUNDSCHECK=1, kernels are compiled as in a checkout.
+    They do not check indices: with NUMBA_BOUNDSCHECK=1, kernels are compiled as in a checkout.
     """
     return _shipped() is not None
 
 
 def open_shipped() -> None:
-    """Open the package's library, if there is one: its kernels are found later without a file."""
+    """Open the package's library, if there is one; later lookups of its kernels open no file."""
     if is_shipped():
         _bridge()
 
@@ -93,7 +93,7 @@ def _library(module: str, name: str, types: tuple[str, ...]) -> Library:
         return shipped
     if shipped is None and _stamp() is not None and not settings.checked():
         raise NativeUnavailableError("no compiled kernels: the package's library is not usable")
-    # Only now: nothing of it is needed where the package's library has all.
+    # Imported late: not needed if the package's library has all kernels.
     from lodcli.kernels.native import cache as local
 
     try:
@@ -105,7 +105,7 @@ def _library(module: str, name: str, types: tuple[str, ...]) -> Library:
 
 @cache
 def _stamp() -> Any:
-    """Return what a build left beside the libraries; None in a checkout, which has none."""
+    """Return the module that describes the package's libraries; None in a checkout."""
     try:
         return importlib.import_module("lodcli.kernels.native.lib.built")
     except ModuleNotFoundError:
@@ -138,7 +138,7 @@ def _shipped() -> Library | None:
 
 @cache
 def _bridge() -> calls.Bridge | None:
-    """Return the addresses of what makes kernels builtin functions, where that is possible."""
+    """Return the functions that call kernels as builtin functions; None if not possible."""
     if settings.checked() or not calls.can_bridge():
         return None
     module = "kernels.native.python_numba"

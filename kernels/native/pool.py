@@ -1,7 +1,7 @@
 """Worker pool: threads that take pieces of a kernel from a shared queue.
 
-The threads sleep in compiled code (pool_numba.py) and take pieces without the interpreter: they are
-awake in some microseconds. Several callers may use them at once. A caller that waits handles
+The threads sleep in compiled code (pool_numba.py) and take pieces without the interpreter, so
+they wake within microseconds. Several callers may use them at once. A waiting caller handles
 interrupts. After a fork the child has a separate pool.
 """
 
@@ -23,15 +23,15 @@ from lodcli.kernels.native.calls import Kernel, address
 from lodcli.kernels.native.load import Kernels, kernel
 from lodcli.kernels.runtime.threads import thread_count
 
-# Work of fewer bytes, read and written, is done by the caller alone: docs/decisions/0022.
+# Work that reads and writes fewer bytes is done by the caller alone: docs/decisions/0022.
 SHARED_BYTES = 1 << 22
-# After so long a caller looks whether it is to be interrupted.
+# Compiled code returns to a caller after this long, so that Python can handle interrupts.
 _PATIENCE_NANOSECONDS = 50_000_000
 _MOST_THREADS = 1 << 10
 # Maximum number of assignments for each thread: more pieces are assigned several at a time.
 _TURNS = 16
 
-# The words of pool_numba.py.
+# Constants of pool_numba.py, which cannot be imported without numba.
 _MOST_SHARES = 16
 _WORDS, _NOT_YET = 24 + 8 * (16 + 8 * _MOST_SHARES), -(1 << 62)
 _MODULE = "kernels.native.pool_numba"
@@ -40,9 +40,10 @@ Arguments = Sequence[Any]
 
 
 def run(kernels: Kernel, pieces: int, size_bytes: int, *arguments: Any) -> int:
-    """Do all pieces of a kernel that reads and writes so many bytes; return the greatest status.
+    """Run all pieces of a kernel; return the greatest status.
 
-    By several threads if that is faster: the result must not depend on the assignment of pieces.
+    Uses several threads if `size_bytes`, read and written, is large enough. The result must not
+    depend on the assignment of pieces to threads.
     """
     if size_bytes < SHARED_BYTES or pieces < 2:
         return kernels.call(0, pieces, *arguments)
@@ -57,12 +58,12 @@ def run_shared(
     grain: int = 0,
     in_order: bool = False,
 ) -> int:
-    """Do all pieces of a kernel with up to so many threads; return the greatest status.
+    """Run all pieces of a kernel with up to `threads` threads; return the greatest status.
 
     Args:
-        grain: how many pieces a thread takes at once.
-        in_order: whether pieces are begun in their order, as those have to be that wait for the one
-            before; else each thread begins with its own share.
+        grain: number of pieces that a thread takes at once; 0 chooses it.
+        in_order: whether pieces start in order, which is needed if a piece waits for the one
+            before; else each thread starts with its own share.
     """
     pool = _pool()
     helpers = pool.helpers(max(1, min(threads, pieces)) - 1)
@@ -73,24 +74,25 @@ def run_shared(
 
 @dataclass(frozen=True)
 class Team:
-    """Threads that a caller has for a while, itself among them.
+    """Threads reserved for one caller, including its own.
 
     Attributes:
-        size: how many.
+        size: number of threads.
     """
 
     size: int
 
     def run(self, kernels: Kernel, calls: Sequence[Sequence[Arguments]], stopped: Array) -> None:
-        """Call a kernel as each member is to, all members at once; return when all are done.
+        """Run the calls of all members concurrently; return when all are done.
 
-        The caller is member 0, and handles interrupts between two of its calls: give each some
-        50 ms of work. Members may wait for each other.
+        The caller is member 0. It handles interrupts between two of its calls, so each call should
+        take about 50 ms. Members may wait for each other.
 
         Args:
-            calls: of each member, the arguments of its calls, one after another.
-            stopped: int64; once its first word is not 0, no member begins another call. It is set
-                if a call fails or is interrupted: what waits for another member has to look at it.
+            calls: for each member, the arguments of its calls of the kernel, in order.
+            stopped: int64; once its first word is not 0, no member starts another call. It is set
+                if a call fails or is interrupted: a kernel that waits for another member must
+                check it.
         """
         if self.size == 1:
             _call_each(kernels, calls[0], stopped)
@@ -107,7 +109,7 @@ class Team:
                 *(address(block), self.size),
             )
             _call_each(kernels, calls[0], stopped)
-            # Members that no thread has begun with yet, called from here: interrupts are heard.
+            # Members that no thread has started are run from here, where Python handles interrupts.
             while (member := _own("take").call(0, 1, mine)) > 0:
                 _call_each(kernels, calls[member], stopped)
             status = _finished(mine)
@@ -127,14 +129,14 @@ def _call_each(kernels: Kernel, calls: Sequence[Arguments], stopped: Array) -> N
 
 @contextmanager
 def team(threads: int) -> Iterator[Team]:
-    """Yield a team of so many threads, or of all if there are fewer; of one if it is in use."""
+    """Yield a team of up to `threads` threads; of one if another caller has the team."""
     pool = _pool()
     if threads == 1 or not pool.team.acquire(blocking=False):
         yield Team(1)
         return
     try:
         helpers = pool.helpers(threads - 1)
-        # They are awake by the time the caller knows what each is to do.
+        # Wake them now, so that they are awake once the caller has prepared their calls.
         _own("ring").call(0, 1, address(pool.words), helpers)
         yield Team(1 + helpers)
     finally:
@@ -143,11 +145,12 @@ def team(threads: int) -> Iterator[Team]:
 
 @dataclass
 class _Pool:
-    """The threads of this process.
+    """The worker threads of this process.
 
     Attributes:
-        words: what compiled code knows of them; never freed, for they do not end.
-        team: held by who has a team.
+        words: state shared with compiled code; never freed, because the threads do not end.
+        team: lock held by the caller that has the team.
+        count: number of worker threads.
     """
 
     words: Array = field(default_factory=lambda: _aligned_words(_WORDS))
@@ -156,7 +159,7 @@ class _Pool:
     count: int = 0
 
     def helpers(self, wanted: int) -> int:
-        """Return how many threads there are besides the caller, up to `wanted`."""
+        """Return the number of worker threads, up to `wanted`; starts missing ones."""
         if self.count < wanted:
             with self.lock:
                 self._grow(min(wanted, _MOST_THREADS))
@@ -177,7 +180,7 @@ class _Pool:
     def run(
         self, kernels: Kernel, arguments: Any, pieces: int, grain: int, helpers: int, shares: int
     ) -> int:
-        """Do all pieces; return the greatest status."""
+        """Run all pieces; return the greatest status."""
         block = kernels.pack(*arguments)
         ticket = np.zeros(1, np.int64)
         mine = address(ticket)
@@ -197,7 +200,7 @@ class _Pool:
 
 
 def _finished(ticket: int) -> int:
-    """Return the greatest status when all is done; interrupts are heard between two calls."""
+    """Wait until all pieces are done, handling interrupts; return the greatest status."""
     status = _NOT_YET
     while status == _NOT_YET:
         status = _own("finish").call(0, 1, ticket, _PATIENCE_NANOSECONDS)
@@ -205,7 +208,7 @@ def _finished(ticket: int) -> int:
 
 
 def _wait(ticket: Array) -> None:
-    """Return when no thread works for a caller any more, whatever interrupts come meanwhile."""
+    """Wait until no thread works on a task any more; ignores KeyboardInterrupt."""
     while ticket[0]:
         with suppress(KeyboardInterrupt):
             _finished(address(ticket))
@@ -221,7 +224,7 @@ def _pool() -> _Pool:
 
 
 def _after_fork() -> None:
-    """Leave the parent's pool alone: its threads are not here."""
+    """Forget the parent's pool: its threads do not exist in the child."""
     _current.clear()
 
 
@@ -238,7 +241,7 @@ def _own(name: str) -> Kernel:
 
 
 def _aligned_words(count: int) -> Array:
-    """Return so many zeros that begin where a cache line does."""
+    """Return `count` zeros, aligned to a cache line."""
     room = np.zeros(count + 8, np.int64)
     first = -address(room) % 64 // 8
     return room[first : first + count]

@@ -10,7 +10,7 @@ from lodcli.kernels.platform.machine import IS_LINUX, architecture, cpu_flags
 _V2 = ("cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-# LLVM's names of what Linux calls otherwise.
+# LLVM's feature names that differ from those in /proc/cpuinfo.
 _IN_CPUINFO = {
     "sahf": "lahf_lm",
     "sse3": "pni",
@@ -23,15 +23,15 @@ _IN_CPUINFO = {
 
 @dataclass(frozen=True)
 class Level:
-    """What a set of processors have in common.
+    """A processor level: required features and vector registers.
 
     Attributes:
         name: as in LOD_NATIVE, and of the library's file.
-        machine: as os.uname() says.
+        machine: as in os.uname().
         cpu: LLVM's name.
-        needed: what a processor has to have, by LLVM's names.
+        needed: required features, by LLVM's names.
         tuning: further features passed to LLVM.
-        vector_bytes, registers: of a vector register, and how many there are.
+        vector_bytes, registers: size and number of the vector registers.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Level:
         return f"{self.machine}-unknown-linux-gnu"
 
 
-#: From the least to the most; a processor that has one has those before it for its machine.
+#: Lowest first; a processor that has one level also has the lower ones for its machine.
 LEVELS = (
     Level("x86-64-v2", "x86_64", "x86-64-v2", _V2),
     Level("x86-64-v3", "x86_64", "x86-64-v3", _V3, vector_bytes=32),
-    # LLVM would use half of a register of 512 bits: softmax takes 1.2 times as long then.
+    # By default LLVM uses 256 of the 512 bits of a register: softmax takes 1.2 times as long.
     Level("x86-64-v4", "x86_64", "x86-64-v4", _V4, ("-prefer-256-bit",), 64, 32),
     Level("aarch64", "aarch64", "generic", ("neon",), registers=32),
 )
@@ -69,7 +69,7 @@ def level_named(name: str) -> Level | None:
 
 @cache
 def levels_here() -> tuple[Level, ...]:
-    """Return the levels that this processor has, the least first; none if that is not known."""
+    """Return the levels of this processor, lowest first; none if unknown."""
     if not IS_LINUX:
         return ()
     machine = architecture()

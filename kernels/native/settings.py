@@ -1,8 +1,8 @@
 """Environment variables for compiled kernels.
 
-LOD_NATIVE   "off": NumPy alone; or the level of processors to use at most, such as "v3"
-LOD_CACHE    the folder of kernels compiled here; by default lod/ in $XDG_CACHE_HOME, ~/.cache
-NUMBA_BOUNDSCHECK=1   kernels are compiled that check every index
+LOD_NATIVE   "off": NumPy alone; or the highest processor level to use, such as "v3"
+LOD_CACHE    cache folder of compiled kernels; by default lod/ in $XDG_CACHE_HOME or ~/.cache
+NUMBA_BOUNDSCHECK=1   kernels are compiled with bounds checks
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from lodcli.kernels.platform import environment
 
 
 class LevelError(ValueError):
-    """There is no level of processors to use: the message says why."""
+    """No processor level can be used; the message says why."""
 
 
 def level() -> Level:
-    """Return the level of processors to use kernels of.
+    """Return the highest processor level whose kernels may be used.
 
     Raises:
-        LevelError: LOD_NATIVE is off, or nothing is compiled for this processor.
-        OptionError: LOD_NATIVE names no level of this processor.
+        LevelError: LOD_NATIVE is off, or this processor has none of the levels.
+        OptionError: LOD_NATIVE is not a level of this processor.
     """
     here = levels_here()
     wanted = environment.value("LOD_NATIVE")
@@ -42,20 +42,20 @@ def level() -> Level:
 
 
 def levels_up_to(level: Level) -> list[Level]:
-    """Return the levels that this processor has, the least first, up to one."""
+    """Return the levels of this processor up to `level`, lowest first."""
     here = levels_here()
     return list(here[: here.index(level) + 1])
 
 
 def checked() -> bool:
-    """Return whether kernels are to check every index."""
+    """Return whether kernels are compiled with bounds checks."""
     return os.environ.get("NUMBA_BOUNDSCHECK", "") not in ("", "0")
 
 
 def cache_folder() -> Path | None:
-    """Return the folder that kernels compiled here are kept in; None for a user without a home."""
+    """Return the cache folder of compiled kernels; None for a user without a home folder."""
     folder = environment.value("LOD_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "lod"
     )
-    # Not Path.home(), which fails for a user without a name: "~" is left then.
+    # Not Path.home(), which raises for a user without a home folder; expanduser leaves "~".
     return None if folder.startswith("~") else Path(folder, "kernels")

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 _IMPORT = re.compile(rb"^\s*(?:from|import)\s+lodcli\.([\w.]+)(?:\s+import\s+([^#\n]*))?", re.M)
-# Compiled code depends on these, and no kernel imports them.
+# Compiled code depends on these too, although no kernel imports them.
 _ALWAYS = ("kernels.native.compile_numba", "kernels.native.build", "kernels.native.linking.link")
 _DECLARING = b"from lodcli.kernels.native.declare import "
 _TOOLS = ("numba", "llvmlite")
@@ -19,7 +19,7 @@ _DECLARES = b"\nfrom lodcli.kernels.native.declare import "
 
 
 def units() -> list[str]:
-    """Return the modules that declare kernels, less "lodcli."; their names end in _numba."""
+    """Return the modules that declare kernels, without "lodcli."; their names end in _numba."""
     return sorted(
         ".".join(path.relative_to(root).with_suffix("").parts)
         for root, path in _modules()
@@ -28,7 +28,7 @@ def units() -> list[str]:
 
 
 def _modules() -> Iterator[tuple[Path, Path]]:
-    """Yield all Python files below our packages, each with the folder that its name begins at."""
+    """Yield all Python files of kernels and formats, each with the parent folder of its package."""
     for top in ("kernels", "formats"):
         (root,) = _folder(top)
         for parent, folders, names in os.walk(root):
@@ -47,7 +47,7 @@ def _folder(package: str) -> list[Path]:
 
 
 def digest_of(unit: str) -> str:
-    """Return what changes when a module, anything of ours that it imports, or a tool does."""
+    """Return a digest of a module, all lodcli modules it imports, and the compiler versions."""
     digest = hashlib.sha256()
     for name in sorted(_closure([unit, *_ALWAYS])):
         digest.update(name.encode() + b"\0")
@@ -57,7 +57,7 @@ def digest_of(unit: str) -> str:
 
 
 def digest_of_all() -> str:
-    """Return what changes when any kernel does."""
+    """Return a digest of all modules that declare kernels."""
     digest = hashlib.sha256()
     for unit in units():
         digest.update(f"{unit} {digest_of(unit)}\n".encode())
@@ -70,7 +70,7 @@ def has_tools() -> bool:
 
 
 def _closure(names: list[str]) -> set[str]:
-    """Return modules and all of ours that they import, wherever in them."""
+    """Return modules and all lodcli modules that they import, also inside functions."""
     found: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -84,7 +84,7 @@ def _closure(names: list[str]) -> set[str]:
         for match in _IMPORT.finditer(source):
             module = match[1].decode()
             waiting.append(module)
-            # `from package import module` names modules too; whatever is none is not found.
+            # In `from package import module` the names may be modules; others have no source.
             waiting += [
                 f"{module}.{each.strip().split(' ')[0]}"
                 for each in (match[2] or b"").decode().strip("() ").split(",")
@@ -95,7 +95,7 @@ def _closure(names: list[str]) -> set[str]:
 
 @cache
 def _bytes_of(name: str) -> bytes | None:
-    """Return the source of one of our modules, None if there is no such module."""
+    """Return the source of a module of kernels or formats; None if there is no such module."""
     top, _, rest = name.partition(".")
     if top not in ("kernels", "formats"):
         return None
@@ -110,7 +110,7 @@ def _bytes_of(name: str) -> bytes | None:
 
 @cache
 def _tools() -> bytes:
-    """Return the versions of what compiles; nothing if it is not installed."""
+    """Return the versions of numba and llvmlite; empty if one is not installed."""
     held = []
     for name in _TOOLS:
         # Not importlib.metadata, which takes ten times as long.

@@ -1,6 +1,6 @@
 """The processor level that this process compiles for; intrinsics may depend on it.
 
-Not this machine's: a library for one level may be built on another, and for another machine.
+It may differ from this machine's level: a library can be built for another level or machine.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ def compile_for(level: Level) -> None:
 
 
 def level() -> Level:
-    """Return the level that is compiled for."""
+    """Return the level to compile for."""
     assert _chosen, "kernels are compiled by lodcli.kernels.native.build"
     return _chosen[0]

@@ -1,6 +1,6 @@
 """ELF structures of LLVM's object files and shared objects: headers, symbols, sections.
 
-After the System V ABI, and its supplements for x86-64 and AArch64. All is little-endian, 64 bits.
+Follows the System V ABI and its supplements for x86-64 and AArch64; little-endian, 64 bits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOAD, DYNAMIC_SEGMENT, STACK = 1, 2, 0x6474E551
 
 @dataclass(frozen=True)
 class Section:
-    """One section of an object file; `body` is what it holds."""
+    """One section of an object file; `body` is its content."""
 
     name: str
     kind: int
@@ -40,7 +40,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Symbol:
-    """One symbol of an object file; `section` is the number of the one it is defined in."""
+    """One symbol of an object file; `section` is the number of its section."""
 
     name: str
     section: int
@@ -50,7 +50,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Relocation:
-    """A place in a section that depends on where a symbol comes to lie."""
+    """A place in a section that depends on the final address of a symbol."""
 
     section: int
     offset: int
@@ -61,7 +61,7 @@ class Relocation:
 
 @dataclass(frozen=True)
 class ObjectFile:
-    """An object file, taken apart."""
+    """A parsed object file."""
 
     machine: str
     sections: tuple[Section, ...]
@@ -70,7 +70,7 @@ class ObjectFile:
 
 
 def parse_object(data: bytes) -> ObjectFile:
-    """Return what LLVM emitted."""
+    """Parse an object file that LLVM emitted."""
     ident, kind, machine, _, _, _, table, _, _, _, _, _, count, names = _HEADER.unpack_from(data)
     if ident[:6] != _IDENT[:6] or kind != _OBJECT:
         raise ValueError("not a 64-bit object file")
@@ -112,7 +112,7 @@ def _text(table: bytes, at: int) -> str:
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a shared object that is mapped: from `offset` in the file to `address`."""
+    """A part of a shared object that is mapped from file position `offset` to `address`."""
 
     flags: int  # 4 read, 2 write, 1 execute
     offset: int
@@ -121,7 +121,7 @@ class Segment:
 
 
 class Strings:
-    """A table of strings, each once."""
+    """A string table without duplicates."""
 
     def __init__(self) -> None:
         self.body = bytearray(b"\0")
@@ -135,17 +135,17 @@ class Strings:
 
 
 def symbol_entry(name: int, address: int, section: int, size: int) -> bytes:
-    """Return an exported function's entry in the table of dynamic symbols."""
+    """Return the entry of an exported function in the dynamic symbol table."""
     return _SYMBOL.pack(name, 0x12, 0, section, address, size)
 
 
 def relative_entry(place: int, kind: int, address: int) -> bytes:
-    """Return an entry that has the system's loader put base + address at a place."""
+    """Return a relocation entry: the dynamic linker stores base + address at a place."""
     return _RELOCATION.pack(place, kind, address)
 
 
 def hash_table(names: list[str]) -> bytes:
-    """Return the table by which the loader finds symbols: names of numbers 1, 2, .."""
+    """Return the symbol hash table of the dynamic linker, for names numbered 1, 2, .."""
     count = max(1, len(names))
     buckets, chains = [0] * count, [0] * (len(names) + 1)
     for number, name in enumerate(names, 1):
@@ -165,7 +165,7 @@ def _elf_hash(name: str) -> int:
 
 
 def header(machine: str, sections: int, sections_at: int, segments: int) -> bytes:
-    """Return the head of a shared object; its last section holds the sections' names."""
+    """Return the ELF header of a shared object whose last section holds the section names."""
     return _HEADER.pack(
         _IDENT, _SHARED, MACHINES[machine], 1, 0, 64, sections_at, 0, 64, 56, segments,
         64, sections, sections - 1,
@@ -173,7 +173,7 @@ def header(machine: str, sections: int, sections_at: int, segments: int) -> byte
 
 
 def program_header(kind: int, segment: Segment, align: int) -> bytes:
-    """Return what says that a segment is to be mapped."""
+    """Return the program header of a segment."""
     return _PROGRAM.pack(
         kind, segment.flags, segment.offset, segment.address, segment.address, segment.size,
         segment.size, align,
@@ -184,5 +184,5 @@ def section_header(
     name: int, kind: int, flags: int, address: int, offset: int, size: int,
     link: int = 0, info: int = 0, align: int = 8, entry_size: int = 0,
 ) -> bytes:  # fmt: skip
-    """Return what tools, not the loader, read of a section."""
+    """Return a section header, which tools read but the dynamic linker does not."""
     return _SECTION.pack(name, kind, flags, address, offset, size, link, info, align, entry_size)

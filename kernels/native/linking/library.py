@@ -1,9 +1,9 @@
 """A file of compiled kernels: a shared object followed by an index of its kernels.
 
-    shared object | index, JSON | its bytes, 8 | SHA-256 of all before, 32 | "lodkern" and version
+    shared object | index, JSON | its size, 8 | SHA-256 of all before, 32 | "lodkern" and version
 
-The system's loader reads the shared object by its own headers and does not see the rest. All is
-checked before it is given to the system's loader, which would crash on a damaged file.
+The dynamic linker reads only the shared object, by its headers. The checksum is verified before
+the file is opened, because the dynamic linker would crash on a damaged one.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any
 from lodcli.kernels.errors import LodError
 
 FORMAT = b"lodkern\x01"
-#: What a kernel returns that raised: only in builds that check indices.
+#: Status of a kernel that raised an exception; only in builds with bounds checks.
 RAISED = 1 << 62
 _TAIL_BYTES = 8 + 32 + len(FORMAT)
 
 
 class LibraryError(LodError):
-    """A library cannot be used: the message says which and why."""
+    """A library cannot be used; the message says which and why."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel as the index tells of it.
+    """A kernel's entry in the index.
 
     Attributes:
-        address: of its code, from the library's base.
-        arguments: the kind of each word it takes, and of pointers the element: "pfloat32".
+        address: address of its code, relative to the library's base.
+        arguments: the kind of each argument word, followed by a pointer's element: "pfloat32".
     """
 
     address: int
@@ -52,8 +52,8 @@ def compose(
     """Return the bytes of a library.
 
     Args:
-        level: of processors.
-        build: what its sources and tools are known by.
+        level: name of the processor level.
+        build: build id, with the digest of the sources and compiler versions.
         checked: whether indices are checked; see NUMBA_BOUNDSCHECK.
         imports: see link.Linked.
         kernels: module, name, types and entry of each.
@@ -80,7 +80,7 @@ class Library:
         level, build, checked: what it must be for; see `compose`.
 
     Raises:
-        LibraryError: it is not there, damaged, of another version, or for something else.
+        LibraryError: it is missing, damaged, of another version, or not what was asked for.
     """
 
     def __init__(self, path: Path, *, level: str, build: str, checked: bool) -> None:
@@ -94,7 +94,7 @@ class Library:
         self.checked = checked
 
     def find(self, module: str, name: str, types: tuple[str, ...]) -> Entry | None:
-        """Return a kernel, its address that in memory, or None if it is not here."""
+        """Return a kernel with its address in memory, or None if the library lacks it."""
         try:
             address, arguments = self._kernels[module][" ".join((name, *types))]
         except KeyError:
@@ -103,13 +103,13 @@ class Library:
 
 
 def _sha256(body: bytes | memoryview) -> bytes:
-    import hashlib  # loads OpenSSL, for commands that run no kernel as well
+    import hashlib  # loads OpenSSL: not for commands that run no kernel
 
     return hashlib.sha256(body).digest()
 
 
 def _index(path: Path) -> dict[str, Any]:
-    """Return the index of a file whose bytes are as they were written."""
+    """Return the index of a library file; verifies the checksum."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -129,7 +129,7 @@ def _index(path: Path) -> dict[str, Any]:
 
 
 def _opened(path: Path, kernels: dict[str, Any], imports: dict[str, int]) -> int:
-    """Return where the library lies, with the functions of others that it calls filled in."""
+    """Load a library and fill in its external functions; return its base address."""
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
@@ -146,7 +146,7 @@ def _opened(path: Path, kernels: dict[str, Any], imports: dict[str, int]) -> int
 
 def _address_of(name: str, path: Path) -> int:
     """Return the address of a function of the C library."""
-    # What this process has already comes first, as for code that is compiled on the spot.
+    # Functions already loaded in this process come first, as for JIT-compiled code.
     for source in (None, "libm.so.6", "libc.so.6"):
         try:
             function = getattr(ctypes.CDLL(source), name)

@@ -1,9 +1,9 @@
 """Linker: object files to one shared library, without the system's linker.
 
-For what LLVM emits for kernels, and no more: functions and constants, no variables of threads, no
-constructors, no exceptions. A library needs no other: functions of the C library that kernels
-call (exp, memcpy) are words in a table that the loader fills. So it fits every C library,
-and gets the same exp as code that is compiled on the spot.
+Supports only what LLVM emits for kernels: functions and constants, but no thread-local variables,
+constructors or exceptions. A library depends on no other one: the addresses of C library functions
+that kernels call (exp, memcpy) are words in a table, which library.py fills. So it works with every
+C library, and uses the same exp as JIT-compiled code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lodcli.kernels.native.linking.relocations import RULES
 _PAGE = 1 << 16
 _READ, _CODE, _DATA = 4, 5, 6
 _SEGMENTS = (_READ, _CODE, _DATA)
-# Unwinding and notes: kernels raise nothing, and nothing asks for notes.
+# Unwind tables and notes: kernels raise no exceptions, and nothing reads the notes.
 _LEFT_OUT = (".eh_frame", ".note", ".comment", ".llvm")
 
 
@@ -30,8 +30,8 @@ class Linked:
 
     Attributes:
         image: the file.
-        functions: the address of each exported function, from the library's base.
-        imports: of each function of others that it calls, the word its address belongs in.
+        functions: the address of each exported function, relative to the library's base.
+        imports: for each external function it calls, the word that has to hold its address.
     """
 
     image: bytes
@@ -40,11 +40,11 @@ class Linked:
 
 
 class LinkError(ValueError):
-    """An object file holds what no kernel should."""
+    """An object file has content that is not allowed in kernels."""
 
 
 def link(objects: Sequence[bytes]) -> Linked:
-    """Return one library of object files for one machine."""
+    """Link object files, all for one machine, to one library."""
     return _Linker([elf.parse_object(each) for each in objects]).run()
 
 
@@ -59,7 +59,7 @@ class _Linker:
             for place, symbol in enumerate(each.symbols)
             if symbol.exported
         }
-        # The address of every section that is kept, by object and number.
+        # The address of each linked section, by object and section number.
         self._placed: dict[tuple[int, int], int] = {}
         self._slots: dict[str, int] = {}
         self._stubs: dict[str, int] = {}
@@ -74,10 +74,10 @@ class _Linker:
         imports = {name: slot for name, slot in self._slots.items() if name not in self._exported}
         return Linked(bytes(self._image), functions, imports)
 
-    # -- Where everything lies ----------------------------------------------------------
+    # -- Layout -------------------------------------------------------------------------
 
     def _lay_out(self) -> tuple[bytearray, list[Segment], dict[str, tuple[int, int]]]:
-        """Place tables, code, constants and words; return the file, all but filled."""
+        """Assign addresses; return the file, its segments, and offset and size of each table."""
         wanted = self._wanted()
         strings = elf.Strings()
         names = list(self._exported)
@@ -132,7 +132,7 @@ class _Linker:
         return image, segments, tables
 
     def _wanted(self) -> list[str]:
-        """Return the symbols that are not defined where they are used, or reached by a table."""
+        """Return the symbols that need a word in the table: external, or accessed through it."""
         found: dict[str, None] = {}
         for number, one in enumerate(self._objects):
             for each in one.relocations:
@@ -148,7 +148,7 @@ class _Linker:
         return list(found)
 
     def _slot_name(self, number: int, place: int) -> str:
-        """Return a name for the word that holds a symbol's address: local ones by number."""
+        """Return a name for the word with a symbol's address; numbers for a local symbol."""
         symbol = self._objects[number].symbols[place]
         outside = symbol.section == elf.UNDEFINED or symbol.exported
         return symbol.name if outside else f"\0{number}.{place}"
@@ -158,7 +158,7 @@ class _Linker:
         return bool(section.flags & elf.ALLOC) and not section.name.startswith(_LEFT_OUT)
 
     def _sections(self, flags: int) -> list[tuple[tuple[int, int], Section]]:
-        """Return the sections that belong into a segment."""
+        """Return the sections of a segment."""
         result = []
         for number, one in enumerate(self._objects):
             for place, section in enumerate(one.sections):
@@ -184,10 +184,10 @@ class _Linker:
         (home,) = (s for s in segments if s.address <= address < s.address + s.size)
         return address - home.address + home.offset
 
-    # -- What depends on it -------------------------------------------------------------
+    # -- Relocation ---------------------------------------------------------------------
 
     def _address(self, number: int, place: int) -> int:
-        """Return the address of a symbol, from the library's base; of others', their stub."""
+        """Return the address of a symbol or external stub, relative to the library's base."""
         symbol = self._objects[number].symbols[place]
         if symbol.section == elf.UNDEFINED:
             if symbol.name in self._exported:
@@ -196,7 +196,7 @@ class _Linker:
         return self._placed[number, symbol.section] + symbol.value
 
     def _relocate(self) -> list[tuple[int, int]]:
-        """Fill in addresses; return the places of those that depend on the base, and what."""
+        """Apply relocations; return place and address of each word that depends on the base."""
         relative = []
         for name, stub in self._stubs.items():
             code = self._rules.stub(stub, self._slots[name])
@@ -226,13 +226,13 @@ class _Linker:
         return relative
 
     def _known(self, name: str) -> int | None:
-        """Return the address that belongs into a word of ours; None for one of others."""
+        """Return the address for a symbol's word in the table; None for an external symbol."""
         if name.startswith("\0"):
             number, _, place = name[1:].partition(".")
             return self._address(int(number), int(place))
         return self._address(*self._exported[name]) if name in self._exported else None
 
-    # -- What the system's loader and tools read ------------------------------------------
+    # -- Tables for the dynamic linker and tools ------------------------------------------
 
     def _fill_tables(
         self,
@@ -310,7 +310,7 @@ class _Linker:
         return struct.pack(f"<{2 * len(tags)}Q", *(word for tag in tags for word in tag))
 
     def _size(self, name: str) -> int:
-        """Return the bytes of a function, for tools: up to the end of its section."""
+        """Return the size of a function, for tools: up to the end of its section."""
         number, place = self._exported[name]
         one = self._objects[number]
         symbol = one.symbols[place]

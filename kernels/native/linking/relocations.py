@@ -7,22 +7,22 @@ from typing import ClassVar, Protocol
 
 
 class Rules(Protocol):
-    """What differs from machine to machine."""
+    """Relocations of one architecture."""
 
-    RELATIVE: int  # the kind of a word that is base + address
+    RELATIVE: int  # the kind that sets a word to base + address
     STUB_BYTES: int
 
     def is_word(self, kind: int) -> bool:
-        """Return whether a relocation is of a word that holds an address."""
+        """Return whether a relocation sets a word to an absolute address."""
 
     def is_table(self, kind: int) -> bool:
-        """Return whether it is by way of such a word."""
+        """Return whether a relocation goes through a table of such words (GOT)."""
 
     def stub(self, place: int, slot: int) -> bytes:
-        """Return code for a place that jumps to the address in a word."""
+        """Return code for address `place` that jumps to the address stored at `slot`."""
 
     def apply(self, image: bytearray, at: int, kind: int, place: int, to: int) -> None:
-        """Fill in an address that is known from the place: at `at` in the file."""
+        """Write address `to` into code or data at `place`, which is at `at` in the file."""
 
 
 class X86:
@@ -52,7 +52,7 @@ class Arm:
     RELATIVE, STUB_BYTES = 1027, 16
     _WORD, _PREL64, _PREL32, _PAGE, _ADD = 257, 260, 261, 275, 277
     _JUMPS, _TABLE_PAGE, _TABLE_LOAD = (282, 283), 311, 312
-    # Loads and stores by the low bits of an address: how many of these the size leaves out.
+    # Loads and stores by the low bits of an address: the shift of these bits, by access size.
     _LOADS: ClassVar[dict[int, int]] = {278: 0, 284: 1, 285: 2, 286: 3, 299: 4}
 
     def is_word(self, kind: int) -> bool:
