@@ -1,4 +1,4 @@
-"""Formats of other packages: found by their entry points, checked, and with guarded methods."""
+"""Format plug-ins: finds them by entry points, checks them, and wraps errors of their methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequence ops. One family a folder: `sequence_*` for tensors above, `segment_*` for arrays below.
+"""Sequence ops, one folder for each family: `sequence_*` for tensors, `segment_*` for arrays.
 
 `segment_*` in FILE.py is the NumPy reference, written for clarity. A fast twin has the same name
 and parameters in FILE_native.py or FILE_cupy.py beside it. The compiled kernels of FILE_native.py

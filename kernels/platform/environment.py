@@ -1,4 +1,4 @@
-"""The environment variables that lod reads. Those of its own are read with `value` only."""
+"""Environment variables that lod reads. Those of lod itself are read only with `value`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Variable(NamedTuple):
     """An environment variable.
 
     Attributes:
-        default: what holds where it is not set, in words.
+        default: the value that applies if it is not set, in words.
         meaning: what it does.
     """
 
@@ -19,7 +19,7 @@ class Variable(NamedTuple):
     meaning: str
 
 
-# A * stands for the name of a peer, as LOD_BENCH_TORCH_PYTHON.
+# A * stands for the name of a peer, such as TORCH in LOD_BENCH_TORCH_PYTHON.
 VARIABLES = {
     "LOD_THREADS": Variable("all processors", "Maximum number of threads."),
     "LOD_MEMORY": Variable(
@@ -52,23 +52,23 @@ VARIABLES = {
 
 
 def value(name: str) -> str:
-    """Return what a variable of lod is set to; "" if it is not set.
+    """Return the value of a variable of lod; "" if it is not set.
 
     Raises:
-        KeyError: it is not in the table.
+        KeyError: it is not in VARIABLES.
     """
-    if name not in VARIABLES:  # in less time than that takes
+    if name not in VARIABLES:  # faster than `listed`
         VARIABLES[listed(name)]
     return os.environ.get(name, "")
 
 
 def listed(name: str) -> str:
-    """Return the name under which the table has a variable."""
+    """Return the name of a variable in VARIABLES."""
     return re.sub("(?<=LOD_BENCH_)[A-Z0-9_]+(?=_PYTHON$)", "*", name)
 
 
 def settings(name: str) -> dict[str, str | None]:
-    """Return what a variable of the table is set to; several for one with a *, if any is set."""
+    """Return the value of a variable in VARIABLES by name; for one with a *, all that are set."""
     found: dict[str, str | None] = {
         one: os.environ[one] for one in os.environ if listed(one) == name
     }

@@ -21,7 +21,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-# What a file system or a system without such a call answers.
+# Errors of calls that the system or the file system does not support.
 NOT_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
 _AT_FDCWD = -100
 _RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
@@ -30,11 +30,11 @@ _SYNC_FILE_RANGE_WRITE = 2
 
 # -- opening ---------------------------------------------------------------------------
 
-# Windows would otherwise change line ends. Python keeps descriptors from children by itself.
+# Otherwise Windows converts line ends. Python itself makes descriptors non-inheritable.
 _BINARY: int = getattr(os, "O_BINARY", 0)
 READ: int = os.O_RDONLY | _BINARY
 CREATE: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY
-# Weaker where the system lacks them: a link is followed, and opening a pipe waits.
+# If the system lacks these flags, symbolic links are followed, and opening a pipe blocks.
 UNTRUSTED: int = _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 FOLDERS_OPEN = hasattr(os, "O_DIRECTORY")
 OPEN_FILES_MOVE = sys.platform != "win32"
@@ -44,11 +44,11 @@ def open_folder(path: str | os.PathLike[str], *, within: int | None = None) -> i
     """Return a descriptor of a folder.
 
     Args:
-        path: of the folder.
-        within: a descriptor of the folder that `path` starts from.
+        path: path of the folder.
+        within: descriptor of the folder that `path` is relative to.
 
     Raises:
-        OSError: it cannot be opened, as none can where `FOLDERS_OPEN` is false.
+        OSError: it cannot be opened, or `FOLDERS_OPEN` is false.
     """
     if not FOLDERS_OPEN:
         raise OSError(errno.EOPNOTSUPP, "folders cannot be opened here", os.fspath(path))
@@ -56,7 +56,7 @@ def open_folder(path: str | os.PathLike[str], *, within: int | None = None) -> i
 
 
 def descriptor_path(fd: int) -> str:
-    """Return a path that leads to an open file, whatever names it has by now. Linux only."""
+    """Return a path of an open file that is valid even if it was renamed. Linux only."""
     return f"/proc/self/fd/{fd}"
 
 
@@ -64,11 +64,11 @@ def reopen(fd: int, path: str | os.PathLike[str] | None) -> int | None:
     """Return another descriptor of an open file, with a position of its own.
 
     Args:
-        fd: of the file.
-        path: where it was opened, if that is known.
+        fd: descriptor of the file.
+        path: the path at which it was opened, if known.
 
     Returns:
-        None where it cannot be had: without /proc, if the file has lost its name.
+        The descriptor; None without /proc, if the file is no longer at `path`.
     """
     places: list[str | os.PathLike[str]] = [descriptor_path(fd)]
     if path is not None:
@@ -83,9 +83,9 @@ def reopen(fd: int, path: str | os.PathLike[str] | None) -> int | None:
 
 
 def umask() -> int:
-    """Return the permissions that new files of this process must not have.
+    """Return the umask of this process.
 
-    `os.umask` can only tell them by changing them, for every thread of the process.
+    Does not call `os.umask`, which changes it for all threads of the process to return it.
     """
     for line in lines_of("/proc/self/status"):
         if line.startswith("Umask:"):
@@ -94,7 +94,7 @@ def umask() -> int:
 
 
 def _umask_of_a_probe() -> int:
-    """Return what a new file was not given, of the permissions that were asked for."""
+    """Return the requested permissions that a new file lacks."""
     # Not tempfile.mkstemp, which asks for 0o600.
     probe = os.path.join(tempfile.gettempdir(), f"lod-{os.urandom(8).hex()}")
     fd = os.open(probe, CREATE, 0o777)
@@ -106,7 +106,7 @@ def _umask_of_a_probe() -> int:
 
 
 def owns(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file belongs to the user of this process; yes where files have no owners."""
+    """Return whether a file belongs to the user of this process; True if files have no owners."""
     found = os.lstat(path)
     return user_id() in (None, found.st_uid)
 
@@ -117,20 +117,20 @@ def user_id() -> int | None:
 
 
 def set_mode(fd: int, mode: int) -> None:
-    """Set the permissions of an open file; nothing where files have none."""
+    """Set the permissions of an open file; does nothing if files have none."""
     if hasattr(os, "fchmod"):
         with contextlib.suppress(PermissionError):  # a file system without modes
             os.fchmod(fd, mode)
 
 
-# -- reading and writing at a place ----------------------------------------------------
+# -- reading and writing at a position -------------------------------------------------
 
-# For systems without pread and pwrite: the position is moved there and back. That is right for
-# all threads of one process, not for a fork of it; but such systems have no fork.
+# For systems without pread and pwrite: the position is changed and restored. That is safe for all
+# threads of one process, but not for a fork of it; such systems have no fork.
 _positions = threading.Lock()
 
 
-# By descriptor, what fetches bytes of a file before they are read.
+# By descriptor, a callback that fetches bytes of the file before they are read.
 _FETCHES: dict[int, Callable[[int, int], None]] = {}
 
 
@@ -140,12 +140,12 @@ def fetch_before_reads(fd: int, fetch: Callable[[int, int], None]) -> None:
 
 
 def stop_fetching(fd: int) -> None:
-    """Take back `fetch_before_reads`, before the descriptor is closed."""
+    """Remove the callback of `fetch_before_reads`; required before the descriptor is closed."""
     _FETCHES.pop(fd, None)
 
 
 def fetch(fd: int, position: int, size_bytes: int) -> None:
-    """Fetch bytes of a file that others will read: C libraries, maps, other processes."""
+    """Fetch bytes of a file for other readers: C libraries, memory maps, other processes."""
     if fd in _FETCHES:
         _FETCHES[fd](position, size_bytes)
 
@@ -160,10 +160,10 @@ def pread(fd: int, size: int, position: int) -> bytes:
 
 
 def read_at(fd: int, out: memoryview | npt.NDArray[Any], position: int) -> int:
-    """Fill bytes from a position on; return how many were read, 0 at the end.
+    """Read into `out` from a position on; return the number of bytes read, 0 at the end.
 
     Args:
-        out: a view of bytes, or a C-contiguous array of any dtype.
+        out: a memoryview of bytes, or a C-contiguous array of any dtype.
     """
     if fd in _FETCHES:
         fetch(fd, position, out.nbytes)
@@ -183,13 +183,13 @@ def pwrite(fd: int, data: bytes | memoryview, position: int) -> int:
         return os.write(fd, data)
 
 
-# For more at once Linux makes the file's pages in large blocks, which it has to find and to touch
-# first: that took 1 to 7 times as long.
+# For larger writes Linux allocates the file's pages in large blocks, which it has to find and to
+# touch first: that took 1 to 7 times as long.
 PIECE_BYTES = 128 << 10
 
 
 def write_all_at(fd: int, data: bytes | memoryview, position: int) -> int:
-    """Write all of `data`, bytes, from a position on; return where it ends."""
+    """Write all of `data`, bytes, from a position on; return the position after it."""
     view = memoryview(data)
     while len(view):
         done = pwrite(fd, view[:PIECE_BYTES], position)
@@ -216,10 +216,10 @@ def _moved(fd: int, position: int) -> Iterator[None]:
 
 
 def copy_range(source: int, target: int, size: int, offset: int, target_offset: int) -> int:
-    """Have the file system copy bytes from file to file, or share its blocks.
+    """Copy bytes from file to file within the file system, which may share its blocks.
 
     Returns:
-        How many were copied; 0 if it cannot: then read and write them.
+        How many were copied; 0 if that is not supported: then read and write them.
     """
     call = getattr(os, "copy_file_range", None)
     if call is None:
@@ -233,10 +233,10 @@ def copy_range(source: int, target: int, size: int, offset: int, target_offset: 
 
 
 def send(source: int, target: int, size: int, offset: int) -> int:
-    """Have the system write a part of one file at the end of another, without copying it to us.
+    """Write a part of one file at the position of another, without a copy in this process.
 
     Returns:
-        How many bytes were written; 0 if it cannot.
+        How many bytes were written; 0 if that is not supported.
     """
     # Elsewhere only a socket can be the target.
     if not (sys.platform.startswith("linux") and hasattr(os, "sendfile")):
@@ -245,7 +245,7 @@ def send(source: int, target: int, size: int, offset: int) -> int:
 
 
 def widen_pipe(fd: int, size: int) -> None:
-    """Let a pipe hold more at once. Only Linux can; elsewhere it holds what it holds."""
+    """Set the size of a pipe's buffer. Linux only; elsewhere it is unchanged."""
     with contextlib.suppress(AttributeError, OSError):  # no pipe; not allowed
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
 
@@ -254,9 +254,9 @@ def widen_pipe(fd: int, size: int) -> None:
 
 
 def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool | None:
-    """Return whether a file or folder is locked for this process now, and not by another.
+    """Lock a file or folder; return whether it succeeded, False if another process has a lock.
 
-    None where the system or the file system has no locks.
+    None if the system or the file system has no locks.
     """
     if fcntl is None:
         return None
@@ -273,7 +273,7 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool | None:
 
 
 def unlock(fd: int) -> None:
-    """Give up the lock of `lock` before the file is closed."""
+    """Release the lock of `lock` before the file is closed."""
     if fcntl is None:
         return
     try:
@@ -290,15 +290,15 @@ def fsync(fd: int) -> None:
         os.fsync(fd)
         return
     try:
-        fcntl.fcntl(fd, full)  # on macOS, where fsync stops at the cache of the drive
+        fcntl.fcntl(fd, full)  # on macOS, where fsync does not flush the drive's cache
     except OSError:
         os.fsync(fd)
 
 
 def start_sync(fd: int) -> None:
-    """Have the system begin to write to the disk what it holds of a file, where it can.
+    """Start writing the cached content of a file to the disk, if the system supports it.
 
-    A later `fsync` then waits for less. It also reports what goes wrong here.
+    A later `fsync` then takes less time. It also reports errors of this write.
     """
     call = libc("sync_file_range")
     if call is not None:
@@ -308,28 +308,28 @@ def start_sync(fd: int) -> None:
 
 
 def exchange(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Let two files or folders of one file system change names at once.
+    """Exchange the names of two files or folders of one file system atomically.
 
     Returns:
-        Whether it was done; False where the system or the file system cannot.
+        Whether it was done; False if the system or the file system does not support it.
     """
     return _renameat2(one, other, _RENAME_EXCHANGE)
 
 
 def rename_unless_there(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> bool:
-    """Rename a file at once, but never to where another is.
+    """Rename a file atomically, without replacing another one.
 
     Returns:
-        Whether it was done; False where the system or the file system cannot.
+        Whether it was done; False if the system or the file system does not support it.
 
     Raises:
-        FileExistsError: there is another of the new name.
+        FileExistsError: a file with the new name exists.
     """
     return _renameat2(old, new, _RENAME_NOREPLACE)
 
 
 def _renameat2(old: str | os.PathLike[str], new: str | os.PathLike[str], flags: int) -> bool:
-    """Call Linux's renameat2; return False where it cannot do this."""
+    """Call Linux's renameat2; return False if it is not supported."""
     call = libc("renameat2")
     if call is None:
         return False
@@ -338,7 +338,7 @@ def _renameat2(old: str | os.PathLike[str], new: str | os.PathLike[str], flags: 
     import ctypes
 
     number = ctypes.get_errno()
-    # A sandbox may answer EPERM to what it does not know; if it is meant, so does the fallback.
+    # A sandbox may return EPERM for unknown calls; a genuine EPERM occurs in the fallback too.
     if number in (*NOT_HERE, errno.EPERM):
         return False
     raise OSError(number, os.strerror(number), os.fspath(old), None, os.fspath(new))

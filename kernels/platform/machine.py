@@ -15,7 +15,7 @@ IS_LINUX = sys.platform.startswith("linux")
 
 
 def require_memory(size_bytes: int) -> None:
-    """Raise MemoryError unless so much can be had now: for what fails badly without."""
+    """Raise MemoryError unless this much memory is available: for code that would hang or crash."""
     try:
         mmap.mmap(-1, size_bytes).close()  # never touched
     except OSError as error:
@@ -23,7 +23,7 @@ def require_memory(size_bytes: int) -> None:
 
 
 def unread_zeros(size_bytes: int) -> memoryview:
-    """Return so many zeros, at least one, that take no memory as long as they are not read."""
+    """Return `size_bytes` (at least 1) zeros that take no memory until they are read."""
     if hasattr(mmap, "MAP_PRIVATE"):
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         zeros = mmap.mmap(-1, size_bytes, flags=flags, prot=mmap.PROT_READ)
@@ -33,9 +33,9 @@ def unread_zeros(size_bytes: int) -> memoryview:
 
 
 def usable_cores() -> int:
-    """Return how many processors this process may use; all, where the system cannot say.
+    """Return how many processors this process may use; all if unknown.
 
-    No more than the quota of its control group, rounded up.
+    At most the CPU quota of its control group, rounded up.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
@@ -44,7 +44,7 @@ def usable_cores() -> int:
 
 @cache
 def cores_of_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return how many processors' time the control group allows, of version 2 or 1."""
+    """Return the CPU quota of the control group (v2 or v1) in processors; None for no quota."""
     for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         try:
             text = " ".join((folder / name).read_text(encoding="ascii") for name in names)
@@ -57,16 +57,16 @@ def cores_of_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
 
 
 def architecture() -> str:
-    """Return what the system calls the processor's instruction set, such as "x86_64"."""
+    """Return the system's name of the processor architecture, such as "x86_64"."""
     if hasattr(os, "uname"):
         return os.uname().machine
-    import platform  # only here and below, and no quick import
+    import platform  # slow to import, and used only here and below
 
     return platform.machine()
 
 
 def cpu_name() -> str:
-    """Return what the processor is called; its architecture, where the system cannot say."""
+    """Return the model name of the processor; its architecture if unknown."""
     for line in lines_of("/proc/cpuinfo"):
         name, _, value = line.partition(":")
         if name.strip() == "model name":
@@ -77,14 +77,14 @@ def cpu_name() -> str:
 
 
 def cpu_flags() -> frozenset[str]:
-    """Return what Linux on x86-64 says the first processor has, nothing where it cannot say."""
+    """Return the feature flags of the first processor, on Linux on x86-64; empty if unknown."""
     return frozenset(_cpuinfo().get("flags", "").split())
 
 
 def ask_for_tiles() -> str | None:
-    """Ask Linux on x86-64 for the registers of AMX; return why it refuses, None if it does not.
+    """Request the AMX tile registers from Linux on x86-64; return the error, None if granted.
 
-    All threads have them then, and processes forked later.
+    They are then available in all threads, and in processes forked later.
     """
     syscall = libc("syscall")
     if syscall is None:
@@ -94,12 +94,12 @@ def ask_for_tiles() -> str | None:
 
 
 def cpu_vendor() -> str:
-    """Return who made the processor, as "GenuineIntel"; "" where Linux does not say."""
+    """Return the vendor of the processor, such as "GenuineIntel"; "" if unknown."""
     return _cpuinfo().get("vendor_id", "")
 
 
 def second_cache_bytes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int | None:
-    """Return the size of a processor's second cache, None where Linux does not say."""
+    """Return the size of a processor's L2 cache; None if unknown."""
     for cache_folder in sorted(folder.glob("index*")):
         try:
             level = (cache_folder / "level").read_text(encoding="ascii").strip()
@@ -113,9 +113,9 @@ def second_cache_bytes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @cache
 def _cpuinfo() -> dict[str, str]:
-    """Return what Linux says of the first processor, nothing where it cannot say."""
+    """Return the fields of /proc/cpuinfo for the first processor; empty if unknown."""
     try:
-        # Unbuffered and no more than is needed: the text of a hundred processors takes long.
+        # Unbuffered, and only the beginning: the text of a hundred processors takes long.
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
             text = file.read(1 << 14)
     except OSError:
@@ -126,12 +126,12 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def memory_bytes() -> int | None:
-    """Return the size of the memory, None where the system cannot say."""
+    """Return the size of the memory; None if unknown."""
     return _meminfo("MemTotal") or _pages("SC_PHYS_PAGES")
 
 
 def available_bytes() -> int | None:
-    """Return how much memory can be taken, None where the system cannot say.
+    """Return how much memory is available; None if unknown.
 
     The system's, or less if the control group of this process limits it.
     """
@@ -141,7 +141,7 @@ def available_bytes() -> int | None:
 
 
 def left_in_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return what the control group of this process leaves, of version 2 or 1."""
+    """Return the memory that the control group (v2 or v1) has left; None if unlimited."""
     most = group_limit_bytes(folder)
     for used in ("memory.current", "memory/memory.usage_in_bytes"):
         with suppress(OSError, ValueError):
@@ -151,7 +151,7 @@ def left_in_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
 
 
 def group_limit_bytes(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return how much memory the control group allows, of version 2 or 1; None for any."""
+    """Return the memory limit of the control group (v2 or v1); None if unlimited."""
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):  # no such group, or "max"
             most = int((folder / limit).read_text(encoding="ascii"))

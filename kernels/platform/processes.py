@@ -20,21 +20,21 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-# A sandboxed child process inherits the open file, so it takes a fork.
+# Needed for a sandboxed child process, which inherits the open file.
 CAN_FORK = hasattr(os, "fork")
-# Elsewhere processor time is counted in steps of 16 ms.
+# Without `getrusage`, processor time has a resolution of 16 ms.
 EXACT_USAGE = resource is not None
-# Also with limits on its memory, processor time, files and descriptors.
+# Whether a fork can also have limits on memory, processor time, files and descriptors.
 CAN_ISOLATE = CAN_FORK and resource is not None
 
-# Ends a process that would not end otherwise; Windows has only this way to end another one.
+# Ends a process unconditionally. Windows has no SIGKILL; there SIGTERM does the same.
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 _PR_SET_PDEATHSIG = 1
 
 
 def peak_memory_bytes() -> int | None:
-    """Return the most memory this process ever held, None where the system cannot say."""
+    """Return the peak memory of this process; None if unknown."""
     if resource is None:
         return None
     unit = 1 if sys.platform == "darwin" else 1024
@@ -42,7 +42,7 @@ def peak_memory_bytes() -> int | None:
 
 
 class Usage(NamedTuple):
-    """Processor seconds of this process, and how often another one took its processor."""
+    """Processor seconds of this process, and number of its involuntary context switches."""
 
     user: float
     system: float
@@ -50,7 +50,7 @@ class Usage(NamedTuple):
 
 
 def usage() -> Usage:
-    """Return what this process has used. Without `getrusage`, preemptions are always 0."""
+    """Return the usage of this process so far. Without `getrusage`, preemptions are always 0."""
     if resource is None:
         times = os.times()
         return Usage(times.user, times.system, 0)
@@ -59,9 +59,9 @@ def usage() -> Usage:
 
 
 def end_with_parent() -> None:
-    """Have this process end when the one that started it ends, even if it is stopped then.
+    """End this process when its parent ends, even if it is stopped by a signal then.
 
-    Only Linux can; elsewhere it ends when it reads the end of its standard input.
+    Linux only; elsewhere it ends when it reads the end of its standard input.
     """
     call = libc("prctl")
     if call is not None:
@@ -69,14 +69,14 @@ def end_with_parent() -> None:
 
 
 def suspend(process: subprocess.Popen[Any], *, resume: bool = False) -> None:
-    """Make a child stand still, or go on. Windows cannot: there it goes on all the time."""
+    """Stop a child process, or resume it. Does nothing on Windows."""
     signum = getattr(signal, "SIGCONT" if resume else "SIGSTOP", None)
     if signum is not None:
         process.send_signal(signum)
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether a process is stopped by SIGSTOP; False where the system cannot say."""
+    """Return whether a process is stopped by SIGSTOP; False if unknown."""
     for line in lines_of(f"/proc/{pid}/stat"):
         # The name, in parentheses, may hold anything.
         return line.rpartition(")")[2].split()[:1] == ["T"]
@@ -84,7 +84,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def fork_deaf_to(signums: Iterable[int]) -> int:
-    """Fork as `os.fork`. Nothing of these signals ever reaches the child."""
+    """Fork as `os.fork`, with these signals blocked in the child from the start."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signums)
     pid = os.fork()
     if pid:
@@ -93,26 +93,26 @@ def fork_deaf_to(signums: Iterable[int]) -> int:
 
 
 def default_pipe_signal() -> None:
-    """Let a write to a pipe without a reader end this process, as Python prevents."""
+    """Let a write to a pipe without a reader end this process; Python ignores SIGPIPE."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def close_all_but(keep: set[int], *, from_zero: bool = False) -> None:
-    """Close all descriptors but these, and but the standard streams."""
+    """Close all descriptors but `keep` and, unless `from_zero`, the standard streams."""
     below = 0 if from_zero else 3
     for descriptor in sorted(descriptor for descriptor in keep if descriptor >= below):
         os.closerange(below, descriptor)
         below = descriptor + 1
-    # Without a limit on their number: the greatest one that the calls take, far more than is used.
+    # If there is no limit on descriptors, or a huge one: 2^24, far more than are used.
     most = os.sysconf("SC_OPEN_MAX")
     os.closerange(below, most if 0 < most < 1 << 24 else 1 << 24)
 
 
 def limit_memory(more_bytes: int) -> None:
-    """Let this process have no more than so many bytes of addresses beside those it has.
+    """Limit the address space of this process to its present size plus `more_bytes`.
 
-    Where that number is unknown (without /proc), nothing is limited.
+    If the present size is unknown (without /proc), nothing is limited.
     """
     has = address_space_bytes()
     if has is not None:
@@ -120,27 +120,27 @@ def limit_memory(more_bytes: int) -> None:
 
 
 def limit_core_dumps() -> None:
-    """Let this process leave no core dump."""
+    """Disable core dumps of this process."""
     _limit("RLIMIT_CORE", 0)
 
 
 def limit_writing() -> None:
-    """Let this process write to no file."""
+    """Forbid this process to write to files."""
     _limit("RLIMIT_FSIZE", 0)
 
 
 def limit_descriptors(more: int) -> None:
-    """Let this process open only so many more files; 0 for none."""
+    """Limit this process to `more` further open files; 0 for none."""
     if resource is None:
         return
-    made = [os.dup(1) for _ in range(more)]  # the lowest that are free
+    made = [os.dup(1) for _ in range(more)]  # the lowest free numbers
     for descriptor in made:
         os.close(descriptor)
     _limit("RLIMIT_NOFILE", max(made, default=-1) + 1)
 
 
 def allow_descriptors(more: int) -> None:
-    """Let this process open so many more files, as far as the system lets it."""
+    """Raise the limit on open files to allow `more` of them, as far as the system permits."""
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -151,10 +151,10 @@ def allow_descriptors(more: int) -> None:
 
 
 def limit_seconds(more: int) -> None:
-    """Let this process use so many more seconds of a processor; then SIGXCPU ends it."""
+    """Limit this process to `more` further processor seconds; then SIGXCPU ends it."""
     if resource is None:
         return
-    # The soft limit tells what was exceeded; the hard one would not, and is left unchanged.
+    # Only the soft limit: its signal shows which limit was exceeded, that of the hard one does not.
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     soft = int(time.process_time()) + 1 + more
     if hard != resource.RLIM_INFINITY:
@@ -173,7 +173,7 @@ def _limit(name: str, value: int) -> None:
 
 
 def address_limit_bytes() -> int | None:
-    """Return how many bytes of addresses this process may have; None for no limit."""
+    """Return the limit on the address space of this process in bytes; None for no limit."""
     if resource is None:
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -181,14 +181,14 @@ def address_limit_bytes() -> int | None:
 
 
 def address_space_bytes() -> int | None:
-    """Return the size of all addresses this process has, None where the system cannot say."""
+    """Return the size of the address space of this process; None if unknown."""
     for line in lines_of("/proc/self/statm"):
         return int(line.split()[0]) * os.sysconf("SC_PAGE_SIZE")
     return None
 
 
 def lines_of(path: str) -> list[str]:
-    """Return the lines of a file that the system makes up, none where there is no such file."""
+    """Return the lines of a file of the system, such as in /proc; none if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().splitlines()
@@ -197,7 +197,7 @@ def lines_of(path: str) -> list[str]:
 
 
 def libc(name: str) -> Callable[..., int] | None:
-    """Return a function of the C library; None where there is none of that name."""
+    """Return a function of the C library; None if it has none of that name, or not on Linux."""
     if not sys.platform.startswith("linux"):
         return None
     import ctypes

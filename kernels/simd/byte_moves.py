@@ -1,10 +1,9 @@
 """Copies of bytes in blocks of 64, used by all ops that copy rows.
 
-A short range costs one vector load and one store, without a loop or a mask: bytes behind its
-end are moved along where there is room, and overwritten by the range that follows. So ranges
-must be written in rising order, each thread within its own stretch of the result, and what
-lies behind its `stop` is never touched. Addresses are whole numbers, so that one compiled
-version serves every dtype and row shape.
+A short range costs one vector load and one store, without a loop or a mask: where there is room,
+bytes beyond its end are copied too, and the next range overwrites them. So ranges must be written
+in ascending order, each thread within its own part of the result; nothing is written beyond its
+`stop`. Addresses are integers, so that one compiled version serves every dtype and row shape.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, numba, type
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, load, prefetch, store
 
 FETCHED_BYTES, FAR_BYTES = 512, 4096
-AHEAD, LONG_AHEAD = 16, 2  # rows or ranges asked for before their turn; long ranges
+AHEAD, LONG_AHEAD = 16, 2  # prefetch distance in rows or ranges; in long ranges
 _BYTE, _I64 = ir.IntType(8), ir.IntType(64)
-# numba's own checks do not see addresses, so these kernels check them where it would.
-_CONFIG: Any = numba.config  # its attributes are made while it is imported
+# numba's bounds checks do not cover addresses, so these kernels check them if it is enabled.
+_CONFIG: Any = numba.config  # its attributes are created on import
 _CHECKED = bool(_CONFIG.BOUNDSCHECK)
 
 
@@ -35,12 +34,12 @@ def _store(builder: Any, value: Any, address: Any) -> None:
 
 
 def _mover(vectors: int, word_bytes: int, kind: str, group: int = 1) -> Any:
-    """Return a function of addresses `to` and `at` that moves so many vectors of words.
+    """Return a function that copies `vectors` vectors of words from address `at` to `to`.
 
     Args:
-        kind: "move" as they are; "turn": backwards; "splat": the one word at `at`,
-            over the whole vector; "word": one word, no vector, of up to 32 bytes.
-        group: so many words that stay together are turned or splat.
+        kind: "move": unchanged; "turn": words in reverse order; "splat": the word at `at`, in all
+            lanes; "word": a single word of up to 32 bytes instead of a vector.
+        group: number of words that "turn" and "splat" treat as one.
     """
     word = ir.IntType(8 * word_bytes) if word_bytes <= 8 else ir.VectorType(_I64, word_bytes // 8)
     lanes = VECTOR_BYTES // word_bytes
@@ -120,7 +119,7 @@ def _fetched(locality: int) -> Any:
     return fetched
 
 
-# An intrinsic is called without the typing context that it is declared with.
+# Intrinsics are called without the typing context of their declaration.
 number_at: Any = _number_at
 copy_exactly: Any = _copy_exactly
 _zeros: Any = _clear
@@ -136,12 +135,12 @@ _word_16, _word_32 = (_mover(1, n, "word") for n in (16, 32))
 
 @numba.njit(nogil=True, error_model="numpy")
 def fetch(at: int, count: int) -> None:
-    """Ask for the first of `count` bytes at an address, which may lie anywhere, to be cached.
+    """Prefetch the first of `count` bytes at an address, which may be invalid.
 
-    For rows that lie apart: no processor guesses where the next one is.
+    For scattered rows, which the hardware prefetcher cannot predict.
     """
     stop = at + min(count, FETCHED_BYTES)
-    # As many turns for rows of one width, wherever they begin: no branch is guessed wrong.
+    # The same number of iterations for all rows of one width: no branch is mispredicted.
     for line in range(at, stop, VECTOR_BYTES):
         _nearest(line)
     _nearest(stop - 1)
@@ -149,9 +148,9 @@ def fetch(at: int, count: int) -> None:
 
 @numba.njit(nogil=True, error_model="numpy")
 def fetch_far(at: int, count: int) -> None:
-    """Ask for bytes to be brought into the second cache, which waits for more lines at once.
+    """Prefetch bytes into the L2 cache, which can wait for more lines at once than L1.
 
-    For rows and long ranges. Many short ranges come faster into the first.
+    For rows and long ranges. For many short ranges `fetch` is faster.
     """
     stop = at + min(count, FAR_BYTES)
     for line in range(at, stop, VECTOR_BYTES):
@@ -184,9 +183,9 @@ def copy(to: int, stop: int, at: int, end: int, count: int) -> None:
 
 @numba.njit(nogil=True, error_model="numpy")
 def copy_row(to: int, stop: int, at: int, end: int, width: int) -> None:
-    """Copy one row of `width` bytes, without touching a byte beside it.
+    """Copy one row of `width` bytes, without reading or writing bytes outside it.
 
-    What lies beside a row that lies apart is often on a line that nothing else needs. The last
+    The bytes beside a scattered row are often on a cache line that nothing else needs. The last
     move of a row overlaps the one before.
     """
     require(to, stop, at, end, width)
@@ -215,10 +214,10 @@ def copy_row(to: int, stop: int, at: int, end: int, width: int) -> None:
 
 @numba.njit(nogil=True, error_model="numpy")
 def copy_backwards(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None:
-    """Copy `rows` rows of `width` bytes that end at `end`, the last one first.
+    """Copy the `rows` rows of `width` bytes that end at `end`, in reverse order.
 
     Args:
-        at: where the array begins.
+        at: start of the array.
     """
     require(to, stop, at, end, rows * width)
     if _CHECKED and end - rows * width < at:
@@ -251,7 +250,7 @@ def copy_backwards(to: int, stop: int, at: int, end: int, rows: int, width: int)
 
 @numba.njit(nogil=True, error_model="numpy")
 def repeat(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None:
-    """Write the row of `width` bytes at `at` so many times."""
+    """Write the row of `width` bytes at `at`, `rows` times."""
     require(to, stop, at, end, width)
     require(to, stop, to, stop, rows * width)
     short = width == 4 or width == 8 or width == 2 or width == 1 or width == 16 or width == 32

@@ -17,18 +17,18 @@ FAST = {"contract", "nsz"}
 
 @dataclass(frozen=True)
 class _Type:
-    """A floating type, and the series of its functions."""
+    """Constants of a floating-point type, and the series for its functions."""
 
     of: type[np.floating[Any]]
     bits: int
     fraction: int
-    least: float  # below, e^x is 0 here: 2^n would not be a normal number
-    ln2: tuple[float, float]  # the first has so few digits that n times it is exact
-    powers: tuple[float, ...]  # of r^2 upwards in e^r, the last first
-    logarithms: int  # terms of atanh(s) behind the first, where s^2 < 0.03
+    least: float  # below, e^x returns 0: 2^n would not be a normal number
+    ln2: tuple[float, float]  # high and low part; n times the high part is exact
+    powers: tuple[float, ...]  # coefficients of e^r from r^2 upwards, the last first
+    logarithms: int  # number of terms of atanh(s) after the first, for s^2 < 0.03
 
 
-# Cephes' expf; Taylor's series, whose next term is 4e-18.
+# Coefficients of Cephes' expf; Taylor series, whose next term is 4e-18.
 _TYPES = {
     "float": _Type(
         *(np.float32, 32, 23, -87.33, (0.693359375, -2.12194440e-4)),
@@ -47,7 +47,7 @@ _TYPES = {
 
 
 class _Builder:
-    """Emits arithmetic on values like `x`, a floating number or a vector of them."""
+    """Emits arithmetic on values of the type of `x`, a float or a vector of floats."""
 
     def __init__(self, builder: Any, x: Any) -> None:
         lanes = x.type.count if isinstance(x.type, ir.VectorType) else 0
@@ -55,15 +55,15 @@ class _Builder:
         self.type = _TYPES[str(x.type.element if lanes else x.type)]
         whole = ir.IntType(self.type.bits)
         self.whole = ir.VectorType(whole, lanes) if lanes else whole
-        # Added to a whole number, this leaves it in the low bits.
+        # Added to a number, this rounds it to an integer, which is then in the low bits.
         self.shift = 1.5 * 2.0**self.type.fraction
 
     def number(self, value: float) -> Any:
-        # As the type holds it, or LLVM refuses the constant.
+        # Rounded to the type, because LLVM rejects other constants.
         return constant(self.kind, float(self.type.of(value)))
 
     def fused(self, a: Any, b: Any, c: Any) -> Any:
-        """Return a * b + c, rounded once where the processor can."""
+        """Return a * b + c, rounded only once if the processor can."""
         return call(self.builder, "fmuladd", a, b, c)
 
     def polynomial(self, x: Any, terms: Sequence[float]) -> Any:
@@ -130,5 +130,5 @@ def _exp_of(typing_context: Any, x: Any) -> Any:
     return x(x), generate
 
 
-# Called from compiled code without the typing context: of a number or of lanes.
+# Called from compiled code without the typing context, for a number or a vector.
 exp: Any = _exp_of

@@ -1,6 +1,6 @@
-"""What LLVM does with vectors: emitted for code in registers, in memory, and for its intrinsics.
+"""Emits LLVM instructions on vectors: constants, masks, loads, stores, intrinsics.
 
-Only LLVM's portable vectors are used, which it splits for machines with narrower ones.
+Only LLVM's portable vectors are used, which it splits on machines with narrower registers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from lodcli.kernels.runtime.jit_numba import cgutils, ir
 
-# What one pass over memory takes: a line of it, and the widest register there is.
+# Size of a cache line, and of the widest vector register.
 VECTOR_BYTES = 64
 _I32 = ir.IntType(32)
 
@@ -28,14 +28,14 @@ def splat(builder: Any, scalar: Any, vector: Any) -> Any:
 
 
 def first_lanes(builder: Any, count: Any, lanes: int) -> Any:
-    """Return a mask of so many lanes that is set below `count`, an int64."""
+    """Return a mask of `lanes` lanes with the first `count`, an int64, set."""
     kind = ir.VectorType(_I32, lanes)
     lane = ir.Constant(kind, list(range(lanes)))
     return builder.icmp_signed("<", lane, splat(builder, builder.trunc(count, _I32), kind))
 
 
 def load(builder: Any, where: Any, align: int, mask: Any = None, other: Any = None) -> Any:
-    """Return the vector behind a pointer; where `mask` is unset `other`, and nothing is read."""
+    """Return the vector at a pointer; lanes with unset `mask` are not read, and hold `other`."""
     if mask is None:
         value = builder.load(where)
         value.align = align
@@ -46,7 +46,7 @@ def load(builder: Any, where: Any, align: int, mask: Any = None, other: Any = No
 
 
 def store(builder: Any, vector: Any, where: Any, align: int, mask: Any = None) -> None:
-    """Write a vector behind a pointer; nothing where `mask` is unset."""
+    """Write a vector to a pointer; lanes with unset `mask` are not written."""
     if mask is None:
         builder.store(vector, where).align = align
         return
@@ -62,14 +62,14 @@ def _masked(builder: Any, deed: str, kind: Any, arguments: list[Any], result: An
 
 
 def type_name(kind: Any) -> str:
-    """Return what LLVM calls a type in the names of its intrinsics, such as v16f32."""
+    """Return the name of a type in names of LLVM's intrinsics, such as v16f32."""
     if isinstance(kind, ir.VectorType):
         return f"v{kind.count}{type_name(kind.element)}"
     return {"float": "f32", "double": "f64"}.get(str(kind), str(kind))
 
 
 def call(builder: Any, name: str, *values: Any) -> Any:
-    """Return what LLVM's intrinsic of that name makes of values of one type: itself that type."""
+    """Call an LLVM intrinsic whose arguments and result are of one type."""
     kind = values[0].type
     form = ir.FunctionType(kind, [kind] * len(values))
     name = f"llvm.{name}.{type_name(kind)}"
@@ -77,13 +77,13 @@ def call(builder: Any, name: str, *values: Any) -> Any:
 
 
 def prefetch(builder: Any, where: Any, locality: int) -> None:
-    """Ask for what is behind a pointer, which may point anywhere, to be brought nearer.
+    """Prefetch the memory at a pointer, which may be invalid.
 
     Args:
-        locality: 3 into all caches, less into the farther ones alone.
+        locality: 3 into all caches; less only into the outer ones.
     """
     byte = ir.IntType(8).as_pointer()
     form = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
     function = cgutils.get_or_insert_function(builder.module, form, "llvm.prefetch.p0")
-    # To read; data.
+    # Arguments: address, 0 for reading, locality, 1 for data.
     builder.call(function, [builder.bitcast(where, byte), _I32(0), _I32(locality), _I32(1)])

@@ -1,11 +1,11 @@
 """Non-temporal stores of byte ranges larger than the caches.
 
-A processor reads a line of memory before it writes a part of it, and keeps what was written
-instead of what is read next. Whole lines have stores of their own, which do neither: a large
-copy moves two thirds of the bytes. Ranges do not end where lines do, so a line that two of them
-share is put together in a register, from the end of one and the beginning of the other.
+A normal store reads its cache line from memory first, and the written line displaces other data
+in the cache. Non-temporal stores of whole lines do neither: a large copy moves two thirds of the
+bytes. Ranges do not end at line boundaries, so a line that two of them share is assembled in a
+register, from the end of one and the beginning of the other.
 
-Ranges are appended in rising order, each thread within its own part of the result. Its state is
+Ranges are appended in ascending order, each thread within its own part of the result. Its state is
 three numbers: `to`, the address of the current line; `held`, the address of the first bytes of that
 line, FOREIGN if others write them; and `full`, the number of these bytes.
 """
@@ -32,7 +32,7 @@ def _store(builder: Any, line: Any, to: Any) -> None:
 
 
 def store_line(builder: Any, line: Any, where: Any) -> None:
-    """Write a vector of a whole line behind a pointer to where a line begins."""
+    """Write a whole line with a non-temporal store, to a pointer aligned to a line."""
     store = builder.store(line, where)
     store.align = VECTOR_BYTES
     store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
@@ -41,7 +41,7 @@ def store_line(builder: Any, line: Any, where: Any) -> None:
 def _lines(count: int) -> Any:
     @intrinsic
     def lines(typing_context: Any, to: Any, at: Any) -> Any:
-        """Copy so many lines to an address that is a multiple of theirs."""
+        """Copy `count` lines to an address that is aligned to a line."""
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             to, at = args
@@ -58,7 +58,7 @@ def _lines(count: int) -> Any:
 
 @intrinsic
 def _joined(typing_context: Any, to: Any, held: Any, full: Any, at: Any) -> Any:
-    """Write a line of the first `full` bytes at `held` and those behind them of the one at `at`."""
+    """Write a line: its first `full` bytes from the line at `held`, the rest from that at `at`."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         to, held, full, at = args
@@ -84,7 +84,7 @@ def _fence(typing_context: Any) -> Any:
     return types.void(), generate
 
 
-# An intrinsic is called without the typing context that it is declared with.
+# Intrinsics are called without the typing context of their declaration.
 _whole: Any = _joined
 settle: Any = _fence
 _one_line, _four_lines = _lines(1), _lines(4)
@@ -92,23 +92,23 @@ _one_line, _four_lines = _lines(1), _lines(4)
 
 @numba.njit(nogil=True, error_model="numpy")
 def begin(to: int) -> Any:
-    """Return `to`, `held` and `full` at the beginning of a stretch."""
+    """Return the initial `to`, `held` and `full` of a part of the result that starts at `to`."""
     full = to & (VECTOR_BYTES - 1)
     return to - full, FOREIGN if full else to, full
 
 
-# Not called: what a call puts on the stack has to wait in line with the lines.
+# Inlined: the stack stores of a call would queue behind the non-temporal stores.
 @numba.njit(nogil=True, error_model="numpy", inline="always")
 def append(
     to: int, held: int, full: int, stop: int, at: int, first: int, end: int, count: int
 ) -> Any:
-    """Copy `count` bytes from `at`, in an array from `first` to `end`; return what has changed.
+    """Copy `count` bytes from `at`, in an array from `first` to `end`; return the new state.
 
     Args:
-        stop: where the stretch ends.
+        stop: end of the thread's part of the result.
     """
     require(to + full, stop, at, end, count)
-    # What is read here lies in the array; what is called is not made part of a hot loop.
+    # Reads below stay within the array. The slow path is a call, to keep it out of hot loops.
     near = at - full < first or at + count + VECTOR_BYTES > end
     if near or held == FOREIGN or full + count < VECTOR_BYTES:
         return _append_slowly(to, held, full, at, count)
@@ -130,7 +130,7 @@ def append(
 
 @numba.njit(nogil=True, error_model="numpy")
 def _append_slowly(to: int, held: int, full: int, at: int, count: int) -> Any:
-    """Append a range that is short, or cannot be read but exactly."""
+    """Append a short range, or one beside which no bytes may be read or written."""
     if held != FOREIGN and held != to:
         copy_exactly(to, held, full)
         held = to
@@ -153,7 +153,7 @@ def _append_slowly(to: int, held: int, full: int, at: int, count: int) -> Any:
 
 @numba.njit(nogil=True, error_model="numpy")
 def finish(to: int, held: int, full: int) -> None:
-    """Write the line in the making, and have all be seen: such stores keep no order."""
+    """Write the last, partial line, then a fence: non-temporal stores are not ordered."""
     if full and held != FOREIGN and held != to:
         copy_exactly(to, held, full)
     settle()

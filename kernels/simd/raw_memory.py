@@ -22,7 +22,7 @@ def _value_at(typing_context: Any, at: Any, zero: Any) -> Any:
 
 @intrinsic
 def _put(typing_context: Any, to: Any, value: Any, like: Any) -> Any:
-    """Write a value to an address, as one of the type of `like`."""
+    """Write a value to an address, converted to the type of `like`."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         value = context.cast(builder, args[1], sig.args[1], sig.args[2])

@@ -1,14 +1,14 @@
 """Reductions of rows with accumulators in vector registers, in LLVM IR.
 
-Plain loops load and store the running value of every column for every row. Here a block of
-columns is carried down many rows in registers and stored once. What is narrower than a vector
-is loaded and stored with a mask. Only LLVM's portable vectors are used, 64 bytes wide, which
-it splits for narrower machines.
+Plain loops load and store the accumulator of every column for every row. Here the accumulators
+of a block of columns stay in registers for many rows and are stored once. Partial vectors are
+loaded and stored with a mask. Only LLVM's portable vectors are used, 64 bytes wide, which it
+splits on machines with narrower registers.
 
-All functions take addresses and check nothing. `fresh` says what stands at `to` before:
-MORE, values to be joined; FIRST, nothing, and the rows begin a segment; NEXT, nothing, and
-they do not. Extremes are always the greatest: for the least, `flip` has the bits that turn
-the order round, the sign of a floating number or all bits of a whole one.
+All functions take addresses and check nothing. `fresh` describes the memory at `to`: MORE, it holds
+values to merge with; FIRST, it is not set yet, and the rows begin a segment; NEXT, it is not set
+yet, and they do not. Extremes are always maxima: for minima, `flip` has the bits to invert so that
+the order is reversed, the sign bit of a float or all bits of an integer.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from lodcli.kernels.simd.instructions import (
 )
 
 MORE, FIRST, NEXT = 0, 1, 2
-STREAMS = 4  # rows at once where a row is one vector: additions wait for each other
+STREAMS = 4  # rows at once if a row is one vector: hides the latency of additions
 _BIT, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 Values = list[Any]
 
 
 def lanes_of(total_bytes: int) -> int:
-    """Return how many running values of so many bytes a vector has."""
+    """Return the number of accumulators of `total_bytes` bytes in a vector."""
     return VECTOR_BYTES // max(4, total_bytes)
 
 
@@ -52,53 +52,53 @@ class Vectors:
         self.kind = ir.VectorType(context.get_value_type(value), self.lanes)
         self.total_kind = ir.VectorType(context.get_value_type(total), self.lanes)
         self.bits = ir.VectorType(ir.IntType(value.bitwidth), self.lanes)
-        # Numbers of rows, as wide as the values where they can be.
+        # Row numbers: 64 bits for accumulators of 8 bytes, else 32.
         self.numbers = ir.VectorType(_I64 if self.total_bytes == 8 else _I32, self.lanes)
-        # Beyond every row. Not -1: all bits set is made from the old content of a register,
-        # which has the processor wait for it.
+        # Greater than every row number. Not -1: the instruction that sets all bits reads the old
+        # content of its register, so the processor waits for it.
         self.nowhere = (1 << (self.numbers.element.width - 1)) - 1
         self.longs = ir.VectorType(_I64, self.lanes)
 
     def all(self, value: Any, kind: Any) -> Any:
-        """Return a vector of one value."""
+        """Return a vector with `value` in all lanes."""
         return splat(self.builder, value, kind)
 
     def first(self, vector: Any) -> Any:
-        """Return the first lane as a vector of one."""
+        """Return the first lane as a vector of one lane."""
         return self.ordered(vector, [0])
 
     def constant(self, value: Any, kind: Any) -> Any:
         return constant(kind, value)
 
     def below(self, count: Any) -> Any:
-        """Return for each lane whether its number is below `count`."""
+        """Return a mask with the first `count` lanes set."""
         return first_lanes(self.builder, count, self.lanes)
 
     def place(self, at: Any, k: Any, size: int | None = None) -> Any:
-        """Return the address of value k, each of the vectors' values or of `size` bytes."""
+        """Return the address of value k; values have `size` bytes, by default as in `kind`."""
         size = self.bytes if size is None else size
         return self.builder.add(at, self.builder.mul(k, _I64(size)))
 
     def where(self, mask: Any, value: Any, other: Any) -> Any:
-        """Return `value`, and `other` where a mask that is not None is unset."""
+        """Return `value`, but `other` in lanes with unset `mask`; None sets all lanes."""
         return value if mask is None else self.builder.select(mask, value, other)
 
     def load(self, at: Any, kind: Any, mask: Any = None, other: Any = None) -> Any:
-        """Return the vector at an address; where `mask` is unset `other`, and nothing is read."""
+        """Return the vector at an address; lanes with unset `mask` are not read: `other`."""
         return load(self.builder, self.builder.inttoptr(at, kind.as_pointer()), 1, mask, other)
 
     def store(self, vector: Any, to: Any, mask: Any = None) -> None:
-        """Write a vector to an address; nothing where `mask` is unset."""
+        """Write a vector to an address; lanes with unset `mask` are not written."""
         where = self.builder.inttoptr(to, vector.type.as_pointer())
         store(self.builder, vector, where, 1, mask)
 
     def fetch(self, at: Any) -> None:
-        """Ask for what is at an address, which may lie anywhere, to be brought nearer."""
-        # Not into the nearest cache, which holds what is worked on.
+        """Prefetch the memory at an address, which may be invalid."""
+        # Not into the L1 cache, which holds the data in use.
         prefetch(self.builder, self.builder.inttoptr(at, ir.IntType(8).as_pointer()), 2)
 
     def widened(self, vector: Any) -> Any:
-        """Return values as totals."""
+        """Return values converted to the type of the accumulators."""
         if self.bytes == self.total_bytes:
             return vector
         if self.floating:
@@ -107,7 +107,7 @@ class Vectors:
         return extend(vector, self.total_kind)
 
     def flipped(self, vector: Any, flip: Any) -> Any:
-        """Return values with these bits turned over."""
+        """Return values with the bits in `flip` inverted."""
         narrow = flip if self.bytes == 8 else self.builder.trunc(flip, self.bits.element)
         bits = self.builder.bitcast(vector, self.bits) if self.floating else vector
         bits = self.builder.xor(bits, self.all(narrow, self.bits))
@@ -117,7 +117,7 @@ class Vectors:
         return self.builder.fadd(a, b) if self.floating else self.builder.add(a, b)
 
     def greater(self, a: Any, b: Any) -> Any:
-        """Return where a > b: never where one is a NaN."""
+        """Return the mask of a > b, unset where one is a NaN."""
         if self.floating:
             return self.builder.fcmp_ordered(">", a, b)
         compare = self.builder.icmp_signed if self.signed else self.builder.icmp_unsigned
@@ -132,33 +132,33 @@ class Vectors:
         return self.constant(0.0 if self.floating else 0, self.kind)
 
     def nothing(self) -> Any:
-        """Return what changes no sum."""
+        """Return the neutral element of addition."""
         return self.constant(-0.0 if self.floating else 0, self.kind)
 
     def lost(self) -> Any:
-        """Return what loses against every value."""
+        """Return the neutral element of the maximum."""
         if self.floating:
             return self.constant(float("-inf"), self.kind)
         return self.constant(-(1 << (8 * self.bytes - 1)) if self.signed else 0, self.kind)
 
     def stays(self, first: Any) -> Any:
-        """Return where a first value is a NaN, which no other replaces."""
+        """Return the mask of NaNs in the first values, which no later value replaces."""
         if self.floating:
             return self.builder.fcmp_unordered("uno", first, first)
         return ir.Constant(ir.VectorType(_BIT, self.lanes), [0] * self.lanes)
 
     def turned(self, vector: Any, by: int) -> Any:
-        """Return the lanes moved down by so many."""
+        """Return the lanes rotated down by `by`."""
         return self.ordered(vector, [(lane + by) % self.lanes for lane in range(self.lanes)])
 
     def ordered(self, vector: Any, lanes: list[int], other: Any = None) -> Any:
-        """Return a vector of the lanes of these numbers; those of `other` follow its own."""
+        """Return the lanes with these numbers; numbers of `other` follow those of `vector`."""
         numbers = ir.Constant(ir.VectorType(_I32, len(lanes)), lanes)
         other = ir.Constant(vector.type, ir.Undefined) if other is None else other
         return self.builder.shuffle_vector(vector, other, numbers)
 
     def joined(self, values: Values, merge: Callable[..., Values], width: Any) -> Values:
-        """Return lanes 0 to `width` joined with those `width`, 2 `width`, .. above them."""
+        """Return each lane below `width` merged with those `width`, 2 `width`, .. above it."""
         by = self.lanes // 2
         while by:
             merged = merge(values, [self.turned(each, by) for each in values])
@@ -200,7 +200,7 @@ class Vectors:
     def each(self, count: Any, carried: Values, body: Callable[..., Values]) -> Values:
         """Run body(k, mask, values) for each vector of `count` values; return the last values.
 
-        Only where the last vector is not full, it has a mask.
+        The mask is None, except for a last vector that is not full.
         """
         builder = self.builder
         many = builder.and_(count, _I64(-self.lanes))
@@ -213,7 +213,7 @@ class Vectors:
 
 @intrinsic
 def _divide(typing_context: Any, to: Any, count: Any, by: Any, total: Any) -> Any:
-    """Divide `count` floating totals at an address by a float64; leave whole ones alone."""
+    """Divide `count` floating totals at an address by a float64; integers stay."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         v = Vectors(context, builder, sig.args[3], sig.args[3])

@@ -1,1 +1,1 @@
-"""Sequences joined, repeated, interleaved, cut into windows."""
+"""Concatenates, repeats and interleaves sequences, and cuts windows."""

@@ -1,1 +1,1 @@
-"""Sequences by length, and split by a mask."""
+"""Rank tables of sequences by length, and splits by a mask."""

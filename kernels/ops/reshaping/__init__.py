@@ -1,1 +1,1 @@
-"""The same values with another row width or another index."""
+"""Changes the row width or the index, not the values."""

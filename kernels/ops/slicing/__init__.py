@@ -1,1 +1,1 @@
-"""Parts of sequences, and reversed sequences."""
+"""Slices, truncates and reverses sequences."""
