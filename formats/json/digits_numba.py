@@ -1,8 +1,8 @@
 """Numbers to decimal text: integers, and the shortest text that round-trips a float.
 
 The digits of floats are those of Schubfach (R. Giulietti, The Schubfach way to render doubles,
-2020): of the shortest decimals that are rounded to the float, the one nearest to it. How they
-are written is Python's way: "1e-05", "0.0001", "12.0", "1e+16".
+2020): of the shortest decimals that round to the float, the one nearest to it. The notation is
+Python's: "1e-05", "0.0001", "12.0", "1e+16".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lodcli.formats.json.words_numba import byte_at, put_byte, put_four, times
 from lodcli.kernels.runtime.jit_numba import numba, overload
 
 LEAST_POWER, MOST_POWER = -292, 324
-# What a number may take: "-2.2250738585072014e-308", or "-9223372036854775808".
+# The longest texts: "-2.2250738585072014e-308", or "-9223372036854775808".
 MOST_TEXT_BYTES = 24
 
 _U = np.uint64
@@ -37,11 +37,11 @@ def _powers_of_ten() -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 
 def _fours(text: str) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """Return each number below 10,000 as four bytes of text, which is this template."""
+    """Return each number below 10,000 as four bytes, formatted by the template `text`."""
     return np.frombuffer("".join(text.format(n) for n in range(10_000)).encode(), np.uint32).copy()
 
 
-# Part of the compiled code.
+# Frozen into the compiled code as constants.
 _TENS = _powers_of_ten()
 _TRUE, _FALS = np.frombuffer(b"truefals", np.uint32)
 _PADDED, _PLAIN = _fours("{:04}"), _fours("{:<4}")
@@ -49,7 +49,7 @@ _PADDED, _PLAIN = _fours("{:04}"), _fours("{:<4}")
 
 @numba.njit(cache=True)
 def _scaled(place: int, c: Any) -> Any:
-    """Return c times a power of ten, its lowest bit set if more bits follow."""
+    """Return c times a power of ten; its lowest bit is also set if bits were dropped."""
     carry, _ = times(_TENS[place, 1], c)
     high, low = times(_TENS[place, 0], c)
     low += carry
@@ -107,7 +107,7 @@ def _without_zeros(w: Any, k: int) -> Any:
 
 @numba.njit(cache=True)
 def _put_digits(w: Any, at: int) -> int:
-    """Write a whole number, and up to three bytes behind it."""
+    """Write an integer; up to three bytes after it are overwritten too."""
     if w >= _U(100_000_000):
         above = w // _U(100_000_000)
         rest = w - above * _U(100_000_000)
@@ -141,7 +141,7 @@ def _put_few(w: Any, at: int) -> int:
 
 @numba.njit(cache=True)
 def _put_eight(w: Any, at: int) -> int:
-    """Write a number of up to eight digits as eight."""
+    """Write a number of up to eight digits as eight digits, zero-padded."""
     above = w // _U(10_000)
     put_four(at, _PADDED[above])
     put_four(at + 4, _PADDED[w - above * _U(10_000)])
@@ -161,8 +161,8 @@ def _put_exponent(exponent: int, at: int) -> int:
 
 @numba.njit(cache=True)
 def _put_decimal(w: Any, k: int, scientific: bool, at: int) -> int:
-    """Write w * 10**k, w without zeros at its end."""
-    # Behind where the point will be, for most have one.
+    """Write w * 10**k; w has no trailing zeros, except in an integer without an exponent."""
+    # One byte further, as most numbers need room for the decimal point.
     end = _put_digits(w, at + 1)
     size = end - at - 1
     point = size + k
@@ -194,7 +194,7 @@ def _put_decimal(w: Any, k: int, scientific: bool, at: int) -> int:
 
 @numba.njit(cache=True)
 def _put_real(value: Any, c: Any, q: Any, closer: Any, large: float, at: int) -> int:
-    """Write a finite value, whose size is c * 2**q."""
+    """Write a finite value, whose absolute value is c * 2**q."""
     if np.signbit(value):
         put_byte(at, 45)
         at += 1
@@ -205,13 +205,13 @@ def _put_real(value: Any, c: Any, q: Any, closer: Any, large: float, at: int) ->
         put_byte(at + 2, 48)
         return at + 3
     if -53 < q <= 0 and c & ((_U(1) << _U(-q)) - _U(1)) == _U(0):
-        # A whole number, as many are; its zeros are in their place, or to be counted.
+        # An integer, a common case; trailing zeros are removed only before an exponent.
         w, k = c >> _U(-q), 0
         if value >= large:
             w, k = _without_zeros(w, k)
     else:
         w, k = shortest(c, q, closer)
-    # By the value, not by its digits: 1e-04 is the float32 that is a little less.
+    # Compares the value, not its digits: the float32 of 1e-04 is a little less than 1e-4.
     return _put_decimal(w, k, not 1e-4 <= value < large, at)
 
 

@@ -2,7 +2,7 @@
 
 The exact product of two float64 where both fit (W. D. Clinger, How to read floating point
 numbers accurately, 1990), else 64 x 128 bits of a power of five (D. Lemire, Number parsing at a
-gigabyte per second, 2021). What neither decides is HARD.
+gigabyte per second, 2021). The result is HARD if neither decides.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _powers_of_five() -> np.ndarray[Any, np.dtype[np.uint64]]:
         five = 5 ** abs(power)
         if power < 0:
             bits = (five - 1).bit_length()
-            # Up to 5**27 the product must not fall short of a value halfway between two.
+            # Up to 5**27 the product must not be less than a value halfway between two floats.
             value = (1 << (bits + 127 if power >= -27 else 2 * bits + 128)) // five + 1
         else:
             value = five << 128
@@ -39,7 +39,7 @@ def _powers_of_five() -> np.ndarray[Any, np.dtype[np.uint64]]:
     return table
 
 
-# Part of the compiled code.
+# Frozen into the compiled code as constants.
 FIVES = _powers_of_five()
 TENS = 10.0 ** np.arange(23)
 
@@ -50,7 +50,7 @@ def rounded(w: Any, power: int) -> Any:
 
     Args:
         w: uint64, not 0.
-        power: of ten.
+        power: exponent of ten.
     """
     if power < LEAST_POWER or power > MOST_POWER:
         return HARD
@@ -70,14 +70,14 @@ def rounded(w: Any, power: int) -> Any:
     mantissa = high >> shift
     exponent = ((217706 * power) >> 16) + 63 + np.int64(upper) - zeros + 1023
     if exponent <= 0:
-        return HARD  # too small for all its bits
+        return HARD  # subnormal or 0
     if (
         low <= _U(1)
         and -4 <= power <= 23
         and mantissa & _U(3) == _U(1)
         and mantissa << shift == high
     ):
-        mantissa &= ~_U(1)  # halfway between two: to the even one
+        mantissa &= ~_U(1)  # halfway between two floats: rounded to even
     mantissa += mantissa & _U(1)
     mantissa >>= _U(1)
     if mantissa >= _U(1 << 53):

@@ -19,7 +19,7 @@ class Lists(NamedTuple):
     """Nested lists.
 
     Attributes:
-        offsets: of all levels, one behind another; begins: (depth,) where each level's begin.
+        offsets: of all levels, concatenated; begins: (depth,), where those of each level begin.
         place, end: (depth,) scratch.
     """
 
@@ -30,7 +30,7 @@ class Lists(NamedTuple):
     end: Pointer[np.int64]
 
 
-# Other whole numbers are written as one of these: json_put.py.
+# Other integers are converted to one of these: put_native.py.
 @kernel(
     types=(
         *(("float32", "uint32"), ("float64", "uint64"), ("bool", "uint8"), ("uint8", "uint8")),
@@ -72,7 +72,7 @@ def put_lines(
                 at += 2
                 level -= 1
             if level < 0:
-                at -= 1  # the comma after all
+                at -= 1  # drop the comma after the item
                 break
             child = place[level]
             place[level] += 1
@@ -121,7 +121,7 @@ def put_texts(
                 child = place[level]
                 place[level] += 1
                 level += 1
-        put_byte(at - 1, _END)  # over the last comma
+        put_byte(at - 1, _END)  # overwrites the last comma
     return at - out
 
 

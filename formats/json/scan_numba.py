@@ -13,19 +13,19 @@ from lodcli.kernels.native.declare import Pointer, kernel
 
 
 class Columns(NamedTuple):
-    """What lines hold, and where it goes: addresses.
+    """The fields of lines, and the addresses that their values are written to.
 
     Attributes:
-        columns: how many.
+        columns: number of columns.
         kinds, depths: (columns,) int64.
-        keys: the names of the fields one behind another; key_ends: (columns + 1,) int64.
+        keys: the names of the fields, concatenated; key_ends: (columns + 1,) int64.
         objects: whether lines are objects; others: whether these may have other fields.
         values: (columns, room) of eight bytes.
         offsets: (columns, levels, room) int64.
         counts: (columns, levels) int64, zeros.
         largest: (columns,) int64, zeros.
         hard: (hard_room, HARD_INTS) int64.
-        seen: (columns,) int64, the last line that had each; -1 for none.
+        seen: (columns,) int64, the last line with each field; -1 for none.
         unknown: (MOST_UNKNOWN, 2) int64, for the unknown fields of a line.
     """
 
@@ -53,8 +53,8 @@ def scan_lines(data: int, size: int, to: Columns, lines: Pointer[np.int64]) -> i
     """Scan all lines; return how many hard numbers they have, or STOP.
 
     Args:
-        data: (size,) bytes, zeros behind them.
-        lines: (1,) how many lines there are, or before the one that stopped the scan.
+        data: (size,) bytes, followed by zeros.
+        lines: (1,) number of lines; if the scan stopped, of lines before that one.
     """
     for column in range(to.columns):
         for level in range(int_at(to.depths + 8 * column)):
@@ -91,7 +91,7 @@ def is_ascii(data: int, size: int) -> int:
     """Return whether no byte has its highest bit set; reads up to the next multiple of eight.
 
     Args:
-        data: (size,) bytes, zeros behind them.
+        data: (size,) bytes, followed by zeros.
     """
     found = 0
     for place in range(data, data + size, 8):

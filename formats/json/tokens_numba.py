@@ -1,8 +1,8 @@
 """Compiled JSON tokenizer: the end and value of a token, or STOP.
 
 Bytes are written as numbers: 9 tab, 10 line feed, 13 return, 32 space, 34 ", 44 comma, 45 -,
-46 ., 48 0, 58 colon, 91 [, 92 backslash, 93 ], 123 {, 125 }. Places are addresses; behind the
-data lie zeros, which no token accepts, so that nothing reads too far.
+46 ., 48 0, 58 colon, 91 [, 92 backslash, 93 ], 123 {, 125 }. Positions are addresses. The
+data are followed by zeros, which no token accepts, so that nothing reads too far.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lodcli.formats.json.words_numba import byte_at, put_byte
 from lodcli.kernels.runtime.jit_numba import numba
 
 STOP = -1
-# So many digits always fit 64 bits.
+# Numbers of up to this many digits always fit 64 bits.
 _MOST_DIGITS = 19
 _U = np.uint64
 _SIGN = _U(1 << 63)
@@ -30,7 +30,7 @@ def past_blanks(at: int) -> int:
 
 @numba.njit(cache=True)
 def whole_at(at: int) -> Any:
-    """Return where a whole number that int64 holds ends (or STOP), and the number."""
+    """Return the end (or STOP) and the value of an integer that fits int64."""
     first = at
     negative = byte_at(at) == 45
     if negative:
@@ -62,9 +62,9 @@ def _long_whole_at(at: int) -> Any:
 
 @numba.njit(cache=True)
 def number_at(at: int) -> Any:
-    """Return where a number ends (or STOP), its digits, power of ten, and what it is.
+    """Return the end of a number (or STOP), its digits, its power of ten, and three booleans.
 
-    What it is: whether it is negative, whole, and has more digits than were kept.
+    These are: whether it is negative, is an integer, and has more digits than were kept.
     """
     zero = _U(0)
     negative = byte_at(at) == 45
@@ -126,7 +126,7 @@ def number_at(at: int) -> Any:
 
 @numba.njit(cache=True)
 def _hex(at: int) -> int:
-    """Return the number that four hexadecimal digits make, or STOP."""
+    """Return the value of four hexadecimal digits, or STOP."""
     value: int = 0
     for k in range(at, at + 4):
         c = int(byte_at(k))
@@ -144,7 +144,7 @@ def _hex(at: int) -> int:
 
 @numba.njit(cache=True)
 def text_at(at: int, out: int, row: int) -> Any:
-    """Copy the text that begins behind a quote; return where it ends and the rows, or STOP."""
+    """Unescape the string after a quote to row.. of `out`; return its end (or STOP), next row."""
     while True:
         c = byte_at(at)
         if c == 34:
@@ -210,7 +210,7 @@ def text_at(at: int, out: int, row: int) -> Any:
 
 @numba.njit(cache=True)
 def word_at(at: int) -> Any:
-    """Return where true, false or null ends, or STOP, and its first letter."""
+    """Return the end (or STOP) of true, false or null, and its first letter."""
     c = byte_at(at)
     if c == 116 and byte_at(at + 1) == 114 and byte_at(at + 2) == 117 and byte_at(at + 3) == 101:
         return at + 4, c
@@ -224,7 +224,7 @@ def word_at(at: int) -> Any:
 
 @numba.njit(cache=True)
 def left_out(at: int) -> int:
-    """Return where a value that is not read ends, or STOP; no objects, not deeper than 64."""
+    """Return the end (or STOP) of a skipped value; no objects, at most 64 nested lists."""
     depth = 0
     while True:
         at = past_blanks(at)
@@ -265,7 +265,7 @@ def left_out(at: int) -> int:
 
 @numba.njit(cache=True)
 def skipped_text(at: int) -> Any:
-    """Return where a text ends that begins behind a quote, or STOP, and whether it is plain."""
+    """Return the end (or STOP) of the string after a quote, and whether it has no escapes."""
     plain = True
     while byte_at(at) != 34:
         c = byte_at(at)
@@ -296,7 +296,7 @@ def skipped_text(at: int) -> Any:
 
 @numba.njit(cache=True)
 def same_bytes(start: int, stop: int, begin: int, end: int) -> bool:
-    """Return whether the same bytes stand from start to stop and from begin to end."""
+    """Return whether the bytes at start..stop and begin..end are equal."""
     if stop - start != end - begin:
         return False
     for k in range(stop - start):  # noqa: SIM110 - numba has no generators

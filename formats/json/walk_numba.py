@@ -1,8 +1,8 @@
 """Compiled parser of whole JSON lines: values into columns, lists into offsets.
 
-All memory is given by its address: numba counts references to arrays at every call, which costs
-more than a number does. A column has `room` places of eight bytes for its rows, and for the
-offsets of each level; the offsets of its levels lie one behind another, and so do its counts.
+All memory is passed by address: numba counts references to arrays at every call, which takes
+longer than a number does. A column has `room` words of eight bytes for its rows, and for the
+offsets of each level; the offsets of its levels are consecutive, and so are its counts.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from lodcli.formats.json.words_numba import byte_at, int_at, put_byte, put_int, 
 from lodcli.kernels.runtime.jit_numba import numba
 
 WHOLE, REAL, TRUTH, TEXT = range(4)
-# Fields of a line that are not read.
+# Maximum number of unknown fields of a line.
 MOST_UNKNOWN = 64
-# What a hard number is known by: its column, its row, where it begins and where it ends.
+# Words that describe a hard number: its column, its row, its start and its end.
 HARD_INTS = 4
 _U = np.uint64
 _SIGN = _U(1 << 63)
@@ -38,7 +38,7 @@ _EXACT = _U(1 << 53)
 
 @numba.njit(cache=True)
 def _real(w: Any, power: int) -> Any:
-    """Return w * 10**power; or, where that is not 0, its bits, or HARD."""
+    """Return w * 10**power, and 0; or, if that may be inexact, 0.0, and its bits or HARD."""
     if w == _U(0):
         return 0.0, _U(0)
     if w <= _EXACT and -22 <= power <= 22:
@@ -48,7 +48,7 @@ def _real(w: Any, power: int) -> Any:
 
 @numba.njit(cache=True)
 def _wholes(at: int, rows: int, row: int, many: bool) -> Any:
-    """Scan whole numbers, with commas between them if there may be many."""
+    """Scan an integer or, if `many`, several with commas between them."""
     while True:
         at, value = whole_at(at)
         if at < 0:
@@ -68,7 +68,7 @@ def _reals(
     at: int, rows: int, row: int, many: bool, column: int, largest: int, hard: int, room: int,
     hards: int,
 ) -> Any:  # fmt: skip
-    """Scan real numbers, with commas between them if there may be many."""
+    """Scan a real number or, if `many`, several with commas between them."""
     most = _U(int_at(largest + 8 * column))
     while True:
         first = at
@@ -79,7 +79,7 @@ def _reals(
             if long or w > _EXACT:
                 return STOP, row, hards
             most = max(most, w)
-            # -0 is a whole number, which has no sign.
+            # -0 is written as an integer, which has no negative zero.
             put_real(rows + 8 * row, -float(w) if negative and w != _U(0) else float(w))
         else:
             real, bits = _real(w, power)
@@ -109,7 +109,7 @@ def _value(
     at: int, column: int, kind: int, depth: int, rows: int, offsets: int, room: int, counts: int,
     largest: int, hard: int, hard_room: int, hards: int,
 ) -> Any:  # fmt: skip
-    """Scan one value into its column; return where it ends, or STOP, and the hard numbers."""
+    """Scan a value into its column; return its end (or STOP), and how many numbers are hard."""
     lists = depth - 1 if kind == TEXT else depth
     level = 0
     row = int_at(counts + 8 * depth)
@@ -158,7 +158,7 @@ def _value(
 
 @numba.njit(cache=True)
 def _close(counts: int, offsets: int, room: int, level: int, end: int) -> None:
-    """End an item of a level, which holds all below it up to `end`."""
+    """Append the end offset of an item of a level."""
     count = int_at(counts + 8 * level) + 1
     put_int(counts + 8 * level, count)
     put_int(offsets + 8 * (level * room + count), end)
@@ -170,7 +170,7 @@ def _object(
     key_ends: int, others: bool, values: int, offsets: int, levels: int, room: int, counts: int,
     largest: int, hard: int, hard_room: int, hards: int,
 ) -> Any:  # fmt: skip
-    """Scan an object, each field into its column; return where it ends, or STOP."""
+    """Scan an object into its columns; return its end (or STOP), and how many numbers are hard."""
     if byte_at(at) != 123:
         return STOP, hards
     found = strangers = 0

@@ -12,7 +12,7 @@ _REAL = ir.DoubleType()
 
 
 def _operation(code: Callable[..., Any]) -> Any:
-    """Return `code` as an operation of compiled code; numba's own type shows the context too."""
+    """Return `code` as an intrinsic; untyped, as numba's type includes the typing context."""
     return intrinsic(code)
 
 
@@ -31,7 +31,7 @@ def times(typingctx: Any, a: Any, b: Any) -> Any:
 
 @_operation
 def leading_zeros(typingctx: Any, word: Any) -> Any:
-    """Return how many of the highest bits of a uint64, not 0, are 0."""
+    """Return the number of leading zero bits of a uint64, which is not 0."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -39,12 +39,12 @@ def leading_zeros(typingctx: Any, word: Any) -> Any:
     return types.int64(types.uint64), code
 
 
-# An address and not an array: numba counts references to arrays at every call, in memory, which
-# costs more than the call does.
+# Addresses instead of arrays: numba counts references to arrays at every call, in memory, which
+# takes longer than the call.
 
 
 def _load(kind: Any, stored: Any) -> Any:
-    """Return what returns the value that lies at an address."""
+    """Return an intrinsic that loads a value from an address."""
 
     def load(typingctx: Any, at: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -56,7 +56,7 @@ def _load(kind: Any, stored: Any) -> Any:
 
 
 def _store(kind: Any, stored: Any, align: int | None = None) -> Any:
-    """Return what puts a value at an address: at any, if `align` is 1."""
+    """Return an intrinsic that stores a value at an address, which may be unaligned if align=1."""
 
     def store(typingctx: Any, at: Any, value: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -45,7 +45,7 @@ def windows(
         for channel in range(of.channels):
             plane = (image * of.channels + channel) * of.height
             for i in range(top, top + of.kernel_height):
-                # No line above or below a image, of which nothing is read.
+                # A line above or below the image has width 0, so that nothing is read.
                 inside = 0 <= i < of.height
                 line, width = images + (plane + i if inside else 0) * of.width, of.width * inside
                 if count >= of.kernel_width:

@@ -19,7 +19,7 @@ _ROWS = 16
 
 
 class Shifts(NamedTuple):
-    """Which rows are summed for a row.
+    """The rows that are summed for each row.
 
     Attributes:
         offsets: (segments + 1,).

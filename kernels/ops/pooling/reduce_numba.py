@@ -30,7 +30,7 @@ RUN = 256  # rows or vectors per partial sum: rounding errors grow with this
 _put, _value_at, _divide_row = scalars.put, scalars.value_at, divide
 _copy_row, _fetch, _word, _require = moves.copy_row, moves.fetch_far, moves._word_4, moves.require
 
-# Compiled dtypes; others: see reduce.py.
+# Compiled dtypes; others: see reduce_native.py.
 _SUMS = (
     *(("float32", "float32"), ("float64", "float64")),
     *(("int32", "int64"), ("int64", "int64"), ("uint8", "int64")),

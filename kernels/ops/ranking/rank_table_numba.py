@@ -16,7 +16,7 @@ def ranks(
     lengths, total = offsets + 1, 0
     offsets[0] = 0
     for s in range(count):
-        # A sentinel that no sequence has: below all valid and invalid lengths.
+        # Marks a sequence that is not in the table so far; no valid length is negative.
         lengths[s] = -1
     for place in range(count):
         sequence, length = table[2 * place], table[2 * place + 1]

@@ -95,7 +95,7 @@ class _Narrow(_Columns):
         self.v, self.many, self.width, self.step, self.loose = v, many, width, step, loose
         self.mask = v.below(v.builder.sub(size, many))
         self.blocks = 1
-        # Of the last vector, by address: loads and stores stay in registers.
+        # Values of the last vector by address: they stay in registers instead of memory.
         self.held: dict[Any, Any] = {}
 
     def visit(self, start: Values, body: Callable[..., Any]) -> Values:
