@@ -165,6 +165,8 @@ def test_lengths_of_a_file_without_counts_are_read_in_batches(
 def test_rows_that_do_not_fit_are_refused_before_lengths_are_drawn(
     lod: Lod, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
+    if line == "load":
+        pytest.importorskip("torch")
     monkeypatch.setattr("lodcli.bench.measure.machine.available_bytes", lambda: 20 * 10**9)
     monkeypatch.setattr(Lengths, "draw", lambda *_: pytest.fail("drawn"))
     done = lod("bench", *line.split(), "--rows", "2147483648")
