@@ -161,7 +161,8 @@ class Calls:
 
         A `Refused` if the function, an argument, or an item of an argument is one.
         """
-        if refused := _first_refused((function, arguments)) or _first_refused(arguments):
+        several = arguments if isinstance(arguments, tuple) else (arguments,)
+        if refused := _first_refused((function, *several)):
             return refused
         name = function.name if isinstance(function, Global) else ""
         if name not in CALLED or not isinstance(arguments, tuple):

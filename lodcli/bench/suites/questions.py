@@ -44,8 +44,9 @@ class QuestionPlan:
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
         for case in self.cases:
-            sizes = sizes_of(case, case.draw_lengths(self.question, 4))
-            longest = int(case.draw_lengths().max(initial=0))
+            lengths = case.draw_lengths(self.question, 4)
+            sizes = sizes_of(case, lengths)
+            longest = int(lengths.max(initial=0))
             box = longest * sizes.sequences * sizes.row_bytes
             # The rows, their gradient and the results; for padding also the batch and its mask.
             needed = 4 * sizes.data + (5 * box if self.question == "padding" else 0)
