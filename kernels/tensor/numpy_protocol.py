@@ -19,6 +19,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 # Functions of NumPy that are not ufuncs, by kind. Elementwise:
@@ -387,8 +388,14 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _data_of(value: Any) -> Any:
+    """Return the rows of a tensor, and arrays of other libraries as those of NumPy.
+
+    NumPy calls `__array_wrap__` of torch, which returns uint8 for booleans.
+    """
     if not isinstance(value, NumpyProtocol):
-        return value
+        if isinstance(value, np.ndarray | np.generic | type) or not hasattr(value, "__array__"):
+            return value
+        return rows_of(value)
     if value._nulls:
         value.refuse_nulls("NumPy")
     return value._data

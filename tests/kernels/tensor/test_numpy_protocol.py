@@ -15,7 +15,7 @@ import pytest
 
 from lodcli.formats.core.schema import StoredArray
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -406,3 +406,29 @@ def test_operators_of_one_tensor_are_those_of_its_rows(name: str, dtype: str) ->
 def test_operators_refuse_nulls(compute: Any) -> None:
     with pytest.raises(UnsupportedError, match="null"):
         compute(LoDTensor.from_lists([[1.5, None]]))
+
+
+def test_operators_take_arrays_of_other_libraries_as_arrays_of_numpy() -> None:
+    torch = pytest.importorskip("torch")
+    ak, pa = pytest.importorskip("awkward"), pytest.importorskip("pyarrow")
+    other = np.array([2.0, 1.0, 4.0])
+    for theirs in (torch.from_numpy(other), ak.Array(other), pa.array(other)):
+        for compute in (operator.add, operator.gt, operator.eq, np.maximum, np.fmod):
+            assert compute(FLAT, theirs).identical(compute(FLAT, other))
+        found: Any = np.clip(FLAT, theirs, 3)
+        assert found.data.tolist() == np.clip(FLAT.data, other, 3).tolist()
+    assert (torch.ones(3) * FLAT).identical(FLAT)
+    # A comparison is booleans, which choose rows, and not uint8, which would be positions.
+    above = torch.ones(3) < FLAT
+    assert FLAT[above].to_list() == [[[2.0], []], [], [[4.0]]]
+    halves = torch.ones(3, dtype=torch.bfloat16)
+    assert (FLAT.astype("bfloat16") + halves).dtype == ml_dtypes.bfloat16
+
+
+def test_operators_refuse_tensors_that_autograd_tracks() -> None:
+    torch = pytest.importorskip("torch")
+    tracked = torch.ones(3, requires_grad=True)
+    for left, right in ((FLAT, tracked), (tracked, FLAT)):
+        for compute in (operator.mul, np.add):
+            with pytest.raises(InvalidDataError, match=r"autograd; give tensor.detach\(\)"):
+                compute(left, right)
