@@ -51,6 +51,10 @@ class IndexedSource(Source):
         """
         return None
 
+    def reads_in_place(self, names: Iterable[str]) -> bool:
+        """Return whether `read_rows` and `read_mask` can read these; else only `batches` can."""
+        return True
+
     def read_nulls(self, name: str, level: int, start: int, stop: int) -> Nulls:
         """Return the nulls of items of a level and of all levels below; see `read_mask`."""
         if not find(self.schema, name).nullable:

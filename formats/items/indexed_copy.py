@@ -23,7 +23,9 @@ def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
     """
     # An IndexedSource declares all counts, so limits need not be checked while reading.
     inner = source.unlimited(names) if isinstance(source, Limited) else source
-    return inner if isinstance(inner, IndexedSource) else None
+    if isinstance(inner, IndexedSource) and inner.reads_in_place(names):
+        return inner
+    return None
 
 
 @dataclass(frozen=True)

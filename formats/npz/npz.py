@@ -225,13 +225,16 @@ class _NpzSource(IndexedSource):
             return rows.take(member.shape[0])
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        spec = find(self.schema, name)
-        members = (self._data[spec.name], *self._masks[spec.name].values())
-        if any(one.header.fortran or one.info.compress_type for one in members):
+        if not self.reads_in_place([find(self.schema, name).name]):
             return Source.slice(self, name, branch, level)
         return super().slice(name, branch, level)
 
+    def reads_in_place(self, names: Iterable[str]) -> bool:
+        members = (one for name in names for one in (self._data[name], *self._masks[name].values()))
+        return not any(one.header.fortran or one.info.compress_type for one in members)
+
     def read_rows(self, name: str, start: int, stop: int) -> Array:
+        assert self.reads_in_place([name])
         return stored_rows(self._file, self._data[name], start, stop)
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:

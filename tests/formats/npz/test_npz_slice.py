@@ -10,6 +10,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.items.indexed_copy import indexed
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -32,6 +33,16 @@ def test_a_slice_is_that_of_the_whole(
     wanted = LoDTensor(rows.astype(rows.dtype.newbyteorder("=")), lod).select(*branch)
     with io.open_source(tmp_path / "x.npz") as source:
         assert source.slice("data", branch).identical(wanted)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("order", "CF")
+def test_rows_are_read_in_any_order(tmp_path: Path, save: Any, order: Any) -> None:
+    rows: Any = np.array(ROWS, order=order)
+    save(tmp_path / "x.npz", data=rows, other=np.arange(1000))  # the bytes behind the rows
+    with io.open_source(tmp_path / "x.npz") as source, indexed(source, ["data"]) as found:
+        assert np.array_equal(found.read_rows("data", 3, 6), rows[3:6])
+        assert np.array_equal(found.read_rows("data", 0, 2), rows[:2])
 
 
 def test_a_slice_does_not_touch_the_other_rows(tmp_path: Path) -> None:

@@ -212,3 +212,21 @@ def test_a_range_takes_all_tensors_that_share_its_items(
     assert tensor("out.lod.h5", "chapter").data.tolist() == list(range(3, 12))
     assert tensor("out.lod.h5", "words").to_list() == nested[2]
     assert sorted(io.read_all("out.lod.h5")) == ["chapter", "words"]
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("order", "CF")
+def test_a_range_of_an_array_of_numpy_is_that_of_the_array(
+    lod: Lod, folder: Path, save: Any, order: Any
+) -> None:
+    rows = np.arange(12.0).reshape(4, 3)
+    save("x.npz", data=np.array(rows, order=order), other=np.arange(1000))
+    for args, wanted in (
+        (["slice", "x.npz", "1:3"], rows[1:3]),
+        (["slice", "x.npz", "::2"], rows[::2]),
+        (["head", "x.npz::data", "-n", "2"], rows[:2]),
+        (["tail", "x.npz::data", "-n", "1"], rows[-1:]),
+    ):
+        done = lod(*args, "-qfo", "out.npy")
+        assert (done.code, done.stderr) == (0, "")
+        assert np.array_equal(np.load("out.npy"), wanted)
