@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.stack.stack import (
@@ -129,6 +131,35 @@ def _by_weight(found: StackGradients) -> list[torch.Tensor]:
 def _numbers(values: torch.Tensor) -> Array:
     array: Array = values.detach().numpy(force=True)
     return array
+
+
+def refuse_transforms(name: str, *given: Any) -> None:
+    """Raise UnsupportedError if torch.func or forward-mode differentiation tracks an argument.
+
+    Not left to torch, in which a custom op returns a tangent of zeros.
+    """
+    if torch.compiler.is_compiling():  # which cannot trace the rest
+        return
+    active = torch._C._are_functorch_transforms_active()
+    if (active or forward_ad._current_level >= 0) and any(map(_is_transformed, _tensors(given))):
+        raise UnsupportedError(
+            f"{name}: transforms of torch.func (grad, vmap, jvp, ..) and forward-mode "
+            "differentiation are not supported; call backward() or torch.autograd.grad"
+        )
+
+
+def _is_transformed(values: torch.Tensor) -> bool:
+    if torch._C._functorch.is_functorch_wrapped_tensor(values):
+        return True
+    return forward_ad.unpack_dual(values).tangent is not None  # type: ignore[no-untyped-call]
+
+
+def _tensors(given: Any) -> Iterator[torch.Tensor]:
+    if isinstance(given, torch.Tensor):
+        yield given.values() if given.is_nested else given
+    elif isinstance(given, tuple | list):
+        for each in given:
+            yield from _tensors(each)
 
 
 def threads() -> int:

@@ -20,6 +20,7 @@ from lodcli.kernels.runtime.arrays import in_native_order
 from lodcli.kernels.runtime.threads import limited_threads
 from lodcli.kernels.tensor.exchange.torch import rows_from_torch, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.torch.autograd import refuse_transforms
 from lodcli.kernels.torch.custom_ops import CustomOp, custom_op, keeps
 from lodcli.kernels.torch.ragged import Ragged, jagged, ragged
 
@@ -54,6 +55,7 @@ def _function(op: CustomOp) -> Callable[..., Any]:
 def _applied(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     if _has_lod_tensor(args) or _has_lod_tensor(named.values()):
         return _of_lod_tensors(op, args, named)
+    refuse_transforms(op.entry.name, args, tuple(named.values()))
     given = _bound(op, args, named)
     flat: list[Any] = []
     forms: dict[str, Ragged] = {}

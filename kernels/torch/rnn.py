@@ -15,7 +15,7 @@ from lodcli.kernels.index.checks import Array, offsets_to_lengths
 from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.tensor.exchange.torch import step_order
-from lodcli.kernels.torch.autograd import gather, indices, run_layers
+from lodcli.kernels.torch.autograd import gather, indices, refuse_transforms, run_layers
 from lodcli.kernels.torch.sequences import Sequences, sequences
 
 Model = TypeVar("Model", bound=torch.nn.Module)
@@ -55,11 +55,18 @@ class _Ragged(torch.nn.RNNBase):
         if (dense or isinstance(input, PackedSequence)) and not self._runs_here(tensor):
             found: tuple[Any, Any] = super().forward(input, hx)
             return found
+        refuse_transforms(type(self).__name__, input, hx, list(self.parameters()))
         given = sequences(input, lengths, self.batch_first)
         rows, count = given.rows, len(given.offsets) - 1
         if rows.dim() != 2 or rows.shape[1] != self.input_size:
             raise ShapeMismatchError(
                 f"input: expected rows of {self.input_size} values, found {tuple(rows.shape[1:])}"
+            )
+        weights = self.weight_ih_l0.dtype
+        if rows.dtype != weights and not torch.is_autocast_enabled(rows.device.type):
+            raise ShapeMismatchError(
+                f"input: expected {weights}, the dtype of the weights, found {rows.dtype}; convert "
+                f"the input, or the layer with layer.to({rows.dtype})"
             )
         states = self._checked_states(hx, rows, count, given.batched)
         run = self._run if self._runs_here(rows) else self._run_by_torch

@@ -513,6 +513,42 @@ def test_a_second_derivative_is_an_error() -> None:
         first.sum().backward()
 
 
+def varlen(rows: Any) -> Any:
+    return ours.Varlen(rows, OFFSETS.int(), 4)
+
+
+LAYER = ours.GRU(3, 4, batch_first=True).double()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # of torch itself
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ours.sum(varlen(x)),
+        lambda x: ours.cumsum(varlen(x)).values,
+        lambda x: ours.sum((x[None], [3])),
+        lambda x: ours.concat([varlen(x)] * 2).values,
+        lambda x: ours.mul(varlen(torch.ones(7, 3)), other=varlen(x)).values,
+        lambda x: LAYER(x)[0],
+        lambda x: LAYER(x[None], lengths=[3])[0],
+    ],
+)
+def test_forward_mode_and_function_transforms_are_errors(call: Any) -> None:
+    rows = drawn(*ROWS).detach()
+    with torch.autograd.forward_ad.dual_level():
+        call(rows)  # without a tangent
+        dual = torch.autograd.forward_ad.make_dual(rows, torch.ones_like(rows))
+        with pytest.raises(UnsupportedError, match="forward-mode differentiation are not supp"):
+            call(dual)
+    for transform, given in (
+        (torch.func.grad(lambda x: call(x).sum()), rows),
+        (torch.func.vmap(call), torch.stack([rows, rows])),
+        (lambda x: torch.func.jvp(call, (x,), (x,)), rows),
+    ):
+        with pytest.raises(UnsupportedError, match=r"transforms of torch\.func"):
+            transform(given)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [

@@ -306,6 +306,16 @@ def test_states_of_another_batch_are_an_error() -> None:
         mine(torch.zeros(5, 2, 3, dtype=torch.float64), states_of(mine, 3))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_rows_of_another_dtype_than_the_weights_are_an_error(dtype: Any) -> None:
+    mine, _ = layers("lstm")
+    rows = torch.nested.nested_tensor(
+        [torch.zeros(2, 3, dtype=dtype), torch.zeros(0, 3, dtype=dtype)], layout=torch.jagged
+    )
+    with pytest.raises(ShapeMismatchError, match=f"expected torch.float64, .* found {dtype}; conv"):
+        mine(rows)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the compiler
 def test_a_compiled_model_gives_the_same() -> None:
