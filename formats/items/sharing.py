@@ -99,8 +99,8 @@ def _lead(
     known = [spec for spec in specs if spec.name in used]
     known.sort(key=lambda spec: -len(spec.levels))
     candidates = known or [spec for spec in specs if spec.levels and not spec.array]
-    if records:
-        candidates = candidates or list(specs)
+    # Without levels the items are rows, as of the columns of a table of numbers.
+    candidates = candidates or [spec for spec in specs if not spec.array]
     if isinstance(level, str):
         candidates = [s for s in candidates if level in s.level_names] or candidates
     if known and not known[0].levels:
@@ -108,7 +108,8 @@ def _lead(
         return next((s for s in specs if s.levels and s.items == known[0].items), known[0])
     counts = {spec.items for spec in candidates}
     records = records or (len(counts) == 1 and counts != {None})
-    if known or records or len({spec.levels[:1] for spec in candidates}) == 1:
+    levels = {spec.levels[:1] for spec in candidates}
+    if candidates and (known or records or (len(levels) == 1 and levels != {()})):
         return candidates[0]
     return find(specs, None)
 

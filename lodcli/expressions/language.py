@@ -34,6 +34,8 @@ _COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
     ast.GtE: np.greater_equal,
 }
 
+# Functions of whole numbers whose result may be outside the range of the dtype.
+_GROWING = (np.add, np.subtract, np.multiply, np.power)
 _LISTS = (ast.Tuple, ast.List, ast.Set)
 
 V = TypeVar("V")
@@ -199,15 +201,22 @@ class Evaluation(ABC, Generic[V]):
     def both(self, node: ast.expr, function: np.ufunc, left: V, right: V) -> V:
         """Return a function of two values; if they do not fit, the column of `node` is shown."""
         try:
-            return self.combined(function, left, right)
+            found = self.combined(function, left, right)
         except LodError as error:
             self.fail(node, str(error))
+        numbers = [self.data(one) for one in (left, right, found)]
+        if function in _GROWING and all(not one.ndim and one.dtype.kind in "iu" for one in numbers):
+            # An overflow is off by a multiple of 2**64; rounding by far less.
+            first, second, result = map(float, numbers)
+            if abs(function(first, second) - result) >= 2.0**62:
+                self.fail(node, f"the result does not fit {numbers[2].dtype}")
+        return found
 
     def _constant(self, node: ast.Constant) -> V:
         value = node.value
         if not isinstance(value, bool | int | float):
             self.fail(node, f"expected a number, found {value!r}")
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
             self.fail(node, "the number does not fit 64 bits")
         return self.constant(value)
 
@@ -237,11 +246,18 @@ class Evaluation(ABC, Generic[V]):
         return self.mapped(lambda data: data[(slice(None), *place)], values)
 
     def _unaryop(self, node: ast.UnaryOp) -> V:
+        number = getattr(node.operand, "value", None)
+        if isinstance(node.op, ast.USub) and type(number) is int:
+            # As one number: 2**63 alone is no int64.
+            return self._constant(ast.copy_location(ast.Constant(-number), node))
         values = self.of(node.operand)
         if isinstance(node.op, ast.Not):
             return self.mapped(lambda data: np.equal(data, 0), values)
         if isinstance(node.op, ast.USub):
-            return self.negative(values)
+            try:
+                return self.negative(values)
+            except LodError as error:
+                self.fail(node, str(error))
         if isinstance(node.op, ast.UAdd):
             return values
         self.fail(node, "~ cannot be used here; write not")

@@ -6,6 +6,7 @@ import numpy as np
 
 from lodcli.commands.choose.choosing import named
 from lodcli.commands.choose.expression import Expression
+from lodcli.commands.choose.item_values import as_floats
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.taking import item_count
 from lodcli.kernels.index.checks import Array
@@ -26,4 +27,7 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Arra
         expression.of_batch(batch, item_count(batch))
         for batch in named(source, items.range(0, items.count))
     ]
+    if len({one.dtype for one in found}) > 1:
+        # Some batches have nan.
+        found = [as_floats(one) for one in found]
     return np.concatenate(found)

@@ -151,7 +151,7 @@ class _Items(Evaluation[Values]):
         return combined(function, left, right)
 
     def negative(self, values: Values) -> Values:
-        return Values(-values.number, values.rows)
+        return Values(-values.signed, values.rows)
 
     def call(self, node: ast.Call, name: str) -> Values:
         if name not in _FUNCTIONS:
@@ -162,7 +162,7 @@ class _Items(Evaluation[Values]):
             self.fail(node, f"{name} takes one argument, as in {name}(data)")
         values = self.of(node.args[0])
         if name == "abs":
-            return Values(np.abs(values.number), values.rows)
+            return Values(np.abs(values.signed), values.rows)
         if not values.data.ndim:
             self.fail(node.args[0], f"{name} takes a tensor, this is one number")
         try:

@@ -18,7 +18,7 @@ from lodcli.kernels.ops.pooling.pool import (
     segment_min,
     segment_sum,
 )
-from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.runtime.dispatch import Backend, on
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,37 @@ class Values:
     def number(self) -> Array:
         """The data in a dtype in which small sums and products do not overflow."""
         dtype = self.data.dtype
-        if dtype.kind in "bi" or (dtype.kind == "u" and dtype.itemsize < 8):
+        if dtype.kind in "bi" or (dtype.kind == "u" and not _exceeds(self.data, 2**63 - 1)):
             return self.data.astype(np.int64, copy=False)
+        if dtype.kind == "u":
+            return self.data.astype(np.longdouble)
         if dtype.itemsize == 2:
             return self.data.astype(np.float32)
         return self.data
+
+    @property
+    def signed(self) -> Array:
+        """The number in a dtype that also holds the negative of every value."""
+        number = self.number
+        if number.dtype == np.int64 and np.any(number == np.iinfo(np.int64).min):
+            return number.astype(np.longdouble)
+        return number
+
+
+def as_floats(data: Array) -> Array:
+    """Return integers as floats of the same value; other data as it is.
+
+    Integers beyond 2**53 become long doubles, which hold each of 64 bits on Linux.
+    """
+    if data.dtype.kind not in "iu":
+        return data
+    return data.astype(np.longdouble if _exceeds(data, 2**53) else np.float64)
+
+
+def _exceeds(data: Array, most: int) -> bool:
+    if np.iinfo(data.dtype).max <= most or not data.size:
+        return False
+    return bool(data.max() > most or data.min() < -most)
 
 
 def below(lod: LoD, level: int) -> Offsets | None:
@@ -117,7 +143,8 @@ def _pooled(reference: Callable[..., Array], values: Values) -> Array:
     data, offsets = _flat(values)
     if data.dtype.kind == "c" and reference in (segment_max, segment_min):
         raise InvalidDataError("complex numbers have no order")
-    pooled: Array = on("auto", reference, size_bytes=data.nbytes)(data, offsets)
+    backend: Backend = "numpy" if data.dtype == np.longdouble else "auto"
+    pooled: Array = on(backend, reference, size_bytes=data.nbytes)(data, offsets)
     return pooled
 
 
@@ -128,7 +155,8 @@ def _or_nan(reference: Callable[..., Array]) -> Callable[[Values], Array]:
         empty = offsets[1:] == offsets[:-1]
         if not empty.any():
             return found
-        wide: Array = found.astype(np.result_type(found.dtype, np.float64))
+        floats = as_floats(found)
+        wide: Array = floats.astype(np.result_type(floats.dtype, np.float64))
         wide[empty] = np.nan
         return wide
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
+from lodcli.formats.items.items import Items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
@@ -391,6 +392,7 @@ def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
         ("label in 3", 10, "expected a list of numbers"),
         ("é > 3", 1, "no tensor"),
         ("label > 99999999999999999999", 9, "does not fit 64 bits"),
+        ("label > 9223372036854775807 + 1", 9, "the result does not fit int64"),
         ("mean(3)", 6, "mean takes a tensor, this is one number"),
         ("sum(ids, 1)", 1, "takes one argument"),
         ("tensor(ids)", 1, "write tensor('NAME')"),
@@ -466,6 +468,99 @@ def test_labels_of_a_file_that_is_read_in_order_stay_beside_their_items(
         assert tensor("head.lod.h5", "label").data.tolist() == [0] * 30 + [1] * 10
         assert len(tensor("one.npz", "data")) == 30
     assert shell(f"lod convert {sample} v.lod.h5 && lod diff {sample} v.lod.h5").code == 0
+
+
+@pytest.mark.parametrize("source", ["table.csv", "table.lod.h5", "table.parquet", "empty.lod.h5"])
+def test_columns_of_a_table_of_numbers_stay_together(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    if source.endswith(".parquet"):
+        pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text("a,b\n3,30\n1,10\n2,20\n")
+    rows = [[3, 30], [1, 10], [2, 20]] if source.startswith("table") else []
+    if source == "empty.lod.h5":
+        assert lod("filter", "-q", "table.csv", "0", "-o", source).code == 0
+    elif source != "table.csv":
+        assert lod("convert", "-q", "table.csv", source).code == 0
+    for args, kept in (
+        (["head", source, "-n", "2"], rows[:2]),
+        (["head", source, "-n", "-1"], rows[:-1]),
+        (["tail", source, "-n", "2"], rows[-2:]),
+        (["slice", source, ":2"], rows[:2]),
+        (["sample", source, "100%"], rows),
+        (["sort", source, "--by", "a"], sorted(rows)),
+        (["filter", source, "a > 1"], [row for row in rows if row[0] > 1]),
+    ):
+        done = lod(*args, "-qfo", "out.lod.h5")
+        assert (done.code, done.stderr) == (0, ""), args
+        found = [tensor("out.lod.h5", name).data.tolist() for name in ("a", "b")]
+        assert found == [[row[column] for row in kept] for column in (0, 1)], args
+    assert lod("shuffle", source, "-qfo", "out.lod.h5").code == 0
+    found = [tensor("out.lod.h5", name).data.tolist() for name in ("a", "b")]
+    assert sorted(map(list, zip(*found, strict=True))) == sorted(rows)
+    assert lod("split", "-q", source, "--by", "count", "2", "-o", "part-{}.csv").code == 0
+    assert Path("part-0.csv").read_text().splitlines()[1:] == [f"{a},{b}" for a, b in rows[:2]]
+
+
+def test_columns_of_different_lengths_have_no_common_items(lod: Lod, folder: Path) -> None:
+    io.write("two.lod.h5", {"a": LoDTensor(np.arange(2)), "b": LoDTensor(np.arange(3))})
+    done = lod("tail", "two.lod.h5", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert "holds 2 tensors; choose one: two.lod.h5::a two.lod.h5::b" in done.stderr
+
+
+LARGE = [[2**53 + 1], [], [2**53, 1], [-(2**63)]]
+# uint64, by item.
+UNSIGNED = [0, 1, 2**64 - 1, 2**63]
+EXACT: list[tuple[str, list[int]]] = [
+    ("max(x) == 9007199254740993", [0]),
+    ("first(x) == 9007199254740992", [2]),
+    ("last(x) == -9223372036854775808", [3]),
+    ("max(-x) > 0", [3]),
+    ("max(abs(x)) > 9007199254740992", [0, 3]),
+    ("max(x) / 10 == 0.1", []),
+    ("u == 18446744073709551615", [2]),
+    ("u in (18446744073709551615, 1)", [1, 2]),
+    ("(-u) < -1", [2, 3]),
+    ("u - tensor('u') == 0", [0, 1, 2, 3]),
+    ("u - 2 < 0", [0, 1]),
+    ("u % 10 == 5", [2]),
+    ("max(-u) == -1", [1]),
+]
+
+
+@pytest.mark.parametrize(("text", "kept"), EXACT, ids=[text for text, _ in EXACT])
+def test_whole_numbers_of_64_bits_are_compared_exactly(
+    lod: Lod, folder: Path, text: str, kept: list[int]
+) -> None:
+    items = {"x": LoDTensor.from_lists(LARGE), "u": LoDTensor(np.array(UNSIGNED, np.uint64))}
+    io.write("large.lod.h5", {**items, "item": LoDTensor(np.arange(4))})
+    done = lod("filter", "large.lod.h5", text, "-qo", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lod.h5", "item").data.tolist() == kept
+
+
+@pytest.mark.parametrize(
+    ("key", "order"),
+    [
+        ("max(x)", [3, 2, 0, 1]),
+        ("-max(x)", [0, 2, 3, 1]),
+        ("u", [0, 1, 3, 2]),
+        ("-u", [2, 3, 1, 0]),
+        ("-first(x)", [0, 2, 3, 1]),
+    ],
+)
+def test_whole_numbers_of_64_bits_are_sorted_exactly(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, key: str, order: list[int]
+) -> None:
+    # In batches of one item, only some of which have nan.
+    monkeypatch.setattr(Items.range, "__defaults__", (1,))
+    items = {"x": LoDTensor.from_lists(LARGE), "u": LoDTensor(np.array(UNSIGNED, np.uint64))}
+    io.write("large.lod.h5", {**items, "item": LoDTensor(np.arange(4))})
+    done = lod("sort", "large.lod.h5", "--by", key, "-qo", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lod.h5", "item").data.tolist() == order
 
 
 def test_text_is_read_no_further_than_the_head(shell: Lod) -> None:
