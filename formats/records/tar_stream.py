@@ -14,6 +14,8 @@ COPY_BYTES = 4 << 20
 MOST_NAME_BYTES = 1 << 16
 _REGULAR, _FOLDER = (b"0", b"\0", b"7"), b"5"
 _LONG_NAME, _LONG_LINK, _EXTENDED, _GLOBAL = b"L", b"K", b"x", b"g"
+_LINKS, _SPARSE = (b"1", b"2"), b"S"
+_SPARSE_KEYS = "GNU.sparse."  # of pax headers; the content begins with a map of the parts
 
 
 def members(file: BinaryIO) -> Iterator[tuple[str, Content]]:
@@ -21,10 +23,11 @@ def members(file: BinaryIO) -> Iterator[tuple[str, Content]]:
 
     Raises:
         DamagedFileError: a header is invalid, or the archive is truncated.
-        UnsupportedError: a member is a link or a device.
+        UnsupportedError: a member is a link, a device or a sparse file.
     """
     long_name: str | None = None
     size_told: int | None = None
+    sparse = False
     while (head := _header(file)) is not None:
         kind, size, name = head[156:157], _number(head[124:136]), _name(head)
         if kind in (_LONG_NAME, _LONG_LINK, _EXTENDED, _GLOBAL):
@@ -35,17 +38,27 @@ def members(file: BinaryIO) -> Iterator[tuple[str, Content]]:
                 long_name = _text(text.partition(b"\0")[0])
             elif kind == _EXTENDED:
                 told = _extended(text)
-                long_name = told.get("path", long_name)
+                long_name = told.get(_SPARSE_KEYS + "name", told.get("path", long_name))
                 size_told = int(told["size"]) if told.get("size", "").isdecimal() else None
+                sparse = any(key.startswith(_SPARSE_KEYS) for key in told)
             continue
         name, size = long_name or name, size if size_told is None else size_told
+        if sparse or kind == _SPARSE:
+            raise UnsupportedError(f"{name[:100]!r}: is a sparse file; pack it without --sparse")
         long_name = size_told = None
         content = Content(file, size)
         if kind in _REGULAR and not name.endswith("/"):
             yield name, content
         elif kind != _FOLDER and not name.endswith("/"):
-            raise UnsupportedError(f"{name[:100]!r}: is a link or a device, no regular file")
+            raise UnsupportedError(f"{name[:100]!r}: {_refused(kind)}")
         content.skip()
+
+
+def _refused(kind: bytes) -> str:
+    """Return the message about a member that is no regular file."""
+    if kind in _LINKS:
+        return "is a link; pack the file itself (tar --dereference --hard-dereference)"
+    return "is a device or another special file; leave it out"
 
 
 class Content:

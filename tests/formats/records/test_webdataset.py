@@ -242,10 +242,11 @@ def changed(data: bytes, place: int, new: bytes, *, sealed: bool = True) -> byte
         (124, b"77777777777", True, "ends .* bytes early, within a file"),
         (124, b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", True, "bytes early, within a file"),
         (124, b"\xff" * 12, True, "bytes early, within a file"),
-        (156, b"1", True, "is a link or a device"),
-        (156, b"2", True, "is a link or a device"),
-        (156, b"3", True, "is a link or a device"),
-        (156, b"6", True, "is a link or a device"),
+        (156, b"1", True, "is a link; pack the file itself"),
+        (156, b"2", True, "is a link; pack the file itself"),
+        (156, b"3", True, "is a device"),
+        (156, b"6", True, "is a device"),
+        (156, b"S", True, "is a sparse file; pack it without --sparse"),
         (156, b"x", True, "a pax header contradicts itself|no samples"),
         (0, b"\xff\xfe.id", True, "a name that is not UTF-8"),
     ],
@@ -257,6 +258,23 @@ def test_a_broken_header_is_named(
     path.write_bytes(changed(path.read_bytes(), place, new, sealed=sealed))
     with pytest.raises(LodError, match=message):
         io.read_all(path, format_name="webdataset")
+
+
+def test_a_sparse_file_is_not_read_as_its_map(tmp_path: Path) -> None:
+    # As `tar --sparse --format=pax` writes 1,048,576 zeros and three bytes.
+    path, data = tmp_path / "x.tar", b"1\n1048576\n3\n".ljust(512, b"\0") + b"abc"
+    info = tarfile.TarInfo("GNUSparseFile.0/a.bin")
+    info.size = len(data)
+    info.pax_headers = {
+        "GNU.sparse.major": "1",
+        "GNU.sparse.minor": "0",
+        "GNU.sparse.name": "a.bin",
+        "GNU.sparse.realsize": "1048579",
+    }
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as file:
+        file.addfile(info, bytes_io.BytesIO(data))
+    with pytest.raises(UnsupportedError, match="is a sparse file; pack it without --sparse"):
+        content(path)
 
 
 def test_a_name_without_end_is_refused(tmp_path: Path) -> None:
