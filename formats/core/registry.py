@@ -35,6 +35,14 @@ _OTHERS = {
     b"ORC": "an ORC table",
     b"Obj\x01": "an Avro file",
 }
+# Not for text: the marks of zlib begin with a letter.
+_OTHER_CODECS = {
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x78\x01": "zlib",
+    b"\x78\x9c": "zlib",
+    b"\x78\xda": "zlib",
+}
 _PRINTABLE = frozenset(b"\t\n\r" + bytes(range(32, 127)))
 # Fewer bytes of tokens may be printable by chance.
 _TEXT_BYTES = 16
@@ -109,6 +117,9 @@ def of_input(source: Input, options: ReadOptions) -> str:
         return found
     if plugged:
         return by_name
+    packed = _packed(head) if get(by_name).binary and by_name != "tokens" else None
+    if packed is not None:
+        raise NotThisFormatError(f"is named like {by_name} but is {packed}")
     if TABLE[by_name].announced:
         raise NotThisFormatError(
             f"is named like {by_name} but does not begin like it; it is damaged or something "
@@ -131,14 +142,24 @@ def _refuse_other(head: bytes) -> None:
         raise NotThisFormatError(f"begins like {found}; if it holds tokens, use --from tokens")
 
 
+def _packed(head: bytes) -> str | None:
+    """Return how a file is compressed and what to do, None if not compressed."""
+    codec = codec_of(head)
+    if codec is not None:
+        ending = codec_suffix(codec)
+        return f"packed with {codec}; its name must end with {ending}, as in .tar{ending}"
+    codec = next((name for mark, name in _OTHER_CODECS.items() if head.startswith(mark)), None)
+    if codec is not None:
+        return f"packed with {codec}, which lod does not read; unpack it, or pack it with gzip"
+    return None
+
+
 def _advice(head: bytes) -> str:
     """Return a hint for a file whose format was not recognised, guessed from its content."""
     if head.lstrip()[:1] in (b"[", b"{"):
         return "if it is JSON, --from json reads a document, --from jsonl one value per line"
-    codec = codec_of(head)
-    if codec is not None:
-        ending = codec_suffix(codec)
-        return f"it is packed with {codec}; its name must end with {ending}, as in .tar{ending}"
+    if codec_of(head) is not None:
+        return f"it is {_packed(head)}"
     what = next((what for mark, what in _OTHERS.items() if head.startswith(mark)), None)
     if what is not None:
         unpack = "; unpack it first" if "packed" in what else ""

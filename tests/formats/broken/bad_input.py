@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import lzma
 import tarfile
 import warnings
 import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -193,6 +195,9 @@ FAULTS = [
     Fault("other", ".npy", npy([1, 2])[:40], ("ends within its header",)),
     Fault("other", ".npz", npz(), ("holds no array",)),
     Fault("other", ".tar", b"hello", ("cut off, or no tar archive",)),
+    Fault("other", ".tar", gzip.compress(bytes(1024)), ("is packed with gzip", "end with .gz")),
+    Fault("other", ".tar", bz2.compress(bytes(1024)), ("is packed with bzip2", "unpack it")),
+    Fault("other", ".tfrecord", zlib.compress(bytes(64)), ("is packed with zlib", "unpack it")),
     Fault("other", ".bin", b"\x7fELF" + bytes(60), ("begins like a program", "--from tokens")),
     Fault("other", ".bin", npz(("x.txt", b"x")), ("begins like a zip file", "--from tokens")),
     Fault("other", ".bin", b"Some words, no tokens.\n", ("begins like text", "--from tokens")),
