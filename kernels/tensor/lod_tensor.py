@@ -24,7 +24,7 @@ from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, why_not_held
 from lodcli.kernels.tensor.conversions import Conversions
 from lodcli.kernels.tensor.exchange.rows import rows_of
-from lodcli.kernels.tensor.exchange.words import dtype_of_codes, words_of
+from lodcli.kernels.tensor.exchange.words import dtype_of_codes, has_value, words_of
 from lodcli.kernels.tensor.indexing import picked
 from lodcli.kernels.tensor.marks import (
     NO_MARKS,
@@ -43,7 +43,7 @@ from lodcli.kernels.tensor.nulls import (
     null_item,
     without_null_rows,
 )
-from lodcli.kernels.tensor.numpy_protocol import NumpyProtocol
+from lodcli.kernels.tensor.numpy_protocol import NumpyProtocol, data_of
 
 _new = object.__new__
 
@@ -421,8 +421,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             value: an array that broadcasts to the rows, or a tensor with the same sequences.
 
         Raises:
-            ShapeMismatchError: a value that does not fit.
-            InvalidDataError: the rows are read-only.
+            ShapeMismatchError, InvalidDataError: a value does not fit; the rows are read-only.
 
         >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
         >>> words[:, 0] = 9
@@ -436,7 +435,8 @@ class LoDTensor(NumpyProtocol, Conversions):
             other = found.lod.difference(value.lod)
             if other is not None:
                 raise ShapeMismatchError(f"value: its sequences are not those picked: {other}")
-            value = value._data.copy()  # it may share this memory
+            value = value.copy()  # it may share this memory
+        value = data_of(value)
         rows = found.on(self._data)
         if found.drops_row_axis:  # the range has one row
             rows = rows.start
@@ -448,6 +448,8 @@ class LoDTensor(NumpyProtocol, Conversions):
             if not self._data.flags.writeable:
                 raise InvalidDataError("the rows are read-only; set those of a copy()") from None
             raise ShapeMismatchError(f"value: {error}") from None
+        except (TypeError, OverflowError) as error:
+            raise InvalidDataError(f"value: not one of {self.dtype}: {error}") from None
 
     def iterate(self, level: int | str = 0) -> Iterator[LoDTensor]:
         """Yield the items of a level in order, as views.
@@ -480,14 +482,12 @@ class LoDTensor(NumpyProtocol, Conversions):
         return (self[item] for item in reversed(range(len(self))))
 
     def __contains__(self, value: object) -> bool:
-        """Return whether an item is identical to a tensor or array, or a value equals a number."""
+        """Return whether an item equals a tensor, an array or text, or a value equals a number."""
         if isinstance(value, LoDTensor):
             return any(isinstance(item, LoDTensor) and item.identical(value) for item in self)
         if np.ndim(value) and self._lod.n_levels:  # type: ignore[arg-type]
             return any(np.array_equal(item.data, value) for item in self)  # type: ignore[arg-type]
-        found = self._data == value
-        valid = self._nulls.rows
-        return bool(found.any() if valid is None else found[valid].any())
+        return has_value(value, self._data, self._lod, self._marks, self._nulls)
 
     def copy(self) -> LoDTensor:
         """Return a tensor with its own C-ordered data and the same index object."""

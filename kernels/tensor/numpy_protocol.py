@@ -157,15 +157,15 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             elif len(inputs) == 2 and (rows := _alike(*inputs)) is not None:
                 return self._of_rows(ufunc(*rows))
             owner = self if len(inputs) == 1 else _common_index(inputs, ufunc.__name__)
-            result = ufunc(*[_data_of(value) for value in inputs])
+            result = ufunc(*[data_of(value) for value in inputs])
             return _rewrapped(result, owner, ufunc.__name__)
-        plain = [_data_of(value) for value in inputs]
+        plain = [data_of(value) for value in inputs]
         out = kwargs.get("out")
         if out is not None:
-            kwargs["out"] = tuple(_data_of(value) for value in out)
+            kwargs["out"] = tuple(data_of(value) for value in out)
         where = kwargs.get("where", True)
         if where is not True:
-            kwargs["where"] = _data_of(where)
+            kwargs["where"] = data_of(where)
         if method != "__call__" or ufunc.signature is not None:
             result = getattr(ufunc, method)(*plain, **kwargs)
             return _after_mixing(ufunc, method, inputs, kwargs.get("axis", 0), result)
@@ -316,7 +316,7 @@ def _keeps_index(
     parts = list(first) if function in _JOINING else [first]
     if not all(map(_is_tensor, parts)) and function not in _JOINING:
         raise refusal
-    ndim = max(_data_of(part).ndim for part in parts) + (function is np.stack)
+    ndim = max(data_of(part).ndim for part in parts) + (function is np.stack)
     keeps = _keeps_rows(axis, ndim)
     if keeps and np.ndim(given.get("q", 0)):  # several quantiles add an axis before the rows
         raise refusal
@@ -354,7 +354,7 @@ def _after_mixing(
         # matmul works on the last two axes, or on the only axis of a vector.
         if owner.data.ndim > 2 or (owner.data.ndim == 2 and owner is inputs[0]):
             # Further axes of the other factor would come before the rows.
-            if any(np.ndim(_data_of(value)) > owner.data.ndim for value in inputs):
+            if any(np.ndim(data_of(value)) > owner.data.ndim for value in inputs):
                 raise _refusal("np.matmul")
             return owner.with_data(result)
         return result
@@ -387,7 +387,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, NumpyProtocol)
 
 
-def _data_of(value: Any) -> Any:
+def data_of(value: Any) -> Any:
     """Return the rows of a tensor, and arrays of other libraries as those of NumPy.
 
     NumPy calls `__array_wrap__` of torch, which returns uint8 for booleans.
@@ -409,7 +409,7 @@ def _plain(value: Any) -> Any:
         return tuple(map(_plain, value))
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
-    return _data_of(value)
+    return data_of(value)
 
 
 def _leaves(value: Any) -> list[Any]:

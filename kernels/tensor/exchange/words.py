@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.marks import Categories
+from lodcli.kernels.runtime.arrays import on_host
+from lodcli.kernels.tensor.marks import Categories, Marks
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 
@@ -45,6 +46,27 @@ def words_of(
     masks = [*nulls.masks, *[None] * (len(shape) + 1)] if nulls else []
     starts = (np.cumsum(sizes) - sizes)[codes]
     return letters[ranges(starts, offsets)], index, Nulls.of(masks)
+
+
+def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> bool:
+    """Return whether a row equals a number or a category, or a sequence equals text or bytes."""
+    if isinstance(value, str) and marks.categories is not None:
+        if value not in marks.categories.words:
+            return False
+        value = marks.categories.words.index(value)
+    if not isinstance(value, str | bytes):
+        found = data == value
+        return bool(found.any() if nulls.rows is None else found[nulls.rows].any())
+    if not marks.values or marks.is_text != isinstance(value, str):
+        return False
+    # Half of a surrogate pair is in no text.
+    raw = value.encode(errors="surrogatepass") if isinstance(value, str) else value
+    offsets = lod.levels[-1]
+    equal = offsets_to_lengths(offsets) == len(raw)
+    if nulls.masks and (valid := nulls.masks[-2]) is not None:
+        equal &= valid
+    places = offsets[:-1][equal][:, None] + np.arange(len(raw))
+    return bool((on_host(data, "text")[places] == np.frombuffer(raw, np.uint8)).all(axis=1).any())
 
 
 def dtype_of_codes(dtype: np.dtype[Any], categories: Categories) -> np.dtype[Any]:

@@ -323,3 +323,24 @@ def test_asarray_shares_and_array_copies() -> None:
 def test_bfloat16_computes() -> None:
     tensor = LoDTensor(np.ones(6, BFLOAT16), LOD)
     assert (tensor + tensor).dtype == BFLOAT16
+
+
+def test_text_and_categories_are_found_by_their_words() -> None:
+    texts = LoDTensor.from_lists([["ab", "", None, "ü"], []])
+    assert ["ab" in texts, "" in texts, "ü" in texts] == [True] * 3
+    assert not any(word in texts for word in ("a", "b", "ba", "abc", b"ab", "\ud800"))
+    assert "" not in LoDTensor.from_lists(["a", None])
+    data = LoDTensor.from_lists([[b"ab"], [b"c"]])
+    assert b"c" in data
+    assert "c" not in data
+    labels = LoDTensor.from_lists([[1, None], [1]]).as_categories(["no", "yes", "maybe"])
+    assert [word in labels for word in ("no", "yes", "none")] == [False, True, False]
+    assert "no" not in LoDTensor([1.0, 2.0], [[2]])
+
+
+@pytest.mark.parametrize("value", [None, 1j, 300, "a"])
+def test_a_value_of_another_type_is_not_set(value: Any) -> None:
+    tensor = LoDTensor(np.zeros(2, np.int8), [[2]])
+    with pytest.raises(InvalidDataError, match="value: "):
+        tensor[:] = value
+    assert tensor.data.tolist() == [0, 0]
