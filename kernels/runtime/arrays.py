@@ -22,10 +22,15 @@ def as_array(values: npt.ArrayLike) -> Array:
     """Return values as an array; those on a GPU stay there.
 
     Raises:
-        InvalidDataError: no array can be made of them.
+        InvalidDataError: no array can be made of them, or they are masked or null.
     """
     if type(values) is np.ndarray or is_on_device(values):
         return values
+    if _has_nulls(values):
+        raise InvalidDataError(
+            f"data is a {type(values).__name__} with nulls, which an array does not have; "
+            "LoDTensor.from_arrow(pyarrow.array(data)) keeps them, or fill them first"
+        )
     if is_masked(values):
         raise InvalidDataError(
             "data is a masked array, whose mask would be lost; give values and mask apart, "
@@ -37,6 +42,18 @@ def as_array(values: npt.ArrayLike) -> Array:
         raise
     except Exception as error:  # what other libraries raise when NumPy asks for an array
         raise InvalidDataError(_why_no_array(values, str(error).partition("\n")[0])) from None
+
+
+def _has_nulls(values: Any) -> bool:
+    """Return whether values of pyarrow, Polars or pandas have nulls, which NumPy makes nan."""
+    count = getattr(values, "null_count", 0)
+    if callable(count):
+        count = count()
+    if isinstance(count, int) and count:
+        return True
+    dtype = getattr(values, "dtype", None)  # of pandas, other than NumPy's
+    nullable = dtype is not None and not isinstance(dtype, np.dtype)
+    return nullable and getattr(values, "hasnans", False) is True
 
 
 def in_native_order(array: Array) -> Array:

@@ -67,7 +67,7 @@ def rows_of_lists(
                 f"values: a list at position {wrong[0]} of depth {len(lengths)}, beside "
                 f"{type(items[0]).__name__}"
             )
-    rows = as_array(items) if dtype is None else _converted(items, dtype)
+    rows = _numbers(items, len(lengths)) if dtype is None else _converted(items, dtype)
     index = LoD.from_lengths([*lengths, *[[]] * missing], names)
     return rows, index, NO_MARKS, Nulls.of([*masks, *[None] * missing, mask])
 
@@ -96,11 +96,11 @@ def _text(
     items: list[Any], lengths: list[list[int]], dtype: np.dtype[Any] | None, names: Names
 ) -> tuple[Array, LoD, Marks]:
     """Return the rows, index and marks of text or bytes; the bytes are the finest level."""
-    kind = type(items[0])
+    kind = str if isinstance(items[0], str) else bytes
     if dtype is not None and dtype != np.uint8:
         raise InvalidDataError(f"values: text is its bytes, uint8; no dtype {dtype}")
     for place, item in enumerate(items):
-        if type(item) is not kind:
+        if not isinstance(item, kind):
             raise InvalidDataError(
                 f"values: {type(item).__name__} at position {place} of depth {len(lengths)}, "
                 f"beside {kind.__name__}"
@@ -205,6 +205,8 @@ def lengths_of_ids(ids: npt.ArrayLike, rows: int, count: int | None) -> Offsets:
             f"row_ids: expected a flat list of whole numbers, found {array.ndim} dimensions of "
             f"{array.dtype}"
         )
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise InvalidDataError(f"row_ids: expected less than 2**63, found {array.max()}")
     numbers: Offsets = array.astype(np.int64)
     if numbers.size != rows:
         raise InvalidDataError(
@@ -219,9 +221,16 @@ def lengths_of_ids(ids: npt.ArrayLike, rows: int, count: int | None) -> Offsets:
         )
     if numbers.size and (numbers[0] < 0 or (count is not None and numbers[-1] >= count)):
         wrong = numbers[0] if numbers[0] < 0 else numbers[-1]
-        most = "" if count is None else f" to {count - 1}"
+        most = " or more" if count is None else f" to {count - 1}"
         raise InvalidDataError(f"row_ids: expected 0{most}, found {wrong}")
-    return np.bincount(numbers, minlength=count or 0)
+    try:
+        return np.bincount(numbers, minlength=count or 0)
+    except (MemoryError, ValueError):
+        many = int(numbers[-1]) + 1 if count is None else count
+        raise InvalidDataError(
+            f"row_ids: the lengths of {many} sequences do not fit into memory; number the "
+            "sequences from 0 on"
+        ) from None
 
 
 def _items(values: Any) -> list[Any]:
@@ -256,7 +265,35 @@ def _joined(parts: list[Array], dtype: np.dtype[Any] | None) -> Array:
                 f"{parts[0].shape[1:]}"
             )
     joined: Array = np.concatenate(parts)
-    return joined if dtype is None else joined.astype(dtype, copy=False)
+    if dtype is not None:
+        return joined.astype(dtype, copy=False)
+    if joined.dtype.kind == "f" and all(part.dtype.kind in "iu" for part in parts):
+        raise InvalidDataError(_NO_COMMON)
+    return joined
+
+
+# NumPy makes float64 of them, which lacks digits.
+_NO_COMMON = "values: no dtype holds negative numbers and those of uint64; choose one with dtype="
+
+
+def _numbers(items: list[Any], depth: int) -> Array:
+    """Return the rows of the innermost items.
+
+    Raises:
+        InvalidDataError: they are no numbers, or no dtype holds all of them.
+    """
+    rows = as_array(items)
+    if rows.dtype.hasobject:
+        wrong = [place for place, item in enumerate(items) if np.asarray(item).dtype.hasobject]
+        item = items[wrong[0]]
+        found = f"{item}" if isinstance(item, int) else type(item).__name__
+        raise InvalidDataError(
+            "values: expected numbers of at most 64 bits, text or None, "
+            f"found {found} at position {wrong[0]} of depth {depth}"
+        )
+    if items and rows.dtype == np.float64 and all(isinstance(item, int) for item in items):
+        raise InvalidDataError(_NO_COMMON)
+    return rows
 
 
 def _converted(items: list[Any], dtype: np.dtype[Any] | None) -> Array:

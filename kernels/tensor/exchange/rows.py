@@ -15,10 +15,12 @@ def rows_of(values: Any) -> Array:
     """Return an array of NumPy, cupy, torch or anything with DLPack as an array on its device.
 
     Raises:
-        InvalidDataError: no array can be made of the values.
+        InvalidDataError: no array can be made of the values, or they are masked or null.
         UnsupportedError: they are on a device that is neither main memory nor a GPU.
     """
-    if isinstance(values, np.ndarray) or is_on_device(values):
+    if isinstance(values, np.ndarray):
+        return as_array(values)
+    if is_on_device(values):
         return values
     if type(values).__module__.partition(".")[0] == "torch":
         from lodcli.kernels.tensor.exchange.torch import rows_from_torch

@@ -81,6 +81,11 @@ def test_depth_is_found_and_named() -> None:
         ([[1], [2]], 2, "expected 2 levels of lists, found 1, then int"),
         ([["a", 1]], None, "int at position 1 of depth 1, beside str"),
         ([[[1, 2], [3]]], 1, "ragged data"),
+        ([[1], [{2}]], None, "of at most 64 bits, text or None, found set at position 1 of depth"),
+        ([[2, 2**64]], None, "found 18446744073709551616 at position 1 of depth 1"),
+        ([[2**63], [-1]], None, "no dtype holds negative numbers and those of uint64"),
+        ([np.array([2**63], np.uint64), np.array([-1])], None, "no dtype holds negative numbers"),
+        ([np.ma.array([1, 2], mask=[False, True])], None, "masked array, whose mask would be lost"),
         (np.ones(3), None, "found ndarray"),
         ([np.ones((2, 3)), np.ones((2, 4))], None, r"array 1 has rows of shape \(4,\)"),
     ],
@@ -88,6 +93,14 @@ def test_depth_is_found_and_named() -> None:
 def test_lists_that_are_no_tensor_say_where(values: Any, levels: int | None, said: str) -> None:
     with pytest.raises(InvalidDataError, match=said):
         LoDTensor.from_lists(values, levels=levels)
+
+
+def test_text_of_numpy_is_text() -> None:
+    words = np.array(["Grüß", "a", ""])
+    expected = LoDTensor.from_lists([words.tolist()])
+    assert LoDTensor.from_lists([list(words)]).identical(expected)
+    assert LoDTensor.from_lists([["Grüß", *words[1:]]]).identical(expected)
+    assert LoDTensor.from_lists([list(np.array([b"a", b"bc"]))]).to_list() == [[b"a", b"bc"]]
 
 
 def test_numbers_that_the_dtype_does_not_hold_are_refused() -> None:
@@ -183,6 +196,19 @@ def test_an_index_counted_in_rows() -> None:
 def test_bad_row_ids_say_what_is_wrong(ids: list[float], said: str) -> None:
     with pytest.raises(InvalidDataError, match=f"row_ids.*{said}"):
         LoDTensor.from_row_ids(ROWS, ids, count=3)
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        ([0, 0, 0, 0, 0, 2**60], f"the lengths of {2**60 + 1} sequences do not fit"),
+        (np.full(6, 2**63, np.uint64), f"less than 2.*found {2**63}"),
+        ([-1, 0, 0, 0, 0, 0], "expected 0 or more, found -1"),
+    ],
+)
+def test_row_ids_without_a_count_say_what_is_wrong(ids: Any, said: str) -> None:
+    with pytest.raises(InvalidDataError, match=f"row_ids: .*{said}"):
+        LoDTensor.from_row_ids(ROWS, ids)
 
 
 def test_an_index_that_does_not_fit_is_refused() -> None:

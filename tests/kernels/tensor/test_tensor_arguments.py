@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.errors import InvalidLoDError, LodError
+from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, LodError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -128,3 +128,24 @@ def test_an_argument_of_a_wrong_type_is_named(
 ) -> None:
     with pytest.raises(LodError, match=said):
         getattr(of, method)(*given)
+
+
+@pytest.mark.parametrize("kind", ["pyarrow", "polars", "pandas.Int64", "pandas.arrow"])
+def test_nulls_of_other_libraries_are_not_made_nan(kind: str) -> None:
+    package, _, dtype = kind.partition(".")
+    library, pa = pytest.importorskip(package), pytest.importorskip("pyarrow")
+    values = [2**53 + 1, None]
+    if package == "pandas":
+        dtype = "int64[pyarrow]" if dtype == "arrow" else dtype
+        array = library.Series(values, dtype=dtype)
+    else:
+        array = library.array(values) if package == "pyarrow" else library.Series(values)
+    with pytest.raises(InvalidDataError, match=r"with nulls.*LoDTensor\.from_arrow\(.*keeps"):
+        LoDTensor(array, [[2]])
+    assert LoDTensor.from_arrow(pa.array(array)).to_list() == values
+    assert LoDTensor(array[:1], [[1]]).data.tolist() == values[:1]
+
+
+def test_not_a_number_is_no_null() -> None:
+    pandas = pytest.importorskip("pandas")
+    assert np.isnan(LoDTensor(pandas.Series([1.0, np.nan])).data).tolist() == [False, True]
