@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -101,6 +102,23 @@ class WholeNumber(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         return self._range.convert(value, param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number in a range, and not nan, which no comparison with a bound excludes."""
+
+    def __init__(self, *given: Any, finite: bool = False, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._finite = finite
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number) or (self._finite and math.isinf(number)):
+            kind = "finite number" if self._finite else "number"
+            self.fail(f"expected a {kind}, found {value!r}", param, ctx)
+        return number
 
 
 class NamedPath(click.Path):

@@ -58,10 +58,12 @@ def read_report(path: str) -> dict[str, Any]:
             times = [*row["times"], *row.get("limit_times", [])]
             if not (row["times"] and all(time > 0 for time in times)):
                 raise InvalidDataError(f"{path}: {row['command']}: no times")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, InvalidDataError):
             raise
-        raise InvalidDataError(f"{path}: is not a report of lod bench ({error!r})") from None
+        # The text of a UnicodeDecodeError holds the whole file.
+        why = type(error).__name__ if isinstance(error, UnicodeError) else repr(error)
+        raise InvalidDataError(f"{path}: is not a report of lod bench ({why})") from None
     found: dict[str, Any] = report
     return found
 

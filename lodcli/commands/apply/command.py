@@ -74,6 +74,8 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
 
         close = difflib.get_close_matches(key, op_names(), 3)
         hint = f"did you mean {' or '.join(close)}?" if close else "lod apply --list shows all"
+        if not close and "-" in name:
+            hint += f"; if this is an expression, write {name.replace('-', ' - ')!r}"
         ctx.fail(f"no op {name!r}; {hint}")
     return op_command(entry, chained=chained)
 
@@ -232,6 +234,7 @@ _FLOAT_DTYPE = click.option(
 @click.group(cls=OpGroup, invoke_without_command=True, no_args_is_help=True)
 @click.option("--list", "as_list", is_flag=True, help="List every op in one line.")
 @options.as_json
+@options.quiet
 @click.pass_context
 def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
     """Apply an op to the sequences of a file; --then chains more ops on its result.
@@ -258,8 +261,10 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
       lod apply softmax shards --jobs 2 -o weights
     """
     if ctx.invoked_subcommand is not None:
-        if as_list or as_json:
-            raise click.UsageError("--list and --json take no op")
+        if as_list:
+            raise click.UsageError("--list takes no op")
+        if as_json:
+            raise click.UsageError("--json goes after the op")
         return
     if not as_list:
         raise click.UsageError("--json needs --list")

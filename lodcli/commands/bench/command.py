@@ -20,7 +20,7 @@ from lodcli.shell import options
 )
 @click.option(
     "--threshold",
-    type=click.FloatRange(0),
+    type=options.Number(0),
     default=5.0,
     show_default=True,
     metavar="PERCENT",
@@ -28,7 +28,7 @@ from lodcli.shell import options
 )
 @click.option(
     "--alpha",
-    type=click.FloatRange(0, 1),
+    type=options.Number(0, 1),
     default=0.01,
     show_default=True,
     help="For --compare: significance level of a change.",
@@ -63,6 +63,8 @@ def command(
 
         share = threshold / 100
         compare_and_show(*compare, threshold=share, alpha=alpha, as_json=as_json)
+    elif as_json and ctx.invoked_subcommand is not None:
+        raise click.UsageError(f"--json goes after {ctx.invoked_subcommand}")
     elif ctx.invoked_subcommand is None:
         raise click.exceptions.NoArgsIsHelpError(ctx)
 

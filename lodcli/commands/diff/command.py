@@ -12,14 +12,14 @@ from lodcli.shell.references import Reference
 @options.two_sources
 @click.option(
     "--rtol",
-    type=click.FloatRange(0),
+    type=options.Number(0),
     default=0.0,
     metavar="R",
     help="Relative tolerance; see --atol.",
 )
 @click.option(
     "--atol",
-    type=click.FloatRange(0),
+    type=options.Number(0),
     default=0.0,
     metavar="T",
     help="Treat values as equal that differ by at most T + R * the value of B [default: 0].",

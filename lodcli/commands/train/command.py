@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lodcli.kernels.rnn.training.train import Epoch, Recipe
     from lodcli.kernels.runtime.precision import Precision
 
+_ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
+
 
 @click.command(cls=options.Command)
 @options.source
@@ -69,13 +71,25 @@ if TYPE_CHECKING:
     help="Sequences in a batch [default: 16].",
 )
 @click.option(
-    "--lr", type=float, default=0.01, metavar="RATE", help="Initial learning rate [default: 0.01]."
+    "--lr",
+    type=_ABOVE_ZERO,
+    default=0.01,
+    metavar="RATE",
+    help="Initial learning rate [default: 0.01].",
 )
 @click.option(
-    "--dropout", type=float, default=0.0, metavar="P", help="Dropout probability [default: 0]."
+    "--dropout",
+    type=options.Number(0, 1, max_open=True),
+    default=0.0,
+    metavar="P",
+    help="Dropout probability [default: 0].",
 )
 @click.option(
-    "--clip", type=float, default=5.0, metavar="LENGTH", help="Maximum gradient norm [default: 5]."
+    "--clip",
+    type=_ABOVE_ZERO,
+    default=5.0,
+    metavar="LENGTH",
+    help="Maximum gradient norm [default: 5].",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Random seed [default: 0]."

@@ -132,6 +132,8 @@ def reports(tmp_path: Path) -> Path:
     (tmp_path / "other.json").write_text("{}")
     (tmp_path / "newer.json").write_text(json.dumps({**report(), "schema_version": 9}))
     (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "binary.json").write_bytes(b"\x89" * 1000)
+    (tmp_path / "deep.json").write_text("[" * 200_000)
     (tmp_path / "empty.json").write_text(json.dumps(report(sum=[])))
     return tmp_path
 
@@ -154,6 +156,8 @@ def test_a_regression_ends_with_1_after_the_table(lod: Lod, reports: Path) -> No
     [
         ("other.json", 1, "is not a report of lod bench"),
         ("broken.json", 1, "is not a report of lod bench"),
+        ("binary.json", 1, "is not a report of lod bench (UnicodeDecodeError)"),
+        ("deep.json", 1, "is not a report of lod bench"),
         ("newer.json", 1, "expected schema_version 1, found 9"),
         ("empty.json", 1, "sum: no times"),
         ("missing.json", 3, "no such file"),
@@ -165,9 +169,13 @@ def test_what_is_no_report_is_refused(
     done = lod("bench", "--compare", reports / "old.json", reports / name)
     assert (done.code, done.stdout) == (code, "")
     assert message in done.stderr
+    assert len(done.stderr) < 300
 
 
 def test_compare_stands_alone(lod: Lod, reports: Path) -> None:
     done = lod("bench", "--compare", reports / "old.json", reports / "old.json", "kernels")
     assert done.code == 2
     assert lod("bench").code == 2
+    done = lod("bench", "--json", "kernels", "--op", "sum")
+    assert (done.code, done.stdout) == (2, "")
+    assert "--json goes after kernels" in done.stderr

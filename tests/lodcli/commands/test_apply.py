@@ -322,7 +322,9 @@ def test_quiet_anywhere_is_quiet_everywhere(lod: Lod, inputs: Path) -> None:
         ("conv x --weight gone --context-length 1 --context-start 0", 3, "gone: no such file"),
         ("sum gone.lod.h5", 3, "gone.lod.h5: no such file"),
         ("--json", 2, "--json needs --list"),
-        ("--list sum x", 2, "--list and --json take no op"),
+        ("--list sum x", 2, "--list takes no op"),
+        ("--json sum x", 2, "--json goes after the op"),
+        ("x-y x", 2, "if this is an expression, write 'x - y'"),
     ],
 )
 def test_wrong_usage_is_one_line(lod: Lod, inputs: Path, line: str, code: int, said: str) -> None:
@@ -332,6 +334,16 @@ def test_wrong_usage_is_one_line(lod: Lod, inputs: Path, line: str, code: int, s
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert not Path("new.lod.h5").exists()
+
+
+@pytest.mark.parametrize("name", ["-q", "--quiet", "-v"])
+def test_options_of_messages_may_come_before_the_op(lod: Lod, inputs: Path, name: str) -> None:
+    after = lod("apply", "sum", name, "x.lod.h5", "-o", "after.jsonl")
+    before = lod("apply", name, "sum", "x.lod.h5", "-o", "before.jsonl")
+    assert (before.code, after.code) == (0, 0)
+    assert bool(before.stderr) == bool(after.stderr) == (name == "-v")
+    assert Path("before.jsonl").read_bytes() == Path("after.jsonl").read_bytes()
+    assert lod("apply", "--list", name).code == 0
 
 
 def test_an_array_too_large_is_no_internal_error(lod: Lod, inputs: Path) -> None:

@@ -45,6 +45,9 @@ def test_the_first_differences_are_shown_by_branch(lod: Lod, folder: Path) -> No
         "data: article 2, sentence 1, row 2, column 1: 29.0 against 0.0",
         "data: 3 values in 2 of 15 rows differ, by at most 29",
     ]
+    for name in ("--atol", "--rtol"):
+        done = lod("diff", "words.lod.h5", "b.lod.h5", name, "nan")
+        assert (done.code, "expected a number, found 'nan'" in done.stderr) == (2, True)
     assert lod("diff", "words.lod.h5", "b.lod.h5", "--atol", "29").code == 0
     assert "1 value in 1 of 15" not in lod("diff", "words.lod.h5", "b.lod.h5", "--atol", "1").stdout
     assert len(lod("diff", "words.lod.h5", "b.lod.h5", "--first", "1").stdout.splitlines()) == 2
