@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import working_dtype
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -26,6 +27,11 @@ class Adam:
     """
 
     def __init__(self, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
+        for name, beta in (("beta1", beta1), ("beta2", beta2)):
+            if not 0 <= beta < 1:
+                raise InvalidDataError(f"{name}: expected 0 or more and less than 1, found {beta}")
+        if not epsilon >= 0:
+            raise InvalidDataError(f"epsilon: expected 0 or more, found {epsilon}")
         self._betas = beta1, beta2
         self._epsilon = epsilon
         self._steps = 0
@@ -37,8 +43,22 @@ class Adam:
         Args:
             weights: floating point; the same names and shapes at every step.
             gradients: in their shapes.
-            rate: the learning rate.
+            rate: the learning rate, 0 or more.
+
+        Raises:
+            ShapeMismatchError, InvalidDataError: they do not fit; this object stays as it was.
         """
+        if not rate >= 0:
+            raise InvalidDataError(f"rate: expected 0 or more, found {rate}")
+        for name, array in weights.items():
+            if name not in gradients:
+                raise InvalidDataError(f"gradients: expected one of {name}, found none")
+            for other in (gradients[name], *self._moments.get(name, ())[:1]):
+                if other.shape != array.shape:
+                    raise ShapeMismatchError(
+                        f"{name}: expected a gradient, and weights of earlier steps, of shape "
+                        f"{array.shape}, found {other.shape}"
+                    )
         self._steps += 1
         beta1, beta2 = self._betas
         unbias1, unbias2 = 1 - beta1**self._steps, 1 - beta2**self._steps
@@ -78,6 +98,8 @@ def clipped(gradients: Arrays, limit: float) -> dict[str, Array]:
     >>> clipped({"a": np.array([3.0]), "b": np.array([4.0])}, 1.0)["b"].round(6).tolist()
     [0.8]
     """
+    if not limit > 0:
+        raise InvalidDataError(f"limit: expected a number above 0, found {limit}")
     total = float(
         np.sqrt(sum(np.square(grad, dtype=np.float64).sum() for grad in gradients.values()))
     )

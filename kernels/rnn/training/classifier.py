@@ -139,6 +139,8 @@ def seeded_classifier(
     >>> made.classes, made.weight.shape
     (5, (5, 2))
     """
+    if classes < 1:
+        raise InvalidDataError(f"classes: expected at least 1, found {classes}")
     rnn = seeded_weights(cell, input_size, hidden_size, rng=rng, **more)
     bound = 1 / np.sqrt(rnn.output_size)
     dtype = rnn.layers[0][0].dtype

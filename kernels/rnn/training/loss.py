@@ -8,6 +8,7 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.common import require_float
 from lodcli.kernels.runtime.argument_types import types_explained
 
 
@@ -34,13 +35,17 @@ def softmax_cross_entropy(scores: Array, labels: Array) -> Loss:
         labels: (S,) integers, 0 to C-1.
 
     Raises:
-        ShapeMismatchError: not one label for each row of scores.
+        ShapeMismatchError: scores of another shape, or not one label for each row.
+        NotFloatingError: scores of another dtype.
         InvalidDataError: a label outside of the classes; names its position.
 
     >>> loss = softmax_cross_entropy(np.array([[0.0, 0.0], [1000.0, 0.0]]), np.array([0, 0]))
     >>> round(loss.value, 6), loss.grad.tolist(), loss.right
     (0.346574, [[-0.25, 0.25], [0.0, 0.0]], 2)
     """
+    if scores.ndim != 2:
+        raise ShapeMismatchError(f"scores: expected shape (S, C), found {scores.shape}")
+    require_float(scores, "scores")
     count = len(scores)
     if labels.shape != (count,):
         raise ShapeMismatchError(f"labels: expected shape {(count,)}, found {labels.shape}")

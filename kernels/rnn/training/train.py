@@ -100,7 +100,10 @@ class Recipe:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for name, value, least in (("epochs", self.epochs, 0), ("batch", self.batch, 1)):
+        for name, least in (("epochs", 0), ("batch", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer):
+                raise InvalidDataError(f"{name}: expected a whole number, found {value!r}")
             if value < least:
                 raise InvalidDataError(f"{name}: expected at least {least}, found {value}")
         for name, number in (("rate", self.rate), ("clip", self.clip)):

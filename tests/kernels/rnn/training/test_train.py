@@ -303,6 +303,63 @@ def test_what_does_not_fit_is_refused() -> None:
             Recipe(**wrong)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"epochs": 1.5}, "epochs: expected a whole number, found 1.5"),
+        ({"batch": 2.5}, "batch: expected a whole number, found 2.5"),
+        ({"seed": None}, "seed: expected a whole number, found None"),
+        ({"seed": -1}, "seed: expected at least 0, found -1"),
+    ],
+)
+def test_a_recipe_of_other_numbers_is_refused(wrong: Any, said: str) -> None:
+    with pytest.raises(InvalidDataError, match=said):
+        Recipe(**wrong)
+
+
+@pytest.mark.parametrize("classes", [0, -1])
+def test_a_classifier_of_no_classes_is_refused(classes: int) -> None:
+    with pytest.raises(InvalidDataError, match=f"classes: expected at least 1, found {classes}"):
+        seeded_classifier("gru", 3, 4, classes, rng=np.random.default_rng(0))
+
+
+def test_scores_of_another_form_are_refused() -> None:
+    labels = np.array([0, 1])
+    with pytest.raises(InvalidDataError, match="scores: expected floating numbers, found int64"):
+        softmax_cross_entropy(np.zeros((2, 3), np.int64), labels)
+    with pytest.raises(ShapeMismatchError, match=r"scores: expected shape \(S, C\), found \(2,\)"):
+        softmax_cross_entropy(np.zeros(2), labels)
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, np.nan])
+def test_a_limit_that_would_turn_gradients_around_is_refused(limit: float) -> None:
+    with pytest.raises(InvalidDataError, match="limit: expected a number above 0"):
+        clipped({"w": np.ones(2)}, limit)
+
+
+def test_adam_refuses_what_does_not_fit_and_stays_as_it_was() -> None:
+    weights = {"v": np.ones(2), "w": np.ones(2)}
+    adam, same = Adam(), Adam()
+    gradients = {"v": np.ones(2), "w": np.full(2, 0.5)}
+    adam.moved(weights, gradients, rate=0.1)
+    same.moved(weights, gradients, rate=0.1)
+    wrong: list[tuple[Any, Any, float, str]] = [
+        (weights, {"v": np.ones(2)}, 0.1, "gradients: expected one of w, found none"),
+        (weights, {**gradients, "w": np.ones(1)}, 0.1, r"w: .* of shape \(2,\), found \(1,\)"),
+        ({"v": np.ones(3)}, {"v": np.ones(3)}, 0.1, r"v: .* of shape \(3,\), found \(2,\)"),
+        (weights, gradients, -0.1, "rate: expected 0 or more, found -0.1"),
+        (weights, gradients, np.nan, "rate: expected 0 or more, found nan"),
+    ]
+    for given, grads, rate, said in wrong:
+        with pytest.raises(InvalidDataError, match=said):
+            adam.moved(given, grads, rate=rate)
+    found = adam.moved(weights, gradients, rate=0.1)
+    close(found["w"], same.moved(weights, gradients, rate=0.1)["w"], 0)
+    for options in ({"beta1": 1.0}, {"beta2": 1.5}, {"beta1": -0.1}, {"epsilon": -1.0}):
+        with pytest.raises(InvalidDataError, match=next(iter(options))):
+            Adam(**options)
+
+
 def test_what_a_run_has_to_be_given_is_said() -> None:
     data, offsets = np.zeros((3, 4)), np.array([0, 3])
     with pytest.raises(InvalidDataError, match="rng: dropout needs one"):
