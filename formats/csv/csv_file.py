@@ -12,9 +12,15 @@ import numpy as np
 
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.names import name_of, repeated
-from lodcli.formats.core.options import SEPARATORS, ReadOptions, WriteOptions
+from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
-from lodcli.formats.csv.records import Records, Table, quoted, wrong_width
+from lodcli.formats.csv.records import (
+    Records,
+    Table,
+    quoted,
+    refuse_other_separators,
+    wrong_width,
+)
 from lodcli.formats.csv.wide import WideSource, columns, in_columns
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
@@ -74,7 +80,9 @@ class Csv(Format):
     kept_marks = frozenset({"text"})
     nulls = True
     null_items = False
-    options = frozenset({"nulls", "levels", "field", "dtype", "encoding", "separator", "wide"})
+    options = frozenset(
+        {"nulls", "levels", "field", "dtype", "dtype_unsafe", "encoding", "separator", "wide"}
+    )
     write_options = frozenset({"separator", "wide"})
     binary = False
 
@@ -225,8 +233,10 @@ class _CsvSource(Source):
         if any("\r" in name for name in header):
             raise InvalidDataError(f"line 1: {WITHOUT_RETURNS}")
         self._separator = separator
+        self._rounded = bool(options.dtype_unsafe)
         self._header = header
-        self._refuse_other_separators()
+        if len(header) == 1:
+            refuse_other_separators(header[0], separator)
         if first is not None and len(first[1]) != len(header):  # before any field is parsed
             raise InvalidDataError(f"line {first[0]}: {wrong_width(first[1], len(header))}")
         names, groups = list(map(name_of, header)), options.levels or ()
@@ -277,18 +287,6 @@ class _CsvSource(Source):
             if wanted in known:
                 return known.index(wanted)
         raise SelectionError(f"no column {shown(wanted)}; there are: {', '.join(names)}")
-
-    def _refuse_other_separators(self) -> None:
-        """Raise if the header has one name that contains another separator."""
-        if len(self._header) > 1:
-            return
-        (name,) = self._header
-        other = next((mark for mark in _SEPARATORS if mark in name), None)
-        if other is not None and other != self._separator:
-            raise InvalidDataError(
-                f"line 1: has no {_SEPARATORS.get(self._separator, self._separator)} but "
-                f"{_SEPARATORS[other]}s: {shown(name)}; give --separator {_SEPARATORS[other]}"
-            )
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._records.restart()
@@ -367,21 +365,21 @@ class _CsvSource(Source):
 
     def _rows(self, spec: TensorSpec, fields: list[str], numbers: array[int]) -> Array:
         try:
-            return _numbers_of(spec.dtype, fields)
+            return _numbers_of(spec.dtype, fields, rounded=self._rounded)
         except (ValueError, OverflowError):
             pass
         for number, text in zip(numbers, fields, strict=True):
             try:
-                _numbers_of(spec.dtype, [text])
+                _numbers_of(spec.dtype, [text], rounded=self._rounded)
             except (ValueError, OverflowError):
                 wanted = "a whole number" if spec.dtype.kind in "iu" else "a number"
                 raise InvalidDataError(
                     f"line {number}, column {shown(spec.name)}: expected {wanted} ({spec.dtype}), "
-                    f"found {shown(text)}; {self._remedy(text)}"
+                    f"found {shown(text)}; {self._remedy(text, spec.dtype)}"
                 ) from None
         raise AssertionError("one of the lines is at fault if all of them are")
 
-    def _remedy(self, text: str) -> str:
+    def _remedy(self, text: str, dtype: np.dtype[Any]) -> str:
         """Return a hint for a field that is not a number of the dtype."""
         if text.startswith("\ufeff"):
             return WITHOUT_MARK
@@ -390,6 +388,9 @@ class _CsvSource(Source):
         if text.strip().lower() in _MISSING:
             return f"fill it, leave it out, or {_OTHERS}"
         if _is_whole(text):
+            if dtype.kind == "f" and abs(float(text)) < 2**64:
+                held = holding(int(text))
+                return f"it is not exact there: {held}, --dtype {dtype} --dtype-unsafe rounds it"
             return holding(int(text)) if len(text) < MOST_DIGITS else holding(10**MOST_DIGITS)
         try:
             if "_" in text:
@@ -400,7 +401,6 @@ class _CsvSource(Source):
 
 
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
-_SEPARATORS = {mark: name for name, mark in SEPARATORS.items() if mark != " "}
 _MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
 
 
@@ -446,8 +446,14 @@ def _changes(columns: list[list[str]], rows: int) -> list[int]:
     return [int(row) for row in np.flatnonzero(changed)]
 
 
-def _numbers_of(dtype: np.dtype[Any], fields: list[str]) -> Array:
-    """Return fields as numbers; raises ValueError or OverflowError if one is not of `dtype`."""
+def _numbers_of(dtype: np.dtype[Any], fields: list[str], *, rounded: bool) -> Array:
+    """Return fields as numbers; raises ValueError or OverflowError if one is not of `dtype`.
+
+    Args:
+        dtype: of the numbers.
+        fields: their texts.
+        rounded: whether whole numbers may be rounded.
+    """
     if "_" in "".join(fields):
         raise ValueError  # int() takes 1_000 for 1000
     if dtype.kind in "iu":
@@ -457,6 +463,12 @@ def _numbers_of(dtype: np.dtype[Any], fields: list[str]) -> Array:
     infinite = np.flatnonzero(np.isinf(values)).tolist()
     if found is None or any(exceeds_float64(fields[place]) for place in infinite):
         raise OverflowError
+    if not rounded:
+        # Not those of more than 64 bits: no dtype of whole numbers holds them either.
+        far = np.abs(values) >= 2.0 ** (np.finfo(dtype).nmant + 1)
+        for place in np.flatnonzero(far & (np.abs(values) < 2**64)).tolist():
+            if _is_whole(fields[place]) and int(fields[place]) != int(found[place]):
+                raise OverflowError
     return found
 
 

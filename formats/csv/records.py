@@ -8,12 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lodcli.formats.text.lines import TO_UTF_8, LineReader
+from lodcli.formats.core.options import SEPARATORS
+from lodcli.formats.text.lines import TO_UTF_8, LineReader, shown
 from lodcli.kernels.errors import InvalidDataError
 
 # Maximum size of a field: an unclosed quote would otherwise make the rest of the file one field.
 MOST_FIELD_BYTES = 16 << 20
 csv.field_size_limit(MOST_FIELD_BYTES)
+_SEPARATORS = {mark: name for name, mark in SEPARATORS.items() if mark != " "}
 
 
 class Table:
@@ -165,11 +167,30 @@ class Records:
                 found.append((begins, row or [""]))
                 begins = first + rows.line_num
         except csv.Error as error:
+            header = text.partition("\n")[0]
+            if begins == 1 and self._separator not in header:
+                refuse_other_separators(header, self._separator, after='"')
             raise InvalidDataError(
                 f"line {begins}: is not a record ({error}); put a field with quotes, separators or "
                 f'line ends in quotes, and double the quotes in it, as "a ""b"" c"'
             ) from None
         return found
+
+
+def refuse_other_separators(header: str, separator: str, *, after: str = "") -> None:
+    """Raise if a header without separators contains another one.
+
+    Args:
+        header: the line, or its only name.
+        separator: the character between fields.
+        after: what comes before a separator.
+    """
+    other = next((mark for mark in _SEPARATORS if after + mark in header), None)
+    if other is not None and other != separator:
+        raise InvalidDataError(
+            f"line 1: has no {_SEPARATORS.get(separator, separator)} but "
+            f"{_SEPARATORS[other]}s: {shown(header)}; give --separator {_SEPARATORS[other]}"
+        )
 
 
 def wrong_width(record: list[str], width: int) -> str:

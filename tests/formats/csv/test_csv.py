@@ -141,6 +141,10 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
             b"a;b\n1;2\n",
             "line 1: has no comma but semicolons: 'a;b'; give --separator semicolon",
         ),
+        (
+            b'"a";"b"\n1;2\n',  # as write.csv2 of R
+            'line 1: has no comma but semicolons: \'"a";"b"\'; give --separator semicolon',
+        ),
         (b"a|b\n", "line 1: has no comma but bars"),
     ],
 )
@@ -183,6 +187,29 @@ def test_numbers_beyond_a_dtype_are_refused(tmp_path: Path) -> None:
     for text, dtype in (("300", "int8"), ("-1", "uint16"), ("1e300", "float32")):
         with pytest.raises(LodError, match="line 2, column 'v': expected"):
             given_lines(tmp_path, f"v\n{text}\n".encode(), dtype=np.dtype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [(None, 2**53 + 1), ("float64", -(2**53) - 1), ("float32", 2**24 + 1), ("float16", 2049)],
+)
+def test_a_whole_number_is_not_rounded_unless_asked(
+    dtype: str | None, number: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"a,b\n1,0.5\n2,{number}\n")
+    wanted = dtype or "float64"
+    given = None if dtype is None else np.dtype(dtype)
+    with pytest.raises(LodError, match=f"line 3, column 'b': .*--dtype {wanted} --dtype-unsafe"):
+        io.read_all(path, options=ReadOptions(dtype=given))
+    found = content(path, dtype=np.dtype(wanted), dtype_unsafe=True)["b"]
+    assert found.data.tolist() == [0.5, np.dtype(wanted).type(number)]
+
+
+def test_floats_of_more_than_64_bits_may_be_written_without_a_point(tmp_path: Path) -> None:
+    # As JavaScript writes them: the shortest digits, and zeros.
+    data = b"a\n123456789012345680000\n0.5\n"
+    assert content_of(tmp_path, ".csv", data)["a"].data.tolist() == [1.2345678901234568e20, 0.5]
 
 
 def test_columns_that_are_not_there_are_named(tmp_path: Path) -> None:
