@@ -92,11 +92,11 @@ def _kind(kind: h5t.TypeID, members: tuple[str, ...], path: str, depth: int) -> 
         raise _variable(path)
     if kind.get_class() == h5t.BITFIELD and kind.get_size() in _BITS:
         return _Kind(_BITS[kind.get_size()], np.dtype(f"u{kind.get_size()}"))
-    dtype = _dtype(kind, path)
-    if dtype.names:
+    if kind.get_class() == h5t.COMPOUND and not _is_complex(kind):
         raise UnsupportedError(
             f"{path}: is a compound; choose one of its fields: {_choices(kind, path)}"
         )
+    dtype = _dtype(kind, path)
     if kind.get_class() not in (*NUMBERS, h5t.COMPOUND):
         raise UnsupportedError(f"{path}: holds no numbers and no text ({dtype})")
     if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name == "float128":
@@ -144,9 +144,17 @@ def _dtype(kind: h5t.TypeID, path: str) -> np.dtype[Any]:
         return dtype
     except (TypeError, ValueError, KeyError):  # KeyError: a byte order that h5py does not know
         raise UnsupportedError(
-            f"{path}: holds numbers that NumPy does not support, such as VAX floats; convert "
-            "them with h5repack or the program that wrote them"
+            f"{path}: holds numbers that NumPy does not support, such as VAX floats and "
+            "H5T_TIME; convert them with h5repack or the program that wrote them"
         ) from None
+
+
+def _is_complex(kind: h5t.TypeID) -> bool:
+    """Return whether h5py reads a compound as complex numbers."""
+    try:
+        return bool(kind.dtype.kind == "c")
+    except (TypeError, ValueError, KeyError):  # of a field
+        return False
 
 
 def _names(kind: Any) -> list[str]:

@@ -247,6 +247,8 @@ def _plain(stored: h5py.AttributeManager, name: str) -> Any:
     """Return an attribute as a JSON value; None if it is neither text nor numbers."""
     attribute = stored.get_id(name)
     kind, shape = attribute.get_type(), attribute.shape
+    if kind.get_class() == h5t.STRING and shape is None:
+        return ""  # as PyTables and netCDF write it
     if kind.get_class() not in (h5t.INTEGER, h5t.FLOAT, h5t.STRING) or shape is None:
         return None
     if len(shape) > 1 or attribute.get_storage_size() > MOST_ATTRIBUTE_BYTES:

@@ -184,6 +184,7 @@ def test_root_attributes_of_hdf5_that_are_text_or_numbers(tmp_path: Path) -> Non
         file.attrs["title"] = "Größe"
         file.attrs["fixed"] = np.bytes_(b"abc")
         file.attrs["names"] = ["a", "b"]
+        file.attrs["empty"] = h5py.Empty("S1")  # an empty text of PyTables and netCDF
         file.attrs["count"], file.attrs["scale"] = np.int16(3), np.array([0.5, 2.0], ">f4")
         file.attrs["nan"], file.attrs["raw"] = np.nan, b"\xff"
         file.attrs["reference"] = file["rows"].ref
@@ -191,7 +192,7 @@ def test_root_attributes_of_hdf5_that_are_text_or_numbers(tmp_path: Path) -> Non
         file["rows"].attrs["unit"] = "m"
     with io.open_source(tmp_path / "x.h5", data="/rows") as opened:
         assert opened.attributes == {
-            **{"title": "Größe", "fixed": "abc", "names": ["a", "b"], "count": 3},
+            **{"title": "Größe", "fixed": "abc", "names": ["a", "b"], "empty": "", "count": 3},
             "scale": [0.5, 2.0],
         }
         opened.read()

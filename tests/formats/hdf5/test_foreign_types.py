@@ -217,6 +217,18 @@ def test_a_compound_names_its_fields(
     refused(theirs, error, message, data=path)
 
 
+def test_a_compound_names_its_fields_although_numpy_has_no_type_for_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    kind = h5py.h5t.create(h5py.h5t.COMPOUND, 12)
+    kind.insert(b"id", 0, h5py.h5t.STD_I32LE)
+    kind.insert(b"at", 4, h5py.h5t.UNIX_D64LE)  # Time64Col of PyTables
+    with h5py.File(path, "w") as file:
+        h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple((2,)))
+    refused(path, UnsupportedError, "choose one of its fields: --data /x/id, --data", data="/x")
+    refused(path, UnsupportedError, "/x/at: holds numbers that NumPy does not", data="/x/at")
+    assert _read(path, data="/x/id").data.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("kind", [h5py.vlen_dtype("i4"), h5py.string_dtype(), h5py.ref_dtype])
 def test_fields_without_a_length_arerefused(kind: Any, tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
