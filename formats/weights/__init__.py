@@ -16,6 +16,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict
+from lodcli.kernels.runtime.argument_types import types_explained
 
 PathLike = str | os.PathLike[str]
 
@@ -61,6 +62,7 @@ def read_weights(path: PathLike) -> StateDict:
         return found
 
 
+@types_explained
 def write_weights(
     path: PathLike, weights: RNNWeights, *, kind: str | None = None, overwrite: bool = False
 ) -> None:

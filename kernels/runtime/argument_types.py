@@ -225,7 +225,8 @@ def _fits(value: Any, hint: Any) -> bool:
         named = (*vars(hint), *getattr(hint, "__annotations__", ()))
         own = [name for name in named if not name.startswith("_")]
         return not _is_ours(hint) or all(hasattr(value, name) for name in own)
-    return not isinstance(hint, type) or isinstance(value, hint)
+    kind = origin if origin is not None and _is_ours(hint) else hint  # a generic class of ours
+    return not isinstance(kind, type) or isinstance(value, kind)
 
 
 def _is_index(value: Any) -> bool:

@@ -56,7 +56,7 @@ def filled(data: Array, nulls: Nulls, value: Any) -> Array:
             made = np.asarray(value).astype(data.dtype)
         except (TypeError, ValueError, OverflowError):
             made = None
-    if made is None or not _same(made, np.asarray(value)):
+    if made is None or made.ndim or not _same(made, np.asarray(value)):
         raise InvalidDataError(f"no {data.dtype} is {value!r}, which nulls are to be filled with")
     result: Array = data.copy()
     result[~mask] = made

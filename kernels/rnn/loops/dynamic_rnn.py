@@ -17,6 +17,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.reverse import ranges_backwards
 from lodcli.kernels.runtime.arrays import is_on_device
+from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -68,6 +69,11 @@ class DynamicRNN:
     """
 
     def __init__(self, step: Step, *, level: int | str = -1, reverse: bool = False) -> None:
+        if not callable(step):
+            raise InvalidDataError(
+                "DynamicRNN: step: expected a function of (inputs, memory), found "
+                f"{type(step).__name__}"
+            )
         self._step = step
         self._level = level
         self._reverse = reverse
@@ -85,6 +91,12 @@ class DynamicRNN:
                 memory of another row shape than before.
             SelectionError: no such level.
         """
+        if not isinstance(tensor, LoDTensor):
+            # Not types_explained, which would hide an error of the step.
+            raise InvalidDataError(
+                f"DynamicRNN: tensor: expected a LoDTensor, found {type(tensor).__name__}; "
+                "LoDTensor(rows, lengths) makes one"
+            )
         if not tensor.lod.n_levels:
             raise InvalidDataError(
                 "DynamicRNN: expected a tensor of at least one level, found none"
@@ -205,9 +217,11 @@ def _mapped(memory: Memory, function: Callable[[Array], Array]) -> Memory:
 
 def _sorted(part: Array, index_map: IndexMap) -> Array:
     order: Offsets = index_map.order
-    if len(part) != len(order):
+    part = rows_of(_rows_of(part))
+    found = len(part) if part.ndim else "a single value"
+    if found != len(order):
         raise ShapeMismatchError(
-            f"memory: expected {len(order)} rows, one per sequence, found {len(part)}"
+            f"memory: expected {len(order)} rows, one per sequence, found {found}"
         )
     return np.take(part, order, axis=0)
 

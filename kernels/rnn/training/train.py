@@ -102,8 +102,8 @@ class Recipe:
     def __post_init__(self) -> None:
         for name, least in (("epochs", 0), ("batch", 1), ("seed", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int | np.integer):
-                raise InvalidDataError(f"{name}: expected a whole number, found {value!r}")
+            if not isinstance(value, int):
+                raise TypeError("not a whole number")
             if value < least:
                 raise InvalidDataError(f"{name}: expected at least {least}, found {value}")
         for name, number in (("rate", self.rate), ("clip", self.clip)):
@@ -132,6 +132,7 @@ class Epoch:
     accuracy: float
 
 
+@types_explained
 def train(
     model: Classifier,
     examples: Labelled,
@@ -139,7 +140,7 @@ def train(
     *,
     between: Callable[[], None] = lambda: None,
 ) -> Iterator[Epoch]:
-    """Yield the result of every epoch; the same for the same seed.
+    """Return an iterator over the results of all epochs; the same for the same seed.
 
     Args:
         model: the initial weights.
@@ -155,13 +156,23 @@ def train(
     rows = rows_as_vectors(examples.sequences.data).astype(model.weight.dtype)
     examples = Labelled(examples.sequences.with_data(moved(rows, recipe.device)), examples.labels)
     model = model.moved(recipe.device)
-    count = len(examples.labels)
-    if not count:
+    if not len(examples.labels):
         raise InvalidDataError("nothing to learn from: no sequences")
     check_labels(examples.labels, model.classes)
     backend: Backend = "auto"
     if recipe.device == "cpu":
         backend = _backend(model, examples.sequences.rows * recipe.epochs)
+    return _epochs(model, examples, recipe, between, backend)
+
+
+def _epochs(
+    model: Classifier,
+    examples: Labelled,
+    recipe: Recipe,
+    between: Callable[[], None],
+    backend: Backend,
+) -> Iterator[Epoch]:
+    count = len(examples.labels)
     rng, adam = np.random.default_rng(recipe.seed), Adam()
     steps = recipe.epochs * math.ceil(count / recipe.batch)
     done = 0

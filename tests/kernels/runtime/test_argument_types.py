@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -45,10 +46,12 @@ from lodcli.rnn import (
     lstm_to_paddle,
     nested_from_state_dict,
     nested_state_dict,
+    rnn_backward,
     softmax_cross_entropy,
     state_dict,
     weights_from_state_dict,
     while_loop,
+    write_weights,
 )
 
 T = TypeVar("T", bound=LoDTensor)
@@ -256,3 +259,16 @@ def test_a_dtype_that_rows_cannot_have_names_those_there_are(dtype: Any) -> None
 def test_bfloat16_is_a_dtype_by_its_name() -> None:
     assert TENSOR.astype("bfloat16").dtype.name == "bfloat16"
     assert TENSOR.astype(">f4").dtype == np.float32
+
+
+def test_a_tape_of_another_kind_is_named() -> None:
+    for tape in (None, TENSOR, np.ones(3)):
+        with pytest.raises(InvalidDataError, match="rnn_backward: tape: expected an RNNTape"):
+            rnn_backward(cast("Any", tape))
+
+
+def test_weights_to_be_written_are_weights(tmp_path: Path) -> None:
+    target = tmp_path / "weights.safetensors"
+    with pytest.raises(InvalidDataError, match="write_weights: weights: expected an RNNWeights"):
+        write_weights(target, cast("Any", np.ones(3)))
+    assert not target.exists()

@@ -193,3 +193,26 @@ def test_wrong_tensors_and_memories_are_reported() -> None:
         DynamicRNN(step)(LoDTensor(ROWS, [LENGTHS]), BOOT[:3])
     with pytest.raises(ShapeMismatchError, match=r"step 0: memory: expected rows of shape \(1,\)"):
         DynamicRNN(lambda x, m: (x, m + x))(LoDTensor(ROWS, [LENGTHS]), np.zeros((7, 1)))
+
+
+def test_other_objects_than_tensors_and_steps_are_reported() -> None:
+    words = LoDTensor(np.ones((3, 2)), [[2, 1]])
+    other: Any
+    for other in (np.ones((3, 2)), None, "words.lod.h5"):
+        with pytest.raises(InvalidDataError, match="DynamicRNN: tensor: expected a LoDTensor, fou"):
+            DynamicRNN(step)(other)
+        with pytest.raises(InvalidDataError, match=r"step: expected a function of \(inputs, mem"):
+            DynamicRNN(other)
+    with pytest.raises(ShapeMismatchError, match=r"memory: expected 2 rows, .* a single value"):
+        DynamicRNN(step)(words, 3)  # type: ignore[arg-type]
+
+
+def test_the_memory_of_the_caller_may_be_a_tensor_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    words = LoDTensor(np.ones((3, 2)), [[2, 1]])
+    initial = np.arange(4.0).reshape(2, 2)
+    add = DynamicRNN(lambda x, total: (total + x, total + x))
+    found = add(words, torch.from_numpy(initial))
+    assert found.all.identical(add(words, initial).all)
+    with pytest.raises(InvalidDataError, match=r"tracked by autograd; give tensor.detach\(\)"):
+        add(words, torch.ones(2, 2, requires_grad=True))

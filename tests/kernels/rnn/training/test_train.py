@@ -306,15 +306,27 @@ def test_what_does_not_fit_is_refused() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"epochs": 1.5}, "epochs: expected a whole number, found 1.5"),
-        ({"batch": 2.5}, "batch: expected a whole number, found 2.5"),
-        ({"seed": None}, "seed: expected a whole number, found None"),
+        ({"epochs": 1.5}, "Recipe: epochs: expected an int, found float"),
+        ({"batch": 2.5}, "Recipe: batch: expected an int, found float"),
+        ({"seed": None}, "Recipe: seed: expected an int, found None"),
         ({"seed": -1}, "seed: expected at least 0, found -1"),
     ],
 )
 def test_a_recipe_of_other_numbers_is_refused(wrong: Any, said: str) -> None:
     with pytest.raises(InvalidDataError, match=said):
         Recipe(**wrong)
+
+
+def test_a_training_of_other_objects_says_what_is_expected() -> None:
+    start, given = model(), examples()
+    wrong: list[tuple[Any, str]] = [
+        ((given, given, Recipe()), "train: model: expected a Classifier, found Labelled"),
+        ((start, given.sequences, Recipe()), "train: examples: expected a Labelled, found LoDT"),
+        ((start, given, {"epochs": 2}), "train: recipe: expected a Recipe, found dict"),
+    ]
+    for arguments, said in wrong:
+        with pytest.raises(InvalidDataError, match=said):
+            train(*arguments)
 
 
 @pytest.mark.parametrize("classes", [0, -1])
