@@ -14,6 +14,7 @@ from lodcli.formats.core.options import ReadKeywords
 from lodcli.formats.loading.dataset_torch import Batch, Dataset, Layout, collate
 from lodcli.formats.loading.epochs import Epoch, epoch
 from lodcli.formats.loading.handing_torch import in_worker
+from lodcli.formats.loading.samplers import require_seed
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Offsets
 
@@ -84,8 +85,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         for what, value in {"tokens": tokens, "items": items, "pool": pool}.items():
             if value is not None and value < 1:
                 raise OptionError(f"Batches: {what}: expected at least 1, found {value}")
-        if seed < 0:
-            raise OptionError(f"Batches: seed: expected at least 0, found {seed}")
+        require_seed("Batches", seed)
         self.dataset = Dataset(
             path, name, level=level, in_memory=in_memory, limits=limits, **keywords
         )

@@ -254,13 +254,16 @@ class Collate:
     layout: Layout
 
     def __post_init__(self) -> None:
+        layouts = get_args(Layout)
         if not isinstance(self.layout, str):
             raise OptionError(
-                f"collate: layout: expected one of {', '.join(get_args(Layout))}, found "
+                f"collate: layout: expected one of {', '.join(layouts)}, found "
                 f"{type(self.layout).__name__}; call it for a DataLoader: collate_fn=collate()"
             )
-        if self.layout != "lod":
-            LoDTensor(np.zeros(1), [[1]]).to_torch(self.layout)
+        if self.layout not in layouts:
+            raise OptionError(
+                f"collate: layout: expected one of {', '.join(layouts)}, found {self.layout!r}"
+            )
 
     def __call__(self, items: Any) -> Any:
         """Return a batch of a Dataset's items, or of tensors of torch or dicts of them."""

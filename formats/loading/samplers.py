@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import OptionError
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.checks import Offsets, as_int64
+
+
+def require_seed(what: str, seed: object) -> None:
+    """Raise OptionError unless a seed is a whole number of at least 0."""
+    if not isinstance(seed, int | np.integer):
+        raise OptionError(f"{what}: seed: expected a whole number, found {seed!r}")
+    if seed < 0:
+        raise OptionError(f"{what}: seed: expected at least 0, found {seed}")
 
 
 class BatchSampler:
@@ -57,10 +65,9 @@ class BatchSampler:
         for name, value in {"rows": rows, "items": items, "buckets": buckets}.items():
             if value is not None and value < 1:
                 raise OptionError(f"BatchSampler: {name}: expected at least 1, found {value}")
-        if seed < 0:
-            raise OptionError(f"BatchSampler: seed: expected at least 0, found {seed}")
+        require_seed("BatchSampler", seed)
         given: npt.ArrayLike = getattr(lengths, "lengths", lengths)
-        self.lengths: Offsets = np.asarray(given, np.int64)
+        self.lengths: Offsets = as_int64(given, level=0, what="lengths")
         self.rows, self.items, self.padded = rows, items, padded
         self.buckets, self.shuffle, self.seed, self.drop_last = buckets, shuffle, seed, drop_last
         self.epoch = 0

@@ -211,6 +211,7 @@ def test_the_ranks_of_torch_distributed_are_taken(
         ({"items": 0}, "items: expected at least 1, found 0"),
         ({"pool": 0}, "pool: expected at least 1, found 0"),
         ({"seed": -1}, "seed: expected at least 0, found -1"),
+        ({"seed": None}, "seed: expected a whole number, found None"),
         ({"rank": 2, "world": 2}, "rank: expected 0 to 1, found 2"),
         ({"world": 0}, "world: expected at least 1, found 0"),
     ],

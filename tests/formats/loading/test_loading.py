@@ -150,7 +150,7 @@ def test_what_is_not_there_is_an_error(words: Path, tmp_path: Path) -> None:
         ours.Dataset(tmp_path / "missing.lod.h5")
     with pytest.raises(LodError, match="nonsense"):
         ours.Dataset(words, "nonsense")
-    with pytest.raises(OptionError, match="layout"):
+    with pytest.raises(OptionError, match="jagged, padded, packed, varlen, lod, found 'nonsense'"):
         ours.collate("nonsense")
 
 
@@ -381,11 +381,18 @@ def test_buckets_hold_equal_lengths() -> None:
         ({}, "give rows= or items="),
         ({"rows": 0}, "rows: expected at least 1"),
         ({"rows": 1, "seed": -1}, "seed: expected at least 0"),
+        ({"rows": 1, "seed": None}, "seed: expected a whole number, found None"),
     ],
 )
 def test_a_sampler_without_a_budget_is_an_error(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidDataError, match=said):
         BatchSampler([1], **options)
+
+
+@pytest.mark.parametrize("lengths", [[1.5, 2.0], [[1, 2]], [True], [None], "12"])
+def test_a_sampler_of_other_lengths_is_an_error(lengths: Any) -> None:
+    with pytest.raises(InvalidDataError, match="lengths"):
+        BatchSampler(lengths, rows=5)
 
 
 @pytest.mark.parametrize("name", ["samplers", "dataset_torch"])
