@@ -32,6 +32,7 @@ class Column:
         text: whether the innermost lists are written as text.
         chosen: whether an option chose the dtype.
         inside: the records it is in, outermost first.
+        rounded: whether whole numbers may be rounded to a float dtype.
 
     `spec.nullable` says whether values may be null.
     """
@@ -42,6 +43,7 @@ class Column:
     text: bool
     chosen: bool
     inside: tuple[Inside, ...] = ()
+    rounded: bool = False
 
     @property
     def name(self) -> str:
@@ -99,7 +101,7 @@ class Column:
         if self.text:
             rows: Array | None = np.frombuffer(b"".join(values), np.uint8)
         else:
-            rows = _rows(values, self.spec.dtype)
+            rows = _rows(values, self.spec.dtype, rounded=self.rounded)
         if rows is None:
             return None
         levels, shape = len(self.spec.levels), self.spec.row_shape
@@ -131,7 +133,11 @@ class Column:
             return None
         where = f"item <{','.join(map(str, path))}>: " if path else ""
         if level == self.depth or (self.text and level == self.depth - 1):
-            wrong = _bad_text(value) if self.text else _bad_number(value, self.spec.dtype)
+            wrong = (
+                _bad_text(value)
+                if self.text
+                else _bad_number(value, self.spec.dtype, rounded=self.rounded)
+            )
             if wrong is None:
                 return self._wrong_extent(value, where, level) if self.text else None
             return where + wrong + self._remedy(value)
@@ -172,8 +178,8 @@ class Column:
         )
 
 
-def _rows(values: list[Any], dtype: np.dtype[Any]) -> Array | None:
-    """Return numbers as an array, None if one does not fit exactly."""
+def _rows(values: list[Any], dtype: np.dtype[Any], *, rounded: bool) -> Array | None:
+    """Return numbers as an array, None if one does not fit, exactly unless `rounded`."""
     types = set(map(type, values))
     if dtype.kind == "b":
         return np.array(values, np.bool_) if types <= {bool} else None
@@ -187,24 +193,24 @@ def _rows(values: list[Any], dtype: np.dtype[Any]) -> Array | None:
         return None
     if not np.isfinite(rows).all():
         return None
-    if int in types:
+    if int in types and not rounded:
         large = np.flatnonzero(np.abs(rows) >= MOST_EXACT_FLOAT64)
         # As Python numbers: NumPy would round the integer first.
         if any(rows[place].item() != values[place] for place in large.tolist()):
             return None
     result = narrowed(rows, dtype)
-    if result is None or int not in types or dtype == np.float64:
+    if result is None or rounded or int not in types or dtype == np.float64:
         return result
     whole = np.fromiter((type(value) is int for value in values), np.bool_, len(values))
     return result if (result[whole].astype(np.float64) == rows[whole]).all() else None
 
 
-def _bad_number(value: object, dtype: np.dtype[Any]) -> str | None:
+def _bad_number(value: object, dtype: np.dtype[Any], *, rounded: bool) -> str | None:
     """Return why a value is not a number of this dtype, None if it is one."""
     if type(value) not in ({bool} if dtype.kind == "b" else NUMBERS):
         wanted = "true or false" if dtype.kind == "b" else "a number"
         return f"expected {wanted}, found {kind_of(value)}"
-    if _rows([value], dtype) is not None:
+    if _rows([value], dtype, rounded=rounded) is not None:
         return None
     if dtype.kind in "iu" and type(value) is float:
         return f"expected a whole number ({dtype}), found {kind_of(value)}"

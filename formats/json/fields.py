@@ -245,7 +245,8 @@ def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> tuple[Column
     )
     spec.empty()  # refuses a bad level name
     chosen = options.dtype is not None
-    return Column(spec, field, depth, str in seen.leaves, chosen, leaf.inside), sure
+    rounded = bool(options.dtype_unsafe)
+    return Column(spec, field, depth, str in seen.leaves, chosen, leaf.inside, rounded), sure
 
 
 @dataclass(frozen=True)

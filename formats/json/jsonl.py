@@ -69,7 +69,7 @@ class JsonLines(Format):
     kept_marks = frozenset({"text"})
     nulls = True
     structs = True
-    options = frozenset({"nulls", "levels", "field", "dtype", "encoding"})
+    options = frozenset({"nulls", "levels", "field", "dtype", "dtype_unsafe", "encoding"})
     binary = False
 
     def open(self, source: Input, options: ReadOptions) -> Source:

@@ -409,3 +409,12 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert peak_bytes < 24 << 20  # the lines read ahead, 1 MiB, are 350,000 Python objects
     assert copy.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_whole_numbers_are_rounded_if_asked(dtype: str, tmp_path: Path) -> None:
+    data = b"[0.5,9007199254740993]\n[2049]\n" if dtype != "float16" else b"[0.5]\n[2049]\n"
+    found = content_of(tmp_path, ".jsonl", data, dtype=np.dtype(dtype), dtype_unsafe=True)["data"]
+    wanted = [0.5, 2.0**53, 2049] if dtype != "float16" else [0.5, 2048]
+    assert found.data.tolist() == wanted
+    assert found.dtype == dtype
