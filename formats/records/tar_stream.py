@@ -55,7 +55,7 @@ def members(file: BinaryIO) -> Iterator[tuple[str, Content]]:
 
 
 def _refused(kind: bytes) -> str:
-    """Return the message about a member that is no regular file."""
+    """Return the message about a member that is not a regular file."""
     if kind in _LINKS:
         return "is a link; pack the file itself (tar --dereference --hard-dereference)"
     return "is a device or another special file; leave it out"
