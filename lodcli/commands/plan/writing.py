@@ -18,6 +18,7 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
@@ -53,7 +54,10 @@ def write_packed(
 def _schema(plan: Plan, items: Items, order: Offsets, batches: Offsets) -> Schema:
     count = batches.size - 1
     batch = LevelSpec("packed batch", "batch", count)
-    found = [replace(spec, levels=(batch, *spec.levels)) for spec in items.counted(order)]
+    found = [
+        replace(spec, levels=(batch, *spec.levels), marks=spec.marks.below(1))
+        for spec in items.counted(order)
+    ]
     lead = find(tuple(found), plan.name)
     int32, int64 = np.dtype(np.int32), np.dtype(np.int64)
     boundaries = LevelSpec("packed boundaries", None, count)
@@ -102,7 +106,8 @@ def _batch(plan: Plan, whole: dict[str, LoDTensor], numbers: Offsets, offsets: O
         # Tensors with equal indexes share one object.
         same = next((one for one in lods.values() if one.same_levels(made)), made)
         lods[len(lods)] = same
-        found[name] = LoDTensor(tensor.data, same)
+        nulls = Nulls.of([None, *tensor.nulls.masks]) if tensor.nulls else tensor.nulls
+        found[name] = LoDTensor(tensor.values, same, tensor.marks.below(1), nulls)
     lead = whole[plan.name]
     ends = lead.lod.absolute(0)
     lengths = np.diff(ends)

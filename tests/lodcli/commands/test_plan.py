@@ -103,6 +103,28 @@ def test_sequences_over_the_limit_are_reported_and_dropped_on_request(
     assert sorted(held) == [number for number, one in enumerate(lengths) if one <= 40]
 
 
+def test_packed_batches_keep_nulls_and_marks(lod: Lod, folder: Path) -> None:
+    lines = [
+        {"ids": [1, 2], "n": None, "lang": "en", "turns": [{"t": [1]}, {"t": [2, 3]}]},
+        {"ids": [3], "n": 7, "lang": None, "turns": []},
+        {"ids": [4, 5], "n": None, "lang": "", "turns": [{"t": []}]},
+    ]
+    Path("chat.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+    args = ("--tokens", "3", "--write", "packed.lod.h5", "-q")
+    assert lod("plan", "chat.jsonl::ids", *args).code == 0
+    numbers = tensor("packed.lod.h5", "items").to_list()
+    assert sorted(item for batch in numbers for item in batch) == [0, 1, 2]
+    for name, old in (("ids", "ids"), ("n", "n"), ("lang", "lang")):
+        wanted = [[lines[item][old] for item in batch] for batch in numbers]
+        assert tensor("packed.lod.h5", name).to_list() == wanted
+    wanted = [[[turn["t"] for turn in lines[item]["turns"]] for item in b] for b in numbers]
+    assert tensor("packed.lod.h5", "turns.t").to_list() == wanted
+    done = lod("convert", "-q", "packed.lod.h5::turns", "packed.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    found = [json.loads(line)["turns"] for line in Path("packed.jsonl").read_text().splitlines()]
+    assert found == [[lines[item]["turns"] for item in batch] for batch in numbers]
+
+
 def test_no_sequences_make_no_batches(lod: Lod, folder: Path) -> None:
     io.write("none.lod.h5", LoDTensor(np.arange(0), LoD.from_lengths([[]])))
     done = lod("plan", "none.lod.h5", "--tokens", "8", "--json", "-o", "p.lod.h5")
