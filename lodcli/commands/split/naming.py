@@ -26,10 +26,10 @@ class Pattern:
         folder, base = os.path.split(path)
         found = re.findall(r"\{([^{}]*)\}", base)
         if len(found) != 1 or "{" in folder:
-            what = "several such places" if len(found) > 1 else "no such place"
+            what = "are several such places" if len(found) > 1 else "is no such place"
             raise click.UsageError(
                 "several files are written: name them by numbers, -o 'part-{}.lod.h5', or with -o "
-                f"'{{train,test}}.lod.h5'; there is {what} in the last part of {path!r}"
+                f"'{{train,test}}.lod.h5'; there {what} in the last part of {path!r}"
             )
         self._path = path
         self._inner = found[0]

@@ -125,7 +125,7 @@ def test_names_are_numbers_of_equal_width_or_those_given(lod: Lod, folder: Path)
     [
         (["--by", "count", "2", "-o", "a.npz"], "no such place in the last part of 'a.npz'"),
         (["--by", "count", "2"], "no such place in the last part of '-'"),
-        (["--by", "count", "2", "-o", "{}-{}.npz"], "several such places in the last part"),
+        (["--by", "count", "2", "-o", "{}-{}.npz"], "there are several such places"),
         (["--by", "count", "2", "-o", "{}/a.npz"], "no such place in the last part"),
         (["--by", "count", "1", "-o", "{a,b}.npz"], "{a,b} must be 3 different names"),
         (["--by", "count", "1", "-o", "{a,b,b}.npz"], "{a,b,b} must be 3 different names"),
