@@ -24,7 +24,7 @@ from lodcli.kernels.rnn.engine.amx.rounding_numba import round_pairs, round_row,
 from lodcli.kernels.rnn.engine.amx.tiles_numba import configure, multiply, multiply_onto, release
 from lodcli.kernels.rnn.engine.native.backward_numba import add_slopes, input_gradients, runner
 from lodcli.kernels.rnn.engine.native.layout import DEPTH, VECTORS
-from lodcli.kernels.rnn.engine.native.products_numba import panels_of, part_of
+from lodcli.kernels.rnn.engine.native.products_numba import alternating_panel, panels_of, part_of
 from lodcli.kernels.rnn.engine.native.structures import (
     KINDS,
     BackwardRun,
@@ -44,7 +44,7 @@ _WIDTH = VECTORS * TILE_COLUMNS
 
 @function()
 def _multiply(  # type: ignore[no-untyped-def]
-    matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room, space
+    matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room, space, parity
 ):
     """Same as multiply_rows of engine/native; every row of `out` has `room` elements."""
     steps = _depth_tiles(matrix.depth)
@@ -53,7 +53,8 @@ def _multiply(  # type: ignore[no-untyped-def]
         rows = min(BLOCK_ROWS, row_to - first)
         for n in range(rows):
             round_row(a, a_at[first + n], matrix.depth, space.rounded, n * words, words)
-        for p in range(panel_from, panel_to):
+        for number in range(panel_from, panel_to):
+            p = alternating_panel(number, 1, panel_from, panel_to, parity)
             multiply(
                 matrix.shape, rows, steps, space.rounded, 0, words,
                 matrix.panels, p * steps * VECTORS * TILE_WORDS, matrix.zeros, 0,
@@ -65,6 +66,7 @@ def _multiply(  # type: ignore[no-untyped-def]
                     column = p * _WIDTH + vector * TILE_COLUMNS
                     sums = load(space.sums, n * _WIDTH + vector * TILE_COLUMNS, TILE_COLUMNS)
                     store(sums, out, to + column, room - column)
+        parity += 1
 
 
 _recur, _of_inputs = runner(_multiply), input_gradients(_multiply)

@@ -21,7 +21,7 @@ from lodcli.kernels.rnn.engine.native.forward_numba import (
     runner,
 )
 from lodcli.kernels.rnn.engine.native.layout import VECTORS
-from lodcli.kernels.rnn.engine.native.products_numba import panels_of, part_of
+from lodcli.kernels.rnn.engine.native.products_numba import alternating_panel, panels_of, part_of
 from lodcli.kernels.rnn.engine.native.structures import (
     KINDS,
     Cell,
@@ -85,8 +85,7 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
         for n in range(alive):
             round_row(old_h, space.old_h_at[n], size, space.rounded, n * row, row)
     for number in range(panel_from, panel_to):
-        # Alternating direction, so that the panels used last are still in the L2 cache.
-        p = panel_from + panel_to - 1 - number if step & 1 else number
+        p = alternating_panel(number, 1, panel_from, panel_to, step)
         for first in range(0, alive, BLOCK_ROWS):
             rows = min(BLOCK_ROWS, alive - first)
             multiply(

@@ -21,6 +21,7 @@ from lodcli.kernels.rnn.engine.native.products_numba import (
     multiply_rows,
     panels_of,
     part_of,
+    share_of,
 )
 from lodcli.kernels.rnn.engine.native.structures import (
     KINDS,
@@ -34,6 +35,9 @@ from lodcli.kernels.rnn.engine.native.structures import (
     Team,
 )
 from lodcli.kernels.simd.lanes_numba import lanes_in, load, store
+
+# Columns of slopes multiplied by all panels before the next columns: they stay in the cache.
+_COLUMNS = 512
 
 
 def runner(multiply: Any) -> Any:
@@ -63,7 +67,7 @@ def runner(multiply: Any) -> Any:
                 return False
             multiply(
                 matrix, chunk.slopes, space.from_at, 0, alive, panel_from, panel_to,
-                run.carry_h, space.to_at, cell.hidden, space,
+                run.carry_h, space.to_at, cell.hidden, space, step,
             )  # fmt: skip
         return True
 
@@ -72,11 +76,11 @@ def runner(multiply: Any) -> Any:
 
 @function()
 def _multiply(  # type: ignore[no-untyped-def]
-    matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room, space
+    matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room, space, parity
 ):
     multiply_rows(
         matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room,
-        space.sums, space.sums_at,
+        space.sums, space.sums_at, parity,
     )  # fmt: skip
 
 
@@ -100,7 +104,7 @@ def input_gradients(multiply: Any) -> Any:
             multiply(
                 matrix, chunk.slopes, space.from_at, first, end,
                 0, panels_of(matrix.columns, chunk.slopes),
-                gradients.of_input, space.to_at, matrix.columns, space,
+                gradients.of_input, space.to_at, matrix.columns, space, 0,
             )  # fmt: skip
         else:
             for slot in range(first, end):
@@ -151,25 +155,40 @@ def collect(
     column_from, column_to = part_of(columns, member, members)
     for first in range(0, chunk.filled, DEPTH):
         depth = min(DEPTH, chunk.filled - first)
-        at = first * chunk.stride
-        if matrix.depth:
-            for p in range(panels_of(matrix.columns, chunk.slopes)):
-                _take_inputs(gradients.data, matrix.columns, chunk, first, depth, p, space.panel)
-                add_products_of_columns(
-                    matrix, chunk.slopes, at + skipped, chunk.stride, column_from, column_to,
-                    depth, space.panel, p, matrix.columns, gradients.weight_ih,
-                    gradients.input_room, space.from_at, space.to_at,
-                )  # fmt: skip
-        for p in range(panels_of(size, chunk.slopes)):
-            _take_states(run, size, chunk, first, depth, p, space.panel)
-            add_products_of_columns(
-                matrix, chunk.slopes, at, chunk.stride, column_from, column_to,
-                depth, space.panel, p, size, gradients.weight_hh, gradients.hidden_room,
-                space.from_at, space.to_at,
+        column = column_from
+        while column < column_to:
+            count = share_of(column_to - column, _COLUMNS)
+            _add_columns(
+                size, skipped, matrix, run, chunk, gradients, space, first, depth,
+                column, column + count,
             )  # fmt: skip
+            column += count
         low, high = part_of(slopes, member, members)
-        add_slopes(chunk, at, depth, low, high, slopes, gradients.bias)
+        add_slopes(chunk, first * chunk.stride, depth, low, high, slopes, gradients.bias)
     return 0
+
+
+@function()
+def _add_columns(  # type: ignore[no-untyped-def]
+    size, skipped, matrix, run, chunk, gradients, space, first, depth, column_from, column_to
+):
+    """Add the products of some columns of slopes in `depth` slots with all inputs and states."""
+    at = first * chunk.stride
+    if matrix.depth:
+        for p in range(panels_of(matrix.columns, chunk.slopes)):
+            _take_inputs(gradients.data, matrix.columns, chunk, first, depth, p, space.panel)
+            add_products_of_columns(
+                matrix, chunk.slopes, at + skipped, chunk.stride, column_from, column_to,
+                depth, space.panel, p, matrix.columns, gradients.weight_ih,
+                gradients.input_room, space.from_at, space.to_at,
+            )  # fmt: skip
+    for p in range(panels_of(size, chunk.slopes)):
+        _take_states(run, size, chunk, first, depth, p, space.panel)
+        add_products_of_columns(
+            matrix, chunk.slopes, at, chunk.stride, column_from, column_to,
+            depth, space.panel, p, size, gradients.weight_hh, gradients.hidden_room,
+            space.from_at, space.to_at,
+        )  # fmt: skip
 
 
 @function()

@@ -19,6 +19,7 @@ from lodcli.kernels.rnn.engine.native.barrier_numba import meet
 from lodcli.kernels.rnn.engine.native.cells_numba import shape_of, step_forward
 from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES
 from lodcli.kernels.rnn.engine.native.products_numba import (
+    alternating_panel,
     multiply_blocks,
     multiply_rows,
     panels_of,
@@ -86,7 +87,7 @@ def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: 
     first, end = part_of(filled, team.member, team.members)
     multiply_rows(
         matrix, run.data, space.rows, first, end, 0, panels_of(matrix.columns, run.data),
-        space.inputs, space.places, space.width, space.sums, space.sums_at,
+        space.inputs, space.places, space.width, space.sums, space.sums_at, 0,
     )  # fmt: skip
 
 
@@ -133,11 +134,8 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
     number = panel_from
     while number < panel_to:
         count = share_of(panel_to - number, most_panels)
-        p, after = number, min(number + 1, panel_to - 1)
-        # Alternating direction, so that the panels used last are still in the L1 and L2 caches.
-        if step & 1:
-            p = panel_from + panel_to - number - count
-            after = max(p - 1, panel_from)
+        p = alternating_panel(number, count, panel_from, panel_to, step)
+        after = alternating_panel(min(number + 1, panel_to - 1), 1, panel_from, panel_to, step)
         first = 0
         while first < alive:
             rows = share_of(alive - first, most)

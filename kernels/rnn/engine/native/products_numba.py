@@ -15,8 +15,9 @@ from lodcli.kernels.rnn.engine.native.tiles_numba import (
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.lanes_numba import LAYOUT, lanes_in
 
-# Elements of the rows multiplied by all panels before the next rows: they stay in the cache.
-_BLOCK = 1 << 16
+# Elements of the rows multiplied by all panels before the next rows: they stay in the cache. More
+# if the panels are read from an outer cache each time.
+_BLOCK, _LARGE_BLOCK = 1 << 16, 1 << 17
 _TILE_ROWS = LAYOUT.tile_rows(VECTORS)
 _TILE_PANELS = LAYOUT.panels_at_once(VECTORS)
 # Up to this many vectors of a panel are computed one at a time, else the whole panel: a tile of one
@@ -38,10 +39,23 @@ def part_of(count, member, members):  # type: ignore[no-untyped-def]
     return count * member // members, count * (member + 1) // members
 
 
+@function(inline="always")
+def alternating_panel(number, count, panel_from, panel_to, parity):  # type: ignore[no-untyped-def]
+    """Return the first of the next `count` panels: ascending if `parity` is even, else descending.
+
+    Passes over the panels alternate: those used last are in the caches, and are used first.
+
+    Args:
+        number: the first of these panels if ascending.
+    """
+    return panel_from + panel_to - number - count if parity & 1 else number
+
+
 @function()
 def multiply_rows(  # type: ignore[no-untyped-def]
-    matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room, spare, spare_at
-):
+    matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room,
+    spare, spare_at, parity,
+):  # fmt: skip
     """Write the product of rows a[a_at[r]:] and `matrix` to out[out_at[r]:].
 
     Args:
@@ -53,24 +67,29 @@ def multiply_rows(  # type: ignore[no-untyped-def]
             written up to it.
         spare: scratch for the sums of a tile, for a last partial panel.
         spare_at: position of each row of the tile in it.
+        parity: see alternating_panel.
     """
     width = VECTORS * lanes_in(a)
     if row_to - row_from == 1:
         whole = min(panel_to, room // width)
-        _multiply_row(matrix, a, a_at, row_from, panel_from, whole, out, out_at)
+        _multiply_row(matrix, a, a_at, row_from, panel_from, whole, out, out_at, parity)
         panel_from = max(panel_from, whole)
-    block = max(2 * _TILE_ROWS, _BLOCK // (matrix.depth + 1))
+    size = _LARGE_BLOCK if matrix.blocked else _BLOCK
+    block = max(2 * _TILE_ROWS, size // (matrix.depth + 1))
     for first in range(row_from, row_to, block):
         end = min(first + block, row_to)
-        for p in range(panel_from, panel_to):
+        for number in range(panel_from, panel_to):
+            p = alternating_panel(number, 1, panel_from, panel_to, parity)
             left = room - p * width
             vectors = _vectors_in(matrix.columns, p, a)
             whole = left >= vectors * lanes_in(a)
             if matrix.blocked and whole and vectors > _FEW:
                 size = matrix.depth * width
+                after = min(number + 1, panel_to - 1)
+                after = alternating_panel(after, 1, panel_from, panel_to, parity)
                 multiply_blocks(
                     matrix, _TILE_ROWS, a, a_at, first, end, matrix.depth, p * size,
-                    min(p + 1, panel_to - 1) * size, size, matrix.zeros, 0,
+                    after * size, size, matrix.zeros, 0,
                     out, out_at, first, p * width,
                 )  # fmt: skip
                 continue
@@ -96,6 +115,7 @@ def multiply_rows(  # type: ignore[no-untyped-def]
                         for n in range(left):
                             out[place + n] = spare[spare_at[r] + n]
                 row += rows
+        parity += 1
 
 
 @function()
@@ -133,17 +153,20 @@ def multiply_blocks(  # type: ignore[no-untyped-def]
 
 
 @function()
-def _multiply_row(matrix, a, a_at, row, panel_from, panel_to, out, out_at):  # type: ignore[no-untyped-def]
+def _multiply_row(  # type: ignore[no-untyped-def]
+    matrix, a, a_at, row, panel_from, panel_to, out, out_at, parity
+):
     """Likewise for one row and as many panels as fit in registers."""
     width = VECTORS * lanes_in(a)
-    p = panel_from
-    while p < panel_to:
-        count = share_of(panel_to - p, _TILE_PANELS)
+    number = panel_from
+    while number < panel_to:
+        count = share_of(panel_to - number, _TILE_PANELS)
+        p = alternating_panel(number, count, panel_from, panel_to, parity)
         multiply_one(
             matrix.shape, count, a, a_at, row, matrix.panels, p * matrix.depth * width,
             matrix.depth * width, matrix.depth, matrix.zeros, 0, out, out_at, row, p * width,
         )  # fmt: skip
-        p += count
+        number += count
 
 
 @function()

@@ -94,6 +94,10 @@ class _Tile:
         for n in range(rows):
             position = builder.add(self.listed(12, out_row, n), plus)
             out.append(self.columns(self.address(11, position)))
+        if onto:
+            # Read after the loop over k: fetched meanwhile.
+            for place in [place for places in out for place in places]:
+                prefetch(builder, place, 3)
         sums = self.begun(out, self.columns(self.address(9, first_at)))
         sums = self.summed(sums, a, step, self.address(6, panel_at), depth)
         for places, values in zip(out, sums, strict=True):
