@@ -88,7 +88,7 @@ class Csv(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         found = _CsvSource(source, options, options.separator or self.separator)
-        return WideSource(found) if options.wide else found
+        return WideSource(found, rounded=bool(options.dtype_unsafe)) if options.wide else found
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         if spec.marks.is_text:

@@ -11,6 +11,7 @@ import numpy as np
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Item, Schema, TensorSpec
 from lodcli.formats.core.wrapped import Wrapped
+from lodcli.formats.values.casting import Cast
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -48,19 +49,22 @@ class WideSource(Wrapped):
 
     Args:
         inner: the open file.
+        rounded: whether whole numbers beside fractions may be rounded.
     """
 
-    def __init__(self, inner: Source) -> None:
-        super().__init__(inner)
-        self._names = [spec.name for spec in inner.schema if not spec.marks]
-        if not self._names:
+    def __init__(self, inner: Source, *, rounded: bool) -> None:
+        numbers = [spec for spec in inner.schema if not spec.marks]
+        if not numbers:
             raise InvalidDataError(
                 "line 1: expected columns of numbers for --wide, found only text"
             )
-        numbers = [spec for spec in inner.schema if not spec.marks]
         others = tuple(spec for spec in inner.schema if spec.marks)
+        self._names = [spec.name for spec in numbers]
         self._name = _common(self._names, {spec.name for spec in others})
         dtype = np.result_type(*(spec.dtype for spec in numbers))
+        dtypes = dict.fromkeys(self._names, dtype)
+        flag = f"--dtype {dtype} --dtype-unsafe"
+        super().__init__(Cast(inner, dtypes, rounded=rounded, flag=flag))
         wide = replace(numbers[0], name=self._name, dtype=dtype, row_shape=(len(numbers),))
         self.schema = (wide, *others)
 
@@ -69,7 +73,7 @@ class WideSource(Wrapped):
         for batch in self._inner.batches(limit_bytes):
             found = {name: item for name, item in batch.items() if name not in self._names}
             parts = [item for name in self._names if isinstance(item := batch[name], LoDTensor)]
-            rows = np.stack([part.data for part in parts], axis=1, dtype=self.schema[0].dtype)
+            rows = np.stack([part.data for part in parts], axis=1)
             yield {self._name: LoDTensor(rows, parts[0].lod), **found}
 
 

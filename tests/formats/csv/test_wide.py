@@ -57,6 +57,16 @@ def test_what_pandas_wrote_is_read(tmp_path: Path) -> None:
     assert (whole.dtype.name, whole.data.tolist()) == ("int64", [[1, 3], [2, 4]])
 
 
+def test_whole_numbers_are_not_rounded_beside_fractions(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,0.5\n9007199254740993,1.5\n")
+    with pytest.raises(InvalidDataError, match=r"a: .*1: 9007199254740993 is not exact in float64"):
+        io.read_all(path, wide=True)
+    found = io.read(path, wide=True, dtype="float64", dtype_unsafe=True)
+    assert isinstance(found, LoDTensor)
+    assert found.data.tolist() == [[1, 0.5], [9007199254740992, 1.5]]
+
+
 def test_what_has_no_columns_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     with pytest.raises(UnsupportedError, match=r"rows of data have shape \(4,\); .*--wide"):
