@@ -21,7 +21,6 @@ from lodcli.kernels.errors import (
     InvalidDataError,
     LodError,
     SelectionError,
-    ShapeMismatchError,
     UnsupportedError,
 )
 from lodcli.kernels.index.checks import Array
@@ -462,14 +461,14 @@ class Format(ABC):
             self.require_equal({s.name: s.items for s in schema if s.items is not None})
 
     def require_equal(self, items: Mapping[str, int]) -> None:
-        """Raise ShapeMismatchError unless all tensors have equally many outermost items.
+        """Raise UnsupportedError unless all tensors have equally many outermost items.
 
         Args:
             items: number of items of each tensor, if known.
         """
         if len(set(items.values())) > 1:
             found = ", ".join(f"{name} has {count}" for name, count in items.items())
-            raise ShapeMismatchError(
+            raise UnsupportedError(
                 f"{self.name} holds tensors with the same number of outermost items, one per "
                 f"{self.record}; {found}; choose one with FILE::NAME"
             )

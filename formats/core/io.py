@@ -120,6 +120,8 @@ def open_file(
         casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
         if casts and "dtype" in kind.options:
             dropped["dtype"] = wide_dtype(options.dtype)
+            if dropped["dtype"] is None:
+                dropped["dtype_unsafe"] = None
         if any(getattr(options, name) != value for name, value in dropped.items()):
             told = dataclasses.replace(options, **dropped)
         refuse_unknown_options(kind.options, told, kind.name)

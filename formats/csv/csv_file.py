@@ -38,7 +38,6 @@ from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import (
     InvalidDataError,
     SelectionError,
-    ShapeMismatchError,
     UnsupportedError,
 )
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
@@ -122,8 +121,8 @@ class Csv(Format):
     def laid_out(self, schema: Schema, options: WriteOptions) -> Schema:
         return columns(schema) if options.wide else schema
 
-    def _not_shared(self) -> ShapeMismatchError:
-        return ShapeMismatchError(
+    def _not_shared(self) -> UnsupportedError:
+        return UnsupportedError(
             f"{self.name} holds tensors that share all their levels, or have as many rows; choose "
             "one with FILE::NAME"
         )

@@ -19,6 +19,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     lod = LoD.from_lengths([[2, 1], [1, 2, 1]], ["day", "hour"])
     io.write("x.lod.h5", {"a": LoDTensor([1, 2, 3, 4], lod), "b": LoDTensor([1.0, 2.0], [[1, 1]])})
+    io.write("u.lod.h5", {"a": LoDTensor([1]), "b": LoDTensor([1, 2])})
     io.write("n.lod.h5", LoDTensor.from_lists([[1, None], [2]]))
     return tmp_path
 
@@ -27,6 +28,7 @@ TOLD = {
     "x.lod.h5 t.lods": (0, "lod.stream keeps everything"),
     "x.lod.h5 t.npz": (0, "lost: level names: day, hour"),
     "x.lod.h5 t.npz --strict": (4, "lost: level names: day, hour"),
+    "u.lod.h5 t.jsonl": (4, "one per line; a has 1, b has 2; choose one with FILE::NAME"),
     "x.lod.h5 t.npy": (4, "refused: npy holds one tensor, this has 2 (a, b); choose one"),
     "x.lod.h5::a t.npy": (4, "refused: npy holds 0 levels, a has 2"),
     "x.lod.h5 t.nwb": (4, "nwb is read-only"),

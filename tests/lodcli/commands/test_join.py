@@ -114,8 +114,9 @@ def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> 
     Path("d.csv").write_text("k,x\n1,2\n")
     done = lod("join", "d.csv", "d.csv", "--on", "z", "-o", "out.lod.h5")
     assert "d.csv: no tensor named 'z'; there are: k, x" in done.stderr
-    done = lod("join", "d.csv", "c.jsonl", "--on", "z", "-o", "out.lod.h5")
-    assert done.stderr.startswith("lod join: c.jsonl: holds 2 tensors; choose one: c.jsonl::k ")
+    np.savez("e.npz", k=np.arange(3), x=np.arange(2))
+    done = lod("join", "d.csv", "e.npz", "--on", "z", "-o", "out.lod.h5")
+    assert done.stderr.startswith("lod join: e.npz: holds 2 tensors; choose one: e.npz::k ")
     assert lod("join", "a.jsonl", "--on", "k", "-o", "out.lod.h5").code == 2
 
 
