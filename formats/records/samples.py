@@ -177,7 +177,7 @@ class Joiner:
             self._done += count
 
     def finish(self) -> None:
-        """Raise ShapeMismatchError unless all tensors had equally many outermost items."""
+        """Raise UnsupportedError unless all tensors had equally many outermost items."""
         self._kind.require_equal(
             {name: self._done + queue.waiting for name, queue in self._queues.items()}
         )
