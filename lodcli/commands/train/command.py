@@ -224,6 +224,14 @@ def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> No
             "a model is binary and cannot be printed to a terminal; give -o MODEL"
         )
     if out not in (None, "-"):
+        from lodcli.formats.weights import SUFFIXES
+
+        kind = next((kind for end, kind in SUFFIXES.items() if str(out).lower().endswith(end)), "")
+        if kind not in ("", "safetensors"):
+            raise click.UsageError(
+                f"{out}: a model is written as safetensors; name it MODEL.safetensors, then "
+                f"lod weights MODEL.safetensors -o {out} converts its RNN to {kind}"
+            )
         # Creates the partial file, and removes it again.
         Output(str(out), overwrite=force).abort()
 

@@ -163,6 +163,13 @@ def test_the_same_seed_gives_the_same_file(lod: Lod, signs: Path) -> None:
     assert contents[0] != contents[2]
 
 
+def test_a_name_of_other_weights_is_refused(lod: Lod, signs: Path) -> None:
+    done = lod("train", signs, "-o", "m.pt", "--epochs", "1")
+    assert (done.code, done.stdout) == (2, "")
+    assert "m.pt: a model is written as safetensors; name it MODEL.safetensors" in done.stderr
+    assert not Path("m.pt").exists()
+
+
 def test_training_goes_on_from_a_saved_model(lod: Lod, signs: Path) -> None:
     args = ["--epochs", "8", "--lr", "0.05", "--json", "--pool", "mean"]
     first = lod("train", signs, "-o", "a", "--hidden", "8", "--cell", "gru", *args)
