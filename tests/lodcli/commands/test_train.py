@@ -374,13 +374,15 @@ def test_an_infinite_row_is_one_error_and_no_warning(lod: Lod, signs: Path) -> N
         (["-o", "m", "--dropout", "nan"], 2, "invalid value for '--dropout': expected a number"),
         (["-o", "m", "--precision", "tf32"], 2, "--precision tf32 needs --device cuda"),
         (["-o", "m", "--weights", "gone"], 3, "gone: no such file"),
-        (["-o", "signs.lod.h5"], 3, "exists already"),
+        (["-o", "there"], 3, "exists already"),
+        (["-o", "signs.lod.h5"], 2, "signs.lod.h5: a model is written as safetensors"),
         (["-o", "m", "--test", "words.lod.h5"], 2, "no tensor named 'label'"),
     ],
 )
 def test_what_does_not_fit_is_refused(
     lod: Lod, signs: Path, args: list[str], code: int, said: str
 ) -> None:
+    Path("there").touch()
     before = sorted(os.listdir(signs.parent))
     done = lod("train", signs.name, *args)
     assert (done.code, done.stdout) == (code, "")
