@@ -22,6 +22,8 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
+# What NumPy takes as it is; a type may be an argument such as dtype=.
+_OF_NUMPY = (np.ndarray, np.generic, type)
 # Functions of NumPy that are not ufuncs, by kind. Elementwise:
 _ELEMENTWISE = frozenset(
     (
@@ -393,7 +395,7 @@ def data_of(value: Any) -> Any:
     NumPy calls `__array_wrap__` of torch, which returns uint8 for booleans.
     """
     if not isinstance(value, NumpyProtocol):
-        if isinstance(value, np.ndarray | np.generic | type) or not hasattr(value, "__array__"):
+        if isinstance(value, _OF_NUMPY) or not hasattr(value, "__array__"):
             return value
         return rows_of(value)
     if value._nulls:

@@ -74,8 +74,8 @@ def multiply_rows(  # type: ignore[no-untyped-def]
         whole = min(panel_to, room // width)
         _multiply_row(matrix, a, a_at, row_from, panel_from, whole, out, out_at, parity)
         panel_from = max(panel_from, whole)
-    size = _LARGE_BLOCK if matrix.blocked else _BLOCK
-    block = max(2 * _TILE_ROWS, size // (matrix.depth + 1))
+    elements = _LARGE_BLOCK if matrix.blocked else _BLOCK
+    block = max(2 * _TILE_ROWS, elements // (matrix.depth + 1))
     for first in range(row_from, row_to, block):
         end = min(first + block, row_to)
         for number in range(panel_from, panel_to):
