@@ -15,6 +15,7 @@ from lodcli.formats.storage.compression import codec_of, codec_suffix, without_s
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 
+_UNREAD_CODECS = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
 # Magic numbers of other .bin files. A run of tokens has no magic number, and may begin with one of
 # these by chance.
 _OTHERS = {
@@ -22,8 +23,7 @@ _OTHERS = {
     b"PK\3\4": "a zip file",
     b"\x1f\x8b\x08": "a file packed with gzip",
     b"\x28\xb5\x2f\xfd": "a file packed with zstd",
-    b"BZh": "a file packed with bzip2",
-    b"\xfd7zXZ\0": "a file packed with xz",
+    **{mark: f"a file packed with {codec}" for mark, codec in _UNREAD_CODECS.items()},
     b"\x89PNG": "an image",
     b"GGUF": "a GGUF model",
     b"\x80\x02": "a pickle",
@@ -35,14 +35,8 @@ _OTHERS = {
     b"ORC": "an ORC table",
     b"Obj\x01": "an Avro file",
 }
-# Not for text: the marks of zlib begin with a letter.
-_OTHER_CODECS = {
-    b"BZh": "bzip2",
-    b"\xfd7zXZ\0": "xz",
-    b"\x78\x01": "zlib",
-    b"\x78\x9c": "zlib",
-    b"\x78\xda": "zlib",
-}
+# Only for binary formats: text may begin with the letter of zlib's marks.
+_ZLIB = dict.fromkeys((b"\x78\x01", b"\x78\x9c", b"\x78\xda"), "zlib")
 _PRINTABLE = frozenset(b"\t\n\r" + bytes(range(32, 127)))
 # Fewer bytes of tokens may be printable by chance.
 _TEXT_BYTES = 16
@@ -148,7 +142,8 @@ def _packed(head: bytes) -> str | None:
     if codec is not None:
         ending = codec_suffix(codec)
         return f"packed with {codec}; its name must end with {ending}, as in .tar{ending}"
-    codec = next((name for mark, name in _OTHER_CODECS.items() if head.startswith(mark)), None)
+    unread = (_UNREAD_CODECS | _ZLIB).items()
+    codec = next((name for mark, name in unread if head.startswith(mark)), None)
     if codec is not None:
         return f"packed with {codec}, which lod does not read; unpack it, or pack it with gzip"
     return None

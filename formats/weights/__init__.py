@@ -86,14 +86,19 @@ def write_weights(
 
 def kind_of_name(path: PathLike) -> str:
     """Return the kind for the extension of a file name."""
+    kind = known_kind(path)
+    if kind is None:
+        raise SelectionError(
+            f"{os.fspath(path)}: unknown file extension for weights ({' '.join(SUFFIXES)}); "
+            "choose one with --to"
+        )
+    return kind
+
+
+def known_kind(path: PathLike) -> str | None:
+    """Return the kind for the extension of a file name; None if it is no extension of weights."""
     lower = os.fspath(path).lower()
-    for suffix, kind in SUFFIXES.items():
-        if lower.endswith(suffix):
-            return kind
-    raise SelectionError(
-        f"{os.fspath(path)}: unknown file extension for weights ({' '.join(SUFFIXES)}); "
-        "choose one with --to"
-    )
+    return next((kind for suffix, kind in SUFFIXES.items() if lower.endswith(suffix)), None)
 
 
 def _module(kind: str) -> ModuleType:

@@ -224,10 +224,10 @@ def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> No
             "a model is binary and cannot be printed to a terminal; give -o MODEL"
         )
     if out not in (None, "-"):
-        from lodcli.formats.weights import SUFFIXES
+        from lodcli.formats.weights import known_kind
 
-        kind = next((kind for end, kind in SUFFIXES.items() if str(out).lower().endswith(end)), "")
-        if kind not in ("", "safetensors"):
+        kind = known_kind(str(out))
+        if kind not in (None, "safetensors"):
             raise click.UsageError(
                 f"{out}: a model is written as safetensors; name it MODEL.safetensors, then "
                 f"lod weights MODEL.safetensors -o {out} converts its RNN to {kind}"
