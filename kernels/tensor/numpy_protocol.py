@@ -20,6 +20,7 @@ from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.rows import rows_of
+from lodcli.kernels.tensor.marks import Marks
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 # What NumPy takes as it is; a type may be an argument such as dtype=.
@@ -75,6 +76,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
     if TYPE_CHECKING:  # members of LoDTensor
         _data: Array
         _lod: LoD
+        _marks: Marks
         _nulls: Nulls
 
         def refuse_nulls(self, what: str) -> None: ...
@@ -221,6 +223,14 @@ _BINARY = (
 )
 
 
+# How to find words in a tensor, by the kind of its marks.
+_FINDING = {
+    "text": "`word in tensor` finds a text, and to_list() returns all",
+    "bytes": "`word in tensor` finds bytes, and to_list() returns all",
+    "category": "compare as_numbers() with categories.index(word)",
+}
+
+
 def _alike(one: Any, two: Any) -> tuple[Array, Array] | None:
     """Return the rows of two tensors without nulls that share index object and shape, else None."""
     if type(one) is not type(two) or one._lod is not two._lod:
@@ -243,6 +253,8 @@ def _plain_operators() -> None:
         setattr(NumpyProtocol, f"__{name}__", _unary(f"__{name}__"))
     for name in _BINARY:
         setattr(NumpyProtocol, f"__{name}__", _binary(f"__{name}__"))
+    for name in ("__eq__", "__ne__"):
+        setattr(NumpyProtocol, name, _with_words(name, getattr(NumpyProtocol, name)))
         if hasattr(NDArrayOperatorsMixin, f"__r{name}__"):
             setattr(NumpyProtocol, f"__r{name}__", _reflected(name))
 
@@ -270,6 +282,26 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
             if kind is type(self) and (both := _alike(self, other)) is not None:
                 return self._of_rows(function(*both))
         return other_way(self, other)
+
+    return method
+
+
+def _with_words(name: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return == or != that also takes words: as in NumPy, a number differs from every word."""
+    function = getattr(operator, name)
+
+    def method(self: NumpyProtocol, other: Any) -> Any:
+        try:
+            return compare(self, other)
+        except TypeError:
+            if _is_tensor(other) or (words := np.asarray(other)).dtype.kind not in "SU":
+                raise
+            if kind := self._marks.kind:
+                remedy = _FINDING.get(kind, "compare as_numbers() with a number")
+                raise UnsupportedError(
+                    f"cannot compare {kind} with {type(other).__name__}: {remedy}"
+                ) from None
+            return _rewrapped(function(self._data, words), self, function.__name__)
 
     return method
 
@@ -355,6 +387,8 @@ def _after_mixing(
     if ufunc is np.matmul and method == "__call__":
         # matmul works on the last two axes, or on the only axis of a vector.
         if owner.data.ndim > 2 or (owner.data.ndim == 2 and owner is inputs[0]):
+            if owner.data.ndim > 2:  # the rows of each factor are matrices
+                _common_index([each for each in tensors if each.data.ndim > 2], "matmul")
             # Further axes of the other factor would come before the rows.
             if any(np.ndim(data_of(value)) > owner.data.ndim for value in inputs):
                 raise _refusal("np.matmul")

@@ -186,6 +186,41 @@ def test_reducing_features_keeps_the_index(name: str) -> None:
     np.testing.assert_array_equal(found.data, KEPT_OF_WIDE[name](ROWS))
 
 
+def test_numbers_differ_from_every_word() -> None:
+    numbers = LoDTensor([1, 2, 3], [[2, 1]])
+    for word in ("a", b"a", ["1", "2", "3"], np.array("1")):
+        assert (numbers == word).to_list() == [[False, False], [False]]
+        assert (numbers != word).to_list() == [[True, True], [True]]
+    assert (numbers == "a").lod is numbers.lod
+    with pytest.raises(TypeError, match="less"):
+        numbers < "a"  # noqa: B015
+    with pytest.raises(ValueError, match="broadcast"):
+        numbers == ["1", "2"]  # noqa: B015
+
+
+@pytest.mark.parametrize(
+    ("tensor", "said"),
+    [
+        (LoDTensor.from_lists(["ab", "c"]), "compare text with str: `word in tensor` finds"),
+        (LoDTensor.from_lists([b"ab"]), "compare bytes with str: `word in tensor` finds"),
+        (LoDTensor([0, 1]).as_categories(["a", "b"]), r"category .* categories\.index\(word\)"),
+    ],
+)
+def test_words_are_not_compared_with_codes(tensor: LoDTensor, said: str) -> None:
+    with pytest.raises(UnsupportedError, match=said):
+        tensor == "ab"  # noqa: B015
+    with pytest.raises(UnsupportedError, match=said):
+        tensor != "ab"  # noqa: B015
+
+
+def test_factors_of_matrices_are_segmented_alike() -> None:
+    box = LoDTensor(np.ones((3, 2, 2)), [[2, 1]])
+    other = LoDTensor(np.ones((3, 2, 2)), [[1, 2]])
+    with pytest.raises(ShapeMismatchError, match="item 0 has length 2 against 1"):
+        box @ other
+    assert (box @ LoDTensor(np.ones((3, 2, 5)), [[2, 1]])).lod is box.lod
+
+
 def test_factors_whose_axes_come_before_the_rows_are_refused() -> None:
     box = LoDTensor(np.ones((3, 2, 2)), LOD)
     assert (box @ np.ones((3, 2, 5))).lod is LOD
