@@ -305,9 +305,10 @@ class TensorArray:
     @types_explained
     def identical(self, other: TensorArray) -> bool:
         """Return whether both have the same places written, with identical values."""
+        places = self._places() | other._places()
         return self._size == other._size and all(
             (a is None and b is None) or (a is not None and b is not None and a.identical(b))
-            for a, b in ((self._peek(i), other._peek(i)) for i in range(self._size))
+            for a, b in ((self._peek(i), other._peek(i)) for i in places)
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -315,8 +316,13 @@ class TensorArray:
         return _restored, (self._size, self._source, dict(self._written))
 
     def __repr__(self) -> str:
-        gaps = sum(self._peek(index) is None for index in range(self._size))
+        gaps = self._size - sum(self._peek(index) is not None for index in self._places())
         return f"TensorArray({self._size} steps, {gaps} not written)"
+
+    def _places(self) -> set[int]:
+        """Return the places that hold a value: the size alone may be any number."""
+        count = 0 if self._source is None else self._source.lod.count(0)
+        return {*range(count), *self._written}
 
     def _peek(self, index: int) -> LoDTensor | None:
         try:

@@ -20,6 +20,8 @@ from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 Names = Sequence[str | None] | None
+# Only deeper lists are searched for one that contains itself: this takes time and memory.
+_USUAL_DEPTH = 4
 
 
 def rows_of_lists(
@@ -30,11 +32,12 @@ def rows_of_lists(
     The innermost items are numbers, arrays or text. None is a null.
 
     Raises:
-        InvalidDataError: lists mixed with other values, or fewer levels than `levels`.
+        InvalidDataError: lists mixed with other values, fewer levels than `levels`, or a list that
+            contains itself.
         OptionError: no such dtype.
     """
     dtype = None if dtype is None else dtype_of_rows(dtype)
-    lengths, masks = list[list[int]](), list[Mask | None]()
+    lengths, masks, lists = list[list[int]](), list[Mask | None](), set[int]()
     items, mask = _filled(_items(values), lists=levels not in (None, 0), rows=levels == 0)
     while items and (levels is None or len(lengths) < levels):
         if all(map(_is_array, items)):
@@ -45,6 +48,11 @@ def rows_of_lists(
         if not isinstance(items[0], list | tuple):
             break
         _require_lists(items, len(lengths))
+        if len(lengths) >= _USUAL_DEPTH:
+            lists.update(map(id, items))
+            # A path through more lists than there are passes one of them twice.
+            if len(lengths) - _USUAL_DEPTH > len(lists):
+                raise InvalidDataError("values: a list contains itself; no number of levels ends")
         lengths.append(list(map(len, items)))
         masks.append(mask)
         items, mask = _filled(

@@ -73,6 +73,10 @@ def test_depth_is_found_and_named() -> None:
     assert LoDTensor.from_lists([1, 2]).lod.n_levels == 0
 
 
+_CYCLE: list[Any] = [[]]
+_CYCLE[0].append(_CYCLE)
+
+
 @pytest.mark.parametrize(
     ("values", "levels", "said"),
     [
@@ -86,6 +90,8 @@ def test_depth_is_found_and_named() -> None:
         ([[2**63], [-1]], None, "no dtype holds negative numbers and those of uint64"),
         ([np.array([2**63], np.uint64), np.array([-1])], None, "no dtype holds negative numbers"),
         ([np.ma.array([1, 2], mask=[False, True])], None, "masked array, whose mask would be lost"),
+        (_CYCLE, None, "a list contains itself"),
+        ([[[[[[_CYCLE, _CYCLE]]]]]], None, "a list contains itself"),
         (np.ones(3), None, "found ndarray"),
         ([np.ones((2, 3)), np.ones((2, 4))], None, r"array 1 has rows of shape \(4,\)"),
     ],

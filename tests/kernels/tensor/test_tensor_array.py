@@ -229,6 +229,14 @@ def test_identical_compares_places_and_bits() -> None:
         assert not array.identical(other)
 
 
+def test_places_that_were_never_written_take_no_time() -> None:
+    array = TensorArray(size=10**18, values=[np.array([1])])
+    array.write(10**17, np.array([2]))
+    assert repr(array) == f"TensorArray({10**18} steps, {10**18 - 2} not written)"
+    assert array.identical(array)
+    assert not array.identical(TensorArray(size=10**18, values=[np.array([1])]))
+
+
 # -- seed 004's RNNs -------------------------------------------------------------------
 
 
