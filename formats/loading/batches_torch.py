@@ -14,7 +14,7 @@ from lodcli.formats.core.options import ReadKeywords
 from lodcli.formats.loading.dataset_torch import Batch, Dataset, Layout, collate
 from lodcli.formats.loading.epochs import Epoch, epoch
 from lodcli.formats.loading.handing_torch import in_worker
-from lodcli.formats.loading.samplers import require_seed
+from lodcli.formats.loading.samplers import require_booleans, require_counts, require_seed
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Offsets
 
@@ -53,7 +53,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         in_memory, limits, keywords: see `Dataset`.
 
     Raises:
-        OptionError: a number below 1, or a rank that is not below `world`.
+        OptionError: a number that is not whole or is below 1, another value than True and False
+            for `shuffle` or `drop_last`, or a rank that is not below `world`.
         UnsupportedError, SelectionError, OSError, LodError: see `Dataset`.
 
     >>> batches = Batches("samples/events.jsonl", tokens=64, level=1, in_memory=True)
@@ -82,9 +83,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         **keywords: Unpack[ReadKeywords],
     ) -> None:
         self.rank, self.world = _place(rank, world)
-        for what, value in {"tokens": tokens, "items": items, "pool": pool}.items():
-            if value is not None and value < 1:
-                raise OptionError(f"Batches: {what}: expected at least 1, found {value}")
+        require_counts("Batches", tokens=tokens, items=1 if items is None else items, pool=pool)
+        require_booleans("Batches", shuffle=shuffle, drop_last=drop_last)
         require_seed("Batches", seed)
         self.dataset = Dataset(
             path, name, level=level, in_memory=in_memory, limits=limits, **keywords

@@ -14,10 +14,27 @@ from lodcli.kernels.index.checks import Offsets, as_int64
 
 def require_seed(what: str, seed: object) -> None:
     """Raise OptionError unless a seed is a whole number of at least 0."""
-    if not isinstance(seed, int | np.integer):
-        raise OptionError(f"{what}: seed: expected a whole number, found {seed!r}")
-    if seed < 0:
-        raise OptionError(f"{what}: seed: expected at least 0, found {seed}")
+    _require_whole(what, "seed", seed, 0)
+
+
+def require_counts(what: str, **given: object) -> None:
+    """Raise OptionError unless each argument is a whole number of at least 1."""
+    for name, value in given.items():
+        _require_whole(what, name, value, 1)
+
+
+def require_booleans(what: str, **given: object) -> None:
+    """Raise OptionError unless each argument is True or False."""
+    for name, value in given.items():
+        if not isinstance(value, bool | np.bool_):
+            raise OptionError(f"{what}: {name}: expected True or False, found {value!r}")
+
+
+def _require_whole(what: str, name: str, value: object, least: int) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise OptionError(f"{what}: {name}: expected a whole number, found {value!r}")
+    if value < least:
+        raise OptionError(f"{what}: {name}: expected at least {least}, found {value}")
 
 
 class BatchSampler:
@@ -39,7 +56,9 @@ class BatchSampler:
         drop_last: whether to leave out the last batch of each bucket if another item would fit.
 
     Raises:
-        OptionError: neither `rows` nor `items`, a number below 1, or a negative seed.
+        OptionError: neither `rows` nor `items`, a number that is not whole or is below 1, a
+            negative seed, or another value than True and False for `padded`, `shuffle` or
+            `drop_last`.
 
     >>> sampler = BatchSampler([5, 1, 4, 2, 9], rows=6, shuffle=False)
     >>> list(sampler)
@@ -60,11 +79,12 @@ class BatchSampler:
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        if rows is None and items is None:
+        maxima = {"rows": rows, "items": items}
+        maxima = {name: value for name, value in maxima.items() if value is not None}
+        if not maxima:
             raise OptionError("BatchSampler: give rows= or items=, the maximum of a batch")
-        for name, value in {"rows": rows, "items": items, "buckets": buckets}.items():
-            if value is not None and value < 1:
-                raise OptionError(f"BatchSampler: {name}: expected at least 1, found {value}")
+        require_counts("BatchSampler", **maxima, buckets=buckets)
+        require_booleans("BatchSampler", padded=padded, shuffle=shuffle, drop_last=drop_last)
         require_seed("BatchSampler", seed)
         given: npt.ArrayLike = getattr(lengths, "lengths", lengths)
         self.lengths: Offsets = as_int64(given, level=0, what="lengths")

@@ -380,6 +380,12 @@ def test_buckets_hold_equal_lengths() -> None:
     [
         ({}, "give rows= or items="),
         ({"rows": 0}, "rows: expected at least 1"),
+        ({"rows": 2.5}, "rows: expected a whole number, found 2.5"),
+        ({"rows": 1, "items": True}, "items: expected a whole number, found True"),
+        ({"rows": 1, "buckets": None}, "buckets: expected a whole number, found None"),
+        ({"rows": 1, "shuffle": "no"}, "shuffle: expected True or False, found 'no'"),
+        ({"rows": 1, "padded": 0}, "padded: expected True or False, found 0"),
+        ({"rows": 1, "drop_last": None}, "drop_last: expected True or False, found None"),
         ({"rows": 1, "seed": -1}, "seed: expected at least 0"),
         ({"rows": 1, "seed": None}, "seed: expected a whole number, found None"),
     ],
