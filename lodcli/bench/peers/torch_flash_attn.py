@@ -8,21 +8,14 @@ import flash_attn
 import numpy as np
 import torch
 
+from lodcli.bench.peers.torch import require_gpu, threads
+
+__all__ = ["kernels", "require_gpu", "threads", "version"]
+
 
 def version() -> str:
     """Return the measured versions."""
     return f"{flash_attn.__version__} on torch {torch.__version__}"
-
-
-def threads(count: int) -> None:
-    """Set the number of threads of torch."""
-    torch.set_num_threads(count)
-
-
-def require_gpu() -> None:
-    """Raise RuntimeError if torch cannot compute on a GPU."""
-    if not torch.cuda.is_available():
-        raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,10 @@ import flashrnn
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from lodcli.bench.peers.torch import require_gpu, threads
+
+__all__ = ["require_gpu", "rnn", "threads", "version"]
+
 NAMES = {"lstm": "lstm", "gru": "gru", "elman": "elman"}
 BACKENDS = ("cuda_fused", "cuda")
 
@@ -17,17 +21,6 @@ def version() -> str:
     from importlib import metadata
 
     return metadata.version("flashrnn")
-
-
-def threads(count: int) -> None:
-    """Set the number of threads of torch."""
-    torch.set_num_threads(count)
-
-
-def require_gpu() -> None:
-    """Raise RuntimeError if torch cannot compute on a GPU."""
-    if not torch.cuda.is_available():
-        raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
 
 
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -12,20 +12,14 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from lodcli.bench.peers.torch import threads, version
+
+__all__ = ["linear", "threads", "version"]
+
 functional = torch.nn.functional
 # Maximum for the loop, which is far slower than the scans for more steps, and for the scan in log
 # space, whose sums of logarithms become inexact.
 MOST_STEPS = 1000
-
-
-def version() -> str:
-    """Return the measured version."""
-    return str(torch.__version__)
-
-
-def threads(count: int) -> None:
-    """Set the number of threads of torch."""
-    torch.set_num_threads(count)
 
 
 def linear(which: str, inputs: dict[str, Any]) -> dict[str, Any]:

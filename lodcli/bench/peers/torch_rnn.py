@@ -15,22 +15,16 @@ from torch.nn.utils.rnn import (
     pad_sequence,
 )
 
+from lodcli.bench.peers.torch import threads, version
+
+__all__ = ["require_gpu", "rnn", "threads", "version"]
+
 # Numbers of batches of similar lengths to try: which is fastest depends on the lengths.
 BUCKETS = (4, 16)
 CLASSES = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "elman": torch.nn.RNN}
 # Maximum for backward through a PackedSequence on a CPU: it took 7 s for 15,000 rows, and 35 s for
 # 12,800 wider ones.
 MOST_PACKED_ROWS = 5000
-
-
-def version() -> str:
-    """Return the measured version."""
-    return str(torch.__version__)
-
-
-def threads(count: int) -> None:
-    """Set the number of threads of torch."""
-    torch.set_num_threads(count)
 
 
 def require_gpu() -> None:
