@@ -184,14 +184,16 @@ class ColumnReader:
 
     def _without_nulls(self, array: Any, mask: Mask) -> tuple[Offsets, Any]:
         """Return the offsets with a null as an empty list, and the items."""
-        if is_bytes(array.type) or types.is_map(array.type):
+        if is_bytes(array.type):
             offsets, items = opened(without_views(array, self._bounds).filter(array.is_valid()))
             lengths = np.zeros(len(array), np.int64)
             lengths[mask] = np.diff(offsets)
-        else:
-            # Not `filter`: pyarrow has none for lists of views or runs.
-            lengths, items = integers(pc.list_value_length(array).fill_null(0)), array.flatten()
-        return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), items
+            return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), items
+        # Not `filter`: pyarrow has none for lists of views or runs.
+        array = _as_lists(array) if types.is_map(array.type) else array
+        lengths = integers(pc.list_value_length(array).fill_null(0))
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        return offsets, _items(array, int(offsets[-1]))
 
     def _rows(
         self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...]
@@ -209,8 +211,7 @@ class ColumnReader:
             rows = self._numbers(array, leaf).reshape(count, *shape).copy()
             rows[~mask] = np.zeros((), leaf.dtype)
             return rows, mask
-        valid = array if mask is None else array.filter(array.is_valid())
-        rows = self._values(valid, leaf, levels, mask)
+        rows = self._values(array, leaf, levels, mask)
         if mask is None:
             return rows, None
         whole = np.zeros((count, *shape), leaf.dtype)
@@ -220,11 +221,15 @@ class ColumnReader:
     def _values(
         self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...], mask: Mask | None
     ) -> Array:
-        """Return rows without nulls; `mask` says which rows of the whole column they are."""
-        count, shape = len(array), leaf.row_shape
+        """Return the rows that are not null; `mask` says which these are, None that all are."""
+        count, shape = len(array) - array.null_count, leaf.row_shape
+        items = count
         while types.is_fixed_size_list(array.type):
-            array = self._plain(array.flatten(), leaf)
+            items *= array.type.list_size
+            array = self._plain(_items(array, items), leaf)
             self._refuse_null_value(array, levels, mask, count)
+        if types.is_null(array.type):
+            return np.zeros((count, *shape), leaf.dtype)
         if types.is_fixed_size_binary(array.type):
             array = _bytes(array)
         rows = self._numbers(array, leaf)
@@ -294,16 +299,31 @@ def opened(array: Any) -> tuple[Offsets, Any]:
         letters = buffer_of(array, 2, np.dtype(np.uint8), low, int(offsets[-1]) - low)
         return _rebased(offsets), array_of(letters)
     if types.is_fixed_size_list(kind):
-        return np.arange(len(array) + 1) * kind.list_size, array.flatten()
+        fixed = np.arange(len(array) + 1) * kind.list_size
+        return fixed, _items(array, int(fixed[-1]))
     if types.is_list_view(kind) or types.is_large_list_view(kind):
         lengths = integers(pc.list_value_length(array))
-        return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), array.flatten()
+        views = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        return views, _items(array, int(views[-1]))
     offsets = integers(array.offsets)
     low, high = int(offsets[0]), int(offsets[-1])
     if types.is_map(kind):
         parts = [array.keys.slice(low, high - low), array.items.slice(low, high - low)]
         return _rebased(offsets), pa.StructArray.from_arrays(parts, ["key", "value"])
     return _rebased(offsets), array.values.slice(low, high - low)
+
+
+def _items(array: Any, count: int) -> Any:
+    """Return the items of all lists that are not null, `count` in all."""
+    # pyarrow joins parts of any type, but makes no empty arrays of extension types.
+    return array.flatten() if count else array.values.slice(0, 0)
+
+
+def _as_lists(array: Any) -> Any:
+    """Return maps, of which some are null, as lists of structs."""
+    offsets = array_of(integers(array.offsets).copy())  # pyarrow takes no slice with a mask
+    entries = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+    return pa.ListArray.from_arrays(offsets, entries, mask=pc.invert(array.is_valid()))
 
 
 def _rebased(offsets: Array) -> Offsets:

@@ -244,3 +244,35 @@ def test_null_lists_beside_views_are_kept(values: Any, kind: Any, tmp_path: Path
     table = pa.table({"x": pa.array(values, kind)})
     path = written_by_pyarrow(tmp_path / "t.arrow", table, records=3)
     assert column(path).to_list() == values
+
+
+def test_runs_beside_null_maps_and_rows_are_kept(tmp_path: Path) -> None:
+    runs = pa.RunEndEncodedArray.from_arrays([2, 4], pa.array([7, 9]))
+    words = pa.array(["a", "b", "c", "d"])
+    maps = pa.MapArray.from_arrays(pa.array([0, None, 1, 4], pa.int32()), words, runs)
+    rows = pa.FixedSizeListArray.from_arrays(runs, 1, mask=pa.array([False, True, False, False]))
+    table = pa.table({"map": maps.slice(0, 3), "row": rows.slice(0, 3)})
+    found = content(written_by_pyarrow(tmp_path / "t.arrow", table, 3))
+    assert found["map.key"].to_list() == [["a"], None, ["b", "c", "d"]]
+    assert found["map.value"].to_list() == [[7], None, [7, 9, 9]]
+    assert found["row"].to_list() == [[7], None, [9]]
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.list_view, lambda item: pa.list_(item, 1)])
+def test_lists_of_an_extension_type_may_all_be_null(kind: Any, tmp_path: Path) -> None:
+    tensor = pa.fixed_shape_tensor(pa.int32(), [2])
+    item = pa.struct([("t", tensor)])
+    lists = pa.nulls(2, kind(pa.struct([("t", tensor.storage_type)])))
+    inner = pa.ExtensionArray.from_storage(tensor, lists.values.field(0))
+    items = pa.StructArray.from_arrays([inner], fields=list(item))
+    buffers = lists.buffers()[: lists.type.num_buffers]
+    table = pa.table({"x": pa.Array.from_buffers(kind(item), 2, buffers, children=[items])})
+    path = written_by_pyarrow(tmp_path / "t.arrow", table, 2)
+    assert content(path)["x.t"].to_list() == [None, None]
+
+
+@SUFFIXES
+def test_rows_of_the_null_type_may_all_be_null(suffix: str, tmp_path: Path) -> None:
+    table = pa.table({"x": pa.nulls(2, pa.list_(pa.null(), 3))})
+    found = column(written_by_pyarrow(tmp_path / f"t{suffix}", table))
+    assert found.to_list() == [None, None]
