@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 
 from lodcli.kernels.errors import LodError, OptionError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.common import is_float
 
 LONGEST = 10_000
 BINARY: dict[type[ast.operator], np.ufunc] = {
@@ -25,7 +26,7 @@ BINARY: dict[type[ast.operator], np.ufunc] = {
     ast.FloorDiv: np.floor_divide,
     ast.Mod: np.remainder,
 }
-_COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
+COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
     ast.Eq: np.equal,
     ast.NotEq: np.not_equal,
     ast.Lt: np.less,
@@ -35,7 +36,7 @@ _COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
 }
 
 # Functions of whole numbers whose result may be outside the range of the dtype.
-_GROWING = (np.add, np.subtract, np.multiply, np.power)
+GROWING = (np.add, np.subtract, np.multiply, np.power)
 _LISTS = (ast.Tuple, ast.List, ast.Set)
 
 V = TypeVar("V")
@@ -123,6 +124,21 @@ class Parsed:
         self.fail(call, "write tensor('NAME')")
 
 
+def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
+    """Return a number () in the dtype of the floats beside it, as NumPy rounds Python's numbers.
+
+    A number that the dtype does not hold, such as a large whole one, stays as it is.
+
+    >>> rounded(np.asarray(0.1), np.dtype("float32")) == np.float32(0.1)
+    np.True_
+    """
+    if not is_float(dtype):
+        return number
+    near = number.astype(dtype)
+    same = np.isfinite(near) == np.isfinite(number) if is_float(number.dtype) else near == number
+    return near if same else number
+
+
 def dotted(node: ast.AST) -> str | None:
     """Return a name, or one of a field of records such as s.t.x; None of others."""
     names = []
@@ -205,7 +221,7 @@ class Evaluation(ABC, Generic[V]):
         except LodError as error:
             self.fail(node, str(error))
         numbers = [self.data(one) for one in (left, right, found)]
-        if function in _GROWING and all(not one.ndim and one.dtype.kind in "iu" for one in numbers):
+        if function in GROWING and all(not one.ndim and one.dtype.kind in "iu" for one in numbers):
             # An overflow is off by a multiple of 2**64; rounding by far less.
             first, second, result = map(float, numbers)
             if abs(function(first, second) - result) >= 2.0**62:
@@ -290,9 +306,9 @@ class Evaluation(ABC, Generic[V]):
         values = self._beside(left, right, op)
         if isinstance(op, ast.In | ast.NotIn):
             return self._member(values, left, right, isinstance(op, ast.NotIn))
-        if type(op) not in _COMPARISONS:
+        if type(op) not in COMPARISONS:
             self.fail(right, "compare with == and !=, not with is")
-        return self.both(right, _COMPARISONS[type(op)], values, self._beside(right, left, op))
+        return self.both(right, COMPARISONS[type(op)], values, self._beside(right, left, op))
 
     def _texts(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
         """Return which texts are one of the words beside them; None if there are no texts."""
@@ -335,7 +351,7 @@ class Evaluation(ABC, Generic[V]):
         def is_in(data: Array) -> Array:
             found = np.zeros(data.shape, np.bool_)
             for member in members:
-                found |= data == member
+                found |= data == rounded(member, data.dtype)
             return found ^ inverted
 
         return self.mapped(is_in, left)

@@ -8,7 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
@@ -40,10 +40,13 @@ _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 class Command(click.Command):
     """A command whose arguments may be negative numbers, as in `lod slice words.lod.h5 -1`."""
 
+    # Arguments that begin with - and are no options.
+    negative: ClassVar[re.Pattern[str]] = _NEGATIVE
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before = args[: args.index("--")] if "--" in args else args
         # Hidden from click's option parser by a character that no argument can have.
-        hidden = [f"\0{arg}" if _NEGATIVE.fullmatch(arg) else arg for arg in before]
+        hidden = [f"\0{arg}" if self.negative.fullmatch(arg) else arg for arg in before]
         return super().parse_args(ctx, [*_with_codecs(hidden), *args[len(before) :]])
 
     def make_parser(self, ctx: click.Context) -> Any:

@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lodcli.commands.apply.arguments import described
-from lodcli.expressions.language import BINARY, Evaluation, Parsed, function_name
+from lodcli.expressions.language import (
+    BINARY,
+    COMPARISONS,
+    Evaluation,
+    Parsed,
+    function_name,
+    rounded,
+)
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
@@ -134,6 +141,8 @@ class _Tensors(Evaluation[Values]):
     def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
         if isinstance(left, LoDTensor) and isinstance(right, LoDTensor):
             left, right = _aligned(left, right)
+        elif function in COMPARISONS.values():
+            left, right = _compared(left, right), _compared(right, left)
         return arithmetic(function, left, right)
 
     def negative(self, values: Values) -> Values:
@@ -210,6 +219,13 @@ def arithmetic(function: np.ufunc, *values: Values) -> Values:
     except (ValueError, OverflowError) as error:
         raise InvalidDataError(f"{function.__name__}: {error}") from None
     return result if isinstance(result, LoDTensor) else result.item()
+
+
+def _compared(value: Values, beside: Values) -> Any:
+    """Return a float beside bfloat16 as `rounded`, for NumPy does not round it; others as given."""
+    if isinstance(value, float) and isinstance(beside, LoDTensor) and beside.dtype.kind == "V":
+        return rounded(np.asarray(value), beside.dtype)[()]
+    return value
 
 
 def _aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from shlex import quote
 
 import click
@@ -12,7 +13,14 @@ from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 
-@click.command(cls=options.Command)
+class _Filter(options.Command):
+    """A command whose expression may begin with a minus, as in `lod filter x.npy '-x > 2'`."""
+
+    # Not -oNAME, whose name may hold any character.
+    negative = re.compile(r"-[0-9]+|-(?![qvf]*o)[\w.(].*[\s<>(=].*", re.DOTALL)
+
+
+@click.command(cls=_Filter)
 @options.source
 @click.argument("expression", required=False)
 @click.option("--invert", is_flag=True, help="Keep the items that do not match.")

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lodcli.expressions.language import COMPARISONS, GROWING, rounded
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.common import is_float
 from lodcli.kernels.ops.pooling.pool import (
     segment_first,
     segment_last,
@@ -19,6 +21,8 @@ from lodcli.kernels.ops.pooling.pool import (
     segment_sum,
 )
 from lodcli.kernels.runtime.dispatch import Backend, on
+
+_LEAST = -(2**63)
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Values:
     @property
     def signed(self) -> Array:
         """The number in a dtype that also holds the negative of every value."""
+        if is_float(self.data.dtype):
+            return self.data
         number = self.number
         if number.dtype == np.int64 and np.any(number == np.iinfo(np.int64).min):
             return number.astype(np.longdouble)
@@ -121,7 +127,27 @@ def combined(function: np.ufunc, left: Values, right: Values) -> Values:
             )
         rank = max(a.ndim, b.ndim)
         a, b = (one.reshape(*one.shape, *[1] * (rank - one.ndim)) for one in (a, b))
+    elif a.ndim or b.ndim:
+        compares = function in COMPARISONS.values()
+        a_dtype, b_dtype = ((one.data if compares else one.number).dtype for one in (left, right))
+        a, b = (a, rounded(b, a_dtype)) if a.ndim else (rounded(a, b_dtype), b)
+    if a.dtype == b.dtype == np.int64 and (a.ndim or b.ndim) and not _fits(function, a, b):
+        a, b = a.astype(np.longdouble), b.astype(np.longdouble)
     return Values(function(a, b), rows)
+
+
+def _fits(function: np.ufunc, a: Array, b: Array) -> bool:
+    """Return whether all results for int64 are int64 too; a division by 0 has none."""
+    if not a.size or not b.size:
+        return True
+    if function in (np.floor_divide, np.remainder):
+        return bool(b.all()) and (a.min() > _LEAST or not np.any(b == -1))
+    if function not in GROWING:
+        return True
+    # The greatest and the least result are of the greatest and the least numbers.
+    ends = [np.array([int(one.min()), int(one.max())], object) for one in (a, b)]
+    results = function.outer(*ends)
+    return bool(results.min() >= _LEAST and results.max() <= -(_LEAST + 1))
 
 
 def _repeated(values: Values, rows: Offsets | None) -> Array:
@@ -176,6 +202,11 @@ def _one_row(reference: Callable[..., Array]) -> Callable[[Values], Array]:
 
 
 def _sum(values: Values) -> Array:
+    data, offsets = _flat(values)
+    if data.dtype.kind in "iu" and data.size:
+        most = max(abs(int(data.min())), int(data.max())) * int(np.diff(offsets).max())
+        if most > 2**63 - 1:
+            return _pooled(segment_sum, Values(data.astype(np.longdouble), offsets))
     return _pooled(segment_sum, values)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.items.items import Items
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
@@ -539,6 +540,63 @@ def test_whole_numbers_of_64_bits_are_compared_exactly(
     done = lod("filter", "large.lod.h5", text, "-qo", "out.lod.h5")
     assert (done.code, done.stderr) == (0, "")
     assert tensor("out.lod.h5", "item").data.tolist() == kept
+
+
+HALF = 2**62
+# By item: int64 near the limits, and small whole numbers.
+OVERFLOWING: list[tuple[str, list[int]]] = [
+    ("i + i > 0", [0, 2]),
+    ("i - 2 * i < 0", [0, 2]),
+    ("i * i >= 0", [0, 1, 2, 3]),
+    ("i * 4 == 0", [3]),
+    ("sum(y) == 9223372036854775808", [0]),
+    ("sum(y * 3) > 0", [0, 3]),
+    ("n // 0 > 5", [0, 2]),
+    ("n % 0 == 0", []),
+    ("i % n == 0", [0, 1]),
+    ("i // -1 == 4611686018427387904", [1]),
+    ("-i > 0", [1]),
+    ("-(n - 1) > 0", [1, 3]),
+]
+
+
+@pytest.mark.parametrize(("text", "kept"), OVERFLOWING, ids=[text for text, _ in OVERFLOWING])
+def test_results_beyond_64_bits_and_of_divisions_by_zero_are_no_other_numbers(
+    lod: Lod, folder: Path, text: str, kept: list[int]
+) -> None:
+    items = {"i": LoDTensor(np.array([HALF, -HALF, 7, 0])), "n": LoDTensor(np.array([1, -1, 2, 0]))}
+    items["y"] = LoDTensor.from_lists([[HALF, HALF], [-HALF], [], [2]])
+    io.write("large.lod.h5", {**items, "item": LoDTensor(np.arange(4))})
+    done = lod("filter", "large.lod.h5", text, "-qo", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lod.h5", "item").data.tolist() == kept
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("x == 0.1", [1]),
+        ("x <= 0.1", [0, 1]),
+        ("0.1 < x", [2, 3]),
+        ("x in (0.1, 0.3)", [1, 3]),
+        ("max(y) == 0.1", [1]),
+        ("abs(-x) == 0.1", [0, 1]),
+        ("x == 1e300", []),
+    ],
+)
+def test_numbers_are_rounded_to_the_floats_beside_them(
+    lod: Lod, folder: Path, dtype: str, text: str, kept: list[int]
+) -> None:
+    x = LoDTensor(np.array([-0.1, 0.1, 0.2, 0.3]).astype(dtype_of_rows(dtype)))
+    items = {"x": x, "y": LoDTensor(x.data, [[1, 1, 1, 1]]), "item": LoDTensor(np.arange(4))}
+    io.write("floats.lod.h5", items)
+    done = lod("filter", "floats.lod.h5", text, "-qo", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lod.h5", "item").data.tolist() == kept
+    if "max" not in text:
+        assert lod("apply", text, "floats.lod.h5", "-qo", "mask.lod.h5").code == 0
+        assert np.flatnonzero(tensor("mask.lod.h5", "x").data).tolist() == kept
 
 
 @pytest.mark.parametrize(
