@@ -26,7 +26,7 @@ from lodcli.formats.storage.outputs import (
     refuse_missing_folder,
     refuse_url,
 )
-from lodcli.formats.storage.partials import PARTIAL_NAME
+from lodcli.formats.storage.partials import PARTIAL_NAME, is_partial_of
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.platform import files
 
@@ -203,15 +203,18 @@ def _begin(folder: Path, label: str, job: Job) -> None:
         raise
     if NAME in names:
         return
-    if names:
+    # A process that was killed here left at most an incomplete `job.json`, which Output removes.
+    if not all(is_partial_of(name, folder / NAME) for name in names):
         raise TargetExistsError(
             f"{label}: exists already and is not an unfinished dataset; remove it, or name another"
         )
     try:
-        _write(folder, job, overwrite=False)
+        with suppress(TargetExistsError):  # of another lod, which began at the same time
+            _write(folder, job, overwrite=False)
     except BaseException:
         if made:
-            folder.rmdir()
+            with suppress(OSError):
+                folder.rmdir()
         raise
 
 

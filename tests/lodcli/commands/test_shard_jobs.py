@@ -228,6 +228,17 @@ def test_a_job_is_another_one_with_other_weights(lod: Lod, dataset: Path) -> Non
 
 
 @pytest.mark.usefixtures("dataset")
+def test_a_command_killed_while_it_wrote_job_json_is_continued(lod: Lod) -> None:
+    for name in ("out", "out.npz.parts"):
+        Path(name).mkdir()
+        Path(name, ".job.json.abcd1234.lod-partial").write_text('{"command":')
+    assert lod("convert", "ds", "out", "--jobs", "1").code == 0
+    assert lod("convert", "ds", "out.npz", "--jobs", "1").code == 0
+    assert not partials(Path("out"))
+    assert not Path("out.npz.parts").exists()
+
+
+@pytest.mark.usefixtures("dataset")
 def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
     for name, file in (("ds", "manifest.lod.h5"), ("home", "letter.txt")):
         Path(name).mkdir(exist_ok=True)
