@@ -89,7 +89,8 @@ class Urllib3Object:
                 break  # without ranges, reading would start again at 0
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-        raise failed(self._url, f"cannot be read: {problem} (tried {tries} times)")
+        times = "once" if tries == 1 else f"{tries} times"
+        raise failed(self._url, f"cannot be read: {problem} (tried {times})")
 
     def close(self) -> None:
         """See RemoteObject."""

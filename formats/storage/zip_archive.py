@@ -48,6 +48,7 @@ def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
         DamagedFileError: the directory contradicts itself, the members or the file.
         UnsupportedError: a member is encrypted, or compressed by another method than deflate.
     """
+    _tail(file)  # raises an error of the device, which zipfile would report as a damaged file
     with damage("the zip directory"):
         archive = zipfile.ZipFile(file)
     with naming("the zip directory"):
@@ -158,11 +159,16 @@ def _check_directory(file: IO[bytes], members: list[zipfile.ZipInfo]) -> None:
             _check_member(file, members[place], names[place], start, stop)
 
 
+def _tail(file: IO[bytes]) -> tuple[int, bytes]:
+    """Return the end of a file that must hold the end record, and where it starts."""
+    size = file.seek(0, 2)
+    start = max(0, size - _END.size - _MOST_COMMENT)
+    return start, _read(file, start, size - start)
+
+
 def _directory(file: IO[bytes]) -> _Directory:
     """Return the central directory's position from the end record."""
-    size = file.seek(0, 2)
-    tail_start = max(0, size - _END.size - _MOST_COMMENT)
-    tail = _read(file, tail_start, size - tail_start)
+    tail_start, tail = _tail(file)
     # As zipfile: without a comment if that is possible, else the last mark there is.
     bare = len(tail) - _END.size
     found = bare if tail[bare : bare + 4] == END_MARK and tail[-2:] == b"\0\0" else -1

@@ -225,6 +225,17 @@ def test_a_failure_is_reported_with_the_url(
     assert "secret" not in str(caught.value)
 
 
+def test_an_archive_whose_end_cannot_be_fetched_is_not_called_damaged(
+    server: Server, tmp_path: Path
+) -> None:
+    io.write(tmp_path / "t.npz", LARGE)
+    server.objects["/t.npz"] = (tmp_path / "t.npz").read_bytes()
+    server.change = _later(_status(503))
+    with pytest.raises(OSError, match="503 Service Unavailable") as caught:
+        lodcli.read(f"{server.url}/t.npz")
+    assert caught.value.filename == f"{server.url}/t.npz"
+
+
 def test_a_full_disk_is_reported(server: Server) -> None:
     with lodcli.open(f"{server.url}/large") as source:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
