@@ -141,7 +141,10 @@ def _packed(head: bytes) -> str | None:
     codec = codec_of(head)
     if codec is not None:
         ending = codec_suffix(codec)
-        return f"packed with {codec}; its name must end with {ending}, as in .tar{ending}"
+        return (
+            f"packed with {codec}; unpack it first, or give it a name that ends with {ending}, as "
+            f"in .tar{ending}"
+        )
     unread = (_UNREAD_CODECS | _ZLIB).items()
     codec = next((name for mark, name in unread if head.startswith(mark)), None)
     if codec is not None:

@@ -174,4 +174,6 @@ def _packed(start: bytes) -> str | None:
     codec = next(
         (codec for magic, codec in MAGICS.items() if magic[: len(_XZ_MAGIC)] == start), None
     )
-    return None if codec is None else f"{codec}; its name must end with {codec_suffix(codec)}"
+    if codec is None:
+        return None
+    return f"{codec}; unpack it first, or give it a name that ends with {codec_suffix(codec)}"

@@ -173,5 +173,7 @@ def test_a_file_named_so_but_not_packed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DamagedFileError, match=r"named as if compressed .* but is empty"):
         content(tmp_path / "t.txt.gz")
     (tmp_path / "t.jsonl").write_bytes(gzip.compress(TEXT))
-    with pytest.raises(InvalidDataError, match="begins like a file packed with gzip; its name"):
-        content(tmp_path / "t.jsonl")
+    (tmp_path / "twice.jsonl.gz").write_bytes(gzip.compress(gzip.compress(TEXT)))
+    for name in ("t.jsonl", "twice.jsonl.gz"):
+        with pytest.raises(InvalidDataError, match="packed with gzip; unpack it first, or"):
+            content(tmp_path / name)
