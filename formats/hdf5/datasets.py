@@ -77,13 +77,22 @@ class Datasets:
         self.strict.read_rows(column, start, out)
         return out
 
-    def numbers(self, path: str) -> Array:
-        """Return all of a 1-D dataset, such as offsets."""
+    def numbers(self, path: str, *, matrix: bool = False) -> Array:
+        """Return all of a 1-D dataset, such as offsets.
+
+        Args:
+            path: of the dataset.
+            matrix: whether it may have further axes of size 1, as the vectors of MATLAB have.
+        """
         column = self._column(path)
-        if len(column.shape) != 1:
-            raise InvalidLoDError(f"{path}: must be 1-D, found shape {column.shape}")
+        long = sum(size != 1 for size in column.shape)
+        if len(column.shape) != 1 and not (matrix and column.shape and long <= 1):
+            raise InvalidLoDError(
+                f"{path}: must be 1-D, found shape {column.shape}; store it with one axis, or name "
+                "another dataset"
+            )
         self._bounds.check(column.size_bytes, f"{path}: declares")
-        return self.rows(column, 0, column.shape[0])
+        return self.rows(column, 0, column.shape[0]).reshape(-1)
 
     def ends(self, path: str, level: int) -> Offsets:
         """Return offsets for a dataset of ends: adds the leading 0."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.losses import MOST_SHOWN
@@ -15,6 +19,7 @@ from lodcli.formats.values.file_attributes import fitting
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import (
+    Array,
     Offsets,
     as_int64,
     check_chain,
@@ -23,6 +28,9 @@ from lodcli.kernels.index.checks import (
     lengths_to_offsets,
 )
 from lodcli.kernels.index.lod import LoD
+
+if TYPE_CHECKING:
+    from lodcli.formats.hdf5.columns import Column
 
 
 class PlainHdf5(Format):
@@ -51,7 +59,7 @@ class PlainHdf5(Format):
         levels = _levels(datasets, options)
         if levels:
             with naming(_index_paths(options)[-1]):
-                check_rows(levels, column.shape[0])
+                _check_rows(levels, column)
         if column.text:
             names, encoding = options.levels, options.encoding
             return _told(FixedText(datasets, column, LoD(levels), names, encoding), datasets)
@@ -76,7 +84,7 @@ def _levels(datasets: Datasets, options: ReadOptions) -> list[Offsets]:
     paths = _index_paths(options)
     levels: list[Offsets] = []
     for level, path in enumerate(paths):
-        values = datasets.numbers(path)
+        values = _integers(datasets.numbers(path, matrix=True))
         with naming(path):
             if options.lengths:
                 lengths = as_int64(values, level=level, what="lengths")
@@ -90,6 +98,27 @@ def _levels(datasets: Datasets, options: ReadOptions) -> list[Offsets]:
         with naming(paths[error.level or 0]):
             raise
     return levels
+
+
+def _integers(values: Array) -> Array:
+    """Return floats that are whole numbers as int64: MATLAB, Octave and R store most numbers so."""
+    if values.dtype.kind != "f" or not np.all((values == np.rint(values)) & (abs(values) < 2**53)):
+        return values
+    whole: Array = values.astype(np.int64)
+    return whole
+
+
+def _check_rows(levels: list[Offsets], column: Column) -> None:
+    """Raise InvalidLoDError unless the finest level counts the rows of a column."""
+    try:
+        check_rows(levels, column.shape[0])
+    except InvalidLoDError as error:
+        if error.found is None or error.found != column.shape[-1]:
+            raise
+        raise InvalidLoDError(
+            f"{error}; {column.path} has shape {column.shape}: MATLAB, Octave, R and Julia store "
+            "arrays with their axes reversed, so store the transposed array"
+        ) from None
 
 
 def _index_paths(options: ReadOptions) -> tuple[str, ...]:

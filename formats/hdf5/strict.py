@@ -51,6 +51,8 @@ FREE_ROWS = 1 << 20
 MOST_OFFERED, MOST_NAME_CHARS = 10, 60
 # Limit on the attributes of the root.
 MOST_ATTRIBUTES = 1000
+# Attributes of a dataset, or of the group around it, that holds the sizes of an empty array.
+_EMPTY_MARKS = (b"MATLAB_empty", b"OCTAVE_EMPTY_MATRIX")
 _COPY = "copy it with h5py, file[NEW] = file[NAME][()]"
 
 # SystemError: an error of lod's file object that HDF5 ignored.
@@ -200,6 +202,11 @@ class StrictFile:
             if place.links.get_info(name).type != h5l.TYPE_HARD:
                 raise UnsupportedError(f"{path}: {part!r} is {_link(place, name)}")
             place = h5o.open(place, name)
+            if any(h5a.exists(place, mark) for mark in _EMPTY_MARKS):
+                raise UnsupportedError(
+                    f"{path}: is an empty array of MATLAB or Octave, which store its sizes as "
+                    "values; leave it out"
+                )
         if isinstance(place, h5d.DatasetID):
             return place, []
         inside = _names_in(place) if isinstance(place, h5g.GroupID) else ""

@@ -192,8 +192,8 @@ def test_offsets_and_lengths_exclude_each_other(theirs: h5py.File) -> None:
         ([0, 3, 14], "/wrong: level 0, position 2: the last offset"),
         ([], "/wrong: level 0: no offsets"),
         ([0, 2**63], "/wrong: level 0, position 1: offsets: expected at most 2**63 - 1"),
-        ([0.0, 15.0], "/wrong: level 0: offsets must be integers, found float64"),
-        ([[0], [15]], "/wrong: must be 1-D, found shape (2, 1)"),
+        ([0.5, 15.0], "/wrong: level 0: offsets must be integers, found float64"),
+        ([[0, 7], [7, 15]], "/wrong: must be 1-D, found shape (2, 2); store it with one axis"),
     ],
     ids=str,
 )
@@ -202,6 +202,39 @@ def test_wrong_offsets_name_dataset_level_and_position(
 ) -> None:
     theirs["wrong"] = np.array(values, np.uint64 if 2**63 in values else None)
     _refused(theirs, InvalidLoDError, message, data="/x", offsets=("/wrong",))
+
+
+@pytest.mark.parametrize("shape", [(1, 6), (6, 1), (1, 6, 1)])
+def test_lengths_may_be_a_matrix_of_doubles_as_in_matlab(
+    theirs: h5py.File, shape: tuple[int, ...]
+) -> None:
+    theirs["lengths"] = np.reshape(np.array(LENGTHS[1], np.float64), shape)
+    found = _read(theirs, data="/x", lengths=("/lengths",))
+    assert found.identical(LoDTensor(ROWS, LoD.from_lengths(LENGTHS[1:])))
+
+
+@pytest.mark.parametrize("lengths", [[7.5, 7.5], [np.nan, 15], [2.0**60, 15]], ids=str)
+def test_lengths_that_are_no_whole_numbers_are_refused(theirs: h5py.File, lengths: Any) -> None:
+    theirs["lengths"] = lengths
+    message = "/lengths: level 0: lengths must be integers, found float64"
+    _refused(theirs, InvalidLoDError, message, data="/x", lengths=("/lengths",))
+
+
+def test_transposed_rows_are_named(theirs: h5py.File) -> None:
+    theirs["turned"] = ROWS.T
+    message = "(expected 2, found 15); /turned has shape (2, 15): MATLAB, Octave, R and Julia store"
+    _refused(theirs, InvalidLoDError, message, data="/turned", offsets=("/starts",))
+
+
+def test_the_sizes_of_an_empty_array_are_not_taken_for_its_values(theirs: h5py.File) -> None:
+    path = Path(theirs.filename)
+    theirs["matlab"] = [0, 2]
+    theirs["octave/value"] = [0, 2]
+    theirs["matlab"].attrs["MATLAB_empty"] = np.uint8(1)
+    theirs["octave"].attrs["OCTAVE_EMPTY_MATRIX"] = np.uint8(1)
+    theirs.close()
+    for name in ("/matlab", "/octave/value"):
+        refused(path, UnsupportedError, f"{name}: is an empty array", data=name)
 
 
 def test_levels_that_do_not_chain_name_the_upper_one(theirs: h5py.File) -> None:
