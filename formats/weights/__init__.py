@@ -112,6 +112,9 @@ def _kind_of(source: Input) -> str:
     head = source.head()
     if not head:
         raise NotThisFormatError("is empty; expected weights")
+    # Before pickles: the length of the header, its first 8 bytes, may begin like one.
+    if head[4:9] == b"\0\0\0\0{":
+        return "safetensors"
     if head.startswith(_PICKLES):
         raise UnsupportedError(
             "is a pickle, and reading one runs the code in it; save the weights with "
@@ -123,8 +126,6 @@ def _kind_of(source: Input) -> str:
         # A zip file begins with its first member: the name is at 30, its length at 26.
         name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
         return "torch" if b"/" in name else "keras"
-    if head[8:9] == b"{":
-        return "safetensors"
     if head[:4] == bytes(4):
         return "paddle"
     if head[:1] == b"\x08":  # field 1 of a protobuf message, ONNX's version

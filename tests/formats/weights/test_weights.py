@@ -197,6 +197,17 @@ def test_unknown_options_are_named(tmp_path: Path) -> None:
         weights_from_state_dict(StateDict(state_dict(rnn("lstm")), {"": {"cell": "x"}}))
 
 
+def test_safetensors_whose_length_begins_as_a_pickle_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "w"
+    write_weights(path, rnn("elman", bias=False, **SHAPES["one"]), kind="safetensors")
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = content[8 : 8 + length].ljust(0x380)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+    assert path.read_bytes().startswith(b"\x80\x03")
+    assert "weight_ih_l0" in read_weights(path)
+
+
 # -- what is none --------------------------------------------------------------------
 
 
