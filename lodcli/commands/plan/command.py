@@ -52,9 +52,10 @@ def command(
     """Show what batches of T rows of SOURCE cost: their number and their padding.
 
     Sequences are the outermost items, or those of --level; a padded batch is as long as its longest
-    sequence. Sequences of more than T rows are counted and left out. --write stores the packed
-    batches: all tensors that share the sequences get a level called batch, and the file also has
-    cu_seqlens, positions, documents, items and max_seqlen.
+    sequence. If tensors differ in lengths, FILE::NAME names the one to count. Sequences of more
+    than T rows are counted and left out. --write stores the packed batches: all tensors that share
+    the sequences get a level called batch, and the file also has cu_seqlens, positions, documents,
+    items and max_seqlen.
 
     \b
     Examples:

@@ -53,10 +53,18 @@ class Plan:
     def of(cls, items: Items, name: str | None, tokens: int, seed: int | None) -> Plan:
         """Return the plan for the items of a level."""
         deep = [one for one, lod in items.lods.items() if lod.n_levels]
+        named = name is not None
         name = name or ("data" if "data" in deep else next(iter(deep), None))
         if name is None or name not in deep:
             raise SelectionError(f"{name or 'a tensor without levels'}: its items are single rows")
-        lengths = np.diff(items.lods[name].absolute(0))
+        ends = items.lods[name].absolute(0)
+        others = [one for one in deep if not np.array_equal(items.lods[one].absolute(0), ends)]
+        if others and not named:
+            raise SelectionError(
+                f"each of {', '.join(dict.fromkeys([name, *others]))} has lengths of its own; "
+                "choose one with FILE::NAME"
+            )
+        lengths = np.diff(ends)
         order = np.arange(items.count) if seed is None else shuffled(items.count, seed)
         return cls(name, tokens, lengths, order[lengths[order] <= tokens], seed)
 

@@ -125,6 +125,19 @@ def test_packed_batches_keep_nulls_and_marks(lod: Lod, folder: Path) -> None:
     assert found == [[lines[item]["turns"] for item in batch] for batch in numbers]
 
 
+def test_one_of_several_lengths_is_chosen_by_name(lod: Lod, folder: Path) -> None:
+    Path("text.jsonl").write_text('{"id":"a1","ids":[1,2,3],"same":[4,5,6]}\n')
+    done = lod("plan", "text.jsonl", "--tokens", "8", "-o", "p.lod.h5")
+    assert (done.code, done.stdout) == (2, "")
+    assert "each of id, ids, same has lengths of its own; choose one with FILE::NAME" in done.stderr
+    assert not Path("p.lod.h5").exists()
+    assert lod("select", "text.jsonl", "ids", "same", "-o", "two.jsonl").code == 0
+    for source, rows in [("text.jsonl::id", 2), ("text.jsonl::ids", 3), ("two.jsonl", 3)]:
+        done = lod("plan", source, "--tokens", "8", "--strategy", "pack", "--json")
+        assert done.code == 0
+        assert json.loads(done.stdout)["rows"] == rows
+
+
 def test_no_sequences_make_no_batches(lod: Lod, folder: Path) -> None:
     io.write("none.lod.h5", LoDTensor(np.arange(0), LoD.from_lengths([[]])))
     done = lod("plan", "none.lod.h5", "--tokens", "8", "--json", "-o", "p.lod.h5")
