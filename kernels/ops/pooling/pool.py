@@ -55,7 +55,9 @@ def sequence_sum(
     Returns:
         Data (S, ...) under the levels above `level`. Floats keep their dtype (float16 and
         bfloat16 are summed in float32 or better); integers and booleans give int64,
-        unsigned ones uint64.
+        unsigned ones uint64. Partial sums beyond the dtype's range may be infinite, even where
+        later rows would bring the sum back: NumPy's backend adds float32 in float64, compiled
+        kernels do not.
 
     Raises:
         SelectionError: no such level.
