@@ -157,11 +157,23 @@ class Column:
         if (kind == "b" or self.text) and type(value) in NUMBERS:
             return _ONE_KIND
         if type(value) is float and kind in "iu":
-            return "" if self.chosen else "; read the file with --dtype float64"
+            if not self.chosen:
+                return "; read the file with --dtype float64"
+            limits = np.iinfo(self.spec.dtype)
+            within = limits.min <= value <= limits.max
+            return f"; {_ROUNDS if within else holding(value)}"
         if type(value) in NUMBERS and kind not in "b":
             assert isinstance(value, int | float)
-            return "" if value in (math.inf, -math.inf) else f"; {holding(value)}"
+            return "" if value in (math.inf, -math.inf) else f"; {self._holding(value)}"
         return _other_kind(value)
+
+    def _holding(self, value: int | float) -> str:
+        """Return a hint for a number that the dtype cannot represent."""
+        held, dtype = holding(value), self.spec.dtype
+        if dtype.kind in "iu" or _rows([value], dtype, rounded=True) is None:
+            return held
+        # Other values may be fractions, which no integers hold.
+        return f"{held.partition(';')[0]}, --dtype {dtype} {_ROUNDS}"
 
     def _wrong_extent(self, value: Any, where: str, level: int) -> str | None:
         """Return the message for a list with a wrong length in the row shape."""
@@ -221,6 +233,7 @@ def _bad_number(value: object, dtype: np.dtype[Any], *, rounded: bool) -> str | 
     return f"{kind_of(value)} cannot be represented exactly in {dtype}"
 
 
+_ROUNDS = "--dtype-unsafe rounds it"
 _ONE_KIND = "; all values must be of one kind"
 
 

@@ -161,14 +161,25 @@ def test_a_given_dtype_overrules(tmp_path: Path, data: bytes, dtype: str) -> Non
     [
         (b"[1]\n[256]", "uint8", "line 2: item <0>: 256 cannot be represented exactly in uint8"),
         (b"[-1]", "uint64", "line 1: item <0>: -1 cannot be represented exactly in uint64"),
-        (b"[1.0]", "int64", r"item <0>: expected a whole number \(int64\), found 1.0$"),
+        (
+            b"[1.0]",
+            "int64",
+            r"item <0>: expected a whole number \(int64\), found 1.0; --dtype-unsafe rounds it",
+        ),
+        (b"[1e19]", "int64", r"whole number \(int64\), found 1e\+19; --dtype float64 may hold it"),
         (b"[1]", "bool", "line 1: item <0>: expected true or false, found 1"),
         (b"[true]", "int8", "item <0>: expected a number, found true"),
         (b"[16777217]", "float32", "16777217 cannot be represented exactly in float32"),
         (
             b"[1.5,9007199254740993]",
             "float64",
-            "item <1>: 9007199254740993 cannot be represented exactly",
+            "9007199254740993 cannot be represented exactly in float64; --dtype int64 may hold it, "
+            "--dtype float64 --dtype-unsafe rounds it",
+        ),
+        (
+            b"[1.5,123456789012345678901234567890]",
+            "float64",
+            "exactly in float64; no dtype holds it, --dtype float64 --dtype-unsafe rounds it",
         ),
         (b"[70000.0]", "float16", "70000.0 is beyond float16; --dtype float64 may hold it"),
         (
