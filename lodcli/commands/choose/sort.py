@@ -16,8 +16,8 @@ from lodcli.shell.targets import Target
     metavar="KEY",
     default="length",
     show_default=True,
-    help="length, length:LEVEL (total length of the sequences of a level below), or an expression "
-    "as in `lod filter`; with - before it, the greatest first.",
+    help="length, length:LEVEL (total length of the sequences of a level below), a tensor of "
+    "texts, or an expression as in `lod filter`; with - before it, the greatest first.",
 )
 @click.option("--reverse", is_flag=True, help="Sort the greatest first.")
 @options.level
@@ -27,13 +27,15 @@ def command(
 ) -> None:
     """Sort the items of SOURCE, in all tensors that share them.
 
-    Items with equal keys stay in their order; items whose key is nan come last. Data of more than
-    64 MB may go through a temporary file, in the folder TMPDIR.
+    Items with equal keys stay in their order; items whose key is nan come last. Texts are sorted by
+    their bytes, and must fit into memory. Data of more than 64 MB may go through a temporary file,
+    in the folder TMPDIR.
 
     \b
     Examples:
       lod sort articles.lod.h5 --by -length -o longest_first.lod.h5
       lod sort articles.lod.h5 --by length:sentence -o by_words.lod.h5
+      lod sort clicks.csv --by user --to jsonl
       lod sort articles.lod.h5 --by 'max(length(sentence))' --reverse -o sorted.lod.h5
     """
     from lodcli.commands.choose.choosing import items_of, named

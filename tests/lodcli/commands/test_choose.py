@@ -150,6 +150,30 @@ def test_sort_is_that_of_python(
     assert chosen() == sorted(whole, key=lambda one: key(one[0]), reverse=reverse)
 
 
+@pytest.mark.parametrize("options", [["--by", "t"], ["--by", "-t"], ["--by", "t", "--reverse"]])
+def test_texts_are_sorted_by_their_bytes(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.setattr(Items.range, "__defaults__", (2,))
+    texts = ["b", "", "\u00fc", "ab", "b", "a", "Z", "b"]
+    numbered = [{"t": text, "n": number} for number, text in enumerate(texts)]
+    Path("t.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in numbered))
+    done = lod("sort", "t.jsonl", *options, "-qo", "out.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    wanted = sorted(numbered, key=lambda one: str(one["t"]).encode(), reverse=len(options) > 2)
+    if options[1] == "-t":
+        wanted = sorted(numbered, key=lambda one: str(one["t"]).encode(), reverse=True)
+    assert [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()] == wanted
+
+
+def test_a_null_text_is_no_sort_key(lod: Lod, folder: Path) -> None:
+    Path("t.jsonl").write_text('{"t":"b"}\n{"t":null}\n')
+    done = lod("sort", "t.jsonl", "--by", "t", "-o", "out.jsonl")
+    assert done.code == 4
+    assert "t.jsonl: t: item of level 0 <1> is null" in done.stderr
+    assert not Path("out.jsonl").exists()
+
+
 def test_items_without_a_key_come_last(lod: Lod, labelled: list[list[int]]) -> None:
     for args in (["--by", "mean(ids)"], ["--by", "mean(ids)", "--reverse"]):
         assert lod("sort", "labelled.lod.h5", *args, "-fqo", "out.lod.h5").code == 0
