@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -81,6 +82,25 @@ def is_stopped(pid: int) -> bool:
         # The name, in parentheses, may hold anything.
         return line.rpartition(")")[2].split()[:1] == ["T"]
     return False
+
+
+@contextmanager
+def deaf_to(signums: Iterable[int]) -> Iterator[None]:
+    """Block these signals in the block, and in processes that it starts. Not on Windows."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signums)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def hear(signums: Iterable[int]) -> None:
+    """Unblock these signals. Does nothing on Windows."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signums)
 
 
 def fork_deaf_to(signums: Iterable[int]) -> int:

@@ -13,8 +13,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lodcli.kernels.platform.processes import deaf_to, hear
 from lodcli.kernels.runtime.child_process import THREADS, do_task
 
 if TYPE_CHECKING:
@@ -28,7 +30,10 @@ R = TypeVar("R")
 TRIES = 3
 # A process that is stopped (SIGSTOP) for this long is killed, and its task restarted.
 STOPPED_SECONDS = 60
-
+# Signals that end a command.
+_ENDING = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 # Interval of checks for stopped processes.
 _TICK_SECONDS = 1.0
 
@@ -40,6 +45,7 @@ def in_processes(
     *,
     lost: Callable[[T, OSError], R],
     threads: int | None = None,
+    shield: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Generator[tuple[int, R], None, None]:
     """Yield the number of every task and `work(task)`, in the order in which they finish.
 
@@ -52,6 +58,8 @@ def in_processes(
         jobs: number of processes; at most that of the tasks and `thread_count` of this process.
         lost: returns the result of a task whose processes died TRIES times.
         threads: of each process; by default an equal share of the cores.
+        shield: context in which a process is started; it defers interrupts of this thread, also
+            those whose signals another thread of this process gets.
 
     Raises:
         Exception: the first exception of `work` propagates.
@@ -66,7 +74,7 @@ def in_processes(
     settings = dict.fromkeys(THREADS, str(share))
     if (budget := shared_budget(count)) is not None:
         settings["LOD_MEMORY"] = str(budget)
-    processes = _Processes(count, settings)
+    processes = _Processes(count, settings, shield)
     deaths = Counter[int]()
     waiting = list(reversed(range(len(tasks))))
     finished = 0
@@ -116,12 +124,18 @@ class _Process:
 class _Processes:
     """A number of processes, started when they are needed."""
 
-    def __init__(self, count: int, settings: dict[str, str]) -> None:
+    def __init__(
+        self,
+        count: int,
+        settings: dict[str, str],
+        shield: Callable[[], AbstractContextManager[object]],
+    ) -> None:
         import multiprocessing
 
         self._context = multiprocessing.get_context("spawn")
         self._count = count
         self._settings = settings
+        self._shield = shield
         self._all: list[_Process] = []
         self._ticked = time.monotonic()
 
@@ -129,7 +143,11 @@ class _Processes:
         """Give each process that has none the last task of `waiting`."""
         idle = sum(one.task is None for one in self._all)
         for _ in range(min(self._count - len(self._all), len(waiting) - idle)):
-            self._all.append(_Process(self._context, self._settings))
+            _ensure_tracker()
+            # An interrupted start leaves a process that prints a traceback, and so does a new
+            # process that is interrupted before it handles signals, as by Ctrl-C.
+            with self._shield(), deaf_to(_ENDING):
+                self._all.append(_Process(self._context, self._settings))
         for one in list(self._all):
             if one.task is None and waiting:
                 try:
@@ -189,6 +207,14 @@ class _Processes:
             self._all.pop().kill()
 
 
+def _ensure_tracker() -> None:
+    """Start the process of multiprocessing that each start needs; that unblocks signals."""
+    if os.name == "posix":
+        from multiprocessing.resource_tracker import ensure_running
+
+        ensure_running()
+
+
 def _places(one: _Process) -> tuple[Connection[Any, Any], int]:
     return one.connection, one.process.sentinel
 
@@ -199,6 +225,7 @@ def _places(one: _Process) -> tuple[Connection[Any, Any], int]:
 def _serve(connection: Connection[Any, Any], settings: dict[str, str]) -> None:
     """Run tasks one after another; ignores interrupts, and ends when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    hear(_ENDING)
     os.environ.update(settings)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:

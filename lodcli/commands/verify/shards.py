@@ -12,6 +12,7 @@ from lodcli.formats.core.errors import naming, naming_os
 from lodcli.formats.dataset import manifest
 from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.interrupts import shielded
 from lodcli.kernels.errors import InvalidDataError, LodError
 
 # Most shards in one task: enough that opening the manifest takes a small part of its time.
@@ -82,7 +83,7 @@ def _all_read(tasks: list[_Task], jobs: int) -> list[_Found]:
     def lost(_: _Task, error: OSError) -> _Found:
         return 0, [error]
 
-    with closing(in_processes(_read, tasks, jobs, lost=lost)) as found:
+    with closing(in_processes(_read, tasks, jobs, lost=lost, shield=shielded)) as found:
         return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 

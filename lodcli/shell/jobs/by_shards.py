@@ -22,6 +22,7 @@ from lodcli.formats.core.io import open_source
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.dataset import job as jobs
 from lodcli.formats.remote.urls import is_url, shown
+from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.platform import environment
@@ -162,7 +163,8 @@ _Results = Generator[tuple[int, Exception | None], None, None]
 def _results(tasks: list[_Task], target: Target) -> _Results:
     """Return a generator that computes shards, and yields their numbers and errors."""
     if target.scheduler is None:
-        return in_processes(_one, tasks, target.jobs or 1, lost=_lost, threads=1)
+        jobs = target.jobs or 1
+        return in_processes(_one, tasks, jobs, lost=_lost, threads=1, shield=shielded)
     from lodcli.shell.jobs.scheduled_dask import on_scheduler
 
     return on_scheduler(_one, tasks, target.scheduler, target.jobs, lost=_lost)

@@ -7,6 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import util
+from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 
 import pytest
@@ -48,6 +52,41 @@ def test_each_task_has_its_result(jobs: int) -> None:
     found = in_processes(squared, [3, 1, 4, 1, 5], jobs, lost=raising)
     assert sorted(found) == [(0, 9), (1, 1), (2, 16), (3, 1), (4, 25)]
     assert list(in_processes(squared, [], jobs, lost=raising)) == []
+
+
+def blocked(_: int) -> set[int]:
+    return signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_a_process_that_starts_is_not_disturbed_by_signals(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    started, start = [], util.spawnv_passfds
+    ensure_running()
+
+    def interrupted(path: bytes, args: list[str], keep: list[int]) -> int:
+        started.append(start(path, args, keep))
+        os.kill(started[-1], signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        return started[-1]
+
+    monkeypatch.setattr(util, "spawnv_passfds", interrupted)
+    handled: list[int] = []
+    shields: list[int] = []
+
+    @contextmanager
+    def shield() -> Iterator[None]:
+        yield
+        shields.append(len(started))
+
+    before = signal.signal(signal.SIGINT, lambda *_: handled.append(len(started)))
+    try:
+        found = list(in_processes(blocked, [0], 1, lost=raising, shield=shield))
+        assert found == [(0, set())]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (handled, shields, len(started)) == ([1], [1], 1)
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("threads", [None, 1, 3])
