@@ -218,7 +218,9 @@ class _Reading:
             if below is not None:
                 fields.append((number, below))
         if kind.num_fields == 0 and self._is_chosen(name):
-            raise UnsupportedError(f"column {shown(name)}: a struct without fields has no values")
+            raise UnsupportedError(
+                f"column {shown(name)}: a struct without fields has no values; {OTHERS}"
+            )
         required = path[-1].required
         own = presence_name(one.removeprefix(f"{name}.") for one in seen)
         told = None

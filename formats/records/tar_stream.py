@@ -15,6 +15,7 @@ MOST_NAME_BYTES = 1 << 16
 _REGULAR, _FOLDER = (b"0", b"\0", b"7"), b"5"
 _LONG_NAME, _LONG_LINK, _EXTENDED, _GLOBAL = b"L", b"K", b"x", b"g"
 _LINKS, _SPARSE = (b"1", b"2"), b"S"
+_LABEL = b"V"  # of a GNU archive (tar --label); it has no content
 _SPARSE_KEYS = "GNU.sparse."  # of pax headers; the content begins with a map of the parts
 
 
@@ -49,7 +50,7 @@ def members(file: BinaryIO) -> Iterator[tuple[str, Content]]:
         content = Content(file, size)
         if kind in _REGULAR and not name.endswith("/"):
             yield name, content
-        elif kind != _FOLDER and not name.endswith("/"):
+        elif kind not in (_FOLDER, _LABEL) and not name.endswith("/"):
             raise UnsupportedError(f"{name[:100]!r}: {_refused(kind)}")
         content.skip()
 

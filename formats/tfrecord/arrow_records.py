@@ -19,7 +19,15 @@ from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.compression import Unpacked, codec_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.tfrecord.description import Inference, described, inner, kind_of, lists_of
-from lodcli.formats.tfrecord.features import KINDS, LISTS, Parsed, Values, parse, values_of
+from lodcli.formats.tfrecord.features import (
+    KINDS,
+    LISTS,
+    OTHERS,
+    Parsed,
+    Values,
+    parse,
+    values_of,
+)
 from lodcli.formats.tfrecord.frames import begins_record, records_of
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -54,8 +62,8 @@ class ExampleRecords(Records):
         else:
             found = Inference()
             for start, parsed in chain([first] if first else [], pieces if self._again else ()):
-                with naming(_where(start, parsed)):
-                    found.add(parsed)
+                found.add(parsed, _where(start, parsed))
+            self.refused = found.refused
             specs, self._listed = found.schema(whole=self._again), found.listed()
         self._specs = {spec.name: spec for spec in specs}
         self.schema = arrow_schema(specs)
@@ -225,7 +233,7 @@ def _data(spec: TensorSpec, values: Values) -> Array:
     expected = kind_of(spec)
     if values.kind not in (0, expected):
         raise InvalidDataError(
-            f"{spec.name!r}: expected {KINDS[expected]}, found {KINDS[values.kind]}"
+            f"{spec.name!r}: expected {KINDS[expected]}, found {KINDS[values.kind]}; {OTHERS}"
         )
     data: Any = values.data
     if data.dtype == spec.dtype:

@@ -6,21 +6,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec
 from lodcli.formats.stream.header import decode, encode, plan
 from lodcli.formats.tfrecord.features import (
     BYTES_LIST,
     FLOAT_LIST,
     INT64_LIST,
-    KINDS,
+    OTHERS,
     Parsed,
     Values,
+    of_two_kinds,
     values_of,
 )
 from lodcli.formats.tfrecord.messages import Spans, fields
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, check_text
 
@@ -82,47 +83,62 @@ class Inference:
 
     A feature with exactly one value in every record has no level. A feature list with one value in
     each inner list has one level less. Bytes are text if all of them are UTF-8.
+
+    Attributes:
+        refused: the error about each feature that no tensor can hold.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
         self._records = 0
+        self.refused: dict[str, LodError] = {}
 
-    def add(self, parsed: Parsed) -> None:
-        """Add records."""
-        for name, spans in parsed.context.items():
-            found = values_of(spans, name)
-            seen = self._of(name, found, lists=False)
-            seen.records += int(np.count_nonzero(found.present))
-            seen.single &= bool((found.counts[found.present] == 1).all())
-        for name, spans in parsed.lists.items():
-            found = values_of(inner(spans, name), name)
-            seen = self._of(name, found, lists=True)
-            seen.records += spans.begin.size
-            seen.single &= bool((found.counts == 1).all())
+    def add(self, parsed: Parsed, where: str) -> None:
+        """Add records; `where` names them in errors."""
+        for lists, features in ((False, parsed.context), (True, parsed.lists)):
+            for name in features:
+                if name in self.refused:
+                    continue
+                try:
+                    with naming(where):
+                        self._add(name, features[name], lists=lists)
+                except DamagedFileError:
+                    raise
+                except (InvalidDataError, UnsupportedError) as error:
+                    self.refused[name] = error
         self._records += parsed.records
 
-    def _of(self, name: str, found: Values, *, lists: bool) -> _Seen:
+    def _add(self, name: str, spans: Spans, *, lists: bool) -> None:
         seen = self._seen.setdefault(name, _Seen(lists))
+        found = values_of(inner(spans, name) if lists else spans, name)
+        self._compare(name, seen, found, lists=lists)
+        if lists:
+            seen.records += spans.begin.size
+            seen.single &= bool((found.counts == 1).all())
+        else:
+            seen.records += int(np.count_nonzero(found.present))
+            seen.single &= bool((found.counts[found.present] == 1).all())
+
+    def _compare(self, name: str, seen: _Seen, found: Values, *, lists: bool) -> None:
         if seen.lists != lists:
-            raise UnsupportedError(f"{name!r} is both a feature of the context and a feature list")
-        if seen.kind and found.kind and seen.kind != found.kind:
-            raise InvalidDataError(
-                f"feature {name!r} holds {KINDS[seen.kind]} in some records and "
-                f"{KINDS[found.kind]} in others"
+            raise UnsupportedError(
+                f"{name!r} is both a feature of the context and a feature list; {OTHERS}"
             )
+        if seen.kind and found.kind and seen.kind != found.kind:
+            raise of_two_kinds(name, seen.kind, found.kind)
         seen.kind = seen.kind or found.kind
         if found.lengths is not None and seen.text:
             try:
                 check_text(found.data, LoD.from_lengths([found.lengths]))
             except InvalidDataError:
                 seen.text = False
-        return seen
 
     def schema(self, *, whole: bool) -> Schema:
         """Return the tensors; `whole` says whether all records were added."""
         if not self._records:
             raise InvalidDataError("holds no records, so its features are unknown")
+        for name in self.refused:
+            self._seen[name].kind = self._seen[name].kind or INT64_LIST
         found = {name: self._seen[name] for name in sorted(self._seen) if self._seen[name].kind}
         if not found:
             raise InvalidDataError("holds no features with values")

@@ -26,6 +26,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 BYTES_LIST, FLOAT_LIST, INT64_LIST = 1, 2, 3
 KINDS = {0: "nothing", BYTES_LIST: "bytes", FLOAT_LIST: "float", INT64_LIST: "int64"}
 CONTEXT, LISTS = 1, 2
+OTHERS = "choose other features with --field, or the rest with --skip-unsupported"
 # The field of the first record that holds the description of the tensors; TensorFlow skips it.
 SCHEMA_FIELD = 10_000
 MOST_FEATURES = 10_000
@@ -80,9 +81,6 @@ def parse(records: Spans) -> Parsed:
         schema = described.buffer[int(described.begin[0]) : int(described.end[0])].tobytes()
     context = _named(top.of(CONTEXT, what), "Features")
     lists = _named(top.of(LISTS, what), "FeatureLists")
-    both = sorted(context.keys() & lists.keys())
-    if both:
-        raise UnsupportedError(f"{both[0]!r} is both a feature of the context and a feature list")
     return Parsed(records.begin.size, context, lists, schema)
 
 
@@ -151,10 +149,7 @@ def values_of(features: Spans, name: str) -> Values:
     present = kinds != 0
     used = np.unique(kinds[present]).tolist()
     if len(used) > 1:
-        raise InvalidDataError(
-            f"feature {name!r} holds {' in some records and '.join(KINDS[kind] for kind in used)} "
-            "in others"
-        )
+        raise of_two_kinds(name, *used[:2])
     kind = used[0] if used else 0
     lists, _, _ = _last(spans, count)
     if kind == 0:
@@ -165,6 +160,14 @@ def values_of(features: Spans, name: str) -> Values:
         return Values(kind, present, each.counts(count), each.joined(), lengths)
     counts, data = _numbers(lists, kind, name)
     return Values(kind, present, counts, data)
+
+
+def of_two_kinds(name: str, one: int, other: int) -> InvalidDataError:
+    """Return the error about a feature with values of two kinds."""
+    return InvalidDataError(
+        f"feature {name!r} holds {KINDS[one]} in some records and {KINDS[other]} in others; "
+        f"{OTHERS}"
+    )
 
 
 def _numbers(lists: Spans, kind: int, name: str) -> tuple[Offsets, Array]:

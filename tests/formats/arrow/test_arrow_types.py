@@ -156,6 +156,17 @@ def test_a_type_that_no_tensor_has_is_refused_by_name(tmp_path: Path) -> None:
     assert content(path, field=("y",))["y"].data.tolist() == [1]
 
 
+@SUFFIXES
+def test_a_struct_without_fields_can_be_left_out(suffix: str, tmp_path: Path) -> None:
+    if suffix == ".parquet":
+        pytest.skip("holds no such structs")
+    table = pa.table({"x": pa.array([{}, None], pa.struct([])), "y": [1, 2]})
+    path = written_by_pyarrow(tmp_path / f"t{suffix}", table)
+    with pytest.raises(UnsupportedError, match=r"column 'x': a struct .*--skip-unsupported"):
+        content(path)
+    assert io.read_all(path, skip_unsupported=True).keys() == {"y"}
+
+
 # -- nulls ---------------------------------------------------------------------------
 
 

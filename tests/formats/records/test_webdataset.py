@@ -53,6 +53,17 @@ def archive(
     return path
 
 
+def test_the_label_of_a_gnu_archive_is_no_member(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w", format=tarfile.GNU_FORMAT) as file:
+        label = tarfile.TarInfo("label")
+        label.type = b"V"  # as tar --label writes it
+        file.addfile(label)
+        sample = tarfile.TarInfo("0.id")
+        sample.size = 1
+        file.addfile(sample, bytes_io.BytesIO(b"7"))
+    assert content(tmp_path / "x.tar")["id"].to_list() == [7]
+
+
 # -- the real tool -------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from lodcli.formats.core import io, registry
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.losses import losses
 from lodcli.formats.core.options import WriteOptions
@@ -420,7 +421,7 @@ def test_every_cut_is_seen(tmp_path: Path) -> None:
         ([b"\x0a" + b"\xff" * 11], "is not a protocol buffer of this kind"),
         ([b"\x08\x01"], "field 1 has another wire type than bytes"),
         ([b""], "holds no features with values"),
-        ([example({"a": [1]}), example({"a": [1.5]})], "'a' holds .* in others"),
+        ([example({"a": [1]}), example({"a": [1.5]})], "'a' holds .* in others; choose other feat"),
         ([sequence({"a": [1]}, {"a": [[1]]})], "is both a feature of the context and"),
         ([field(1, features({"a": feature([1])}) * 2)], "record 0 has 'a' twice"),
         ([field(1, field(1, field(1, b"\xff") + field(2, feature([1]))))], "is not UTF-8"),
@@ -439,6 +440,19 @@ def test_what_is_no_example_is_refused(records: list[bytes], message: str, tmp_p
         io.read_all(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_features_of_two_kinds_can_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [example({"a": [one], "b": [one], "c": [1, 2]}) for one in (1, 2.5, 3)]
+    path = put(tmp_path, *records, sequence({"d": [1]}, {"c": [[1]]}))
+    for limit in (BATCH_BYTES, 1):  # in one batch, and in several
+        monkeypatch.setattr("lodcli.formats.tfrecord.arrow_records.BATCH_BYTES", limit)
+        with pytest.raises(InvalidDataError, match=r"feature 'a' holds .* --skip-unsupported"):
+            io.read_all(path)
+        assert lists_of(path, field=("d",)) == {"d": [None, None, None, 1]}
+        assert lists_of(path, skip_unsupported=True) == {"d": [None, None, None, 1]}
 
 
 def test_records_that_are_not_what_the_first_one_says_are_refused(tmp_path: Path) -> None:
