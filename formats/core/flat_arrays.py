@@ -246,6 +246,12 @@ def described(
             lod = LoD([known[array] for array in parts.levels])
             if not info.shape:
                 raise InvalidDataError("is a single value; a tensor needs a row axis")
+            if lod.n_levels and info.shape[0] == lod.count(0) != lod.levels[-1][-1]:
+                raise InvalidDataError(
+                    f"expected {int(lod.levels[-1][-1])} rows, found {info.shape[0]}, one for "
+                    f"each item of level 0; name only arrays of rows with --data, and add this "
+                    f"one with lod merge OUT FILE::{name}"
+                )
             check_rows(lod.levels, info.shape[0])
         levels, lods[name] = equal.shared(lod)
         dtype = info.dtype.newbyteorder("=")
