@@ -35,7 +35,7 @@ class TensorComparison(TypedDict):
         level_names: of its levels, as in the first file that has it.
         rows: compared rows; null if the values could not be compared.
         different_rows, different_values: how many differ.
-        max_abs: greatest difference of two values; null if none is a number.
+        max_abs: greatest difference of two values, inf as text; null if none is a number.
         differences: the first of them.
         equal: whether nothing differs.
     """
@@ -45,7 +45,7 @@ class TensorComparison(TypedDict):
     rows: int | None
     different_rows: int
     different_values: int
-    max_abs: float | None
+    max_abs: float | str | None
     differences: list[Difference]
     equal: bool
 

@@ -290,4 +290,8 @@ def _unequal(x: Array, y: Array, rtol: float, atol: float) -> Array:
 
 
 def _wide(data: Array) -> Array:
-    return data if data.dtype.kind == "c" else data.astype(np.float64)
+    """Return numbers in a dtype whose differences are exact; long doubles for 64 bits on Linux."""
+    if data.dtype.kind == "c":
+        return data
+    large = data.dtype.kind in "iu" and data.dtype.itemsize == 8
+    return data.astype(np.longdouble if large else np.float64)

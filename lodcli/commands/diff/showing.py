@@ -81,6 +81,7 @@ def as_object(result: Comparison, paths: Sequence[str]) -> dict[str, Any]:
         for tensor in result.tensors
     ]
     for tensor in tensors:
+        tensor["max_abs"] = _plain(tensor["max_abs"])
         for one in tensor["differences"]:
             one["left"], one["right"] = _plain(one["left"]), _plain(one["right"])
     attributes = [

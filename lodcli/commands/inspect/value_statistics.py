@@ -14,6 +14,9 @@ from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array
 
+# Sums of squares of smaller values do not overflow in float64.
+_SQUARED = 1e140
+
 
 @dataclass(frozen=True)
 class ValueStatistics:
@@ -47,7 +50,8 @@ class ValueStatistics:
 def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics:
     """Return the statistics of a tensor, read in blocks.
 
-    Mean and deviation are merged from those of the blocks, in float64.
+    Mean and deviation are merged from those of the blocks, in float64 or, for large values, long
+    doubles.
 
     References:
         Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample
@@ -56,7 +60,7 @@ def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics
     count = nan = infinite = zeros = finite = 0
     least: int | float | None = None
     greatest: int | float | None = None
-    mean = squares = 0.0
+    mean = squares = np.longdouble(0)
     for block in ahead(_blocks(source, spec)):
         count += block.size
         zeros += block.size - int(np.count_nonzero(block))
@@ -80,17 +84,18 @@ def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics
                 infinite += int(values.size - bounded.sum())
                 values = values[bounded]
         if values.size:
-            wide = values.astype(np.float64)
-            here = float(wide.mean())
+            large = max(-values.min().item(), values.max().item()) > _SQUARED
+            wide = values.astype(np.longdouble if large else np.float64)
+            here = wide.mean()
             off = here - mean
             total = finite + wide.size
-            squares += float(np.square(wide - here).sum()) + off * off * finite * wide.size / total
+            squares += np.square(wide - here).sum() + off * off * finite * wide.size / total
             mean += off * wide.size / total
             finite = total
     known = finite > 0
     return ValueStatistics(
         *(count, nan, infinite, zeros, _plain(least)),
-        mean=mean if known else None,
+        mean=float(mean) if known else None,
         max=_plain(greatest),
         std=float(np.sqrt(squares / finite)) if known else None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,9 +102,20 @@ def test_nan_is_nan_and_infinities_are_apart(lod: Lod, folder: Path) -> None:
     save("b.lod.h5", [np.nan, -np.inf, 0.0], [[3]])
     done = lod("diff", "a.lod.h5", "b.lod.h5", "--json")
     assert done.code == 1
+    assert "Infinity" not in done.stdout  # no JSON
     (one,) = json.loads(done.stdout)["tensors"]
-    assert one["different_values"] == 1
+    assert (one["different_values"], one["max_abs"]) == (1, "inf")
     assert (one["differences"][0]["left"], one["differences"][0]["right"]) == ("inf", "-inf")
+
+
+@pytest.mark.parametrize(("dtype", "value"), [(np.int64, 2**63 - 1), (np.uint64, 2**64 - 1)])
+def test_differences_of_64_bits_are_exact(lod: Lod, folder: Path, dtype: Any, value: int) -> None:
+    io.write("a.lod.h5", LoDTensor(np.array([value], dtype)))
+    io.write("b.lod.h5", LoDTensor(np.array([value - 1], dtype)))
+    done = lod("diff", "a.lod.h5", "b.lod.h5", "--atol", "0.5", "--json")
+    assert done.code == 1
+    assert json.loads(done.stdout)["tensors"][0]["max_abs"] == 1
+    assert lod("diff", "a.lod.h5", "b.lod.h5", "--atol", "1").code == 0
 
 
 @given(

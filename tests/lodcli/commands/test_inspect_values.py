@@ -72,6 +72,13 @@ def test_statistics_of_infinities_complex_numbers_and_nothing(lod: Lod, folder: 
     assert (found["count"], found["min"], found["std"]) == (0, None, None)
 
 
+def test_statistics_of_values_near_the_limit_do_not_overflow(lod: Lod, folder: Path) -> None:
+    io.write("large.lod.h5", ragged([1e308, 1e308, -1e308], [3]))
+    found = inspected(lod, "large.lod.h5", "--stats")["values"]
+    assert found["mean"] == pytest.approx(1e308 / 3)
+    assert found["std"] == pytest.approx(1e308 / 3 * 8**0.5)  # by hand
+
+
 def test_statistics_are_shown_for_each_tensor_and_through_a_pipe(shell: Lod, folder: Path) -> None:
     done = shell("lod convert many.lod.h5 | lod inspect - --stats")
     assert (done.code, done.stderr) == (0, "")
