@@ -34,6 +34,13 @@ _OTHERS = {
     b"SQLite format 3": "an SQLite database",
     b"ORC": "an ORC table",
     b"Obj\x01": "an Avro file",
+    **dict.fromkeys((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "a netCDF 3 file"),
+    b"MATLAB 5.0 MAT-file": "a file of MATLAB before 7.3",
+}
+# How other programs rewrite some of them as HDF5.
+_REWRITTEN = {
+    "a netCDF 3 file": "; rewrite it as HDF5 with nccopy -k nc4",
+    "a file of MATLAB before 7.3": "; save it as HDF5 with -v7.3",
 }
 # Only for binary formats: text may begin with the letter of zlib's marks.
 _ZLIB = dict.fromkeys((b"\x78\x01", b"\x78\x9c", b"\x78\xda"), "zlib")
@@ -160,8 +167,8 @@ def _advice(head: bytes) -> str:
         return f"it is {_packed(head)}"
     what = next((what for mark, what in _OTHERS.items() if head.startswith(mark)), None)
     if what is not None:
-        unpack = "; unpack it first" if "packed" in what else ""
-        return f"it begins like {what}, which lod does not read{unpack}"
+        remedy = "; unpack it first" if "packed" in what else _REWRITTEN.get(what, "")
+        return f"it begins like {what}, which lod does not read{remedy}"
     if head.startswith(_MATLAB):
         return "it begins like a file of MATLAB 7.3, which is HDF5: --from hdf5 --data NAME"
     text = head[: _TEXT_BYTES * 16]
