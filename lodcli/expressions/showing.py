@@ -13,12 +13,17 @@ from lodcli.shell.printable import printable
 
 
 @contextmanager
-def showing_where() -> Iterator[None]:
-    """Show on standard error which column of an expression an error is about."""
+def showing_where(option: str = "expression") -> Iterator[None]:
+    """Show on standard error which column of an expression an error is about.
+
+    Args:
+        option: the option whose value it is, for the message.
+    """
     try:
         yield
     except ExpressionError as error:
         if not is_json():  # where each line is one object, and the message has the column
             shown = printable(error.text[: error.column])
             click.echo(f"  {printable(error.text)}\n  {' ' * len(shown)}^", err=True)
+        error.args = (str(error).replace("expression, column", f"{option}, column", 1),)
         raise

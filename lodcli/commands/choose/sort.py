@@ -44,7 +44,7 @@ def command(
     from lodcli.expressions.showing import showing_where
     from lodcli.formats.items.reordering import reordered
 
-    with showing_where():
+    with showing_where("--by"):
         key, descending = parse_key(by)
         with items_of(source, level, key.tensors) as items:
             values = item_values(key, items, source)

@@ -457,6 +457,8 @@ def test_a_wrong_expression_is_shown_with_its_column(
         (["tail", "labelled.lod.h5", "--level", "word"], "no level named 'word'"),
         (["sort", "labelled.lod.h5", "--by", "ids"], "several values for an item"),
         (["sort", "labelled.lod.h5", "--by", "length:word"], "no level 'word'"),
+        (["sort", "labelled.lod.h5", "--by", "size 1E"], "lod sort: --by, column 6: not under"),
+        (["sort", "labelled.lod.h5", "--by", "size"], "h5: --by, column 1: no tensor 'size'"),
         (["filter", "labelled.lod.h5"], "give an expression"),
     ],
 )
