@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import (
     InvalidDataError,
     NotFloatingError,
@@ -60,12 +61,6 @@ def real_columns(rows: Array) -> Array:
 def viewed(rows: Array, kind: str) -> Array:
     """Return `rows.view(kind)`; faster, as the array itself, if that is its `dtype.char`."""
     return rows if rows.dtype.char == kind else rows.view(kind)
-
-
-def is_float(dtype: np.dtype[Any]) -> bool:
-    """Return whether this is a real floating-point dtype, such as bfloat16."""
-    # Not the name of every dtype: NumPy takes 2 us to spell one.
-    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16")
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import is_float
 
 Mask = npt.NDArray[np.bool_]
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import LodError, OptionError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import is_float
 
 LONGEST = 10_000
 BINARY: dict[type[ast.operator], np.ufunc] = {

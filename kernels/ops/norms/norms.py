@@ -14,10 +14,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.arguments import require_shape
-from lodcli.kernels.ops.common import is_float, require_float, row_width, working_dtype
+from lodcli.kernels.ops.common import require_float, row_width, working_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.dtypes import dtype_of_rows
+from lodcli.kernels.dtypes import dtype_of_rows, is_float
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import capped_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
-from lodcli.kernels.ops.common import fill_value, is_float, per_segment, result_array
+from lodcli.kernels.ops.common import fill_value, per_segment, result_array
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained

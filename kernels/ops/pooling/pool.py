@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import (
     fill_value,
-    is_float,
     is_half,
     mean_dtype,
     require_order,

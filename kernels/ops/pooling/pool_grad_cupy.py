@@ -17,8 +17,9 @@ from lodcli.kernels.cuda.launch import (
     run,
     shares,
 )
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_float, real_columns
+from lodcli.kernels.ops.common import real_columns
 
 EVERY, MEAN, ROOT, FIRST, LAST = range(5)
 HEIGHT = 16

@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, NotFloatingError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import require_shape
-from lodcli.kernels.ops.common import common_dtype, is_float, segments, working_dtype
+from lodcli.kernels.ops.common import common_dtype, segments, working_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained

@@ -22,8 +22,9 @@ from lodcli.kernels.cuda.launch import (
     shortest_and_longest,
     tiles,
 )
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_float, real_columns, summed_dtype
+from lodcli.kernels.ops.common import real_columns, summed_dtype
 
 HEIGHT, LONG = 64, 64  # as in parts.cuh and scan.cu
 

@@ -11,18 +11,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.items import capped_offsets
 from lodcli.kernels.ops.arguments import MOST_ITEMS, comparable, differs, recut, segment_numbers
-from lodcli.kernels.ops.common import (
-    flat_rows,
-    is_float,
-    per_segment,
-    require_order,
-    row_width,
-    segments,
-)
+from lodcli.kernels.ops.common import flat_rows, per_segment, require_order, row_width, segments
 from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.joining.expand import segment_broadcast
 from lodcli.kernels.ops.pooling.pool_grad import segment_max_grad

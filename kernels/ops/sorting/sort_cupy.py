@@ -24,9 +24,10 @@ from lodcli.kernels.cuda.launch import (
     run,
     shortest_and_longest,
 )
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import comparable
-from lodcli.kernels.ops.common import is_float, real_columns
+from lodcli.kernels.ops.common import real_columns
 from lodcli.kernels.ops.ids.ids_cupy import (
     Marks,
     compressed,

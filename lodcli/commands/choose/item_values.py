@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lodcli.expressions.language import COMPARISONS, GROWING, rounded
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import is_float
 from lodcli.kernels.ops.pooling.pool import (
     segment_first,
     segment_last,
