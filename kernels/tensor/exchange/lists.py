@@ -14,6 +14,7 @@ from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedErro
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.units import objects
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
@@ -274,6 +275,7 @@ def _joined(parts: list[Array], dtype: np.dtype[Any] | None) -> Array:
             )
     joined: Array = np.concatenate(parts)
     if dtype is not None:
+        _require_fit(joined, dtype)
         return joined.astype(dtype, copy=False)
     if joined.dtype.kind == "f" and all(part.dtype.kind in "iu" for part in parts):
         raise InvalidDataError(_NO_COMMON)
@@ -306,9 +308,27 @@ def _numbers(items: list[Any], depth: int) -> Array:
 
 def _converted(items: list[Any], dtype: np.dtype[Any] | None) -> Array:
     try:
-        return np.asarray(items, dtype)
+        with np.errstate(over="ignore"):  # _require_fit reports it
+            rows = np.asarray(items, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidDataError(f"values: cannot be rows of {dtype}: {error}") from None
+    _require_fit(np.asarray(items), rows.dtype)
+    return rows
+
+
+def _require_fit(values: Array, dtype: np.dtype[Any]) -> None:
+    """Raise InvalidDataError if a number is out of the range of a dtype other than bool.
+
+    NumPy refuses such numbers of Python, but wraps those of arrays.
+    """
+    if values.dtype == dtype or values.dtype.hasobject or dtype.kind == "b":
+        return
+    fits = cast(values, dtype, rounded=True)[1]
+    if not fits.all():
+        place = np.unravel_index(int(np.argmin(fits)), fits.shape)
+        raise InvalidDataError(
+            f"values: cannot be rows of {dtype}: found {values[place]} in row {place[0]}"
+        )
 
 
 def one_of(what: str, **given: object) -> None:

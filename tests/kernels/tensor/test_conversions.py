@@ -101,6 +101,29 @@ def test_lists_that_are_no_tensor_say_where(values: Any, levels: int | None, sai
         LoDTensor.from_lists(values, levels=levels)
 
 
+@pytest.mark.parametrize(
+    ("values", "dtype", "said"),
+    [
+        ([np.array([1]), np.array([1, 300])], "uint8", "uint8: found 300 in row 2"),
+        ([np.array([1.0, np.nan])], "int32", "int32: found nan in row 1"),
+        ([np.array([[1], [-1]])], "uint64", "uint64: found -1 in row 1"),
+        ([np.array([1j])], "float64", "float64: found 1j in row 0"),
+        ([[np.int64(300)]], "uint8", "uint8: found 300 in row 0"),
+        ([[1.0, 1e6]], "float16", "float16: found 1000000.0 in row 1"),
+    ],
+)
+def test_numbers_out_of_range_of_a_dtype_are_errors(values: Any, dtype: str, said: str) -> None:
+    with pytest.raises(InvalidDataError, match=f"cannot be rows of {said}"):
+        LoDTensor.from_lists(values, dtype=dtype)
+
+
+def test_numbers_in_range_of_a_dtype_are_converted() -> None:
+    found = LoDTensor.from_lists([[1.7, np.nan, np.inf]], dtype="float16")
+    np.testing.assert_array_equal(found.data, np.array([1.7, np.nan, np.inf], np.float16))
+    assert LoDTensor.from_arrays([np.array([1.7, -1.7])], dtype="int8").to_list() == [[1, -1]]
+    assert LoDTensor.from_arrays([np.zeros((2, 0, 3))], dtype="int8").row_shape == (0, 3)
+
+
 def test_text_of_numpy_is_text() -> None:
     words = np.array(["Grüß", "a", ""])
     expected = LoDTensor.from_lists([words.tolist()])
