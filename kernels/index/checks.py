@@ -59,7 +59,7 @@ def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Off
         )
     try:
         array = np.asarray(values)
-    except ValueError as error:
+    except (RuntimeError, TypeError, ValueError) as error:  # of torch, or of ragged lists
         raise InvalidLoDError(
             f"{what} must be a flat list of integers ({error})", level=level
         ) from None

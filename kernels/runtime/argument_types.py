@@ -218,9 +218,11 @@ def _fits(value: Any, hint: Any) -> bool:
         is_array = hasattr(value, "dtype")
         no_list = is_array and (_is_ours(item) or not getattr(value, "ndim", 1))
         wrong = isinstance(value, str | bytes) or no_list
-        # An iterator is not a sequence: it has no length.
-        needed = Iterable if origin is get_origin(Iterable[int]) else Collection
-        return isinstance(value, needed) and not wrong
+        if origin is get_origin(Iterable[int]):
+            return isinstance(value, Iterable) and not wrong
+        # An iterator is not a sequence: it has no length. Nor are sets, dicts and their views.
+        wrong = wrong or isinstance(value, Mapping) or not hasattr(value, "__getitem__")
+        return isinstance(value, Collection) and not wrong
     if getattr(hint, "_is_protocol", False):
         named = (*vars(hint), *getattr(hint, "__annotations__", ()))
         own = [name for name in named if not name.startswith("_")]

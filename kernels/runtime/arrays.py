@@ -114,7 +114,7 @@ def on_host(values: npt.ArrayLike, what: str) -> Array:
         raise InvalidDataError(f"{what}: a masked array, whose mask would be lost; give it filled")
     try:
         return in_native_order(np.asarray(values))
-    except ValueError as error:  # ragged
+    except (RuntimeError, TypeError, ValueError) as error:  # of torch, or of ragged lists
         raise InvalidDataError(f"{what}: no array can be made of it: {error}") from None
 
 

@@ -134,7 +134,10 @@ def _checked(part: Any) -> int | slice | Array:
     if isinstance(part, int | np.integer) and not isinstance(part, bool):
         return int(part)
     if isinstance(part, list | np.ndarray) or hasattr(part, "__array__"):
-        array = np.asarray(part) if type(part) in (list, np.ndarray) else on_host(part, "key")
+        try:  # not always on_host, which takes longer
+            array = np.asarray(part) if type(part) in (list, np.ndarray) else on_host(part, "key")
+        except ValueError:
+            array = on_host(part, "key")  # explains the error
         if array.ndim == 1 and (array.dtype.kind in "iub" or not array.size):
             return array if array.dtype.kind == "b" else _signed(array)
         what = f"{array.ndim} dimensions of {array.dtype}"

@@ -252,7 +252,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         if isinstance(words, str):
             raise InvalidDataError("categories: expected a list of words, found one text")
-        found = Categories(tuple(words), ordered)
+        found = Categories(tuple(str(w) if isinstance(w, str) else w for w in words), ordered)
         marks = replace(self._marks, values=None, unit=found)
         coded = LoDTensor(self._data, self._lod, marks, self._nulls)
         check_codes(on_host(self._data, "categories"), self._lod, found, self._nulls.rows)

@@ -287,21 +287,24 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _with_words(name: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return == or != that also takes words: as in NumPy, a number differs from every word."""
+    """Return == or != that also takes words, dates and others: a number differs from all of them.
+
+    So it is for arrays of NumPy, but not for its ufuncs.
+    """
     function = getattr(operator, name)
 
     def method(self: NumpyProtocol, other: Any) -> Any:
         try:
             return compare(self, other)
         except TypeError:
-            if _is_tensor(other) or (words := np.asarray(other)).dtype.kind not in "SU":
+            if _is_tensor(other):
                 raise
             if kind := self._marks.kind:
                 remedy = _FINDING.get(kind, "compare as_numbers() with a number")
                 raise UnsupportedError(
                     f"cannot compare {kind} with {type(other).__name__}: {remedy}"
                 ) from None
-            return _rewrapped(function(self._data, words), self, function.__name__)
+            return _rewrapped(function(self._data, data_of(other)), self, function.__name__)
 
     return method
 

@@ -188,7 +188,7 @@ def test_reducing_features_keeps_the_index(name: str) -> None:
 
 def test_numbers_differ_from_every_word() -> None:
     numbers = LoDTensor([1, 2, 3], [[2, 1]])
-    for word in ("a", b"a", ["1", "2", "3"], np.array("1")):
+    for word in ("a", b"a", ["1", "2", "3"], np.array("1"), np.datetime64("2020", "D")):
         assert (numbers == word).to_list() == [[False, False], [False]]
         assert (numbers != word).to_list() == [[True, True], [True]]
     assert (numbers == "a").lod is numbers.lod

@@ -325,6 +325,11 @@ def test_bfloat16_computes() -> None:
     assert (tensor + tensor).dtype == BFLOAT16
 
 
+def test_categories_of_numpy_are_those_of_python() -> None:
+    labels = LoDTensor([1, 0]).as_categories(np.array(["no", "yes"]))  # type: ignore[arg-type]
+    assert repr(labels) == "LoDTensor(2 category[2], ['yes', 'no'])"
+
+
 def test_text_and_categories_are_found_by_their_words() -> None:
     texts = LoDTensor.from_lists([["ab", "", None, "ü"], []])
     assert ["ab" in texts, "" in texts, "ü" in texts] == [True] * 3

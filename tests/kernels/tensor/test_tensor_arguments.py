@@ -120,6 +120,9 @@ def test_what_is_no_list_of_level_names_is_refused_in_our_words(names: Any) -> N
         (WORDS.lod, "part", (1, 0, 1), "no level 1: there is 1 level"),
         (WORDS.lod, "difference", ([[3]],), r"difference: other: expected a LoD, .*lengths\)"),
         (WORDS.lod, "same_levels", (None,), r"other: expected a LoD, found None; .*lengths\)"),
+        (WORDS, "concatenate", ({"a": WORDS},), "parts: expected a sequence of LoDTensor"),
+        (WORDS, "concatenate", ({1: WORDS}.values(),), "of LoDTensor, found dict_values"),
+        (WORDS, "__getitem__", ([[1], 2],), "key: no array can be made of it"),
         (WORDS, "cut", (1,), r"LoDTensor\.cut: selection: expected a Selection, found int"),
     ],
 )
