@@ -117,7 +117,9 @@ class ExampleRecords(Records):
     def _refuse_unknown(self, parsed: Parsed) -> None:
         for name in sorted((parsed.context.keys() | parsed.lists.keys()) - self._specs.keys()):
             spans = parsed.context.get(name)
-            if spans is None or values_of(spans, name).kind:
+            if spans is None:
+                spans = inner(parsed.lists[name], name)
+            if values_of(spans, name).kind:
                 raise InvalidDataError(
                     f"have the feature {name!r}, which the first records do not have; "
                     "a file, not a pipe, is looked through before"

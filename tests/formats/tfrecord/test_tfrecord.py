@@ -455,6 +455,14 @@ def test_features_of_two_kinds_can_be_left_out(
         assert lists_of(path, skip_unsupported=True) == {"d": [None, None, None, 1]}
 
 
+def test_feature_lists_without_any_values_are_left_out(tmp_path: Path) -> None:
+    path = put(tmp_path, *[sequence({"a": [one], "b": []}, {"c": []}) for one in (1, 2)])
+    assert lists_of(path)["a"] == [1, 2]
+    assert "c" not in lists_of(path)
+    done = _piped(path.read_bytes(), "convert", "-", "-q", "--field", "a", "--to", "jsonl")
+    assert (done.returncode, done.stdout) == (0, b"1\n2\n")
+
+
 def test_records_that_are_not_what_the_first_one_says_are_refused(tmp_path: Path) -> None:
     content = {"a": LoDTensor(np.array([1, 2], np.int8)), "b": LoDTensor(np.zeros((2, 3), "f4"))}
     io.write(tmp_path / "t.tfrecord", content)
