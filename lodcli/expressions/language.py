@@ -7,6 +7,7 @@ here, and any other is an error that names its column.
 from __future__ import annotations
 
 import ast
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
@@ -37,6 +38,7 @@ COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
 
 # Functions of whole numbers whose result may be outside the range of the dtype.
 GROWING = (np.add, np.subtract, np.multiply, np.power)
+_NULL = "expressions have no nulls; --nulls drop leaves out items with nulls, fill=X replaces them"
 _LISTS = (ast.Tuple, ast.List, ast.Set)
 
 V = TypeVar("V")
@@ -101,13 +103,11 @@ class Parsed:
         except SyntaxError as error:
             # 0 where the text ends too early.
             column = min(error.offset - 1 if error.offset else len(self.text), len(self.text))
-            hint = "; equality is ==" if "=" in self.text[column - 1 : column + 2] else ""
-            hint = (
-                "; write and, or, not"
-                if {"&&", "||"}
-                & {self.text[column - 1 : column + 1], self.text[column : column + 2]}
-                else hint
-            )
+            near = self.text[max(column - 1, 0) : column + 2]
+            hint = "; equality is ==" if "=" in near else ""
+            operators = "&&" in near or "||" in near or "!" in near.replace("!=", "")
+            if operators or re.search(r"\b(AND|OR|NOT)\b", self.text):
+                hint = "; write and, or, not"
             what = f"not understood ({error.msg}){hint}" if self.text else "is empty"
             raise ExpressionError(what, self.text, column) from None
         except UnicodeEncodeError as error:
@@ -230,6 +230,8 @@ class Evaluation(ABC, Generic[V]):
 
     def _constant(self, node: ast.Constant) -> V:
         value = node.value
+        if value is None:
+            self.fail(node, _NULL)
         if not isinstance(value, bool | int | float):
             self.fail(node, f"expected a number, found {value!r}")
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
@@ -307,6 +309,8 @@ class Evaluation(ABC, Generic[V]):
         if isinstance(op, ast.In | ast.NotIn):
             return self._member(values, left, right, isinstance(op, ast.NotIn))
         if type(op) not in COMPARISONS:
+            if isinstance(right, ast.Constant) and right.value is None:
+                self.fail(right, _NULL)
             self.fail(right, "compare with == and !=, not with is")
         return self.both(right, COMPARISONS[type(op)], values, self._beside(right, left, op))
 

@@ -90,11 +90,11 @@ class Expression(Parsed):
             found = _Items(self, tensors).of(self.tree)
         if found.rows is not None or found.data.ndim > 1:
             several = "row" if found.data.ndim == 1 else "column"
-            self.fail(
-                self.tree,
-                f"has several values for an item, one for each {several}; "
-                "take one with mean(..), max(..), any(..) or another function",
-            )
+            take = "take one with mean(..), max(..), any(..) or another function"
+            if any(name in self.of_text for name in self.tensors):
+                several, take = "byte or text", 'compare a text with a word, as in NAME == "word"'
+                take += '; of texts in a list take one, as in any(NAME == "word")'
+            self.fail(self.tree, f"has several values for an item, one for each {several}; {take}")
         return np.broadcast_to(found.data, (count,))
 
 

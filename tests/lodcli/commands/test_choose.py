@@ -329,7 +329,7 @@ def test_texts_are_compared_with_words(
         ("", 'text < "b"', "a word is compared with ==, != or in"),
         ("", 'n == "b"', "expected a number, found 'b'; n has no categories"),
         ("", 'text in ("b", 3)', "column 10: expected a number, found 'b'"),
-        ("", "text == 97", "has several values for an item, one for each row"),
+        ("", "text == 97", "has several values for an item, one for each byte or text"),
         ("::none", "n == 1", "no tensor named 'none'; there are: turns.words, n, text"),
     ],
 )
@@ -347,6 +347,14 @@ def test_wrong_names_of_fields_are_shown(
     assert done.code == 2
     assert expected in done.stderr
     assert not Path("out.jsonl").exists()
+
+
+@pytest.mark.parametrize("expression", ["s", "s == s", "tags == 'a'"])
+def test_texts_in_the_place_of_numbers_get_a_hint(lod: Lod, folder: Path, expression: str) -> None:
+    Path("s.jsonl").write_text('{"s":"ab","tags":["a","b"]}\n')
+    done = lod("filter", "s.jsonl", expression, "-qo", "new.jsonl")
+    assert done.code == 2
+    assert 'compare a text with a word, as in NAME == "word"' in done.stderr
 
 
 def test_an_expression_in_the_place_of_the_file_shows_the_order(
@@ -410,6 +418,10 @@ def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
         ("length > 0", 1, "write length(..)"),
         ("label = 1", 0, "equality is =="),
         ("label == 1 && 1", 0, "write and, or, not"),
+        ("label == 1 AND 1", 0, "write and, or, not"),
+        ("!label", 0, "write and, or, not"),
+        ("label is None", 10, "--nulls drop leaves out items with nulls"),
+        ("label != None", 10, "--nulls drop leaves out items with nulls"),
         ("__import__('os').system('true')", 1, "a dot can only be in a name"),
         ("[x for x in (1,)]", 1, "cannot be used here"),
         ("label ** 9", 1, "only + - * / // and %"),
