@@ -21,6 +21,7 @@ from lodcli.formats.arrow.sizes.messages import (
     dictionary_size,
     file_messages,
     next_message,
+    require_end,
     stream_messages,
 )
 from lodcli.formats.core.bounds import Bounds
@@ -224,6 +225,8 @@ class _Checked:
         message = next_message(self._file.read)
         if isinstance(message, bytes):
             self.cut = not message
+            if message:
+                require_end(self._file.read)
             self._ready.append(message)
             return not self.cut
         body = self._body(message.body_bytes)

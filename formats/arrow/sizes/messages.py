@@ -86,6 +86,21 @@ def next_message(read: Callable[[int], bytes | memoryview]) -> Message | bytes:
         raise DamagedFileError("is damaged (in the header of a message)") from None
 
 
+def require_end(read: Callable[[int], bytes | memoryview]) -> None:
+    """Raise DamagedFileError if data follows the end mark of a stream.
+
+    Args:
+        read: returns the next bytes, fewer at the end.
+    """
+    more = bytes(read(8))
+    if more.startswith(_CONTINUATION):
+        raise DamagedFileError(
+            "a second stream follows the first; `cat` cannot join streams, `lod concat` can"
+        )
+    if more:
+        raise DamagedFileError(f"data follows its end mark ({more.hex(' ')} ..)")
+
+
 def stream_messages(data: Bytes) -> Iterator[tuple[int, Message] | None]:
     """Yield the position of each body in a stream, and its message; None if it has no end mark."""
     at = 0
@@ -97,6 +112,8 @@ def stream_messages(data: Bytes) -> Iterator[tuple[int, Message] | None]:
         at += message.body_bytes
     if not message:
         yield None
+        return
+    require_end(Cursor(data, at + len(message)).read)
 
 
 def file_messages(data: Bytes) -> Iterator[tuple[int, Message]]:

@@ -60,6 +60,27 @@ def _ends_between_messages(path: Path, suffix: str) -> bool:
     return True
 
 
+@pytest.mark.parametrize("seekable", [True, False])
+def test_data_after_the_end_mark_of_a_stream_is_refused(seekable: bool, tmp_path: Path) -> None:
+    whole = good(tmp_path, ".arrows")
+    old = whole[:-8] + bytes(4)  # the end mark before Arrow 0.15
+    for joined, said in (
+        (whole + whole, "a second stream follows the first; `cat` cannot join streams"),
+        (whole + b"x", r"data follows its end mark \(78 \.\.\)"),
+        (old + whole, "a second stream follows the first"),
+    ):
+        if seekable:
+            (tmp_path / "t.arrows").write_bytes(joined)
+            with pytest.raises(DamagedFileError, match=f"t.arrows: {said}"):
+                content(tmp_path / "t.arrows")
+        else:
+            with (
+                pipe(tmp_path, ".arrows", joined) as path,
+                pytest.raises(DamagedFileError, match=f"pipe.arrows: {said}"),
+            ):
+                content(path)
+
+
 def test_a_stream_without_its_end_mark_is_read_with_a_note(tmp_path: Path) -> None:
     whole = good(tmp_path, ".arrows")
     (tmp_path / "t.arrows").write_bytes(whole[:-8])
