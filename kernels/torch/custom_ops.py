@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.parameters import Parameter, parameters_of
@@ -73,6 +74,7 @@ def custom_op(name: str) -> CustomOp:
         schema=f"(Tensor[] upstream, Tensor? result, {schema}) -> Tensor[]",
     )
     backward.register_fake(made.fake_backward)
+    backward.register_autograd(made.backward_again)
     forward.register_autograd(_Gradient(made, backward), setup_context=made.save)
     if hasattr(forward, "register_autocast"):  # not in torch 2.5
         for device in ("cpu", "cuda"):
@@ -174,6 +176,13 @@ class _Maker:
             torch.empty_like(each, memory_format=torch.contiguous_format)
             for each in self._tracked(flat)
         ]
+
+    def backward_again(self, ctx: Any, *grads: Any) -> None:
+        """Raise UnsupportedError: the gradient was differentiated once more."""
+        raise UnsupportedError(
+            f"{self.entry.name}: second derivatives are not supported; compose the op of torch's "
+            "own ops to differentiate it twice"
+        )
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Found) -> None:
         """Save the arguments of the gradient: those of the op, and the result if it is one."""

@@ -27,6 +27,8 @@ from lodcli.kernels.torch.ragged import Ragged, jagged, ragged
 # Held while an op is registered: registering it twice would invalidate the first registration.
 _registering = threading.RLock()
 
+_EXPECTED = {"int": "a whole number", "float": "a number", "bool": "True or False", "str": "a text"}
+
 
 def __getattr__(name: str) -> Any:
     entry = OPS.get(name)
@@ -73,13 +75,19 @@ def _applied(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
                 [one.rows for one in many],
                 [o for one in many if (o := one.offsets) is not None],
             ]
+            if not many:
+                raise InvalidDataError(f"{op.entry.name}: {each.name}: expected at least one")
             leading = leading or many[0]
         elif each.kind in ("array", "array?"):
-            flat.append(_as_tensor(value))
+            flat.append(_as_tensor(value, f"{op.entry.name}: {each.name}"))
         elif isinstance(value, str) and each.name.endswith("level"):
             raise SelectionError(
                 f"{op.entry.name}: {each.name}: torch's forms have no names of levels, found "
                 f"{value!r}; give its number, or a LoDTensor"
+            )
+        elif expected := _misfit(each.kind, value):
+            raise InvalidDataError(
+                f"{op.entry.name}: {each.name}: expected {expected}, found {value!r}"
             )
         else:
             flat.append(value)
@@ -135,12 +143,26 @@ def _bound(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> dict[s
     return given
 
 
-def _as_tensor(value: Any) -> torch.Tensor | None:
+def _misfit(kind: str, value: Any) -> str:
+    """Return the expected type if the schema of torch does not accept a value, else ""."""
+    if value is None:
+        wrong = not kind.endswith("?")
+    elif kind.startswith("int"):
+        wrong = isinstance(value, str | float | list | tuple)
+    else:
+        wrong = isinstance(value, str | list | tuple) and kind.rstrip("?") in ("float", "bool")
+    return _EXPECTED.get(kind.rstrip("?"), "") if wrong else ""
+
+
+def _as_tensor(value: Any, what: str) -> torch.Tensor | None:
     if value is None or isinstance(value, torch.Tensor):
         return value
     if isinstance(value, np.ndarray) and not _is_torchs(value):
         value = rows_to_torch(in_native_order(value))
-    return torch.as_tensor(value)
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidDataError(f"{what}: no tensor can be made of it: {error}") from None
 
 
 def _is_torchs(array: Any) -> bool:
