@@ -72,7 +72,8 @@ class Collector:
                     f"has no {spec.name}, which others have; choose other fields with --field"
                 )
             ragged = len(spec.levels)
-            if value.dtype != spec.dtype or value.shape[ragged:] != spec.row_shape:
+            other = value.ndim < ragged or value.shape[ragged:] != spec.row_shape
+            if other or value.dtype != spec.dtype:
                 shape = ("n", *spec.row_shape) if ragged else spec.row_shape
                 raise InvalidDataError(
                     f"{spec.name}: expected {spec.dtype} of shape {_shown(shape)} as in the "

@@ -152,6 +152,7 @@ class _TarSource(Source):
         self._known: set[str] | None = set()
         self._texts: set[str] = set()
         self.left_out = {}
+        self._first: Sample | None = None
         self._rest = self._samples()
         self._first = next(self._rest, None)
         known, self._known = sorted(self._known or ()), None
@@ -213,7 +214,8 @@ class _TarSource(Source):
             if name in sample:
                 raise DamagedFileError(f"{member}: a second field {name} of this sample")
             try:
-                sample[name] = _decoded(ending, content)
+                value = _decoded(ending, content)
+                sample[name] = self._like_first(name, value) if ending == "json" else value
             except LodError:
                 optional = self._known is not None
                 with (
@@ -223,6 +225,15 @@ class _TarSource(Source):
                     raise
         if sample or self._known:
             yield sample
+
+    def _like_first(self, name: str, value: Array) -> Array:
+        """Return numbers of JSON in the dtype of the first sample, if that changes none of them."""
+        first = None if self._first is None else self._first.get(name)
+        if first is None or value.dtype == first.dtype:
+            return value
+        whole = value.dtype.kind == "i" and first.dtype == np.float64
+        exact = whole and (np.abs(value) <= MOST_EXACT_FLOAT64).all()
+        return value.astype(first.dtype) if exact or not value.size else value
 
 
 # Cached: a million members have few different extensions. Not more, as one may have 64 KB.
