@@ -15,7 +15,7 @@ from lodcli.kernels.errors import InvalidDataError
 # Maximum size of a field: an unclosed quote would otherwise make the rest of the file one field.
 MOST_FIELD_BYTES = 16 << 20
 csv.field_size_limit(MOST_FIELD_BYTES)
-_SEPARATORS = {mark: name for name, mark in SEPARATORS.items() if mark != " "}
+_NAMES = {mark: name for name, mark in SEPARATORS.items()}
 
 
 class Table:
@@ -185,11 +185,11 @@ def refuse_other_separators(header: str, separator: str, *, after: str = "") -> 
         separator: the character between fields.
         after: what comes before a separator.
     """
-    other = next((mark for mark in _SEPARATORS if after + mark in header), None)
+    other = next((mark for mark in _NAMES if mark != " " and after + mark in header), None)
     if other is not None and other != separator:
         raise InvalidDataError(
-            f"line 1: has no {_SEPARATORS.get(separator, separator)} but "
-            f"{_SEPARATORS[other]}s: {shown(header)}; give --separator {_SEPARATORS[other]}"
+            f"line 1: has no {_NAMES.get(separator, separator)} but "
+            f"{_NAMES[other]}s: {shown(header)}; give --separator {_NAMES[other]}"
         )
 
 

@@ -153,6 +153,11 @@ def test_what_is_wrong_is_reported_with_its_line(data: bytes, message: str, tmp_
         given_lines(tmp_path, data, levels=("k",) if data[:1] == b"k" else None)
 
 
+def test_a_space_as_separator_has_a_name_in_errors(tmp_path: Path) -> None:
+    with pytest.raises(LodError, match="line 1: has no space but commas: 'a,b'"):
+        given_lines(tmp_path, b"a,b\n1,2\n", separator="space")
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     keys=st.lists(st.sampled_from(["a", "b", "é", "", " "]), min_size=1, max_size=12),
