@@ -48,6 +48,8 @@ class Chunking:
 
     def __post_init__(self) -> None:
         for name, steps in (("checkpoint", self.checkpoint), ("truncate", self.truncate)):
+            if not isinstance(steps, int | None):
+                raise TypeError("not a whole number")
             if steps is not None and steps < 1:
                 raise InvalidDataError(f"{name}: expected at least 1 step, found {steps}")
 

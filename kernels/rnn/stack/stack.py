@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lodcli.kernels.dtypes import dtype_of_rows, is_float
 from lodcli.kernels.errors import (
     InvalidDataError,
     OptionError,
@@ -402,13 +403,16 @@ def seeded_weights(
     Raises:
         UnsupportedError: no such cell, or one without projection or peepholes.
         InvalidDataError: a size below 1, or heads of different sizes.
-        OptionError: a size that no array can have, or more than MOST_LAYERS layers.
+        OptionError: a size that no array can have, more than MOST_LAYERS layers, or a dtype that
+            is not floating-point.
 
     >>> weights = seeded_weights("gru", 3, 2, layers=2, rng=np.random.default_rng(0))
     >>> weights.layers[1][0].weight_ih.shape
     (6, 2)
     """
-    kind = weights_class(cell)
+    kind, dtype = weights_class(cell), dtype_of_rows(dtype)
+    if not is_float(dtype):
+        raise OptionError(f"dtype: expected a floating-point dtype, found {dtype}")
     for name, size in (("input", input_size), ("hidden", hidden_size), ("layers", layers)):
         if size < 1:
             raise InvalidDataError(f"{name}: expected a size of at least 1, found {size}")

@@ -27,6 +27,7 @@ from lodcli.kernels.rnn.cells.registry import CELLS, weights_class
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.tensor.exchange.rows import rows_of
 
 _DIRECTIONS = ("", "_reverse")
 
@@ -150,7 +151,7 @@ def weights_from_state_dict(
     """Return the RNN found in a state dict.
 
     Args:
-        entries: arrays by name. The one prefix that RNN weights have ("rnn.",
+        entries: arrays or tensors of torch by name. The one prefix that RNN weights have ("rnn.",
             "encoder.lstm.") is stripped, and entries without it are ignored.
         cell: one of CELLS; None: that of a StateDict, else inferred from names and shapes, where
             a GRU is taken for torch's.
@@ -280,7 +281,7 @@ def _entries_under(
                 raise InvalidDataError(
                     f"state dict: {name}: expected an array, found {type(array).__name__}"
                 )
-            here[entry.name] = array
+            here[entry.name] = rows_of(array)
         elif "." not in name.removeprefix(prefix):
             raise InvalidDataError(f"state dict: {name} is not a weight of an RNN known here")
         elif strict and not prefix:

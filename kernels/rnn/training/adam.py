@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import working_dtype
@@ -26,6 +27,7 @@ class Adam:
     [0.9]
     """
 
+    @types_explained
     def __init__(self, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
         for name, beta in (("beta1", beta1), ("beta2", beta2)):
             if not 0 <= beta < 1:
@@ -37,6 +39,7 @@ class Adam:
         self._steps = 0
         self._moments: dict[str, tuple[Array, ...]] = {}
 
+    @types_explained
     def moved(self, weights: Arrays, gradients: Arrays, *, rate: float) -> dict[str, Array]:
         """Return the weights after one more step, by name; new arrays of the same dtype.
 
@@ -53,6 +56,12 @@ class Adam:
         for name, array in weights.items():
             if name not in gradients:
                 raise InvalidDataError(f"gradients: expected one of {name}, found none")
+            for what, one in (("weights", array), ("gradients", gradients[name])):
+                if not (hasattr(one, "dtype") and is_float(one.dtype)):
+                    found = getattr(one, "dtype", type(one).__name__)
+                    raise InvalidDataError(
+                        f"{what}: {name}: expected a floating-point array, found {found}"
+                    )
             for other in (gradients[name], *self._moments.get(name, ())[:1]):
                 if other.shape != array.shape:
                     raise ShapeMismatchError(

@@ -221,6 +221,8 @@ def test_wrong_arguments_are_reported_as_without_chunks() -> None:
                 forward(wrong, np.array([0, 5]), weights)
     with pytest.raises(InvalidDataError, match="truncate: expected at least 1 step, found 0"):
         Chunking(truncate=0)
+    with pytest.raises(InvalidDataError, match="checkpoint: expected an int or None, found float"):
+        Chunking(checkpoint=2.5)  # type: ignore[arg-type]
 
 
 def test_what_is_not_trained_needs_no_chunks() -> None:

@@ -257,3 +257,8 @@ def test_random_weights_beyond_memory_are_refused(cell: str) -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(OptionError, match=f"cell {cell}: random weights of 10000000000 hidden"):
         seeded_weights(cell, 4, 10**10, rng=rng)
+
+
+def test_random_weights_of_whole_numbers_are_refused() -> None:
+    with pytest.raises(OptionError, match="dtype: expected a floating-point dtype, found int8"):
+        seeded_weights("lstm", 4, 3, rng=np.random.default_rng(0), dtype=np.int8)

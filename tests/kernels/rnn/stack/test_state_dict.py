@@ -202,3 +202,10 @@ def test_an_entry_of_another_rank_or_none_is_named(cell: str) -> None:
         for other in (np.float32(1), array[None], None, array.tolist()):
             with pytest.raises(InvalidDataError, match=re.escape(name)):
                 weights_from_state_dict({**entries, name: other})  # type: ignore[dict-item]
+
+
+def test_tensors_of_torch_are_weights() -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.LSTM(3, 4, bidirectional=True)
+    found = state_dict(weights_from_state_dict(module.state_dict()))["weight_hh_l0_reverse"]
+    np.testing.assert_array_equal(found, module.weight_hh_l0_reverse.detach().numpy())

@@ -396,3 +396,19 @@ def test_offsets_of_a_classifier_are_any_integers(kind: Any, pool: str) -> None:
     ]
     for name, grad in grads[0].items():
         np.testing.assert_array_equal(grads[1][name], grad)
+
+
+@pytest.mark.parametrize(
+    ("weights", "gradient", "rate", "said"),
+    [
+        ([1.0], np.ones(1), 0.1, "weights: a: expected a floating-point array, found list"),
+        (np.ones(1, int), np.ones(1), 0.1, "weights: a: expected .* found int64"),
+        (np.ones(1), np.ones(1, int), 0.1, "gradients: a: expected .* found int64"),
+        (np.ones(1), np.ones(1), "x", "rate: expected a float, found 'x'"),
+    ],
+)
+def test_adam_names_arguments_of_wrong_types(
+    weights: Any, gradient: Any, rate: Any, said: str
+) -> None:
+    with pytest.raises(InvalidDataError, match=said):
+        Adam().moved({"a": weights}, {"a": gradient}, rate=rate)
