@@ -48,11 +48,13 @@ def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
         DamagedFileError: the directory contradicts itself, the members or the file.
         UnsupportedError: a member is encrypted, or compressed by another method than deflate.
     """
-    _tail(file)  # raises an error of the device, which zipfile would report as a damaged file
+    with naming("the zip directory"):
+        # Before zipfile, which reports a failing device or a cut file as "not a zip file".
+        directory = _directory(file)
     with damage("the zip directory"):
         archive = zipfile.ZipFile(file)
     with naming("the zip directory"):
-        _check_directory(file, archive.infolist())
+        _check_directory(file, directory, archive.infolist())
     names = set[str]()
     for info in archive.infolist():
         _check_entry(info)
@@ -138,9 +140,10 @@ class _Directory:
     members: int
 
 
-def _check_directory(file: IO[bytes], members: list[zipfile.ZipInfo]) -> None:
+def _check_directory(
+    file: IO[bytes], directory: _Directory, members: list[zipfile.ZipInfo]
+) -> None:
     """Raise DamagedFileError unless the members fill the file up to their directory."""
-    directory = _directory(file)
     names = _member_names(_read(file, directory.start, directory.size), directory.members)
     if len(members) != len(names):
         raise DamagedFileError(f"expected {len(names)} members, found {len(members)}")
@@ -159,16 +162,11 @@ def _check_directory(file: IO[bytes], members: list[zipfile.ZipInfo]) -> None:
             _check_member(file, members[place], names[place], start, stop)
 
 
-def _tail(file: IO[bytes]) -> tuple[int, bytes]:
-    """Return the end of a file that must hold the end record, and where it starts."""
-    size = file.seek(0, 2)
-    start = max(0, size - _END.size - _MOST_COMMENT)
-    return start, _read(file, start, size - start)
-
-
 def _directory(file: IO[bytes]) -> _Directory:
     """Return the central directory's position from the end record."""
-    tail_start, tail = _tail(file)
+    size = file.seek(0, 2)
+    tail_start = max(0, size - _END.size - _MOST_COMMENT)
+    tail = _read(file, tail_start, size - tail_start)
     # As zipfile: without a comment if that is possible, else the last mark there is.
     bare = len(tail) - _END.size
     found = bare if tail[bare : bare + 4] == END_MARK and tail[-2:] == b"\0\0" else -1
@@ -183,7 +181,7 @@ def _directory(file: IO[bytes]) -> _Directory:
     end = tail_start + found
     at = max(0, end - _LOCATOR_64.size)
     locator = _read(file, at, end - at)
-    if locator.startswith(_LOCATOR_MARK):
+    if len(locator) == _LOCATOR_64.size and locator.startswith(_LOCATOR_MARK):
         end, fields = _zip64_end(file, at, locator, fields)
     disk, first_disk, here, count, length, start = fields
     if disk or first_disk or here != count:
