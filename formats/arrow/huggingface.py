@@ -226,11 +226,30 @@ def featured(schema: pa.Schema, attributes: Mapping[str, Sequence[Mapping[str, A
         kind = type_of(said[0]) if all(one == said[0] for one in said) else None
         if kind is not None and alike(field.type, kind):
             features[field.name] = said[0]
+            kind = _with_metadata(kind, field.type)
             fields[number] = pa.field(field.name, kind, metadata=field.metadata)
         elif EXTENSION in (field.metadata or {}):
             kept = {k: v for k, v in field.metadata.items() if not k.startswith(b"ARROW:")}
             fields[number] = field.with_metadata(kept)
     return with_features(pa.schema(fields, schema.metadata), features)
+
+
+def _with_metadata(kind: Any, given: Any) -> pa.DataType:
+    """Return a type with the metadata that the fields of structs have in one that is alike.
+
+    The library datasets drops a feature if the extension type of an array inside is missing.
+    """
+    if _is_list(kind):
+        inner = kind.value_field.with_type(_with_metadata(kind.value_type, given.value_type))
+        if types.is_fixed_size_list(kind):
+            return pa.list_(inner, kind.list_size)
+        return pa.large_list(inner) if types.is_large_list(kind) else pa.list_(inner)
+    if not types.is_struct(kind):
+        return kind
+    return pa.struct(
+        one.with_type(_with_metadata(one.type, other.type)).with_metadata(other.metadata)
+        for one, other in zip(kind, given, strict=True)
+    )
 
 
 def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
