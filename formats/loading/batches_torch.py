@@ -14,7 +14,12 @@ from lodcli.formats.core.options import ReadKeywords
 from lodcli.formats.loading.dataset_torch import Batch, Dataset, Layout, collate
 from lodcli.formats.loading.epochs import Epoch, epoch
 from lodcli.formats.loading.handing_torch import in_worker
-from lodcli.formats.loading.samplers import require_booleans, require_counts, require_seed
+from lodcli.formats.loading.samplers import (
+    require_booleans,
+    require_counts,
+    require_seed,
+    require_whole,
+)
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Offsets
 
@@ -107,8 +112,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
 
     def set_epoch(self, number: int) -> None:
         """Begin an epoch; if `load_state_dict` continued it, continue where it was."""
-        if number < 0:
-            raise OptionError(f"Batches: epoch: expected at least 0, found {number}")
+        require_whole("Batches", "epoch", number)
         if number != self.epoch:
             self._begin[0], self._begin[1] = number, 0
             self._given = self._skipped = 0
@@ -237,8 +241,8 @@ def _place(rank: int | None, world: int | None) -> tuple[int, int]:
             return group.get_rank(), group.get_world_size()
         return 0, 1
     rank, world = rank or 0, 1 if world is None else world
-    if world < 1:
-        raise OptionError(f"Batches: world: expected at least 1, found {world}")
-    if not 0 <= rank < world:
+    require_whole("Batches", "world", world, 1)
+    require_whole("Batches", "rank", rank)
+    if not rank < world:
         raise OptionError(f"Batches: rank: expected 0 to {world - 1}, found {rank}")
     return rank, world

@@ -14,13 +14,13 @@ from lodcli.kernels.index.checks import Offsets, as_int64
 
 def require_seed(what: str, seed: object) -> None:
     """Raise OptionError unless a seed is a whole number of at least 0."""
-    _require_whole(what, "seed", seed, 0)
+    require_whole(what, "seed", seed)
 
 
 def require_counts(what: str, **given: object) -> None:
     """Raise OptionError unless each argument is a whole number of at least 1."""
     for name, value in given.items():
-        _require_whole(what, name, value, 1)
+        require_whole(what, name, value, 1)
 
 
 def require_booleans(what: str, **given: object) -> None:
@@ -30,7 +30,8 @@ def require_booleans(what: str, **given: object) -> None:
             raise OptionError(f"{what}: {name}: expected True or False, found {value!r}")
 
 
-def _require_whole(what: str, name: str, value: object, least: int) -> None:
+def require_whole(what: str, name: str, value: object, least: int = 0) -> None:
+    """Raise OptionError unless an argument is a whole number of at least `least`."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise OptionError(f"{what}: {name}: expected a whole number, found {value!r}")
     if value < least:
@@ -95,6 +96,7 @@ class BatchSampler:
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration, from 0; by default each one begins the next."""
+        require_whole("BatchSampler", "epoch", epoch)
         self.epoch = epoch
 
     def __len__(self) -> int:

@@ -217,6 +217,7 @@ def test_the_ranks_of_torch_distributed_are_taken(
         ({"seed": None}, "seed: expected a whole number, found None"),
         ({"rank": 2, "world": 2}, "rank: expected 0 to 1, found 2"),
         ({"world": 0}, "world: expected at least 1, found 0"),
+        ({"rank": 0.5, "world": 2}, "rank: expected a whole number, found 0.5"),
     ],
     ids=str,
 )
@@ -237,6 +238,8 @@ def test_states_of_other_orders_are_refused(file: Path) -> None:
         batches(file).load_state_dict(state | {"worker": [1, 2]})
     with pytest.raises(OptionError, match="epoch: expected at least 0, found -1"):
         batches(file).set_epoch(-1)
+    with pytest.raises(OptionError, match="epoch: expected a whole number, found 'a'"):
+        batches(file).set_epoch("a")
 
 
 def test_no_items_make_no_batches(tmp_path: Path) -> None:

@@ -395,6 +395,16 @@ def test_a_sampler_without_a_budget_is_an_error(options: dict[str, Any], said: s
         BatchSampler([1], **options)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "said"), [(-1, "at least 0, found -1"), ("a", "a whole number, found 'a'")]
+)
+def test_an_epoch_that_does_not_exist_is_an_error(epoch: Any, said: str) -> None:
+    sampler = BatchSampler([1, 2], rows=5)
+    with pytest.raises(InvalidDataError, match=f"epoch: expected {said}"):
+        sampler.set_epoch(epoch)
+    assert sum(map(len, sampler)) == 2
+
+
 @pytest.mark.parametrize("lengths", [[1.5, 2.0], [[1, 2]], [True], [None], "12"])
 def test_a_sampler_of_other_lengths_is_an_error(lengths: Any) -> None:
     with pytest.raises(InvalidDataError, match="lengths"):
