@@ -15,6 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.remote.objects import BLOCK_BYTES, CONNECTIONS, HEAD_BYTES, failed, replaced
+from lodcli.kernels.errors import UnsupportedError
 
 if TYPE_CHECKING:
     import urllib3
@@ -160,7 +161,15 @@ def _pool(scheme: str, host: str) -> Any:
     proxy = None if proxy_bypass(host) else getproxies().get(scheme)
     if proxy is None:
         return urllib3.PoolManager(maxsize=CONNECTIONS)
-    return urllib3.ProxyManager(proxy, maxsize=CONNECTIONS)
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"  # as curl reads it
+    try:
+        return urllib3.ProxyManager(proxy, maxsize=CONNECTIONS)
+    except urllib3.exceptions.ProxySchemeUnknown:
+        found = proxy.partition("://")[0]
+        raise UnsupportedError(
+            f"the proxy that {scheme}_proxy names: expected one of http or https, found {found}"
+        ) from None
 
 
 def _redirects() -> Any:

@@ -236,6 +236,22 @@ def test_an_archive_whose_end_cannot_be_fetched_is_not_called_damaged(
     assert caught.value.filename == f"{server.url}/t.npz"
 
 
+def test_a_proxy_needs_no_scheme(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", server.url.removeprefix("http://"))
+    server.objects["http://elsewhere.test/large"] = server.objects["/large"]
+    assert _whole("http://elsewhere.test/large").identical(LARGE)
+
+
+def test_a_proxy_of_another_scheme_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "socks5://user:secret@127.0.0.1:1")
+    with pytest.raises(UnsupportedError, match=r"http_proxy .* found socks5$"):
+        lodcli.read("http://elsewhere.test/large")
+
+
 def test_a_full_disk_is_reported(server: Server) -> None:
     with lodcli.open(f"{server.url}/large") as source:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
