@@ -103,6 +103,8 @@ def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics
 
 def _blocks(source: IndexedSource, spec: TensorSpec) -> Iterator[Array]:
     rows = source.lods[spec.name].rows if spec.rows is None else spec.rows
+    if not spec.row_bytes:
+        return  # no values: there may be too many rows to loop over
     step = max(1, BATCH_BYTES // max(1, spec.row_bytes))
     for start in range(0, rows or 0, step):
         stop = min(start + step, rows or 0)

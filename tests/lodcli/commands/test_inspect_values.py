@@ -79,6 +79,12 @@ def test_statistics_of_values_near_the_limit_do_not_overflow(lod: Lod, folder: P
     assert found["std"] == pytest.approx(1e308 / 3 * 8**0.5)  # by hand
 
 
+def test_statistics_of_endless_rows_without_values_end(lod: Lod, folder: Path) -> None:
+    np.save("endless.npy", np.zeros((10**13, 0)))
+    found = inspected(lod, "endless.npy", "--stats")["values"]
+    assert (found["count"], found["mean"]) == (0, None)
+
+
 def test_statistics_are_shown_for_each_tensor_and_through_a_pipe(shell: Lod, folder: Path) -> None:
     done = shell("lod convert many.lod.h5 | lod inspect - --stats")
     assert (done.code, done.stderr) == (0, "")
