@@ -97,7 +97,7 @@ class Datasets(Columns):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        from lodcli.formats.arrow.writer import arrow_schema, record_batches, write_ipc
+        from lodcli.formats.arrow.writer import arrow_schema, or_empty, record_batches, write_ipc
 
         attributes = parsed(options.attributes)
         texts, _ = texts_and_others(attributes, attributes.keys() - _INFO.keys())
@@ -106,7 +106,8 @@ class Datasets(Columns):
         columns, items = arrow_schema(schema, rest, labels=True), dict[str, int]()
         records = record_batches(schema, batches, items, labels=True)
         with output.part(DATA) as part:
-            write_ipc(part, columns, records, stream=True)
+            # The library datasets cannot load columns that it casts from no batches at all.
+            write_ipc(part, columns, or_empty(records, columns), stream=True)
         self.require_equal(items)
         for name, said in ((INFO, {**_INFO, **texts}), (STATE, _STATE)):
             with output.part(name) as part:

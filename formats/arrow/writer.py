@@ -130,6 +130,16 @@ def write_ipc(
             writer.write_batch(batch)
 
 
+def or_empty(records: Iterable[pa.RecordBatch], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield record batches; an empty one if there are none."""
+    batch = None
+    for batch in records:
+        yield batch
+    if batch is None:
+        arrays = [pa.nulls(0, field.type) for field in columns]
+        yield pa.RecordBatch.from_arrays(arrays, schema=columns)
+
+
 def write_parquet(
     output: Output, columns: pa.Schema, records: Iterable[pa.RecordBatch], codec: str | None
 ) -> None:

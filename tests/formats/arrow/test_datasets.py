@@ -109,6 +109,18 @@ def test_datasets_reads_what_we_write(tmp_path: Path) -> None:
     assert nested(content(tmp_path / "again")["tokens"]) == [[4], []]
 
 
+def test_datasets_reads_what_we_write_without_a_row(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    rows, texts = LoDTensor(np.zeros((0, 2), np.int32)), LoDTensor.from_lists(["a"])[:0]
+    io.write(tmp_path / "x", {"rows": rows, "texts": texts}, format_name="datasets")
+    ours = datasets.load_from_disk(tmp_path / "x")
+    assert (len(ours), ours.column_names) == (0, ["rows", "texts"])
+    assert {name: item.to_list() for name, item in content(tmp_path / "x").items()} == {
+        "rows": [],
+        "texts": [],
+    }
+
+
 def test_features_beside_an_array_in_a_record_are_kept(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     labels, array = datasets.ClassLabel(names=["no", "yes"]), datasets.Array2D((None, 2), "int32")
@@ -116,13 +128,13 @@ def test_features_beside_an_array_in_a_record_are_kept(tmp_path: Path) -> None:
     features = datasets.Features({"one": record, "several": datasets.List(record)})
     value = {"label": 1, "array": [[1, 2], [3, 4]]}
     rows = {"one": [value, None], "several": [[value, value], []]}
-    given = datasets.Dataset.from_dict(rows, features=features)
-    given.save_to_disk(tmp_path / "theirs")
+    theirs = datasets.Dataset.from_dict(rows, features=features)
+    theirs.save_to_disk(tmp_path / "theirs")
     found = io.read_all(tmp_path / "theirs")
     io.write(tmp_path / "ours", found, format_name="datasets")
     ours = datasets.load_from_disk(tmp_path / "ours")
     assert ours.features == features
-    assert ours.to_list() == given.to_list()
+    assert ours.to_list() == theirs.to_list()
 
 
 def test_datasets_does_not_take_other_rows_for_these(tmp_path: Path) -> None:
