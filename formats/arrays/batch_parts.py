@@ -85,6 +85,7 @@ class BatchSplitter:
 
     def __init__(self, schema: Schema, *, nulls: bool = False) -> None:
         self._schema = schema
+        self._places = {spec.name: place for place, spec in enumerate(schema)}
         self._nulls = nulls
         self.counts: dict[tuple[Kind, str], int] = {}
         for spec in schema:
@@ -101,10 +102,10 @@ class BatchSplitter:
             InvalidDataError: the batch does not match the schema.
         """
         parts: dict[tuple[Kind, str], Part] = {}
-        for spec in self._schema:
-            if spec.name in batch:
-                with naming(spec.name):
-                    self._collect(parts, spec, batch[spec.name])
+        for place in sorted(self._places[name] for name in batch if name in self._places):
+            spec = self._schema[place]
+            with naming(spec.name):
+                self._collect(parts, spec, batch[spec.name])
         return list(parts.values())
 
     def _collect(self, parts: dict[tuple[Kind, str], Part], spec: TensorSpec, item: Item) -> None:

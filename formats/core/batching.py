@@ -97,24 +97,29 @@ def _cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[Batc
 
 def together(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
     """Yield batches in which tensors that share their outermost level are always together."""
-    group_of = {spec.name: group for group in groups(schema) for spec in group}
+    found = groups(schema)
+    group_of = {spec.name: number for number, group in enumerate(found) for spec in group}
+    lacking = [len(group) for group in found]
     held: dict[str, Item] = {}
     for batch in batches:
         for name, item in batch.items():
             if name not in group_of:
                 raise InvalidDataError(f"tensor {name!r} is not in the schema")
             if name in held:
-                missing = next(s.name for s in group_of[name] if s.name not in held)
+                missing = next(s.name for s in found[group_of[name]] if s.name not in held)
                 raise InvalidDataError(
                     f"tensors {name} and {missing} share a level and must come together"
                 )
             held[name] = item
-        ready = [n for n in held if all(spec.name in held for spec in group_of[n])]
-        if ready:
-            yield {name: held.pop(name) for name in ready}
+            lacking[group_of[name]] -= 1
+        whole = {number for number in map(group_of.__getitem__, batch) if not lacking[number]}
+        if whole:
+            for number in whole:
+                lacking[number] = len(found[number])
+            yield {name: held.pop(name) for name in [*held] if group_of[name] in whole}
     if held:
         name = next(iter(held))
-        missing = next(s.name for s in group_of[name] if s.name not in held)
+        missing = next(s.name for s in found[group_of[name]] if s.name not in held)
         raise InvalidDataError(
             f"tensor {missing} has fewer items than {name}, which shares a level"
         )

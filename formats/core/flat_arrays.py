@@ -18,7 +18,7 @@ import numpy as np
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.marks import Kept, check_fit, mask_name
-from lodcli.formats.core.names import check_name, component, name_of, named
+from lodcli.formats.core.names import check_name, component, listing, name_of, named
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelKeys, LevelSpec, Schema, TensorSpec
 from lodcli.formats.structs.tree import check_tree
@@ -361,7 +361,7 @@ def array_names(schema: Schema, options: WriteOptions) -> Callable[[str, int], s
         return array_name
     shared = {tuple(level.key for level in spec.levels) for spec in schema}
     if len(shared) > 1:
-        names = ", ".join(spec.name for spec in schema)
+        names = listing(spec.name for spec in schema)
         raise UnsupportedError(
             f"--cu-seqlens: one index for all, but {names} do not share their levels"
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find_all, schema_html
 from lodcli.formats.storage.inputs import Input
@@ -450,7 +451,7 @@ class Format(ABC):
     def refuse_unheld(self, schema: Schema) -> None:
         """Raise UnsupportedError if a tensor cannot be stored, before anything is written."""
         if len(schema) > 1 and not self.many:
-            names = ", ".join(spec.name for spec in schema)
+            names = listing(spec.name for spec in schema)
             raise UnsupportedError(
                 f"{self.name} holds one tensor, this has {len(schema)} ({names}); "
                 "choose one with FILE::NAME"
@@ -467,7 +468,7 @@ class Format(ABC):
             items: number of items of each tensor, if known.
         """
         if len(set(items.values())) > 1:
-            found = ", ".join(f"{name} has {count}" for name, count in items.items())
+            found = listing(f"{name} has {count}" for name, count in items.items())
             raise UnsupportedError(
                 f"{self.name} holds tensors with the same number of outermost items, one per "
                 f"{self.record}; {found}; choose one with FILE::NAME"

@@ -16,6 +16,7 @@ from lodcli.formats.core.batching import cuts, groups
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.marks import tensor_of
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array
@@ -140,7 +141,7 @@ class IndexedSource(Source):
         lods = [self.index_of(spec.name) for spec in group]
         ends = [lod.absolute(0) if isinstance(lod, LoD) else lod.ends() for lod in lods]
         row_bytes = [spec.row_bytes for spec in group]
-        names = ", ".join(spec.name for spec in group)
+        names = listing(spec.name for spec in group)
         in_memory = all(isinstance(lod, LoD) for lod in lods)
         if in_memory:
             with naming(names):

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from lodcli.kernels.errors import InvalidDataError
 
 MOST_CHARS = 255
+MOST_LISTED = 20
 # The name of a column or field without a name.
 UNNAMED = "unnamed"
 # Control characters and surrogates, "/", and the second of two colons.
@@ -114,3 +115,14 @@ def presence_name(fields: Iterable[str]) -> str:
     while found in known:
         found += "_"
     return found
+
+
+def listing(names: Iterable[str]) -> str:
+    """Return names for a message: the first, and how many more there are.
+
+    >>> listing(["words", "tags"])
+    'words, tags'
+    """
+    known = list(names)
+    more = len(known) - MOST_LISTED
+    return ", ".join(known[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")

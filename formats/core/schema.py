@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
-from lodcli.formats.core.names import check_name
+from lodcli.formats.core.names import check_name, listing
 from lodcli.kernels.errors import (
     InvalidDataError,
     OptionError,
@@ -217,11 +217,14 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
     if name is None and len(schema) == 1:
         return schema[0]
     wanted = DEFAULT_NAME if name is None else name
-    for spec in schema:
-        if spec.name == wanted:
-            return spec
+    if len(schema) > _FEW:
+        found = _by_name(schema).get(wanted)
+    else:
+        found = next((spec for spec in schema if spec.name == wanted), None)
+    if found is not None:
+        return found
     names = [spec.name for spec in schema]
-    known = ", ".join(names) or "none"
+    known = listing(names) or "none"
     if name is None:
         raise SelectionError(f"holds {len(schema)} tensors; choose one with ::NAME: {known}", names)
     raise SelectionError(f"no tensor named {name!r}; there are: {known}")
@@ -229,8 +232,23 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
 
 def find_all(schema: Schema, names: Iterable[str]) -> Schema:
     """Return the tensors of these names, in this order; see `find`."""
-    known = {spec.name: spec for spec in schema}
-    return tuple(known[name] if name in known else find(schema, name) for name in names)
+    return tuple(find(schema, name) for name in names)
+
+
+def _by_name(schema: Schema) -> dict[str, TensorSpec]:
+    """Return the tensors by name; kept for the schemas asked last, which are asked again."""
+    kept = _kept.get(id(schema))
+    if kept is None or kept[0] is not schema:
+        kept = schema, {spec.name: spec for spec in reversed(schema)}
+        for oldest in list(_kept)[: 1 - _MOST_KEPT]:  # another thread may drop it as well
+            _kept.pop(oldest, None)
+        _kept[id(schema)] = kept
+    return kept[1]
+
+
+_kept: dict[int, tuple[Schema, dict[str, TensorSpec]]] = {}
+_MOST_KEPT = 8
+_FEW = 16  # tensors that are searched one by one
 
 
 def names_of(names: Iterable[str]) -> list[str]:

@@ -81,7 +81,8 @@ def sharing(
         raise SelectionError(f"{lead.name} is a TensorArray; `lod pack` it first")
     number = _level(lead, level)
     found = tuple(spec for spec in specs if _shares(spec, lead, number, records=records))
-    others = tuple(spec.name for spec in specs if spec not in found)
+    chosen = {spec.name for spec in found}
+    others = tuple(spec.name for spec in specs if spec.name not in chosen)
     level_name = lead.levels[number].name if lead.levels else None
     return Shared(number, level_name, found, others)
 

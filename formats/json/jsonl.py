@@ -97,8 +97,10 @@ class JsonLines(Format):
     ) -> None:
         # Tensors may come one after another; a line can be written when all have their part.
         columns = tree(schema)
-        parts = [part for column in columns for part in line_parts(column)]
-        waiting: dict[str, list[str]] = {next(part.specs).name: [] for part in parts}
+        parts = (part for column in columns for part in line_parts(column))
+        led = {next(part.specs).name: part for part in parts}
+        waiting: dict[str, list[str]] = {name: [] for name in led}
+        missing = set(led)  # parts of which the next line has none yet
         items, rows = ({spec.name: 0 for spec in schema} for _ in range(2))
         fast = FastLines(schema)
         bare = len(columns) == 1 and columns[0].spec is not None
@@ -108,11 +110,10 @@ class JsonLines(Format):
                 _require_finite(item.values, name, rows[name])
                 items[name] += len(item)
                 rows[name] += item.rows
-            for part in parts:
-                first = next(part.specs).name
-                if first not in batch:
+            for first, item in batch.items():
+                part = led.get(first)
+                if part is None:
                     continue
-                item = batch[first]
                 assert isinstance(item, LoDTensor)
                 if part.spec is None:
                     waiting[first] += record_samples(part, batch)
@@ -123,12 +124,17 @@ class JsonLines(Format):
                 else:
                     for piece in fast.pieces(item):
                         output.write(piece)
+            missing.difference_update(name for name in batch if waiting.get(name))
+            if missing:
+                continue
             ready = min(map(len, waiting.values()))
             done = {name: found[:ready] for name, found in waiting.items()}
             lines = bare_lines(done) if bare else object_lines(columns, done)
             output.write("".join(lines).encode())
-            for found in waiting.values():
+            for name, found in waiting.items():
                 del found[:ready]
+                if not found:
+                    missing.add(name)
         self.require_equal(items)
 
 

@@ -58,7 +58,8 @@ class Header:
     def add(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         """Add an array after the others, unless there is one of this name, which is shared."""
         if name not in self.arrays:
-            start = max((array.stop for array in self.arrays.values()), default=0)
+            last = next(reversed(self.arrays.values()), None)
+            start = last.stop if last else 0
             stop = start + array_bytes(shape, dtype)
             self.arrays[name] = HeaderArray(CODES[dtype.name], shape, start, stop)
 

@@ -95,12 +95,13 @@ class _StreamWriter:
             kind = Kind[part.kind.name]
             number = int(part.key) if kind is Kind.OFFSETS else self._numbers[part.key]
             parts[kind, number] = part
+        found = sorted((self._numbers[name], name) for name in batch)
         counts: list[int] = []
-        for number, spec in enumerate(self._schema):
-            if spec.name in batch:
-                levels = numbers((*spec.levels, *spec.outer))
-                arrays = ((Kind.ROWS, number), *((Kind.OFFSETS, level) for level in levels))
-                counts += [number, *(parts[array].count for array in arrays)]
+        for number, _ in found:
+            spec = self._schema[number]
+            levels = numbers((*spec.levels, *spec.outer))
+            arrays = ((Kind.ROWS, number), *((Kind.OFFSETS, level) for level in levels))
+            counts += [number, *(parts[array].count for array in arrays)]
         self._frames.write(Kind.BATCH, self._batches % 2**32, flat_bytes(np.array(counts, "<i8")))
         self._batches += 1
         # Kinds are numbered in the order in which they come.
@@ -113,10 +114,11 @@ class _StreamWriter:
                         self._frames.write_rows(number, block)
                     else:
                         self._frames.write(kind, number, block)
-        for name, item in sorted(batch.items(), key=lambda one: self._numbers[one[0]]):
+        for number, name in found:
+            item = batch[name]
             if isinstance(item, LoDTensor):
                 for level, mask in item.nulls.present():
-                    masked = self._numbers[name] * VALID_LEVELS + level
+                    masked = number * VALID_LEVELS + level
                     for block in byte_blocks(pack(mask)):
                         self._frames.write(Kind.VALID, masked, block)
         self._frames.flush()

@@ -6,6 +6,7 @@ import numpy as np
 
 from lodcli.formats.arrays.byte_blocks import byte_blocks
 from lodcli.formats.arrays.spool import Spool, SpooledArray
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.tokens.megatron_index import DTYPES, HEADER, MAGIC, VERSION
@@ -43,7 +44,7 @@ def _parts(schema: Schema) -> tuple[TensorSpec, TensorSpec | None]:
         return schema[0], None
     modes = [spec for spec in schema if spec.name == MODE]
     if len(schema) > 2 or not modes:
-        found = ", ".join(spec.name for spec in schema)
+        found = listing(spec.name for spec in schema)
         raise UnsupportedError(
             f"megatron holds one tensor, and a {MODE} for each of its sequences; this has "
             f"{found}; choose one with FILE::NAME"

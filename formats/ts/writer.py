@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, TensorSpec
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import shown
@@ -51,7 +52,7 @@ def _data_spec(schema: Schema) -> TensorSpec:
     for spec in schema:
         if spec.name == DEFAULT_NAME:
             return spec
-    found = ", ".join(spec.name for spec in schema)
+    found = listing(spec.name for spec in schema)
     raise UnsupportedError(f"ts holds series in a tensor named {DEFAULT_NAME}; found {found}")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, find
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -30,7 +31,7 @@ def numbers_as(schema: Schema, dtype: np.dtype[Any]) -> dict[str, np.dtype[Any]]
     """
     found = {spec.name: dtype for spec in schema if not spec.array and spec.marks.kind is None}
     if not found:
-        names = ", ".join(spec.name for spec in schema)
+        names = listing(spec.name for spec in schema)
         raise UnsupportedError(f"cannot cast numbers to {dtype.name}; there are: {names}")
     return found
 

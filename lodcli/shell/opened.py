@@ -20,6 +20,7 @@ from lodcli.formats.core.format import BATCH_BYTES, Source, Stored, joined
 from lodcli.formats.core.io import one_tensor, open_file
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.marks import marked
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import (
     Batch,
@@ -251,7 +252,7 @@ def opened(
             why = str(error).partition("; choose ")[0].partition(", or choose ")[0]
             note(f"{label}: {name} is left out: {why}")
         if is_verbose():
-            names = ", ".join(spec.name for spec in file.source.schema)
+            names = listing(spec.name for spec in file.source.schema)
             size = file.input.stored_bytes
             note(
                 f"reads {label}: {file.kind.name}"

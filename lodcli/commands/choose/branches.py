@@ -132,7 +132,8 @@ def _cut(
             if ([one.key for one in spec.levels[:below]] == keys or (outermost and spec.levels))
             and (len(spec.levels) == depth or (below <= depth and not ranges))
         )
-    others = tuple(spec.name for spec in specs if spec not in found)
+    chosen = {spec.name for spec in found}
+    others = tuple(spec.name for spec in specs if spec.name not in chosen)
     if others:
         note_left_out(others, lead.name, shared.level_name or f"level {shared.level}")
     return _Cut(path, ranges, lead, shared.level, found)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from lodcli.formats.core.batching import groups
 from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.indexed_copy import in_place, indexed
 from lodcli.formats.items.items import Items
@@ -83,7 +84,7 @@ def note_left_out(others: Sequence[str], lead: str, level: str) -> None:
     """Note which tensors do not share the items of a level of another."""
     verb, share = ("are", "do") if len(others) > 1 else ("is", "does")
     why = f"{share} not share the items of {lead} ({level})"
-    note(f"note: {', '.join(others)} {verb} left out: {why}")
+    note(f"note: {listing(others)} {verb} left out: {why}")
 
 
 def named(reference: Reference, batches: Iterable[B]) -> Iterator[B]:

@@ -11,6 +11,7 @@ import numpy as np
 from lodcli.commands.choose.item_values import REDUCTIONS, Values, below, combined, texts_among
 from lodcli.expressions.language import Evaluation, Parsed, dotted, function_name
 from lodcli.formats.core.errors import naming
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.structs.names import named, records_above
 from lodcli.kernels.errors import InvalidDataError
@@ -185,7 +186,7 @@ class _Items(Evaluation[Values]):
             names = [spec.name for spec in found]
             self.fail(
                 node,
-                f"each of {', '.join(names)} has lengths of its own: write length({names[0]}), "
+                f"each of {listing(names)} has lengths of its own: write length({names[0]}), "
                 f"or FILE::{names[0]} for the file",
             )
         return self._tensors[found[0].name][0] if found else self._deepest()

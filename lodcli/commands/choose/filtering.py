@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lodcli.commands.choose.expression import Expression
 from lodcli.formats.arrays.budget import require_fits
+from lodcli.formats.core.names import listing
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import item_count, taken
@@ -92,7 +93,7 @@ class Filter:
         No size of a file limits how many there are.
         """
         if all(not spec.row_bytes and not spec.levels for spec in self._schema):
-            names = ", ".join(spec.name for spec in self._schema)
+            names = listing(spec.name for spec in self._schema)
             require_fits(f"{names}: {count} rows without values", count * _ROW_BYTES, 1)
 
     def _listed(self, mask: Mask, first: int) -> Mask:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.options import read_options
-from lodcli.formats.core.schema import Schema, find
+from lodcli.formats.core.schema import Schema, find, find_all
 from lodcli.formats.values.casting import Cast, numbers_as
 from lodcli.kernels.errors import SelectionError
 from lodcli.shell.opened import opened
@@ -34,9 +34,7 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
         made = _dtypes(file.schema, dtypes)
         cast = Cast(file.source, made, rounded=rounded, flag="--unsafe")
         names = [spec.name for spec in file.schema]
-        batches = ({n: b[n] for n in names if n in b} for b in cast.batches_of(names))
-        schema = tuple(find(cast.schema, name) for name in names)
-        target.write(schema, (batch for batch in batches if batch), file.read_share)
+        target.write(find_all(cast.schema, names), cast.batches_of(names), file.read_share)
 
 
 def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:

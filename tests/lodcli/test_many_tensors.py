@@ -1,0 +1,102 @@
+"""Files of many tensors: the work grows with their number, and messages stay short."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lodcli
+from lodcli import LoDTensor, SelectionError
+from tests.lodcli.conftest import Lod
+
+COMMANDS = {
+    "inspect": "inspect {}",
+    "slice": "slice {} 0 -o {}.o.lod.h5 -f",
+    "head": "head -n 1 {} -o {}.o.lod.h5 -f",
+    "lod.h5": "convert {} {}.o.lod.h5 -f",
+    "stream": "convert {} {}.o.lods -f",
+    "npz": "convert {} {}.o.npz -f",
+    "safetensors": "convert {} {}.o.safetensors -f",
+    "jsonl": "convert {} {}.o.jsonl -f",
+    "npz, read": "convert {}.npz {}.o.lod.h5 -f",
+    "safetensors, read": "convert {}.safetensors {}.o.lod.h5 -f",
+    "jsonl, read": "convert {}.jsonl {}.o.lod.h5 -f",
+    "stream, read": "convert {}.lods {}.o.lod.h5 -f",
+    "parquet, read": "convert {}.parquet {}.o.lod.h5 -f",
+    "concat": "concat {} {} -o {}.o.lod.h5 -f",
+    "diff": "diff {} {}",
+    "filter": "filter {} 'length(x0) > 1' -o {}.o.lod.h5 -f",
+    "sort": "sort {} --by length:x0 -o {}.o.lod.h5 -f",
+    "select": "select {} x0 x1 -o {}.o.lod.h5 -f",
+    "rename": "rename {} x0=y -o {}.o.lod.h5 -f",
+    "cast": "cast {} float32 -o {}.o.lod.h5 -f",
+    "parquet": "convert {} {}.o.parquet -f",
+    "verify": "verify {}",
+}
+
+QUICK = {"slice", "safetensors, read"}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    folder = tmp_path_factory.mktemp("many")
+    found = {}
+    for count in (20, 150, 300, 600):
+        found[count] = folder / f"{count}.lod.h5"
+        tensors = {f"x{n}": LoDTensor(np.arange(6.0), [[2, 4]]) for n in range(count)}
+        for ending in ("", ".npz", ".safetensors", ".jsonl", ".lods", ".parquet"):
+            lodcli.write(f"{found[count]}{ending}", tensors)
+    return found
+
+
+def lines_of(call: Callable[[], Any]) -> int:
+    """Return the number of lines of Python that a call runs, in all threads."""
+    count = 0
+
+    def line(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        count += 1
+        return line
+
+    before = sys.gettrace()
+    threading.settrace(line)
+    sys.settrace(line)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+        threading.settrace(None)
+    return count
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in COMMANDS],
+)
+def test_work_grows_no_faster_than_the_number_of_tensors(
+    command: str, files: dict[int, Path], lod: Lod
+) -> None:
+    def run(count: int) -> None:
+        done = lod(*shlex.split(COMMANDS[command].replace("{}", str(files[count]))))
+        assert done.code == 0, done.stderr
+
+    run(20)  # imports what it needs
+    few, more, most = (lines_of(partial(run, count)) for count in (150, 300, 600))
+    # Less than twice the difference if each tensor costs as much as the first, up to four times
+    # if each passes through all the others.
+    assert most - more < 2.05 * (more - few)
+
+
+def test_an_error_names_some_of_many_tensors(files: dict[int, Path]) -> None:
+    with pytest.raises(SelectionError) as error:
+        lodcli.read(files[150], "y")
+    assert str(error.value).endswith("x18, x19 and 130 more")
