@@ -59,7 +59,11 @@ HINTS = [
     ("inspect list.log", 1, "format not recognised; if it is JSON, --from json reads a document"),
     ("inspect paper.pdf", 1, "not recognised; it begins like a PDF document, which lod does not"),
     ("inspect sheet.xlsx", 1, "format not recognised; it begins like a zip file, which lod does"),
-    ("inspect shard.tgz", 1, "it is packed with gzip; unpack it first, or give it a name that ends with .gz, as in .tar"),
+    (
+        "inspect shard.tgz",
+        1,
+        "it is packed with gzip; unpack it first, or give it a name that ends with .gz",
+    ),
     ("inspect shard.txz", 1, "it begins like a file packed with xz, which lod does not read"),
     ("inspect photo.jpeg", 1, "format not recognised; it begins like an image, which lod does"),
     ("inspect data.sqlite", 1, "not recognised; it begins like an SQLite database, which lod"),

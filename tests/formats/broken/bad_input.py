@@ -195,7 +195,7 @@ FAULTS = [
     Fault("other", ".npy", npy([1, 2])[:40], ("ends within its header",)),
     Fault("other", ".npz", npz(), ("holds no array",)),
     Fault("other", ".tar", b"hello", ("cut off, or no tar archive",)),
-    Fault("other", ".tar", gzip.compress(bytes(1024)), ("is packed with gzip", "end with .gz")),
+    Fault("other", ".tar", gzip.compress(bytes(1024)), ("is packed with gzip", "ends with .gz")),
     Fault("other", ".tar", bz2.compress(bytes(1024)), ("is packed with bzip2", "unpack it")),
     Fault("other", ".tfrecord", zlib.compress(bytes(64)), ("is packed with zlib", "unpack it")),
     Fault("other", ".bin", b"\x7fELF" + bytes(60), ("begins like a program", "--from tokens")),
@@ -358,9 +358,9 @@ FAULTS = [
     Fault("UTF-8", ".tsv", b"a\tb\n1\t2\n\xe9\t3\n", ("line 3: is not UTF-8", "--encoding")),
     Fault("UTF-8", ".ts", TS + b"1,2\n1,\xff\n", ("line 9, channel 0, step 1: expected a number",)),
     Fault("UTF-8", ".tar", tar(("0.x.json", b"\xff")), ("0.x.json: is not JSON", _FIELD)),
-    Fault("packed", ".jsonl", gzip.compress(b"[1]\n"), ("packed with gzip", "end with .gz")),
+    Fault("packed", ".jsonl", gzip.compress(b"[1]\n"), ("packed with gzip", "ends with .gz")),
     Fault("packed", ".csv", lzma.compress(b"a\n1\n"), ("packed with xz", "unpack it first")),
-    Fault("packed", ".tsv", b"\x28\xb5\x2f\xfd", ("packed with zstd", "end with .zst")),
+    Fault("packed", ".tsv", b"\x28\xb5\x2f\xfd", ("packed with zstd", "ends with .zst")),
     Fault(
         "UTF-16", ".jsonl", "[1]\n".encode("utf-16"), ("begins like UTF-16", "--encoding utf-16")
     ),
