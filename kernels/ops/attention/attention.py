@@ -50,7 +50,7 @@ def sequence_attention(
             the last query's is the last key, query i sees keys 0 to i + m - n, as where the
             first keys are a cache. "first": query i sees keys 0 to i, as torch's is_causal.
             For n = m both are the same.
-        scale: None is 1 / sqrt(D).
+        scale: factor of the products of queries and keys; by default 1 / sqrt(D).
         level: the level whose sequences these are.
         backend: "auto", "numpy", "numba" or "cupy".
 

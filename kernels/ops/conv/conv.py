@@ -49,12 +49,13 @@ def sequence_conv(
 
     Args:
         tensor: data (N, D), floating point.
-        weight: (context_length * D, M).
-        context_length: 1 or more.
-        context_start: where the context begins, seen from the row; any sign and size.
-        stride: compute rows 0, stride, 2 * stride, .. of every sequence only.
-        padding: (P, D) with P = max(0, -start) + max(0, start + context_length - 1).
-        level: the level whose sequences are convolved. None: the only one there is.
+        weight: (K * D, M).
+        context_length: number of rows in the context of a row, K; 1 or more.
+        context_start: where the context begins, relative to the row; any sign and size.
+        stride: compute only rows 0, stride, 2 * stride, .. of every sequence.
+        padding: rows outside of the sequence, (P, D) with P = max(0, -context_start) +
+            max(0, context_start + K - 1); by default zeros.
+        level: the level whose sequences are convolved; by default the only one.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

@@ -35,7 +35,7 @@ def sequence_im2sequence(
     Args:
         images: data (n, c, h, w), any dtype, without levels.
         kernels: height and width of the window.
-        strides: how far it moves, down and right.
+        strides: steps of the window, down and right.
         paddings: zeros around the image: up, left, down, right.
         backend: "auto", "numpy", "numba" or "cupy".
 

@@ -35,7 +35,7 @@ def sequence_add(
             row for each of the S sequences of `level`, either without levels or under
             those above `level`; it goes to every row of its sequence. Its rows have the
             shape of those of `tensor`, or are single values.
-        level: the level that `other` has one row per sequence of.
+        level: if `other` has one row for each sequence, the level of these sequences.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -60,6 +60,10 @@ def sequence_sub(
 ) -> LoDTensor:
     """Return tensor - other; see `sequence_add`.
 
+    Args:
+        tensor, other, backend: as for `sequence_add`.
+        level: if `other` has one row for each sequence, the level of these sequences.
+
     >>> words = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
     >>> sequence_sub(words, LoDTensor(np.array([10, 20]))).data.tolist()
     [-9, -8, -17]
@@ -73,6 +77,10 @@ def sequence_mul(
 ) -> LoDTensor:
     """Return tensor * other; see `sequence_add`.
 
+    Args:
+        tensor, other, backend: as for `sequence_add`.
+        level: if `other` has one row for each sequence, the level of these sequences.
+
     >>> words = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
     >>> sequence_mul(words, LoDTensor(np.array([10, 20]))).data.tolist()
     [10, 20, 60]
@@ -85,6 +93,10 @@ def sequence_div(
     tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
     """Return tensor / other, in floating point; see `sequence_add`.
+
+    Args:
+        tensor, other, backend: as for `sequence_add`.
+        level: if `other` has one row for each sequence, the level of these sequences.
 
     >>> words = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
     >>> sequence_div(words, LoDTensor(np.array([10, 20]))).data.tolist()

@@ -65,7 +65,7 @@ def sequence_enumerate(
     Args:
         tensor: whole numbers, (N,) or (N, 1).
         win_size: how many, the id itself included; 1 or more.
-        pad_value: stands where the sequence is over.
+        pad_value: fills the places after the end of the sequence.
         level: the level whose sequences are looked at.
         backend: "auto", "numpy", "numba" or "cupy".
 

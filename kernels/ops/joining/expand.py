@@ -139,7 +139,7 @@ def sequence_expand_as(
     Args:
         x: data (S, ...), any dtype; its levels are ignored.
         y: S sequences in `level`; its rows are not read.
-        level: a level of `y`. None: the only one there is.
+        level: a level of `y`; by default the only one.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
         backend: "auto", "numpy", "numba" or "cupy".

@@ -48,8 +48,8 @@ def sequence_windows(
         tensor: data (N, ...), any dtype.
         length: items a window holds; 1 or more.
         stride: how many items lie between the starts of two windows; 1 or more.
-        tail: "drop" leaves out what no whole window ends with; "keep" adds one shorter
-            window for it.
+        tail: "drop" leaves out the items after the last whole window; "keep" adds one shorter
+            window for them.
         level: the level whose sequences are cut; its items are rows, or whole sequences.
         name: what the new level is called.
         backend: "auto", "numpy", "numba" or "cupy"; for windows of rows.

@@ -41,8 +41,8 @@ def sequence_layer_norm(
     Args:
         tensor: data (N, ...), floating point, with or without levels. All the D values of
             a row are its features.
-        weight: of a row's shape, multiplies each feature; None is 1.
-        bias: of a row's shape, is added to each feature; None is 0.
+        weight: of a row's shape, multiplies each feature; by default 1.
+        bias: of a row's shape, is added to each feature; by default 0.
         epsilon: added to the variance (that over D, not D - 1); above 0.
         backend: "auto", "numpy", "numba" or "cupy".
 
@@ -77,6 +77,11 @@ def sequence_rms_norm(
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return every row over its root mean square, scaled. See `sequence_layer_norm`.
+
+    Args:
+        tensor, backend: as for `sequence_layer_norm`.
+        weight: of a row's shape, multiplies each feature; by default 1.
+        epsilon: added to the mean square; above 0.
 
     References:
         Zhang and Sennrich (2019), "Root Mean Square Layer Normalization".

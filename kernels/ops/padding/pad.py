@@ -40,9 +40,9 @@ def sequence_pad(
         pad_value: what fills a sequence's end: one value, or a row.
         maxlen: T, the padded length; -1: the longest sequence.
         pad_to_multiple: round T up to a multiple of this.
-        truncate: cut sequences longer than T; else they are an error.
+        truncate: cut sequences longer than T; otherwise they are an error.
         level: the level whose sequences are padded; those above and below it are lost.
-            None: the only one there is.
+            By default the only level.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
         backend: "auto", "numpy", "numba" or "cupy".
@@ -199,7 +199,7 @@ def sequence_mask(
 
     Args:
         lengths: integers of any shape (...), or floats that are; a negative one counts as 0.
-        maxlen: T; -1: the greatest length. It may cut.
+        maxlen: T, the number of columns; -1: the greatest length. Greater lengths are cut to T.
         dtype: dtype of the result.
 
     Returns:

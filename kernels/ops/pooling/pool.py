@@ -81,6 +81,11 @@ def sequence_mean(
 ) -> LoDTensor:
     """Return the mean row of every sequence; integers give float64. See `sequence_sum`.
 
+    Args:
+        tensor, out, backend: as for `sequence_sum`.
+        level: the level whose S sequences become rows; by default the finest.
+        pad_value: every value of the row of an empty sequence.
+
     >>> sequence_mean(LoDTensor(np.array([1.0, 2.0, 6.0]), [[2, 1]])).data.tolist()
     [1.5, 6.0]
     """
@@ -97,6 +102,11 @@ def sequence_sqrt(
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return sum / sqrt(n) of the n rows of every sequence. See `sequence_mean`.
+
+    Args:
+        tensor, out, backend: as for `sequence_sum`.
+        level: the level whose S sequences become rows; by default the finest.
+        pad_value: every value of the row of an empty sequence.
 
     >>> sequence_sqrt(LoDTensor(np.array([1.0, 2.0, 3.0, 4.0, 6.0]), [[4, 1]])).data.tolist()
     [5.0, 6.0]
@@ -117,6 +127,11 @@ def sequence_max(
 
     Rows are compared with `>` in their order: a NaN in the first row of a sequence is the result,
     a later NaN is ignored. See `sequence_sum`.
+
+    Args:
+        tensor, out, backend: as for `sequence_sum`.
+        level: the level whose S sequences become rows; by default the finest.
+        pad_value: every value of the row of an empty sequence.
 
     Raises:
         InvalidDataError: complex numbers.
@@ -139,6 +154,11 @@ def sequence_min(
 ) -> LoDTensor:
     """Return the least value of every column of every sequence. See `sequence_max`.
 
+    Args:
+        tensor, out, backend: as for `sequence_sum`.
+        level: the level whose S sequences become rows; by default the finest.
+        pad_value: every value of the row of an empty sequence.
+
     >>> sequence_min(LoDTensor(np.array([4, 1, 3]), [[2, 1]])).data.tolist()
     [1, 3]
     """
@@ -157,9 +177,15 @@ def sequence_max_index(
 ) -> tuple[LoDTensor, LoDTensor]:
     """Return `sequence_max`, and the row number of each maximum in the tensor.
 
+    Args:
+        tensor, backend: as for `sequence_sum`.
+        out: None, or a pair of arrays for the two results.
+        level: the level whose S sequences become rows; by default the finest.
+        pad_value: every value of the row of an empty sequence.
+
     Returns:
         The maxima, and int64 row numbers of the same shape; of equal values the first row,
-        -1 for an empty sequence. `out` is a pair of arrays for the two.
+        -1 for an empty sequence.
 
     >>> value, row = sequence_max_index(LoDTensor(np.array([1, 7, 3]), [[2, 0, 1]]))
     >>> value.data.tolist(), row.data.tolist()
@@ -179,6 +205,11 @@ def sequence_min_index(
 ) -> tuple[LoDTensor, LoDTensor]:
     """Return `sequence_min`, and the row number of each minimum. See `sequence_max_index`.
 
+    Args:
+        tensor, out, backend: as for `sequence_max_index`.
+        level: the level whose S sequences become rows; by default the finest.
+        pad_value: every value of the row of an empty sequence.
+
     >>> value, row = sequence_min_index(LoDTensor(np.array([1, 7, 3]), [[2, 0, 1]]))
     >>> value.data.tolist(), row.data.tolist()
     ([1, 0, 3], [0, -1, 2])
@@ -197,6 +228,11 @@ def sequence_first(
 ) -> LoDTensor:
     """Return the first row of every sequence, in the same dtype. See `sequence_sum`.
 
+    Args:
+        tensor, out, backend: as for `sequence_sum`.
+        level: the level whose S sequences become rows; by default the finest.
+        pad_value: every value of the row of an empty sequence.
+
     >>> sequence_first(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [1, 3]
     """
@@ -213,6 +249,11 @@ def sequence_last(
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the last row of every sequence, in the same dtype. See `sequence_sum`.
+
+    Args:
+        tensor, out, backend: as for `sequence_sum`.
+        level: the level whose S sequences become rows; by default the finest.
+        pad_value: every value of the row of an empty sequence.
 
     >>> sequence_last(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [7, 3]

@@ -36,6 +36,10 @@ _INT64 = np.dtype(np.int64)
 def sequence_rank_table(lod: LoD, level: int | str = 0) -> Offsets:
     """Return the rank table of a level, (S, 2) int64; empty sequences come last.
 
+    Args:
+        lod: an index of at least one level.
+        level: the level whose S sequences are ranked by length; by default the outermost.
+
     Raises:
         SelectionError: no such level.
 
@@ -111,9 +115,9 @@ def sequence_from_steps(
 
     Args:
         array: one value a step.
-        table: the rank table it was made with.
-        outer: levels 0 to the unpacked one of the source. None: that level alone, whose
-            lengths the table knows.
+        table: the rank table with which the steps were made.
+        outer: levels 0 to the unpacked one of the source; by default that level alone, with
+            the lengths in the table.
 
     Raises:
         InvalidDataError, ShapeMismatchError: no rank table, or one that does not fit.
@@ -252,6 +256,16 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
 
     Lengths count items of the next level. The levels above are dropped, because sequences of
     different parents are now next to each other.
+
+    Args:
+        tensor: data (N, ...), any dtype.
+        level: the level whose sequences are sorted; by default the outermost.
+
+    Returns:
+        Data (N, ...), same dtype, under `level` and the levels below.
+
+    Raises:
+        SelectionError: no such level.
 
     References:
         PaddlePaddle's "Varient Length supported RNN Design", SortBySeqLen.

@@ -37,21 +37,23 @@ def sequence_lod_reset(
 ) -> LoDTensor:
     """Return the same rows under another index.
 
+    Exactly one argument from `lod` to `drop_ones` describes the new index.
+
     Args:
         tensor: data (N, ...), any dtype; not copied. Its own index is dropped.
         lod: the new index.
-        offsets: or the offsets of its only level, first 0, last N.
-        lengths: or the item counts of every level, outermost first.
-        like: or a tensor whose index is taken; where it has none, its rows, whole numbers,
+        offsets: the offsets of the only level of the new index, first 0, last N.
+        lengths: the item counts of every level of the new index, outermost first.
+        like: a tensor that has the new index; if it has no levels, its rows, whole numbers,
             are the offsets of the only level.
-        absolute: or the offsets of every level counted in rows, with or without their totals.
-        row_lengths: or the number of rows of every sequence of each level.
-        drop_ones: or its own index without the levels all of whose sequences have one item.
-        order: of the levels in `lengths`, `absolute` and `row_lengths`.
+        absolute: the offsets of every level counted in rows, with or without their totals.
+        row_lengths: the number of rows of every sequence of each level.
+        drop_ones: leave out the levels whose sequences all have one item.
+        order: order of the levels in `lengths`, `absolute` and `row_lengths`.
 
     Raises:
-        InvalidDataError: not exactly one of these.
-        InvalidLoDError: no index, or not one of N rows.
+        InvalidDataError: none or several of these arguments.
+        InvalidLoDError: not an index, or not one of N rows.
 
     References:
         PaddlePaddle 2.6.2, lod_reset.
@@ -99,18 +101,18 @@ def sequence_lod_append(
     """Return the same rows with more levels below those the tensor has.
 
     The rows of its finest level become the items of the first new level: their numbers
-    must be equal.
+    must be equal. Exactly one argument from `lod` to `like` describes the new levels.
 
     Args:
         tensor: as in `sequence_lod_reset`.
         lod: the new levels.
-        offsets: or those of a single one.
-        lengths: or item counts, outermost first.
-        like: or a tensor whose levels they are; all of them are appended, where
-            PaddlePaddle replaces.
+        offsets: the offsets of a single new level.
+        lengths: the item counts of every new level, outermost first.
+        like: a tensor that has the new levels; all of them are appended, whereas
+            PaddlePaddle replaces levels.
 
     Raises:
-        InvalidDataError: not exactly one of these.
+        InvalidDataError: none or several of these arguments.
         InvalidLoDError: levels that do not fit those above, or the rows.
 
     >>> rows = LoDTensor([0.5] * 6, [[6]])

@@ -25,7 +25,7 @@ def sequence_reshape(
     Args:
         tensor: data (N, D), any dtype, at least one level.
         new_dim: the new width; every sequence's length * D must be a multiple of it.
-        level: the level whose sequences are reshaped. None: the only one there is.
+        level: the level whose sequences are reshaped; by default the only one.
 
     Returns:
         Data (N * D / new_dim, new_dim), same dtype, under levels 0 to `level`.

@@ -38,9 +38,9 @@ def sequence_linear_scan(
     Args:
         a: data (N, ...), floating point or complex: what the state is multiplied by.
         b: the same shape and index: what is added to it.
-        initial: (S, ...), the state before the first row of each of the S sequences (behind the
-            last with `reverse`), real where both are. None: it is 0, and the first row of `a` is
-            not used.
+        initial: (S, ...), the state before the first row of each of the S sequences (after the
+            last row with `reverse`), real if `a` and `b` are. By default it is 0, and the first
+            row of `a` is not used.
         reverse: run from the end of the sequence: h[t] = a[t] * h[t+1] + b[t].
         level: the level whose sequences are run through; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".

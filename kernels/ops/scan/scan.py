@@ -68,6 +68,12 @@ def sequence_cumprod(
 ) -> LoDTensor:
     """Return the product of every row and those before it; see `sequence_cumsum`.
 
+    Args:
+        tensor, backend: as for `sequence_cumsum`.
+        level: the level whose sequences are multiplied; by default the finest.
+        exclusive: leave the row itself out; the first row of a sequence is then 1.
+        reverse: multiply from the end of the sequence.
+
     >>> sequence_cumprod(LoDTensor(np.array([2, 3, 4, 5]), [[3, 1]])).data.tolist()
     [2, 6, 24, 5]
     """

@@ -29,10 +29,10 @@ def sequence_reverse(
 
     Args:
         tensor: data (N, ...), any dtype, at least one level.
-        level: the level whose sequences are turned round; by default the finest.
-        items: turn the order of the level's items and leave each item as it is (sentences
-            of an article from the last to the first, their words forwards). By default the
-            rows run backwards and the lengths of the levels below with them.
+        level: the level whose sequences are reversed; by default the finest.
+        items: reverse the order of the items, each of which stays unchanged (the sentences of
+            an article from the last to the first, with their words in order); otherwise
+            reverse all rows of a sequence, and the lengths of the levels below.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
         backend: "auto", "numpy", "numba" or "cupy".

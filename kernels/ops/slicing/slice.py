@@ -35,7 +35,7 @@ def sequence_slice(
         offset: (S,) or (S, 1) integers, counted inside the sequence.
         length: (S,) or (S, 1) integers; 0 leaves an empty sequence.
         level: the level whose sequences are cut; its items are rows, or whole sequences of
-            the next level. None: the only one there is.
+            the next level. By default the only level.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
         backend: "auto", "numpy", "numba" or "cupy".

@@ -60,6 +60,10 @@ def sequence_log_softmax(
 ) -> LoDTensor:
     """Return the logarithm of `sequence_softmax`, computed without the log of tiny numbers.
 
+    Args:
+        tensor, out, backend: as for `sequence_softmax`.
+        level: the level whose sequences are normalized; by default the finest.
+
     >>> sequence_log_softmax(LoDTensor([0.0, 0.0, 7.0], [[2, 1]])).data.round(2).tolist()
     [-0.69, -0.69, 0.0]
     """

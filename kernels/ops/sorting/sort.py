@@ -61,6 +61,11 @@ def sequence_argsort(
 ) -> LoDTensor:
     """Return the positions in their sequence of the values that `sequence_sort` returns.
 
+    Args:
+        tensor, backend: as for `sequence_sort`.
+        level: the level whose sequences are sorted, each with all its rows.
+        descending: the greatest first (a NaN is the greatest).
+
     Returns:
         int64 (N, ...) under the same index.
 
@@ -88,7 +93,7 @@ def sequence_topk(
         tensor: data (N, ...), any dtype but complex.
         k: how many, 0 or more: one number, or one for each sequence, (S,) or (S, 1).
         level: the level whose sequences are looked at.
-        largest: False for the k smallest.
+        largest: the k largest values; otherwise the k smallest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -183,6 +188,10 @@ def sequence_unique_counts(
 ) -> tuple[LoDTensor, LoDTensor]:
     """Return `sequence_unique`, and the count of each value, int64 of the same shape.
 
+    Args:
+        tensor, backend: as for `sequence_unique`.
+        level: the level whose sequences are looked at.
+
     >>> values, counts = sequence_unique_counts(LoDTensor(np.array([3, 1, 3, 1]), [[3, 1]]))
     >>> values.data.tolist(), counts.data.tolist()
     ([1, 3, 1], [1, 2, 1])
@@ -200,7 +209,7 @@ def sequence_deduplicate(
         tensor: data (N, ...), any dtype. Rows are equal when all their values are.
         level: the level whose sequences are looked at, each with all its rows.
         adjacent: drop a row only if it equals the one just before it in its sequence;
-            False: if it equals any before it.
+            otherwise if it equals any before it.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -236,8 +245,8 @@ def sequence_searchsorted(
     Args:
         tensor: one value per row, (N,) or (N, 1), ascending in every sequence (NaN last).
         values: the values to place, (M,) or (M, 1), same dtype, as many sequences.
-        level: the level of both whose sequences pair up.
-        side: "left" of values equal to it, or "right" of them.
+        level: the level of both tensors, whose sequences are paired.
+        side: insert a value to the "left" of equal sorted values, or to their "right".
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

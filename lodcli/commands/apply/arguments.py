@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 import click
@@ -35,7 +35,7 @@ class Parameter:
         required: whether it has no default.
         default: the default, or None.
         choices: for "choice".
-        text: its description in the op's docstring.
+        text: its description in the op's docstring; that of an option with names of the shell.
     """
 
     name: str
@@ -90,7 +90,11 @@ def described(entry: OpEntry) -> Described:
     return Described(
         function=function,
         inputs=inputs,
-        options=tuple(own for own in wanted if own not in inputs),
+        options=tuple(
+            replace(own, text=_shell_text(own.text, inputs, wanted))
+            for own in wanted
+            if own not in inputs
+        ),
         has_backend=len(wanted) < len(found),
         several=get_origin(hints.get("return")) in (tuple, list),
     )
@@ -158,6 +162,18 @@ def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
     return {
         name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)
     }
+
+
+def _shell_text(text: str, inputs: Sequence[Parameter], found: Sequence[Parameter]) -> str:
+    """Return a description as a sentence that names files, options and ops as the shell does."""
+    names = {own.name: own.option for own in found}
+    names |= {own.name: own.name.upper() for own in inputs}
+    text = re.sub(
+        r"`(?:sequence_)?(\w+)`",
+        lambda name: names.get(name[1], f"`lod apply {name[1]}`"),
+        text,
+    )
+    return text[:1].upper() + text[1:]
 
 
 def _shown(default: Any) -> str:

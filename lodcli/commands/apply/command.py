@@ -123,6 +123,9 @@ def _split(args: list[str]) -> list[list[str]]:
     return segments
 
 
+_LETTERS = "x are the rows, y is the result, s a sequence, lo to hi-1 its rows, n their number."
+
+
 def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
     """Return the command of an op."""
     from lodcli.commands.apply.arguments import click_option, described, example
@@ -134,7 +137,7 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
         cls=OpCommand,
         short_help=entry.summary,
         help=(
-            f"Return {entry.summary}.\n\n\b\n  {entry.equation}\n\n"
+            f"Return {entry.summary}.\n\n\b\n  {entry.equation}\n\n{_LETTERS}\n\n"
             f"\b\nExamples:\n  {example(entry, own)}"
         ),
         params=[

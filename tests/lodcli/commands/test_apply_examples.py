@@ -44,6 +44,21 @@ def test_every_op_is_described_and_its_example_is_understood(lod: Lod, name: str
     assert [step.name for step in context.params["steps"]] == [name]
 
 
+@pytest.mark.parametrize("name", OPS)
+def test_every_option_of_an_op_has_a_help_in_words_of_the_shell(name: str) -> None:
+    own = described(OPS[name])
+    python = {f"`{one.name}`" for one in (*own.inputs, *own.options)} | {"None", "False", "True"}
+    for one in own.options:
+        assert one.text[:1] not in ("", *"abcdefghijklmnopqrstuvwxyz"), one.option
+        assert not [word for word in python if word in one.text], one.option
+        assert "`sequence_" not in one.text, one.option
+
+
+def test_the_help_of_an_op_explains_the_letters_of_its_equation(lod: Lod) -> None:
+    told = " ".join(lod("apply", "first", "--help").stdout.split())
+    assert "y[s] = x[lo] x are the rows, y is the result, s a sequence, lo to hi-1 its" in told
+
+
 FLOATS = ragged([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [2, 1])
 COLUMN = ragged([1, 2, 1], [2, 1])
 # What the files of an example hold: by the op and the name, else by the name.
