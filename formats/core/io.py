@@ -43,7 +43,7 @@ from lodcli.formats.core.schema import (
 from lodcli.formats.core.table import SUFFIXES
 from lodcli.formats.items import many_files
 from lodcli.formats.remote.urls import shown
-from lodcli.formats.storage.compression import require_zstandard, suffix_codec
+from lodcli.formats.storage.compression import codec_suffix, require_zstandard, suffix_codec
 from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
@@ -345,7 +345,8 @@ def write(
         options: how to write it, as one value; keywords override it.
         keywords: how to write it. An option that the format does not know is an error.
 
-            - compression: the codec of a lod.h5: "deflate", "lz4" or "zstd".
+            - compression: the codec of a lod.h5, dataset or Parquet file: "deflate", "lz4" or
+              "zstd".
             - vocabulary: a text file of one token per line; token numbers become words of a text.
             - cu_seqlens: names of the arrays of offsets in npz and safetensors, outermost first.
             - index_dtype: "int32" or "int64", of these.
@@ -626,8 +627,9 @@ def _packing(path: PathLike, kind: Format) -> str | None:
     codec = suffix_codec(os.fspath(path))
     if codec is not None and kind.binary and not kind.packed:
         raise UnsupportedError(
-            f"{kind.name} is not compressed as a whole, so that parts can be read; omit the "
-            "extension, and see --compress"
+            f"{kind.name} is not compressed as a whole, so that parts can be read; omit "
+            f"{codec_suffix(codec)}"
+            + (", and give --compress" if "compression" in kind.write_options else "")
         )
     if codec == "zstd":
         require_zstandard()

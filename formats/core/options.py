@@ -103,7 +103,7 @@ class WriteOptions:
     """Options for writing a file.
 
     Attributes:
-        compression: a codec of the lod container, None for none.
+        compression: the codec of a lod.h5, dataset or Parquet file; None: the format's default.
         vocabulary: a text file of one token per line, to turn token numbers into words.
         cu_seqlens: names of the arrays of offsets, outermost first, which all tensors share.
         index_dtype: "int32" or "int64", of the arrays of offsets.
@@ -189,7 +189,7 @@ NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
 # Flags of the command line that differ from the field, and the formats of options that few take.
 _FLAGS = {"compression": "--compress", "shard_bytes": "--shard-size", "vocabulary": "--vocab"}
 _ONLY = {
-    "compression": "lod.h5",
+    "compression": "lod.h5, lod.dataset and parquet",
     "cu_seqlens": "npz and safetensors",
     "end_token": "token files",
     "form": "torch",

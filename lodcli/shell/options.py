@@ -353,11 +353,15 @@ def _several(function: F, metavar: str, exactly: int | None = None) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def target(function: F) -> F:
+def target(function: F, *, files: str | None = None) -> F:
     """-o, --to, --compress, --force, --strict, --json and those of `quiet`.
 
     They are one checked Target called `target`. With --json the files it wrote are printed at the
     end, on standard error if data went to standard output.
+
+    Args:
+        function: the command.
+        files: for a command that writes several files: the help of -o, which is then required.
     """
 
     @click.option(
@@ -366,7 +370,8 @@ def target(function: F) -> F:
         "out",
         type=SOURCE,
         metavar="OUT",
-        help="Output file [default: standard output].",
+        required=files is not None,
+        help=files or "Output file [default: standard output].",
     )
     @click.option(
         "--to",
@@ -379,7 +384,8 @@ def target(function: F) -> F:
         "--compress",
         type=click.Choice(CODECS),
         metavar="[CODEC]",
-        help=f"Compress a lod.h5 file: {', '.join(CODECS)} [default codec: deflate].",
+        help=f"Compress a lod.h5, dataset or Parquet file: {', '.join(CODECS)} [default codec: "
+        "deflate].",
     )
     @click.option("-f", "--force", is_flag=True, help="Replace OUT if it exists.")
     @click.option(

@@ -54,7 +54,7 @@ class _Convert(options.Command):
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print losses, or why OUT cannot be written, and write nothing [then exit code 4].",
+    help="Write nothing; print what OUT would lose, or why it cannot be written (exit code 4).",
 )
 @click.option(
     "--formats",
@@ -81,7 +81,13 @@ class _Convert(options.Command):
     metavar="OLD=NEW",
     help="Rename a tensor, column or field; repeat for each.",
 )
-@click.option("--field", multiple=True, metavar="NAME", help="Read only this field of each record.")
+@click.option(
+    "--field",
+    multiple=True,
+    metavar="NAME",
+    help="Read only this field or column of a format of records; repeat for each. --columns works "
+    "with every format.",
+)
 @click.option(
     "--dtype",
     type=click.Choice(sorted(ALL_DTYPES)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from lodcli.commands.split.cutting import KINDS, parse_how
@@ -35,7 +37,10 @@ class _Split(options.Command):
 )
 @options.seed("Shuffle the items first; the same seed gives the same parts.", None)
 @options.level
-@options.target
+@partial(
+    options.target,
+    files="Output files: 'part-{}.lod.h5' numbers them, '{train,test}.lod.h5' names them.",
+)
 def command(
     source: Reference,
     by: str,

@@ -65,7 +65,7 @@ def parse_how(text: str) -> How:
             level=int(text) if re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", text) else text.strip()
         )
     if not mark:
-        raise _bad(f"{kind} of what? write {kind} {_EXAMPLES[kind]}")
+        raise _bad(f"expected a value after {kind}, found none; write {kind} {_EXAMPLES[kind]}")
     if kind == "size":
         size_bytes = SIZE.convert(value, None, click.get_current_context(silent=True))
         if size_bytes < 1:

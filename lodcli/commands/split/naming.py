@@ -26,10 +26,11 @@ class Pattern:
         folder, base = os.path.split(path)
         found = re.findall(r"\{([^{}]*)\}", base)
         if len(found) != 1 or "{" in folder:
-            what = "are several such places" if len(found) > 1 else "is no such place"
+            count = "several" if len(found) > 1 else "none"
             raise click.UsageError(
-                "several files are written: name them by numbers, -o 'part-{}.lod.h5', or with -o "
-                f"'{{train,test}}.lod.h5'; there {what} in the last part of {path!r}"
+                f"-o {path!r}: expected one {{}} or {{NAME,NAME,..}} in the last part of the path, "
+                f"found {count}; -o 'part-{{}}.lod.h5' numbers the files, -o "
+                "'{train,test}.lod.h5' names them"
             )
         self._path = path
         self._inner = found[0]

@@ -12,19 +12,25 @@ from lodcli.shell.targets import Target
 @click.command(cls=options.Command)
 @options.source
 @click.argument("dtypes", nargs=-1, required=True, metavar="DTYPE...")
-@click.option("--unsafe", is_flag=True, help="Round values to the nearest value of DTYPE.")
+@click.option(
+    "--dtype-unsafe",
+    "--unsafe",
+    "rounded",
+    is_flag=True,
+    help="Round values to the nearest value of DTYPE.",
+)
 @options.target
-def command(source: Reference, dtypes: tuple[str, ...], unsafe: bool, target: Target) -> None:
+def command(source: Reference, dtypes: tuple[str, ...], rounded: bool, target: Target) -> None:
     """Cast the values of SOURCE to DTYPE, such as float32; TENSOR=DTYPE casts one tensor.
 
-    A value that is not exact in DTYPE is an error that names its position. With --unsafe it is
-    rounded; a value beyond the range of DTYPE remains an error.
+    A value that is not exact in DTYPE is an error that names its position. With --dtype-unsafe it
+    is rounded; a value beyond the range of DTYPE remains an error.
 
     \b
     Examples:
       lod cast articles.lod.h5 int32 -o int32.lod.h5
-      lod cast vowels.lod.h5 data=float32 label=uint8 --unsafe -o small.lod.h5
+      lod cast vowels.lod.h5 data=float32 label=uint8 --dtype-unsafe -o small.lod.h5
     """
     from lodcli.commands.tensors.casting import write_cast
 
-    write_cast(source, dtypes, target, rounded=unsafe)
+    write_cast(source, dtypes, target, rounded=rounded)

@@ -32,7 +32,7 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
             if spec.array:
                 raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
         made = _dtypes(file.schema, dtypes)
-        cast = Cast(file.source, made, rounded=rounded, flag="--unsafe")
+        cast = Cast(file.source, made, rounded=rounded, flag="--dtype-unsafe")
         names = [spec.name for spec in file.schema]
         target.write(find_all(cast.schema, names), cast.batches_of(names), file.read_share)
 

@@ -155,8 +155,9 @@ def test_cast_leaves_what_is_no_number(lod: Lod, folder: Path) -> None:
         (
             ["int16"],
             1,
-            "data: level 0 item 1, level 1 item 0, row 0: 2.5 is not exact in int16; --un",
+            "data: level 0 item 1, level 1 item 0, row 0: 2.5 is not exact in int16; --dt",
         ),
+        (["int8", "--dtype-unsafe"], 1, "row 2: 300.0 does not fit int8\n"),
         (["int8", "--unsafe"], 1, "row 2: 300.0 does not fit int8\n"),
         (["brain"], 2, "no dtype 'brain'; there are: "),
         (["other=int8"], 2, "other"),
