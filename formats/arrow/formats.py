@@ -30,6 +30,8 @@ class Columns(Format):
     """Base of the formats of Arrow and Parquet: columns of lists."""
 
     dtypes = ALL_DTYPES - {"bfloat16", "complex64", "complex128"}
+    # A list is two levels of a Parquet schema, of which pyarrow reads 100.
+    deepest = 32
     many = True
     level_names = True
     record = "record"

@@ -14,6 +14,7 @@ import pyarrow.types as types
 from lodcli.formats.arrow.sizes.buffers import is_text, is_view
 from lodcli.formats.core.format import LeftOut
 from lodcli.formats.core.names import check_name, name_of, presence_name, repeated, undotted
+from lodcli.formats.core.schema import MOST_LEVELS
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
@@ -22,7 +23,6 @@ from lodcli.kernels.tensor.exchange.arrow import is_text as is_unicode
 from lodcli.kernels.tensor.exchange.arrow_units import marks_of
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Field, Marks
 
-MOST_LEVELS = 64
 _BYTES, _BOOL = np.dtype(np.uint8), np.dtype(np.bool_)
 # Returns the words of a tensor of dictionary-encoded text by its name; None: it is read as text.
 Words = Callable[[str], Categories | None]

@@ -42,6 +42,7 @@ class Awkward(Format):
     name = "awkward"
     checksums = "CRC-32 of every array"
     dtypes = PRIMITIVES
+    deepest = 32
     many = True
     streams = False
     record = "record"

@@ -17,7 +17,14 @@ from lodcli.formats.container.types import NAMES, numpy_type
 from lodcli.formats.core import marks
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.names import check_name, component
-from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, rekeyed
+from lodcli.formats.core.schema import (
+    DEFAULT_NAME,
+    MOST_LEVELS,
+    LevelSpec,
+    Schema,
+    TensorSpec,
+    rekeyed,
+)
 from lodcli.formats.structs.tree import check_tree
 from lodcli.formats.values.file_attributes import checked, parsed
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -302,7 +309,8 @@ def _check_masks(spec: TensorSpec, said: Any, datasets: Mapping[str, DatasetEntr
 def _levels(
     entries: Any, datasets: Mapping[str, DatasetEntry], tensor: str, part: str, owners: set[str]
 ) -> tuple[LevelSpec, ...]:
-    _require(isinstance(entries, list) and len(entries) <= 64, f"{tensor}: levels are not a list")
+    _require(isinstance(entries, list), f"{tensor}: levels are not a list")
+    _require(len(entries) <= MOST_LEVELS, f"{tensor}: more than {MOST_LEVELS} levels")
     levels = []
     for number, entry in enumerate(entries):
         _exact_keys(entry, {"offsets", "name"}, f"{tensor}: a level")

@@ -14,7 +14,15 @@ from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find_all, schema_html
+from lodcli.formats.core.schema import (
+    MOST_LEVELS,
+    Batch,
+    Item,
+    Schema,
+    TensorSpec,
+    find_all,
+    schema_html,
+)
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -289,8 +297,9 @@ class Format(ABC):
     Attributes:
         name: as in `--from` and `--to`.
         endings: file extensions of a plug-in, lower case, with the dot; lod's are in `table.TABLE`.
-        max_levels: maximum number of levels of a tensor; None for any.
+        max_levels: maximum number of levels of a tensor; None for any, up to `deepest`.
         min_levels: minimum number of levels.
+        deepest: see `max_levels`.
         dtypes: names of the dtypes it holds.
         row_ranks: maximum number of dimensions of a row; None for any.
         many: whether it holds several named tensors.
@@ -336,6 +345,7 @@ class Format(ABC):
     endings: ClassVar[tuple[str, ...]] = ()
     max_levels: ClassVar[int | None] = None
     min_levels: ClassVar[int] = 0
+    deepest: ClassVar[int] = MOST_LEVELS
     dtypes: ClassVar[frozenset[str]] = ALL_DTYPES
     row_ranks: ClassVar[int | None] = None
     many: ClassVar[bool] = False
@@ -480,8 +490,8 @@ class Format(ABC):
             raise UnsupportedError(
                 f"{self.name} holds no TensorArray, {spec.name} is one; `lod pack` it first"
             )
-        if self.max_levels is not None and depth > self.max_levels:
-            held = _plural(self.max_levels, "level")
+        if depth > (most := self.deepest if self.max_levels is None else self.max_levels):
+            held = ("at most " if self.max_levels is None else "") + _plural(most, "level")
             raise UnsupportedError(f"{self.name} holds {held}, {spec.name} has {depth}")
         if depth < self.min_levels:
             needed = _plural(self.min_levels, "level")

@@ -28,6 +28,7 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 
 DEFAULT_NAME = "data"
+MOST_LEVELS = 64  # of a tensor in a file
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.names import listing, name_of, repeated, undotted
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, TensorSpec
+from lodcli.formats.core.schema import DEFAULT_NAME, MOST_LEVELS, LevelSpec, TensorSpec
 from lodcli.formats.json.columns import NUMBERS, Column
 from lodcli.formats.json.objects.reading import Leaf, NullObjects, kind_of, leaves
 from lodcli.formats.text.lines import shown
@@ -20,7 +20,6 @@ from lodcli.formats.text.numerals import FLOATS
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError, counted
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Field
 
-MOST_LEVELS = 64
 _KINDS = (NUMBERS, frozenset({bool}), frozenset({str}))
 
 

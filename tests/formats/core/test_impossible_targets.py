@@ -16,7 +16,8 @@ from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, schema_of
-from lodcli.kernels.errors import LodError
+from lodcli.formats.core.table import TABLE
+from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.kinds import KINDS, Content, contents, require
@@ -31,6 +32,8 @@ OF_VALUES = (
     *("the longest sequences first", "--vocab"),
 )
 FORMS = (None, "nested", "packed", "padded", "list", "flat")
+# Without levels of their own in the file, or only read.
+READ = ("nwb", "awkward-hdf5", "hdf5", "csv", "tsv")
 SEQLENS = (None, ("a",), ("a", "b"), ("data",))
 
 
@@ -161,3 +164,25 @@ def test_a_command_refuses_the_target_and_not_the_damage(
         assert done.stdout == ""
         assert len(done.stderr.splitlines()) == 1
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "there.npz"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in TABLE if table.get(name).max_levels is None and name not in READ],
+)
+def test_the_deepest_tensor_is_read_back_and_a_deeper_one_is_refused(
+    name: str, tmp_path: Path
+) -> None:
+    most = table.get(name).deepest
+
+    def tensor(depth: int) -> LoDTensor:
+        return LoDTensor(np.arange(6.0, dtype="f4"), [[1]] * (depth - 1) + [[6]])
+
+    path = tmp_path / "deep"
+    io.write(path, {"data": tensor(most)}, format_name=name)
+    found = io.read_all(path, format_name=name)["data"]
+    assert isinstance(found, LoDTensor)
+    assert found.lod.n_levels == most
+    with pytest.raises(UnsupportedError, match=f"holds at most {most} levels, data has {most + 1}"):
+        io.write(tmp_path / "deeper", {"data": tensor(most + 1)}, format_name=name)
+    assert not (tmp_path / "deeper").exists()
