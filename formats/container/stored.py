@@ -113,7 +113,9 @@ class ContainerFile:
         kind = messages.by_kind[parser.DATATYPE]
         size = int.from_bytes(kind[4:8], "little")
         if kind != string_message(size):
-            raise DamagedFileError(f"{PATH}: must be a fixed-length string")
+            raise DamagedFileError(
+                f"{PATH}: must be a fixed-length string, null-padded, of ASCII characters"
+            )
         scalar = messages.by_kind[parser.DATASPACE] == struct.pack("<B7x", 1)
         if not scalar or not 2 <= size <= min(LIMIT_BYTES, self._blocks.size):
             raise DamagedFileError(f"{PATH}: must be one string within the file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +33,8 @@ VALID_LEVELS = LEVELS_LIMIT + 1
 # The mark of tensors that may have nulls.
 NULLS = "nulls"
 ROW_AXES_LIMIT = 63
+# A string of JSON. It may lack its end, so that damaged input takes linear time as well.
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _INT64_MAX = 2**63 - 1
 
 
@@ -305,7 +308,7 @@ def _canonical(content: object) -> bytes:
 
 
 def _parse(payload: bytes, what: str) -> Any:
-    if payload.count(b"[") + payload.count(b"{") > LISTS_LIMIT:
+    if _lists(payload) > LISTS_LIMIT and _lists(_STRING.sub(b"", payload)) > LISTS_LIMIT:
         raise DamagedFileError(f"{what}: more than {LISTS_LIMIT} lists and objects")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -322,6 +325,10 @@ def _parse(payload: bytes, what: str) -> Any:
         if isinstance(error, DamagedFileError):
             raise
         raise DamagedFileError(f"{what}: is not JSON ({error!s:.80})") from None
+
+
+def _lists(payload: bytes) -> int:
+    return payload.count(b"[") + payload.count(b"{")
 
 
 def _members(value: object, where: str, keys: tuple[str, ...]) -> dict[str, Any]:

@@ -21,5 +21,7 @@ def onnx() -> Any:
     try:
         import onnx as package
     except ModuleNotFoundError:
-        raise UnsupportedError("ONNX models need the package onnx; install lodcli[onnx]") from None
+        raise UnsupportedError(
+            "ONNX models need the package onnx; pip install 'lodcli[onnx]'"
+        ) from None
     return package

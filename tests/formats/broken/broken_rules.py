@@ -180,6 +180,20 @@ def header_of_variable_length(file: h5py.File, header: Header) -> None:
     put(file, "/header", encoded(header).decode(), dtype=h5py.string_dtype())
 
 
+@case("R9", DamagedFileError, "/header: must be a fixed-length string, null-padded, of ASCII")
+def header_with_a_final_zero(file: h5py.File, header: Header) -> None:
+    header["tensors"]["data"]["levels"][0]["name"] = "another"
+    kind = h5py.h5t.C_S1.copy()
+    kind.set_size(len(encoded(header)) + 1)
+    kind.set_strpad(h5py.h5t.STR_NULLTERM)
+    plain = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plain.set_obj_track_times(False)
+    del file["/header"]
+    scalar = h5py.h5s.create(h5py.h5s.SCALAR)
+    found = h5py.h5d.create(file.id, b"header", kind, scalar, plain)
+    found.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array(encoded(header)))
+
+
 @case("R9", DamagedFileError, "/header: must be a fixed-length string")
 def header_of_bytes(file: h5py.File, header: Header) -> None:
     put(file, "/header", np.frombuffer(encoded(header), np.uint8))
@@ -265,12 +279,6 @@ def unknown_member(file: h5py.File, header: Header) -> None:
 @case("R10", DamagedFileError, "/header: data lacks member 'levels'")
 def missing_member(file: h5py.File, header: Header) -> None:
     del header["tensors"]["data"]["levels"]
-
-
-@case("R10", DamagedFileError, "/header: data: more than 64 levels")
-def too_many_levels(file: h5py.File, header: Header) -> None:
-    levels = header["tensors"]["data"]["levels"]
-    levels += [levels[-1]] * 64
 
 
 @case("R10", DamagedFileError, "/data: [-1, 2] is not a shape")
@@ -370,6 +378,18 @@ def boolean_of_two(file: h5py.File, header: Header) -> None:
 
 
 # -- 5, TensorArrays ---------------------------------------------------------------
+
+
+@case("R24", DamagedFileError, "data: an array needs steps and outer levels", base="array")
+def array_without_outer_levels(file: h5py.File, header: Header) -> None:
+    header["tensors"]["data"]["outer"] = []
+    for path in [path for path in header["datasets"] if path.startswith("/outer/")]:
+        del header["datasets"][path], file[path]
+
+
+@case("R24", DamagedFileError, "marks: a TensorArray has no marks", base="array")
+def array_with_attributes(file: h5py.File, header: Header) -> None:
+    marked(header, {"attributes": {"unit": "m"}})
 
 
 @case("R24", InvalidDataError, "/order: order: sequence 2 comes 2 times", base="array")

@@ -24,6 +24,7 @@ from lodcli.formats.stream.format import LodStream
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories, Marks
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.cases import stream_spec as spec
 from tests.formats.cases.streams import batches_of, read, same, schema_in, stream_of, written
@@ -127,6 +128,13 @@ def test_the_same_offsets_twice_in_one_tensor_are_two_levels() -> None:
     tensor = LoDTensor(np.arange(2), lod)
     raw = stream_of({"data": tensor})
     assert same(tensor, joined(batches_of(raw, 1), "data"))
+
+
+def test_brackets_in_words_are_no_lists() -> None:
+    words = tuple(f'["{number}' for number in range(2**18 + 1))
+    rows = np.array([0, 2**18], dtype=np.int32)
+    codes = LoDTensor(rows, marks=Marks(unit=Categories(words)))
+    assert codes.identical(read(stream_of({"data": codes}))["data"])
 
 
 def test_small_batches_come_joined() -> None:

@@ -217,6 +217,9 @@ breaks("S21", "expected the members name, dtype, row_shape, levels, rows, array,
 )
 breaks("S21", "no mark 'colour' is known")(lambda: with_marks({"colour": "blue"}))
 breaks("S21", "no mark of values 'html' is known")(lambda: with_marks({"values": "html"}))
+breaks("S21", "canonical")(
+    lambda: with_marks({"nulls": True, "attributes": {"unit": "m"}}, dtype="int8")
+)
 breaks("S21", "marks: expected an object")(lambda: with_marks(None))
 breaks("S22", "marks: text is uint8")(lambda: with_marks({"values": "text"}, dtype="int8"))
 breaks("S22", "marks: bytes is uint8")(lambda: with_marks({"values": "bytes"}, row_shape=[2]))
