@@ -281,6 +281,12 @@ def missing_member(file: h5py.File, header: Header) -> None:
     del header["tensors"]["data"]["levels"]
 
 
+@case("R10", DamagedFileError, "/header: data: more than 64 levels")
+def too_many_levels(file: h5py.File, header: Header) -> None:
+    levels = header["tensors"]["data"]["levels"]
+    levels += [levels[-1]] * 64
+
+
 @case("R10", DamagedFileError, "/data: [-1, 2] is not a shape")
 def negative_shape(file: h5py.File, header: Header) -> None:
     header["datasets"]["/data"]["shape"] = [-1, 2]
