@@ -18,6 +18,7 @@ from lodcli.formats.core.schema import (
     MOST_LEVELS,
     Batch,
     Item,
+    ReadItem,
     Schema,
     TensorSpec,
     find_all,
@@ -132,7 +133,7 @@ class Source(ABC):
                 raise error
 
     @abstractmethod
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Mapping[str, ReadItem]]:
         """Yield all content in order, as batches of whole outermost items.
 
         Each batch holds about `limit_bytes` of rows, but at least one item; tensors that
@@ -140,14 +141,16 @@ class Source(ABC):
         with no items if it has none. TensorArrays come whole. Checks what it yields.
         """
 
-    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+    def batches_of(
+        self, names: Iterable[str], limit_bytes: int = BATCH_BYTES
+    ) -> Iterator[Mapping[str, ReadItem]]:
         """Yield the batches of some tensors, perhaps with others among them.
 
         A format that can skip the others does.
         """
         return self.batches(limit_bytes)
 
-    def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
+    def read(self, names: Iterable[str] | None = None) -> dict[str, ReadItem]:
         """Return the content in memory."""
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
         find_all(self.schema, wanted)

@@ -33,6 +33,7 @@ from lodcli.formats.core.schema import (
     DEFAULT_NAME,
     Batch,
     Item,
+    ReadItem,
     Schema,
     StoredArray,
     as_item,
@@ -250,7 +251,7 @@ def read(
     options: ReadOptions | None = None,
     limits: Limits | None = None,
     **keywords: Unpack[ReadKeywords],
-) -> Item:
+) -> ReadItem:
     """Return one tensor of a file, in memory and checked.
 
     The result is a copy: later changes to the file do not affect it.
@@ -307,7 +308,7 @@ def read_all(
     options: ReadOptions | None = None,
     limits: Limits | None = None,
     **keywords: Unpack[ReadKeywords],
-) -> dict[str, Item]:
+) -> dict[str, ReadItem]:
     """Return all tensors of a file by name, in memory and checked.
 
     Args: as for `lodcli.open`; for `mmap` see `lodcli.read`.

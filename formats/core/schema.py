@@ -108,6 +108,8 @@ class StreamedArray(StoredArray):
 
 Item = LoDTensor | StoredArray
 Batch = Mapping[str, Item]
+# Nearly always a LoDTensor: with a union, type checkers would refuse `read(path).data`.
+ReadItem = LoDTensor | Any
 
 
 def as_item(item: object) -> str:

@@ -13,6 +13,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lodcli
@@ -77,6 +78,22 @@ def test_a_star_import_hides_no_builtin_and_no_package(module: str, there: str) 
     exec(f"from {module} import *", names)
     assert there in names or not there
     assert not names.keys() & {*dir(builtins), "torch", "numpy", "pyarrow", "dask"}
+
+
+def test_type_checkers_accept_results_as_they_nearly_always_are(tmp_path: Path) -> None:
+    """A tensor, a tape: mypy, which checks these lines, asks for no isinstance first."""
+    words = lodcli.LoDTensor([1.0, 2.0, 3.0], [[2, 1]])
+    path = tmp_path / "words.lod.h5"
+    lodcli.write(path, {"words": words})
+    assert lodcli.read(path).to_list() == lodcli.read_all(path)["words"].to_list()
+    with lodcli.open(path) as file:
+        assert file.read()["words"].rows == 3
+        assert [batch["words"].lod.count(0) for batch in file.batches()] == [2]
+    weights = lodcli.rnn.seeded_weights("gru", 1, 2, rng=np.random.default_rng(0))
+    run = lodcli.rnn.stack_forward(words.data[:, None], words.lod.levels[0], weights, keep=True)
+    assert lodcli.rnn.stack_backward(run.tape, grad_outputs=run.outputs).input.shape == (3, 1)
+    assert lodcli.rnn.run_rnn(words, weights, keep=True).tape.weights is weights
+    assert lodcli.DynamicRNN(lambda inputs, _: (inputs, inputs))(words).last.shape == (2,)
 
 
 def test_every_error_of_kernels_and_formats_is_public() -> None:

@@ -84,7 +84,7 @@ class RNNResult(Generic[W]):
     cells: Array | None
     last_hidden: Array
     last_cell: Array | None
-    tape: RNNTape[W] | None
+    tape: RNNTape[W] | Any
 
 
 @dataclass(frozen=True, eq=False)

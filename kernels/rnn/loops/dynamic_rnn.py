@@ -40,7 +40,7 @@ class DynamicOutput:
     """
 
     all: LoDTensor
-    last: Memory
+    last: Any
 
 
 class DynamicRNN:

@@ -193,7 +193,7 @@ class NestedResult:
     states: tuple[Array, ...]
     last_hidden: Array
     last_cell: Array | None
-    tape: NestedTape | None
+    tape: NestedTape | Any
 
 
 @types_explained

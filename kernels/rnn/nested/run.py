@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -34,7 +35,7 @@ class NestedOutput:
     last: LoDTensor
     last_hidden: Array
     last_cell: Array | None
-    tape: NestedTape | None
+    tape: NestedTape | Any
 
 
 @types_explained

@@ -38,7 +38,7 @@ class RNNOutput:
     last: LoDTensor
     last_hidden: Array
     last_cell: Array | None
-    tape: StackTape | None = None
+    tape: StackTape | Any = None
 
 
 @types_explained

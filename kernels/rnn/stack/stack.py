@@ -207,7 +207,7 @@ class StackResult:
     outputs: Array
     last_hidden: Array
     last_cell: Array | None
-    tape: StackTape | None
+    tape: StackTape | Any
 
 
 @dataclass(frozen=True, eq=False)
