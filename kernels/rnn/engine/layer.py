@@ -73,6 +73,7 @@ def layer_forward(
     return LayerRun(through if cells else through[:1], last, tuple(kept) if keep else None)
 
 
+@np.errstate(all="ignore")
 def layer_backward(
     data: Array,
     plan: StepPlan,

@@ -153,7 +153,7 @@ def train(
             not finite.
         UnsupportedError: there is no such device.
     """
-    rows = rows_as_vectors(examples.sequences.data).astype(model.weight.dtype)
+    rows = _cast(rows_as_vectors(examples.sequences.data), model)
     examples = Labelled(examples.sequences.with_data(moved(rows, recipe.device)), examples.labels)
     model = model.moved(recipe.device)
     if not len(examples.labels):
@@ -209,6 +209,11 @@ def _epochs(
         yield Epoch(number, model.moved("cpu"), total / count, right / count)
 
 
+def _cast(rows: Array, model: Classifier) -> Array:
+    with np.errstate(over="ignore"):  # rows of float64 may be infinite in float32
+        return rows.astype(model.weight.dtype, copy=False)
+
+
 def _backend(model: Classifier, rows: int) -> Backend:
     """Return the backend for `rows` in total; "auto" looks at a batch alone, which is small."""
     plain = all(one.is_plain for layer in model.rnn.layers for one in layer)
@@ -232,7 +237,7 @@ def accuracy(
         InvalidDataError: a label for which the model has no class.
     """
     data, offsets = examples.rows()
-    rows = moved(data.astype(model.weight.dtype, copy=False), device)
+    rows = moved(_cast(data, model), device)
     scores = moved(classify(model.moved(device), rows, offsets, threads=threads).scores, "cpu")
     right = softmax_cross_entropy(scores, examples.labels).right
     return right / len(examples.labels) if len(examples.labels) else math.nan

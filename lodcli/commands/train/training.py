@@ -12,6 +12,7 @@ import numpy as np
 
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.io import one_tensor
+from lodcli.formats.core.schema import TensorSpec, find
 from lodcli.formats.storage import interrupts
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import read_about, write_model
@@ -69,12 +70,12 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
     """
     with opened(reference) as file, naming(reference.label):
         names = _class_names(file, labels)
-        name = file.tensor().name
+        name = _sequences(file, labels).name
         items = file.read([name, labels])
         tensor = one_tensor(items[name], "this command")
         if not tensor.lod.n_levels:
             raise InvalidDataError(
-                f"{file.tensor().name}: expected at least one level, found none: the "
+                f"{name}: expected at least one level, found none: the "
                 "boundaries of its sequences are unknown"
             )
         offsets = tensor.lod.absolute(-1 if level is None else level)
@@ -84,9 +85,26 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
                 f"labels: expected whole numbers, found {given.marks.kind}; number the words, or "
                 "write them as a dictionary column of Parquet or Arrow"
             )
-        numbers = given.data
-        sequences = LoDTensor(rows_as_vectors(tensor.data), LoD([offsets]))
+        with naming(reference.label, labels):
+            numbers = given.data
+        with naming(reference.label, name):
+            rows = tensor.data
+        sequences = LoDTensor(rows_as_vectors(rows), LoD([offsets]))
+        if not len(sequences):
+            raise InvalidDataError(f"{name}: no sequences")
         return Examples(Labelled(sequences, numbers), names, reference.label)
+
+
+def _sequences(file: Opened, labels: str) -> TensorSpec:
+    """Return the named tensor; without a name, one that has levels and is not about classes."""
+    if file.reference.name is not None:
+        return file.tensor()
+    others = tuple(
+        spec
+        for spec in file.source.schema
+        if spec.levels and not spec.array and spec.name not in (labels, f"{labels}_names")
+    )
+    return find(others, None) if others else file.tensor()
 
 
 def _class_names(file: Opened, labels: str) -> tuple[str, ...]:
@@ -104,10 +122,8 @@ def check_test(examples: Examples, test: Examples) -> None:
     """Check that a test set fits the training set.
 
     Raises:
-        ShapeMismatchError, InvalidDataError: no sequences, rows of another width, or other classes.
+        ShapeMismatchError, InvalidDataError: rows of another width, or other classes.
     """
-    if not test.labelled.labels.size:
-        raise InvalidDataError(f"{test.label}: no sequences to evaluate")
     if test.width != examples.width:
         raise ShapeMismatchError(
             f"{test.label}: expected rows of {examples.width} values as in {examples.label}, "

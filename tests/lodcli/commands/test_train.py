@@ -359,6 +359,39 @@ def test_an_infinite_row_is_one_error_and_no_warning(lod: Lod, signs: Path) -> N
     assert "Warning" not in done.stderr
 
 
+def test_a_row_too_large_for_float32_is_infinite_without_a_warning(lod: Lod, folder: Path) -> None:
+    rows = LoDTensor(np.array([1.0, 1e300, 2.0]), LoD.from_lengths([[2, 1]]))
+    io.write("far.lod.h5", {"data": rows, "label": LoDTensor(np.array([0, 1]))})
+    assert lod("train", "far.lod.h5", "-q", "-o", "m", "--epochs", "1").stderr == ""
+    run = ("run-rnn", "far.lod.h5::data", "-q", "--seed", "1", "--hidden", "2", "--cell", "elman")
+    for args in (["--dtype", "float32"], ["--dtype", "float32", "--grad"]):
+        done = lod(*run, *args, "-f", "-o", "states.npz")
+        assert (done.code, done.stderr) == (0, "")
+
+
+def test_the_sequences_are_those_beside_the_labels(lod: Lod, signs: Path) -> None:
+    items = io.read_all(signs)
+    speakers = LoDTensor(np.arange(len(items["label"].data)))
+    io.write("named.lod.h5", {"x": items["data"], "speaker": speakers, "y": items["label"]})
+    args = ("-o", "m", "--labels", "y", "--epochs", "1", "--test", "named.lod.h5", "-f")
+    done = lod("train", "named.lod.h5", *args)
+    assert done.stdout == lod("train", "named.lod.h5::x", *args).stdout != ""
+    io.write("two.lod.h5", {"x": items["data"], "z": items["data"], "label": items["label"]})
+    done = lod("train", "two.lod.h5", "-o", "m", "-f")
+    assert done.code == 2
+    assert done.stderr == (
+        "lod train: two.lod.h5: holds 2 tensors; choose one: two.lod.h5::x two.lod.h5::z\n"
+    )
+
+
+def test_a_null_is_an_error_that_names_its_tensor(lod: Lod, folder: Path) -> None:
+    rows = LoDTensor.from_lists([[1.0], [2.0, 3.0]])
+    io.write("null.lod.h5", {"data": rows, "label": LoDTensor.from_lists([0, None])})
+    done = lod("train", "null.lod.h5", "-o", "m")
+    assert (done.code, done.stdout) == (4, "")
+    assert done.stderr.startswith("lod train: null.lod.h5: label: row <1> is null;")
+
+
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
@@ -422,7 +455,7 @@ def test_a_test_set_of_other_rows_or_classes_is_refused(lod: Lod, signs: Path) -
     for name, said in (
         ("wide", "expected rows of 2 values"),
         ("many", "has label 7"),
-        ("none", "no sequences to evaluate"),
+        ("none", "data: no sequences"),
     ):
         done = lod("train", signs, "-o", "m", "--test", f"{name}.npz", "--epochs", "1")
         assert done.code == 1
