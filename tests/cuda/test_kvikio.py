@@ -288,7 +288,7 @@ def test_other_files_go_the_other_way(watch: Watch, tmp_path: Path) -> None:
     for path in (packed, empty, flat):
         found: Any = lodcli.read(path, device="cuda")
         assert isinstance(found.data, cupy.ndarray)
-        np.testing.assert_array_equal(found.data.get(), lodcli.read(path).data)  # type: ignore[union-attr]
+        np.testing.assert_array_equal(found.data.get(), lodcli.read(path).data)
     array, index_map = lodcli.TensorArray.unpack(tensor, 0)
     lodcli.write(tmp_path / "array.lod.h5", lodcli.StoredArray(array, index_map))
     with pytest.raises(UnsupportedError, match="TensorArray"):

@@ -130,7 +130,7 @@ def test_read_takes_a_reference_as_the_shell_does(files: Path) -> None:
         lodcli.read("two.lod.h5")
     # A file of the whole name goes first, and a name given as such is not looked for in the path.
     Path("two.lod.h5").rename("two::c")
-    assert lodcli.read("two::c", "c").marks == lodcli.read("two::c", "a b").marks  # type: ignore[union-attr]
+    assert lodcli.read("two::c", "c").marks == lodcli.read("two::c", "a b").marks
     with pytest.raises(OSError, match="x::c"):
         lodcli.read("x::c", "c")
 

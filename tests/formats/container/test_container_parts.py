@@ -197,7 +197,7 @@ def test_batches_of_any_size_cover_everything(
                 assert isinstance(item, LoDTensor)
                 found[name].append(item)
             if "twin" in batch and parts[0].lod.n_levels:
-                assert batch["twin"].lod is batch["t0"].lod  # type: ignore[union-attr]
+                assert batch["twin"].lod is batch["t0"].lod
     for name, tensor in content.items():
         assert LoDTensor.concatenate(found[name]).identical(tensor)
 
@@ -237,7 +237,7 @@ def test_what_was_read_does_not_change_with_the_file(
         with path.open("r+b") as raw:
             raw.truncate(1)
     # A map of the file would end the process here.
-    assert all(part["data"].identical(tensor) for part in parts)  # type: ignore[union-attr]
+    assert all(part["data"].identical(tensor) for part in parts)
 
 
 @EXAMPLES

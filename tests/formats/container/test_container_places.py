@@ -147,7 +147,7 @@ def test_the_gaps_that_hdf5_looks_through_do_not_grow_with_the_number_of_tensors
     assert len(gaps) > 200
     assert max(gaps[100:]) < 2 * max(gaps[:40])
     found = io.read_all(tmp_path / "t.lod.h5")
-    assert all(item.identical(found[name]) for name, item in content.items())  # type: ignore[arg-type]
+    assert all(item.identical(found[name]) for name, item in content.items())
     with h5py.File(tmp_path / "t.lod.h5") as file:
         places = [file[f"t{n}/data"].id.get_offset() for n in range(100)]
     assert all(place % written_file.ALIGNMENT == 0 for place in places)

@@ -79,7 +79,7 @@ def test_masks_come_back_and_other_programs_read_them(name: str, tmp_path: Path)
     io.write(path, CONTENT, strict=True)
     found = io.read_all(path)
     for one, item in CONTENT.items():
-        assert item.identical(found[one])  # type: ignore[arg-type]
+        assert item.identical(found[one])
     if name == "t.npz":
         arrays = dict(np.load(path))
     elif name == "t.safetensors":
@@ -112,15 +112,15 @@ def test_masks_of_other_programs_are_read(name: str, tmp_path: Path) -> None:
         with pytest.raises(LodError, match="is null"):
             source.slice("data", (1,))
     found = io.read_all(path)
-    assert LISTS.identical(found["data"])  # type: ignore[arg-type]
-    assert ROWS.identical(found["rows"])  # type: ignore[arg-type]
+    assert LISTS.identical(found["data"])
+    assert ROWS.identical(found["rows"])
     # In batches of one item, so that masks are read in parts.
     with io.open_source(path) as source:
         batches = list(source.batches(1))
         for one in ("data", "rows"):
             parts: list[Any] = [batch[one] for batch in batches if one in batch]
             assert len(parts) > 1
-            assert LoDTensor.concatenate(parts).identical(found[one])  # type: ignore[arg-type]
+            assert LoDTensor.concatenate(parts).identical(found[one])
 
 
 def without(name: str) -> dict[str, Any]:

@@ -261,7 +261,7 @@ def test_empty_fields_of_numbers_are_nulls(tmp_path: Path) -> None:
     table = pd.DataFrame({"n": pd.array(NULLS["n"], "Int64"), "x": NULLS["x"], "t": NULLS["t"]})
     table.to_csv(path, index=False)
     found = io.read_all(path)
-    assert {name: item.to_list() for name, item in found.items()} == NULLS  # type: ignore[union-attr]
+    assert {name: item.to_list() for name, item in found.items()} == NULLS
     io.write(tmp_path / "ours.csv", found)
     again = pd.read_csv(tmp_path / "ours.csv", dtype={"n": "Int64"}, keep_default_na=True)
     pd.testing.assert_frame_equal(again.fillna({"t": ""}), table)
@@ -273,7 +273,7 @@ def test_nulls_of_numbers_are_empty_fields_of_their_items(tmp_path: Path) -> Non
     io.write(tmp_path / "t.csv", {"a": numbers, "b": other})
     assert (tmp_path / "t.csv").read_text() == "level0,a,b\n0,1,0\n0,,1\n1,,2\n2,4,3\n"
     found = io.read_all(tmp_path / "t.csv", options=ReadOptions(levels=("level0",)))
-    assert found["a"].to_list() == numbers.to_list()  # type: ignore[union-attr]
+    assert found["a"].to_list() == numbers.to_list()
 
 
 def test_a_null_of_the_only_column_is_asked_for(tmp_path: Path) -> None:

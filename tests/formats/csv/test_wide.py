@@ -86,7 +86,7 @@ def test_batches_come_whole_and_without_rows(tmp_path: Path) -> None:
     rows = np.arange(90_000.0).reshape(-1, 3)
     io.write(path, LoDTensor(rows), wide=True)
     with io.open_source(path, wide=True) as source:
-        parts = [batch["data"].data for batch in source.batches(1 << 10)]  # type: ignore[union-attr]
+        parts = [batch["data"].data for batch in source.batches(1 << 10)]
     assert len(parts) > 100
     np.testing.assert_array_equal(np.concatenate(parts), rows)
     io.write(path, LoDTensor(rows[:0]), wide=True, overwrite=True)

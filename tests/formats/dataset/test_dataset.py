@@ -108,21 +108,21 @@ def test_all_tensors_of_a_file_are_kept(
     for name, item in found.items():
         assert isinstance(item, LoDTensor)
         assert item.identical(content[name]), name
-    assert found["ids"].lod is found["tags"].lod  # type: ignore[union-attr]
+    assert found["ids"].lod is found["tags"].lod
     # What belongs together is in one shard.
     for shard in sorted(path.glob("data-*")):
         one = io.read_all(shard)
-        assert len(one["ids"]) == len(one["tags"]) == len(one["label"])  # type: ignore[arg-type]
+        assert len(one["ids"]) == len(one["tags"]) == len(one["label"])
 
 
 def test_shards_are_about_equal_and_no_larger_than_asked(tmp_path: Path) -> None:
     tensor = LoDTensor(np.zeros(100_000, np.uint8), [[100] * 1000])
     path = sharded(tmp_path, tensor, shards=8)
-    sizes = [len(io.read(one)) for one in sorted(path.glob("data-*"))]  # type: ignore[arg-type]
+    sizes = [len(io.read(one)) for one in sorted(path.glob("data-*"))]
     assert sum(sizes) == 1000
     assert max(sizes) - min(sizes) <= 1
     path = sharded(tmp_path, tensor, shard_bytes=108 * 300)
-    sizes = [len(io.read(one)) for one in sorted(path.glob("data-*"))]  # type: ignore[arg-type]
+    sizes = [len(io.read(one)) for one in sorted(path.glob("data-*"))]
     assert sizes == [300, 300, 300, 100]
 
 

@@ -178,7 +178,7 @@ def test_two_children_do_not_share_a_position(tmp_path: Path) -> None:
         parts = [(one["data"], other["data"]) for one, other in pairs]
     assert len(parts) > 2
     for side in range(2):
-        joined = LoDTensor.concatenate([each[side] for each in parts])  # type: ignore[misc]
+        joined = LoDTensor.concatenate([each[side] for each in parts])
         assert joined.identical(rows)
 
 

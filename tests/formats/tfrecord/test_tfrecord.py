@@ -342,7 +342,7 @@ def test_everything_of_ours_comes_back(tmp_path: Path) -> None:
         assert item.identical(tensor), name
     with io.open_source(path) as source:
         parts = [batch["deep"] for batch in source.batches(limit_bytes=10)]
-        assert LoDTensor.concatenate(parts).identical(content["deep"])  # type: ignore[arg-type]
+        assert LoDTensor.concatenate(parts).identical(content["deep"])
         assert source.slice("deep", (2, 0)).data.tolist() == [4, 5]
     with io.open_source(path, limits=Limits(isolate=True)) as source:
         assert sorted(source.read()) == sorted(content)

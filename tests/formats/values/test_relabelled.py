@@ -51,7 +51,7 @@ def test_every_format_chooses_and_renames(name: str, tmp_path: Path) -> None:
         assert found["new"].identical(item)
     with lodcli.open(path, **chosen) as source:
         parts = [batch["new"] for batch in source.batches()]
-        assert LoDTensor.concatenate(parts).identical(item)  # type: ignore[arg-type]
+        assert LoDTensor.concatenate(parts).identical(item)
     with lodcli.open(path, **chosen) as source:
         assert source.read_index("new") == item.lod
     with lodcli.open(path, **chosen) as source:

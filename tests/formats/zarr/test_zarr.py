@@ -68,7 +68,7 @@ def test_everything_of_ours_comes_back(name: str, tmp_path: Path) -> None:
         assert source.slice("much", (2, slice(5, 7))).data.tolist() == [5, 6]
         batches = source.batches_of(["much"], limit_bytes=1 << 20)
         parts = [batch["much"] for batch in batches if "much" in batch]
-        assert LoDTensor.concatenate(parts).identical(CONTENT["much"])  # type: ignore[arg-type]
+        assert LoDTensor.concatenate(parts).identical(CONTENT["much"])
 
 
 def test_equal_tensors_make_equal_files(tmp_path: Path) -> None:
