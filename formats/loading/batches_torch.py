@@ -26,6 +26,7 @@ from lodcli.kernels.index.checks import Offsets
 # Reading a single item costs as much time as copying this many bytes.
 ITEM_BYTES = 64 << 10
 POOL_BYTES = 256 << 20
+MOST = np.iinfo(np.int64).max
 
 
 class Batches(torch.utils.data.IterableDataset[Any]):
@@ -112,7 +113,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
 
     def set_epoch(self, number: int) -> None:
         """Begin an epoch; if `load_state_dict` continued it, continue where it was."""
-        require_whole("Batches", "epoch", number)
+        require_whole("Batches", "epoch", number, most=MOST)
         if number != self.epoch:
             self._begin[0], self._begin[1] = number, 0
             self._given = self._skipped = 0
@@ -161,7 +162,12 @@ class Batches(torch.utils.data.IterableDataset[Any]):
             batches: number of batches that this rank took since the epoch began or a state was
                 loaded. By default the number that this process returned, which must be given if a
                 DataLoader has workers.
+
+        Raises:
+            OptionError: `batches` is not a number from 0 to `len(self)`.
         """
+        if batches is not None:
+            require_whole("Batches", "batches since the epoch began", batches, most=len(self))
         given = self._given if batches is None else batches
         taken, worker = int(self._begin[1]), list(_worker())
         if worker == [0, 1]:
@@ -173,8 +179,12 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         """Continue from a state.
 
         Raises:
-            OptionError: the state is of batches in another order, or of one of several workers.
+            OptionError: the state is of batches in another order, or of one of several workers, or
+                `state_dict` did not return it.
         """
+        if not isinstance(state, Mapping):
+            found = type(state).__name__
+            raise OptionError(f"Batches: expected what state_dict() returned, found {found}")
         if missing := sorted(self.state_dict().keys() - state.keys()):
             raise OptionError(f"Batches: the state has no {', '.join(missing)}")
         for name, value in self._order().items():
@@ -183,10 +193,17 @@ class Batches(torch.utils.data.IterableDataset[Any]):
                     f"Batches: the state was saved with {name}={state[name]!r}, "
                     f"this one has {value!r}"
                 )
-        if state["worker"] not in ([0, 1], list(_worker())):
+        for name in ("epoch", "taken", "given"):
+            require_whole("Batches: the state", name, state[name], most=MOST)
+        worker = state["worker"]
+        if not isinstance(worker, list) or len(worker) != 2:
+            raise OptionError(
+                f"Batches: the state: worker: expected its number and how many, found {worker!r}"
+            )
+        if worker not in ([0, 1], list(_worker())):
             raise OptionError(
                 "Batches: the state is of worker {} of {}; with another number of workers, go on "
-                "from state_dict(batches=..) of the main process".format(*state["worker"])
+                "from state_dict(batches=..) of the main process".format(*worker)
             )
         self._begin[0], self._begin[1] = state["epoch"], state["taken"]
         self._given, self._skipped = 0, state["given"]

@@ -30,12 +30,16 @@ def require_booleans(what: str, **given: object) -> None:
             raise OptionError(f"{what}: {name}: expected True or False, found {value!r}")
 
 
-def require_whole(what: str, name: str, value: object, least: int = 0) -> None:
-    """Raise OptionError unless an argument is a whole number of at least `least`."""
+def require_whole(
+    what: str, name: str, value: object, least: int = 0, most: int | None = None
+) -> None:
+    """Raise OptionError unless an argument is a whole number from `least` to `most`."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise OptionError(f"{what}: {name}: expected a whole number, found {value!r}")
     if value < least:
         raise OptionError(f"{what}: {name}: expected at least {least}, found {value}")
+    if most is not None and value > most:
+        raise OptionError(f"{what}: {name}: expected at most {most}, found {value}")
 
 
 class BatchSampler:

@@ -242,6 +242,24 @@ def test_states_of_other_orders_are_refused(file: Path) -> None:
         batches(file).set_epoch("a")
 
 
+@pytest.mark.parametrize("value", [None, -1, 1.5, True, "x", [1], 1 << 70, float("nan")])
+@pytest.mark.parametrize("name", ["epoch", "taken", "given", "worker"])
+def test_damaged_states_are_refused(file: Path, name: str, value: object) -> None:
+    one = batches(file)
+    with pytest.raises(OptionError, match=f"Batches: the state: {name}: expected "):
+        one.load_state_dict(one.state_dict() | {name: value})
+    with pytest.raises(OptionError, match=r"expected what state_dict\(\) returned, found "):
+        one.load_state_dict(value)
+
+
+@pytest.mark.parametrize("taken", [-1, 1.5, 10**9])
+def test_a_number_of_batches_that_no_epoch_has_is_refused(file: Path, taken: int) -> None:
+    one = batches(file)
+    assert one.state_dict(len(one))["taken"] == len(one)
+    with pytest.raises(OptionError, match="batches since the epoch began: expected "):
+        one.state_dict(taken)
+
+
 def test_no_items_make_no_batches(tmp_path: Path) -> None:
     path = tmp_path / "none.lod.h5"
     lodcli.write(path, LoDTensor(np.zeros((0, 2)), [[]]))
