@@ -10,6 +10,7 @@ import click
 from lodcli.formats.core.errors import naming_os
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.shell import options, output
+from lodcli.shell.printable import printable
 
 if TYPE_CHECKING:
     from lodcli.kernels.rnn.stack.stack import RNNWeights
@@ -143,7 +144,7 @@ def _show(source: str, found: dict[str, RNNWeights], as_json: bool) -> None:
         options_text = "".join(f", {name}={value}" for name, value in rnn["options"].items())
         output.text(
             ("\n" if number else "")
-            + (f"{rnn['prefix'].removesuffix('.')}: " if rnn["prefix"] else "")
+            + (f"{printable(rnn['prefix'].removesuffix('.'))}: " if rnn["prefix"] else "")
             + f"{rnn['cell']}, {output.plural(rnn['layers'], 'layer')}, "
             + f"{output.plural(rnn['directions'], 'direction')}, input {rnn['input_size']}, "
             + f"hidden {rnn['hidden_size']}, output {rnn['output_size']}{options_text}"

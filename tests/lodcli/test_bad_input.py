@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
@@ -371,6 +372,32 @@ def test_a_name_cannot_steer_the_terminal(lod: Lod, folder: Path) -> None:
     done = lod("inspect", "\x1b[2J\nnone\u202e.npz")
     assert done.code == 3
     assert done.stderr.startswith("lod inspect: \\x1b[2J\\nnone\\u202e.npz: no such file; ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "inspect t.npz",
+        "inspect t.npz --form absolute",
+        "plan t.npz --tokens 9",
+        "convert t.npz x.paddle --to paddle --dry-run",
+        "convert t.npz x.ts --dry-run",
+        "diff t.npz t.npz --stat",
+        "weights w.safetensors",
+        "verify t.npz",
+    ],
+)
+def test_the_name_of_a_tensor_cannot_steer_the_terminal(lod: Lod, folder: Path, line: str) -> None:
+    rows, offsets = np.arange(3, dtype=np.float16), np.array([0, 2, 3])
+    names = ("a\u202eb", "b")
+    parts = {"data": rows, "lod.0": offsets}
+    np.savez("t.npz", **{f"{name}/{part}": parts[part] for name in names for part in parts})
+    shapes = {"weight_ih_l0": (8, 3), "weight_hh_l0": (8, 2)}
+    weights = {f"{rnn}.{name}": np.ones(shapes[name]) for rnn in names for name in shapes}
+    save_file(weights, "w.safetensors")
+    done = lod(*line.split())
+    assert "\u202e" not in done.stdout + done.stderr
+    assert r"a\u202eb" in done.stdout + done.stderr or line.startswith("verify")
 
 
 def test_a_name_that_is_no_text_can_be_shown(shell: Lod, folder: Path) -> None:

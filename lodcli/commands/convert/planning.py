@@ -11,6 +11,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.shell import output
 from lodcli.shell.failures import UNSUPPORTED
+from lodcli.shell.printable import printable
 from lodcli.shell.targets import Target
 
 
@@ -25,6 +26,7 @@ def show_plan(target: Target, schema: Schema, batches: Iterable[Batch]) -> NoRet
     else:
         lines = [f"refused: {reason}" for reason in plan.refused]
         lines += [f"lost: {one.what}: {', '.join(one.lost)}" for one in plan.lost]
-        output.text("\n".join(lines or [f"{plan.format_name} keeps everything"]))
+        lines = lines or [f"{plan.format_name} keeps everything"]
+        output.text("\n".join(map(printable, lines)))
     refused = plan.refused or (target.strict and plan.lost)
     click.get_current_context().exit(UNSUPPORTED if refused else 0)

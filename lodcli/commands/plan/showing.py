@@ -8,6 +8,7 @@ from typing import Any
 
 from lodcli.commands.plan.planning import Cost, Plan
 from lodcli.shell.output import plural, table
+from lodcli.shell.printable import printable
 
 
 def as_text(plan: Plan, costs: Sequence[Cost]) -> str:
@@ -24,7 +25,8 @@ def as_text(plan: Plan, costs: Sequence[Cost]) -> str:
     ]
     sequences = plural(plan.chosen.size, "sequence")
     lines = [
-        f"{plan.name}: {sequences}, {plural(plan.total, 'row')}, in batches of {plan.tokens:,}"
+        f"{printable(plan.name)}: {sequences}, {plural(plan.total, 'row')}, "
+        f"in batches of {plan.tokens:,}"
     ]
     if plan.too_long:
         lines.append(f"left out: {plural(plan.too_long, 'sequence')} of more rows than a batch")
