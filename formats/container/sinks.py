@@ -145,7 +145,10 @@ class ChunkedSink(Sink):
         self._waiting_bytes = 0
         self._written = 0
         if self.row_bytes >= CHUNK_LIMIT_BYTES:
-            raise UnsupportedError(f"{self.path}: rows of {self.row_bytes} bytes: no compression")
+            raise UnsupportedError(
+                f"{self.path}: rows of {self.row_bytes} bytes are too large to compress, at most "
+                f"{CHUNK_LIMIT_BYTES - 1}; leave --compress out"
+            )
         with shielded():
             kind = hdf5_type(self.dtype.name)
             shape = (self.known or 0, *self.row_shape)

@@ -511,7 +511,7 @@ class Format(ABC):
             )
 
     def _cast_for(self, spec: TensorSpec) -> str:
-        """Return a lossless cast to a supported dtype; "" if there is none."""
+        """Return the cast to a supported dtype, lossless if there is one; "" for no numbers."""
         if spec.marks.kind is not None:
             return ""
         kinds = "iu" if spec.dtype.kind in "biu" else "f" if spec.dtype.kind in "fV" else "c"
@@ -519,7 +519,8 @@ class Format(ABC):
         held = [one for one in map(np.dtype, self.dtypes - {"bfloat16"}) if one.kind in kinds]
         exact = [one for one in held if np.can_cast(spec.dtype, one)]
         if not exact:
-            return ""
+            wide = sorted(one.name for one in held if one.itemsize == 8) or sorted(self.dtypes)
+            return f"; lod cast makes it {' or '.join(wide)}, if all values fit" if held else ""
         best = min(exact, key=lambda one: (one.itemsize, one.name))
         return f"; lod cast makes it {best.name}"
 

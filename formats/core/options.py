@@ -191,15 +191,21 @@ _FLAGS = {"compression": "--compress", "shard_bytes": "--shard-size", "vocabular
 _ONLY = {
     "compression": "lod.h5, lod.dataset and parquet",
     "cu_seqlens": "npz and safetensors",
+    "data": "formats of named arrays, such as hdf5, npz and zarr",
+    "encoding": "text formats, and text in hdf5",
     "end_token": "token files",
     "form": "torch",
     "index_dtype": "npz and safetensors",
+    "lengths": "formats of named arrays, such as hdf5, npz and zarr",
     "mmap": "lod.h5",
+    "offsets": "formats of named arrays, such as hdf5, npz and zarr",
     "part": "lod.h5",
+    "separator": "csv and tsv",
     "shard_bytes": "lod.dataset",
     "shards": "lod.dataset",
     "start_token": "token files",
     "vocabulary": "text",
+    "wide": "csv and tsv",
 }
 # Advice for fields with an alternative that every format takes.
 _INSTEAD = {

@@ -123,8 +123,8 @@ class Csv(Format):
 
     def _not_shared(self) -> UnsupportedError:
         return UnsupportedError(
-            f"{self.name} holds tensors that share all their levels, or have as many rows; choose "
-            "one with FILE::NAME"
+            f"{self.name} holds only tensors with the same levels and the same number of rows; "
+            "choose one with FILE::NAME"
         )
 
     def write(
@@ -208,7 +208,10 @@ def _numbers(lod: LoD, done: int, name: str) -> list[list[str]]:
         lengths = np.diff(lod.absolute(level))
         if (lengths == 0).any():
             item = int(np.argmax(lengths == 0)) + (0 if level else done)
-            raise UnsupportedError(f"{name} holds no item without rows; {item} of level {level} is")
+            raise UnsupportedError(
+                f"{name} holds no item without rows, as item {item} of level {level} is; leave "
+                "such items out, or write another format"
+            )
         place = np.arange(lengths.size) + (0 if level else done)
         if level:
             above = lod.levels[level - 1]
@@ -246,7 +249,9 @@ class _CsvSource(Source):
         if set(self._groups) & set(chosen) or not chosen:
             raise SelectionError("no column is left for the numbers: --levels names them all")
         if options.dtype is not None and options.dtype.kind not in "iuf":
-            raise UnsupportedError(f"a column holds numbers; no dtype {options.dtype}")
+            raise UnsupportedError(
+                f"--dtype: expected whole numbers or floats for columns, found {options.dtype}"
+            )
         levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
         self._columns, specs, self.left_out = [], [], {}
         twice = repeated(names)

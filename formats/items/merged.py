@@ -32,7 +32,8 @@ class MergedSource(IndexedSource):
         self._part_of: dict[str, Labelled] = {}
         for part in parts:
             for spec in part.schema:
-                self._refuse(part, spec)
+                with naming_file(part.label):
+                    self._refuse(part, spec)
                 self._part_of[spec.name] = part
         first = parts[0]
         known = [(spec, first.source.lods[spec.name]) for spec in first.schema]
@@ -44,11 +45,11 @@ class MergedSource(IndexedSource):
 
     def _refuse(self, part: Labelled, spec: TensorSpec) -> None:
         if spec.array:
-            raise SelectionError(f"{part.label}: {spec.name} is a TensorArray; `lod pack` it first")
+            raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
         other = self._part_of.get(spec.name)
         if other is not None:
             raise InvalidDataError(
-                f"{part.label}: a tensor called {spec.name} is in {other.label} as well; "
+                f"a tensor called {spec.name} is in {other.label} as well; "
                 f"rename it first: lod rename {part.label} {spec.name}=OTHER -o NEW"
             )
 
@@ -66,10 +67,10 @@ class MergedSource(IndexedSource):
                     continue
                 name, label = names.setdefault(key, (level.name, part.label))
                 if name != level.name:
-                    raise InvalidDataError(
-                        f"{part.label}: {spec.name}: a level is called {level.name}, "
-                        f"and {name} in {label}"
-                    )
+                    with naming_file(part.label):
+                        raise InvalidDataError(
+                            f"{spec.name}: a level is called {level.name}, and {name} in {label}"
+                        )
         lods: dict[tuple[str, ...], LoD] = {}
         schema = []
         for _, spec in tensors:

@@ -152,8 +152,8 @@ def _require_finite(data: Array, name: str, rows_before: int) -> None:
     if wrong.any():
         place = np.unravel_index(int(np.argmax(wrong)), data.shape)
         raise UnsupportedError(
-            f"jsonl holds no {data[place]}, for JSON has none; "
-            f"row {rows_before + int(place[0])} of {name} has it"
+            f"{name}: row {rows_before + int(place[0])}: JSON has no {data[place]}; replace it, or "
+            "write another format"
         )
 
 

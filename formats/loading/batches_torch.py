@@ -202,8 +202,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
             )
         if worker not in ([0, 1], list(_worker())):
             raise OptionError(
-                "Batches: the state is of worker {} of {}; with another number of workers, go on "
-                "from state_dict(batches=..) of the main process".format(*worker)
+                "Batches: the state is of worker {} of {}; to continue with another number of "
+                "workers, load state_dict(batches) of the main process".format(*worker)
             )
         self._begin[0], self._begin[1] = state["epoch"], state["taken"]
         self._given, self._skipped = 0, state["given"]

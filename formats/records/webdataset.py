@@ -265,8 +265,8 @@ def _decoded(ending: str, content: Content) -> Array:
     if ending == "json":
         return _from_json(content.read())
     raise UnsupportedError(
-        f".{ending[:20]} files hold no numbers, or are unsafe; choose "
-        "others with --field, or the rest with --skip-unsupported"
+        f".{ending[:20]} files hold no numbers, or are unsafe to decode; choose other fields with "
+        "--field, or the rest with --skip-unsupported"
     )
 
 

@@ -91,7 +91,7 @@ class ExampleRecords(Records):
         for first, parsed in pieces:
             with naming(_where(first, parsed)):
                 self._refuse_unknown(parsed)
-                arrays = [self._column(parsed, name) for name in columns]
+                arrays = [self._column(first, parsed, name) for name in columns]
                 yield first, pa.RecordBatch.from_arrays(arrays, schema=kinds)
 
     def _pieces(self, limit_bytes: int) -> Pieces:
@@ -121,20 +121,20 @@ class ExampleRecords(Records):
                 spans = inner(parsed.lists[name], name)
             if values_of(spans, name).kind:
                 raise InvalidDataError(
-                    f"have the feature {name!r}, which the first records do not have; "
-                    "a file, not a pipe, is looked through before"
+                    f"have the feature {name!r}, which the first records in the pipe do not have; "
+                    "read a file instead, which lod scans before"
                 )
 
-    def _column(self, parsed: Parsed, name: str) -> pa.Array:
+    def _column(self, first: int, parsed: Parsed, name: str) -> pa.Array:
         spec, field = self._specs[name], self.schema.field(name)
         if name in self._listed:
             rows, lod, mask = self._of_lists(parsed, spec)
         else:
-            rows, lod, mask = self._of_context(parsed, spec)
+            rows, lod, mask = self._of_context(first, parsed, spec)
         if mask is not None and not spec.nullable:
             missing = int(np.argmin(mask))
             raise InvalidDataError(
-                f"record {missing} of these has no {name!r}, which the others have"
+                f"record {first + missing} has no {name!r}, which the others have"
             )
         if spec.marks == TEXT:
             with naming(repr(name)):
@@ -142,7 +142,9 @@ class ExampleRecords(Records):
         masks = [mask] + [None] * lod.n_levels
         return arrow_array(rows, lod, field.type, Nulls.of(masks))
 
-    def _of_context(self, parsed: Parsed, spec: TensorSpec) -> tuple[Array, LoD, Array | None]:
+    def _of_context(
+        self, first: int, parsed: Parsed, spec: TensorSpec
+    ) -> tuple[Array, LoD, Array | None]:
         spans, other = parsed.context.get(spec.name), parsed.lists.get(spec.name)
         if other is not None:
             raise InvalidDataError(f"{spec.name!r} is a feature list in some records only")
@@ -160,8 +162,8 @@ class ExampleRecords(Records):
             wrong = np.flatnonzero(present & (counts != width))
             if wrong.size:
                 raise InvalidDataError(
-                    f"record {wrong[0]} of these: {spec.name!r} has {counts[wrong[0]]} values, "
-                    f"expected {width} as in the others"
+                    f"record {first + wrong[0]}: {spec.name!r} has {counts[wrong[0]]} "
+                    f"values, expected {width} as in the others"
                 )
         mask = None if present.all() else present
         if values.lengths is not None or spec.marks.values:

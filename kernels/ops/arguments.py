@@ -75,7 +75,7 @@ def chosen_level(lod: LoD, level: int | str | None, op: str) -> int:
         raise SelectionError(f"{op}: the tensor has no levels, so there are no sequences")
     if level is None and lod.n_levels > 1:
         raise SelectionError(
-            f"{op}: the tensor has {lod.n_levels} levels; choose one (-1 is the finest)"
+            f"{op}: the tensor has {lod.n_levels} levels; choose one with level (-1 is the finest)"
         )
     return lod.level(0 if level is None else level)
 

@@ -125,7 +125,7 @@ class Target:
             )
         if self.jobs is not None:
             raise click.UsageError(
-                "--jobs counts the workers of --scheduler local; a cluster has its own"
+                "--jobs sets the number of workers of --scheduler local; leave it out for a cluster"
             )
 
     def write(

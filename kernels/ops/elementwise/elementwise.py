@@ -179,7 +179,9 @@ def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Of
     if found is None and other.rows != offsets.size - 1:
         found = f"{offsets.size - 1} sequences against {other.rows} rows"
     if found is not None:
-        raise ShapeMismatchError(f"{op}: expected one row per sequence: {found}")
+        raise ShapeMismatchError(
+            f"{op}: expected one row of the second tensor for each sequence of the first: {found}"
+        )
     return offsets
 
 

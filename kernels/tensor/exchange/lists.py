@@ -53,7 +53,7 @@ def rows_of_lists(
             lists.update(map(id, items))
             # A path through more lists than there are passes one of them twice.
             if len(lengths) - _USUAL_DEPTH > len(lists):
-                raise InvalidDataError("values: a list contains itself; no number of levels ends")
+                raise InvalidDataError("values: a list contains itself, so its nesting has no end")
         lengths.append(list(map(len, items)))
         masks.append(mask)
         items, mask = _filled(
@@ -107,12 +107,12 @@ def _text(
     """Return the rows, index and marks of text or bytes; the bytes are the finest level."""
     kind = str if isinstance(items[0], str) else bytes
     if dtype is not None and dtype != np.uint8:
-        raise InvalidDataError(f"values: text is its bytes, uint8; no dtype {dtype}")
+        raise InvalidDataError(f"values: text is uint8: expected no other dtype, found {dtype}")
     for place, item in enumerate(items):
         if not isinstance(item, kind):
             raise InvalidDataError(
-                f"values: {type(item).__name__} at position {place} of depth {len(lengths)}, "
-                f"beside {kind.__name__}"
+                f"values: expected {kind.__name__} at position {place} of depth {len(lengths)}, as "
+                f"before, found {type(item).__name__}"
             )
     try:
         parts = [item.encode() for item in items] if kind is str else items

@@ -186,8 +186,8 @@ class _Items(Evaluation[Values]):
             names = [spec.name for spec in found]
             self.fail(
                 node,
-                f"each of {listing(names)} has lengths of its own: write length({names[0]}), "
-                f"or FILE::{names[0]} for the file",
+                f"{listing(names)} differ in their lengths: write length({names[0]}), or "
+                f"FILE::{names[0]} for the file",
             )
         return self._tensors[found[0].name][0] if found else self._deepest()
 

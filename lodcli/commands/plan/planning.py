@@ -56,13 +56,14 @@ class Plan:
         named = name is not None
         name = name or ("data" if "data" in deep else next(iter(deep), None))
         if name is None or name not in deep:
-            raise SelectionError(f"{name or 'a tensor without levels'}: its items are single rows")
+            what = f"{name}: expected a tensor" if name else "expected a tensor"
+            raise SelectionError(f"{what} of at least one level, found none: no sequences to batch")
         ends = items.lods[name].absolute(0)
         others = [one for one in deep if not np.array_equal(items.lods[one].absolute(0), ends)]
         if others and not named:
             raise SelectionError(
-                f"each of {', '.join(dict.fromkeys([name, *others]))} has lengths of its own; "
-                "choose one with FILE::NAME"
+                f"{', '.join(dict.fromkeys([name, *others]))} differ in their lengths; choose one "
+                "with FILE::NAME"
             )
         lengths = np.diff(ends)
         order = np.arange(items.count) if seed is None else shuffled(items.count, seed)

@@ -157,7 +157,7 @@ def _verified(
         if is_dataset(source.path):
             return verified_dataset(source.path, quick=quick, jobs=jobs, faults=faults)
     if quick:
-        raise UnsupportedError(f"{source.label}: --quick is for datasets, as a whole")
+        raise UnsupportedError(f"{source.label}: --quick is for folders of datasets; leave it out")
     rows = size_bytes = 0
     with opened(source) as file:
         schema = file.schema

@@ -39,7 +39,9 @@ def command(source: Reference, at: str | None, level: int | str | None, as_json:
 
     if not as_json:
         if source.path == "-":
-            raise click.UsageError("the keys come from standard input; name a file")
+            raise click.UsageError(
+                "the data cannot come from standard input, from which view reads keys; name a file"
+            )
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise click.UsageError(
                 "view needs a terminal; use --json, or lod inspect --head N --values"

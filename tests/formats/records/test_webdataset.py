@@ -212,7 +212,7 @@ def test_what_cannot_be_held_is_refused(
         ([], "holds no samples"),
         ([("README", b"")], "holds no samples"),
         ([("a.jpg", b"")], r"a\.jpg: \.jpg files hold no numbers"),
-        ([("a.pyd", b"")], r"\.pyd files hold no numbers, or are unsafe"),
+        ([("a.pyd", b"")], r"\.pyd files hold no numbers, or are unsafe to decode"),
         ([("a.cls", b"x")], "expected a whole number, found b'x'"),
         ([("a.cls", b"")], "expected a whole number, found b''"),
         ([("a.cls", b"9" * 30)], "expected a whole number"),

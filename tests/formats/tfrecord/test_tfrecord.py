@@ -234,7 +234,7 @@ def test_pipes_are_detected_and_decided_by_the_first_records(tmp_path: Path) -> 
     done = _piped(early, "convert", "-", "-q", "--field", "a", "--to", "jsonl")
     assert (done.returncode, done.stdout) == (0, b"1\n" * 9000)
     cases: tuple[tuple[dict[str, Any], bytes], ...] = (
-        ({"a": [1, 2], "t": [b""]}, b"'a' has 2 values, expected 1"),
+        ({"a": [1, 2], "t": [b""]}, b"record 9000: 'a' has 2 values, expected 1"),
         ({"a": [1], "t": [b""], "new": [3]}, b"have the feature 'new', which the first records"),
         ({"a": [1], "t": [b"\xff"]}, b"is not UTF-8"),
     )

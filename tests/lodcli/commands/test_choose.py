@@ -242,7 +242,7 @@ def test_lengths_are_of_the_tensor_that_the_reference_names(
     for words in (("filter", name, "length() > 1"), ("sort", name)):
         refused = lod(*words, "-o", "out.jsonl")
         assert refused.code == 2
-        expected = "each of text, ids has lengths of its own: write length(text), or FILE::text"
+        expected = "text, ids differ in their lengths: write length(text), or FILE::text"
         assert expected in refused.stderr
         assert not Path("out.jsonl").exists()
 
@@ -321,7 +321,7 @@ def test_texts_are_compared_with_words(
 @pytest.mark.parametrize(
     ("reference", "expression", "expected"),
     [
-        ("", "length() > 1", "each of turns.words, text has lengths of its own"),
+        ("", "length() > 1", "turns.words, text differ in their lengths"),
         ("", "turns.other == 1", "no tensor 'turns.other' with these items"),
         ("::text", "max(length(1)) > 1", "no level 1 from the items down; there are: 0"),
         ("", "length(turns.other) > 1", "no level turns.other from the items down"),

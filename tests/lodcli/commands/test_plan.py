@@ -129,7 +129,7 @@ def test_one_of_several_lengths_is_chosen_by_name(lod: Lod, folder: Path) -> Non
     Path("text.jsonl").write_text('{"id":"a1","ids":[1,2,3],"same":[4,5,6]}\n')
     done = lod("plan", "text.jsonl", "--tokens", "8", "-o", "p.lod.h5")
     assert (done.code, done.stdout) == (2, "")
-    assert "each of id, ids, same has lengths of its own; choose one with FILE::NAME" in done.stderr
+    assert "id, ids, same differ in their lengths; choose one with FILE::NAME" in done.stderr
     assert not Path("p.lod.h5").exists()
     assert lod("select", "text.jsonl", "ids", "same", "-o", "two.jsonl").code == 0
     for source, rows in [("text.jsonl::id", 2), ("text.jsonl::ids", 3), ("two.jsonl", 3)]:

@@ -131,7 +131,7 @@ def cluster(started: Cluster) -> Cluster:
         (["convert", "ds", "out", "--scheduler", ""], "expected local, tcp://HOST:PORT or"),
         (
             ["convert", "ds", "out", "--scheduler", "tcp://a:1", "--jobs", "2"],
-            "--jobs counts the workers of --scheduler local",
+            "--jobs sets the number of workers of --scheduler local",
         ),
         (["convert", "ds", "--scheduler", "local"], "--scheduler writes files; name one"),
         (["convert", "-", "out", "--scheduler", "local"], "and standard input is neither"),

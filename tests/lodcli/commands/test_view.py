@@ -139,7 +139,7 @@ def test_json_shows_one_item(lod: Lod, folder: Path) -> None:
     ("args", "code", "said"),
     [
         (["words.lod.h5"], 2, "view needs a terminal; use --json"),
-        (["-"], 2, "the keys come from standard input"),
+        (["-"], 2, "the data cannot come from standard input, from which view reads keys"),
         (["words.lod.h5", "--at", "7", "--json"], 2, "no article 7, there are 3 here"),
         (["steps.lod.h5", "--json"], 2, "`lod pack` them first"),
     ],
