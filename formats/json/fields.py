@@ -37,7 +37,7 @@ class Columns:
 
     found: tuple[Column, ...]
     sure: bool
-    known: tuple[str, ...] | None = None
+    known: frozenset[str] | None = None
     left_out: LeftOut = field(default_factory=dict)
     nulls: NullObjects | None = None
 
@@ -62,6 +62,7 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         return Columns((found,), sure)
     left_out: LeftOut = {}
     fields, known = _fields(values, options, left_out)
+    check_fields(values, fields, known, 1)
     columns, all_sure = [], True
     inside: dict[str, None] = {}
     nulls = None
@@ -69,7 +70,7 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         nulls = NullObjects(both=options.nulls == "keep")
     for one in fields:
         with leaving_out(left_out, name_of(one)):
-            part = field_values(values, one, known, 1)
+            part = field_values(values, one, 1)
             for inner in leaves(part, one, nulls):
                 inside[inner.name] = None
                 if not _is_chosen(inner.name, one, options):
@@ -121,7 +122,7 @@ def _distinct(columns: list[Column]) -> tuple[Column, ...]:
 
 def _fields(
     values: list[dict[str, Any]], options: ReadOptions, left_out: LeftOut
-) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+) -> tuple[tuple[str, ...], frozenset[str] | None]:
     """Return the fields to read, and those that a line may have."""
     first = tuple(values[0])
     if options.field is not None:
@@ -137,16 +138,16 @@ def _fields(
         raise InvalidDataError("line 1: the object has no fields")
     for one in repeated(map(name_of, first)):
         left_out[one] = InvalidDataError(f"line 1: two fields are named {shown(one)}")
-    known = first
+    known = set(first)
     if options.skip_unsupported:
         for number, value in enumerate(values, 1):
             for more in value if type(value) is dict else ():
                 if more not in known:
-                    known = (*known, more)
+                    known.add(more)
                     left_out[name_of(more)] = InvalidDataError(
                         f"line {number}: field {shown(more)} is not in line 1"
                     )
-    return tuple(one for one in first if name_of(one) not in left_out), known
+    return tuple(one for one in first if name_of(one) not in left_out), frozenset(known)
 
 
 def _outermost(chosen: str, first: dict[str, Any], called: dict[str, str]) -> str:
@@ -165,43 +166,54 @@ def _is_chosen(name: str, field: str, options: ReadOptions) -> bool:
     )
 
 
-def field_values(
-    values: list[Any], field: str, known: tuple[str, ...] | None, first: int
-) -> list[Any]:
-    """Return one field of each line's object.
+def check_fields(
+    values: list[Any], fields: Iterable[str], known: frozenset[str] | None, first: int
+) -> None:
+    """Raise InvalidDataError, which names the line, unless lines are objects of known fields.
 
     Args:
         values: of lines, the first of which has the number `first`.
-        field: its name.
+        fields: those to read.
         known: the fields that objects may have; None for any.
+        first: line.
+    """
+    for number, value in enumerate(values, first):
+        if type(value) is not dict:
+            raise InvalidDataError(f"line {number}: expected an object, found {kind_of(value)}")
+        if known is not None and not value.keys() <= known:
+            for field in fields:
+                if field not in value:
+                    raise _missing(number, field)
+            unknown = next(key for key in value if key not in known)
+            raise InvalidDataError(
+                f"line {number}: field {shown(unknown)} is not in line 1; "
+                "choose the fields to read with --field"
+            )
+
+
+def field_values(values: list[Any], field: str, first: int) -> list[Any]:
+    """Return one field of each line's object.
+
+    Args:
+        values: objects of lines, the first of which has the number `first`.
+        field: its name.
+        first: line.
 
     Raises:
         InvalidDataError: names the line and the field.
     """
     try:
-        found = [value[field] for value in values if type(value) is dict]
-        if len(found) == len(values) and (
-            known is None or all(len(value) == len(known) for value in values)
-        ):
-            return found
+        return [value[field] for value in values]
     except KeyError:
-        pass
-    for number, value in enumerate(values, first):
-        if type(value) is not dict:
-            raise InvalidDataError(f"line {number}: expected an object, found {kind_of(value)}")
-        if field not in value:
-            raise InvalidDataError(
-                f"line {number}: field {shown(field)} is missing; choose others with --field, or "
-                "the rest with --skip-unsupported"
-            )
-        unknown = [key for key in value if known is not None and key not in known]
-        if unknown:
-            raise InvalidDataError(
-                f"line {number}: field {shown(unknown[0])} is not in line 1; "
-                "choose the fields to read with --field"
-            )
-    # Another known field is missing: reading its column raises the error.
-    return [value[field] for value in values]
+        number = next(n for n, value in enumerate(values, first) if field not in value)
+        raise _missing(number, field) from None
+
+
+def _missing(line: int, field: str) -> InvalidDataError:
+    return InvalidDataError(
+        f"line {line}: field {shown(field)} is missing; choose others with --field, or the rest "
+        "with --skip-unsupported"
+    )
 
 
 def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> tuple[Column, bool]:

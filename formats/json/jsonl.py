@@ -13,7 +13,7 @@ from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.json.columns import Column
 from lodcli.formats.json.compiled_reader import BLOCK_BYTES, Block, FastColumns, repaid_bytes
 from lodcli.formats.json.compiled_writer import FastLines
-from lodcli.formats.json.fields import Columns, field_values, find_columns
+from lodcli.formats.json.fields import Columns, check_fields, field_values, find_columns
 from lodcli.formats.json.objects.reading import picked
 from lodcli.formats.json.objects.writing import (
     bare_lines,
@@ -245,13 +245,21 @@ class JsonSource(Source):
 
     def _exactly(self, block: bytes, first: int) -> Batch:
         values = parsed(split(block), first)
-        return {column.name: self._tensor(column, values, first) for column in self._columns}
+        fields = [column.field for column in self._columns if column.field is not None]
+        if fields:
+            check_fields(values, fields, self._known, first)
+        checked: set[str] = set()
+        return {
+            column.name: self._tensor(column, values, first, checked) for column in self._columns
+        }
 
-    def _tensor(self, column: Column, values: list[object], first: int) -> LoDTensor:
+    def _tensor(
+        self, column: Column, values: list[object], first: int, checked: set[str]
+    ) -> LoDTensor:
         if column.field is not None:
-            values = field_values(values, column.field, self._known, first)
+            values = field_values(values, column.field, first)
             if self._objects is not None and column.inside and column.spec.nullable:
-                self._objects.check(values, column.inside, first)
+                self._objects.check(values, column.inside, first, checked)
             lacking = column.spec.nullable or column.spec.marks.tells_records
             for step in column.inside:
                 values = picked(values, step, first, nullable=lacking)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import sys
-import threading
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import numpy as np
 import pytest
 
 import lodcli
 from lodcli import LoDTensor, SelectionError
+from tests.growth import lines_of
 from tests.lodcli.conftest import Lod
 
 COMMANDS = {
@@ -56,26 +52,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
         for ending in ("", ".npz", ".safetensors", ".jsonl", ".lods", ".parquet"):
             lodcli.write(f"{found[count]}{ending}", tensors)
     return found
-
-
-def lines_of(call: Callable[[], Any]) -> int:
-    """Return the number of lines of Python that a call runs, in all threads."""
-    count = 0
-
-    def line(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        count += 1
-        return line
-
-    before = sys.gettrace()
-    threading.settrace(line)
-    sys.settrace(line)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
-        threading.settrace(None)
-    return count
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from lodcli.formats.core.names import check_name, name_of, presence_name, undotted
+from lodcli.formats.core.names import (
+    check_name,
+    name_of,
+    presence_name,
+    repeated,
+    undotted,
+)
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.marks import Field
@@ -78,9 +84,10 @@ def leaves(values: list[Any], field: str, nulls: NullObjects | None) -> Iterator
     name = name_of(field)
     found = list(_leaves(Leaf(name, values), (Field(name, 0),)))
     if nulls is not None:
+        checked: set[str] = set()
         for leaf in found:
             if not leaf.tells_records:
-                nulls.check(values, leaf.inside, 1, first_lines=True)
+                nulls.check(values, leaf.inside, 1, checked, first_lines=True)
     for leaf in found:
         told = None if nulls is None else [nulls.found.get(one.name) for one in leaf.inside]
         if leaf.tells_records and (told is None or told[-1] != BOTH):
@@ -106,18 +113,19 @@ def _leaves(leaf: Leaf, path: tuple[Field, ...]) -> Iterator[Leaf]:
     if len(leaf.inside) == MOST_DEPTH:
         raise InvalidDataError(f"field {shown(leaf.name)}: nested deeper than {MOST_DEPTH} objects")
     names = list(map(name_of, keys))
+    for called in repeated(names):
+        what = f"two fields are named {shown(called)}"
+        raise InvalidDataError(f"field {shown(leaf.name)}: {what}")
     above = leaf.name if leaf.inside else undotted(leaf.name)
+    known = frozenset(keys)
     for key, called in zip(keys, names, strict=True):
-        if names.count(called) > 1:
-            what = f"two fields are named {shown(called)}"
-            raise InvalidDataError(f"field {shown(leaf.name)}: {what}")
         name = f"{above}.{undotted(called)}"
         check_name(name)
-        step = Inside(above, lists, key, frozenset(keys))
+        step = Inside(above, lists, key, known)
         inner = Leaf(name, picked(leaf.values, step, 1), inside=(*leaf.inside, step))
         yield from _leaves(inner, (*path, Field(called, lists)))
     called = presence_name(names)
-    step = Inside(above, lists, None, frozenset(keys))
+    step = Inside(above, lists, None, known)
     told = picked(leaf.values, step, 1)
     fields = (*path, Field(called, lists, present=True))
     yield Leaf(f"{above}.{called}", told, fields, (*leaf.inside, step))
@@ -207,6 +215,7 @@ class NullObjects:
         values: list[Any],
         inside: tuple[Inside, ...],
         first: int,
+        checked: set[str],
         *,
         first_lines: bool = False,
     ) -> None:
@@ -216,24 +225,36 @@ class NullObjects:
             values: of a field.
             inside: the records that the tensor is in.
             first: line.
+            checked: the records that were classified in these lines before; adds those of the
+                tensor.
             first_lines: whether a second kind may be added; else it is an error.
 
         Raises:
             InvalidDataError: there are both kinds, and no tensor stores which are null; names the
                 line.
         """
+        done = sum(step.name in checked for step in inside)
+        if done == len(inside):
+            return
+        checked.update(step.name for step in inside)
         for number, value in enumerate(values, first):
             objects, above = [value], 0
-            for step in inside:
+            for place, step in enumerate(inside):
                 for _ in range(step.lists - above):
                     objects = list(chain.from_iterable(one for one in objects if one is not None))
-                if self._both and first_lines:
-                    self.found[step.name] = BOTH
-                for one in objects:
-                    if one is None or _is_hollow(one):
-                        self._note(step.name, NULL if one is None else HOLLOW, number, first_lines)
+                if place >= done:
+                    self._classify(step.name, objects, number, first_lines)
                 objects = [one.get(step.key) for one in objects if one is not None]
                 above = step.lists
+
+    def _classify(
+        self, name: str, objects: list[dict[str, Any] | None], line: int, first_lines: bool
+    ) -> None:
+        if self._both and first_lines:
+            self.found[name] = BOTH
+        for one in objects:
+            if one is None or _is_hollow(one):
+                self._note(name, NULL if one is None else HOLLOW, line, first_lines)
 
     def _note(self, name: str, kind: str, line: int, first_lines: bool) -> None:
         known = self.found.setdefault(name, kind)

@@ -1,0 +1,40 @@
+"""Counts of the work of a call, which do not depend on the machine."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+def lines_of(call: Callable[[], Any]) -> int:
+    """Return the number of lines of Python that a call runs, in all threads."""
+    count = 0
+
+    def line(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        count += 1
+        return line
+
+    before = sys.gettrace()
+    threading.settrace(line)
+    sys.settrace(line)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+        threading.settrace(None)
+    return count
+
+
+def peak_bytes_of(call: Callable[[], Any]) -> int:
+    """Return the largest amount of memory that Python and NumPy held at once in a call."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
