@@ -6,12 +6,32 @@ import struct
 from typing import Any
 
 from lodcli.formats.container.owned import ReadFile
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # The end of the free list of a local heap.
 LIST_END = 1
 LONGEST_LIST = 10_000
+
+
+def find_superblock(fd: int, size: int) -> int:
+    """Return where HDF5 finds its signature: at 0, 512, 1024, 2048, ..
+
+    Raises:
+        NotThisFormatError: nowhere.
+        UnsupportedError: the file has addresses of an unusual width.
+    """
+    base = 0
+    while base < size and files.pread(fd, len(SIGNATURE), base) != SIGNATURE:
+        base = base * 2 or 512
+    head = files.pread(fd, 16, base)
+    if not head.startswith(SIGNATURE):
+        raise NotThisFormatError("is not an HDF5 file")
+    if (head[13:15] if head[8:9] < b"\2" else head[9:11]) != b"\x08\x08":
+        raise UnsupportedError("its addresses are not of eight bytes; rewrite it with h5repack")
+    return base
 
 
 class GuardedFile(ReadFile):

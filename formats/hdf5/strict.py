@@ -19,17 +19,15 @@ from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t, h5z
 
 from lodcli.formats.container.hdf5plugin import register
 from lodcli.formats.container.owned import require_memory
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.hdf5.columns import Column, column_of
-from lodcli.formats.hdf5.guarded import GuardedFile
+from lodcli.formats.hdf5.guarded import GuardedFile, find_superblock
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.values.file_attributes import CONVENTIONS
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.marks import MOST_ATTRIBUTE_BYTES, attributes_text
 
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # The filters of hdf5plugin; those of HDF5 and h5py are always available.
 PLUGINS = {
     307: "bzip2",
@@ -69,7 +67,7 @@ class StrictFile:
 
     def __init__(self, fd: int, size: int) -> None:
         self._size = size
-        self._reading = GuardedFile(fd, _find_superblock(fd, size))
+        self._reading = GuardedFile(fd, find_superblock(fd, size))
         require_memory()
         access = h5p.create(h5p.FILE_ACCESS)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
@@ -311,21 +309,3 @@ def _link(group: h5g.GroupID, name: bytes) -> str:
 
 def _shown(name: bytes) -> str:
     return ascii(name.decode("utf-8", "replace"))[: 4 * MOST_NAME_CHARS]
-
-
-def _find_superblock(fd: int, size: int) -> int:
-    """Return where HDF5 finds its signature: at 0, 512, 1024, 2048, ..
-
-    Raises:
-        NotThisFormatError: nowhere.
-        UnsupportedError: the file has addresses of an unusual width.
-    """
-    base = 0
-    while base < size and files.pread(fd, len(SIGNATURE), base) != SIGNATURE:
-        base = base * 2 or 512
-    head = files.pread(fd, 16, base)
-    if not head.startswith(SIGNATURE):
-        raise NotThisFormatError("is not an HDF5 file")
-    if (head[13:15] if head[8:9] < b"\2" else head[9:11]) != b"\x08\x08":
-        raise UnsupportedError("its addresses are not of eight bytes; rewrite it with h5repack")
-    return base

@@ -6,6 +6,7 @@ them are read in a child process (`Format.isolated`): docs/decisions/0012.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.hdf5.guarded import GuardedFile
+from lodcli.formats.hdf5.guarded import GuardedFile, find_superblock
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 
@@ -33,10 +34,15 @@ def damage(path: str) -> Iterator[None]:
 
 
 def opened(fd: int) -> h5py.File:
-    """Return the file behind a descriptor, which stays open."""
+    """Return the file behind a descriptor, which stays open.
+
+    Raises:
+        NotThisFormatError, DamagedFileError: it is not an HDF5 file, or HDF5 cannot open it.
+    """
     require_memory()
+    base = find_superblock(fd, os.fstat(fd).st_size)
     with damage("file"):
-        return h5py.File(GuardedFile(fd), "r")
+        return h5py.File(GuardedFile(fd, base), "r")
 
 
 def dataset(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Dataset:

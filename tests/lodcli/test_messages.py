@@ -21,6 +21,7 @@ def files(folder: Path) -> None:
         "plain": lambda: LoDTensor([1, 2, 3]),
         "floats": lambda: LoDTensor([1.5, 2.0], [[2]]),
     }
+    Path("text.csv").write_text("a,b\n1,2\n")
     for name, made in tensors.items():
         io.write(f"{name}.lod.h5", made())
     io.write("two.lod.h5", {"ids": LoDTensor([1, 2], [[2, 0]]), "n": LoDTensor([3], [[0, 1]])})
@@ -42,6 +43,9 @@ def files(folder: Path) -> None:
             "merge nan.lod.h5 empty.lod.h5",
             "merge: empty.lod.h5: a tensor called data is in nan.lod",
         ),
+        ("convert text.csv x.npz --from h5ad", "convert: text.csv: is not an HDF5 file\n"),
+        ("convert text.csv x.npz --from hdf5-vlen --data a", "text.csv: is not an HDF5 file\n"),
+        ("convert text.csv x.npz --from awkward-hdf5", "text.csv: is not an HDF5 file\n"),
         ("plan plain.lod.h5 --tokens 2", "expected a tensor of at least one level, found none"),
         (
             "verify --quick plain.lod.h5",
