@@ -62,7 +62,9 @@ def rows_from_torch(values: torch.Tensor) -> Array:
     try:
         found: Array = values.numpy()
     except TypeError as error:
-        raise InvalidDataError(f"data: {error}; convert them, tensor.float()") from None
+        wide = "complex64" if values.is_complex() else "float32"
+        remedy = f"; convert them, tensor.to(torch.{wide})" if "ScalarType" in str(error) else ""
+        raise InvalidDataError(f"data: {error}{remedy}") from None
     return found
 
 
@@ -108,6 +110,14 @@ def from_torch(values: Any) -> tuple[Array, LoD]:
     if values.layout == torch.jagged:
         return _of_jagged(values)
     parts = values.unbind()
+    if any(not part.dim() for part in parts):
+        raise InvalidDataError("values: expected sequences, found single values; torch.stack them")
+    shapes = list(dict.fromkeys(tuple(part.shape[1:]) for part in parts))
+    if len(shapes) > 1:
+        raise UnsupportedError(
+            f"values: rows have the shapes {shapes[0]} and {shapes[1]}: the ragged dimension must "
+            "be the second; transpose it back"
+        )
     lengths = [len(part) for part in parts]
     rows = torch.cat(parts) if parts else torch.zeros(0, dtype=values.dtype)
     return rows_from_torch(rows), LoD.from_lengths([lengths])
@@ -161,9 +171,23 @@ def _unpacked(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Array, LoD]:
 
 
 def packed_rows(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Offsets, Offsets]:
-    """Return the position of each row of a PackedSequence in sequence order, and the offsets."""
+    """Return the position of each row of a PackedSequence in sequence order, and the offsets.
+
+    Raises:
+        InvalidDataError: batch sizes that grow, or do not add up to the rows; torch checks neither.
+    """
     sizes = values.batch_sizes.numpy()
     count = int(sizes[0]) if sizes.size else 0
+    grown = np.flatnonzero(sizes[1:] > sizes[:-1])
+    if grown.size:
+        step = int(grown[0]) + 1
+        raise InvalidDataError(
+            f"batch_sizes, position {step}: expected at most {sizes[step - 1]}, found {sizes[step]}"
+        )
+    if sizes.sum() != len(values.data):
+        raise InvalidDataError(
+            f"batch_sizes: expected a total of {len(values.data)} rows, found {sizes.sum()}"
+        )
     # In packed order, longest first: how many steps each sequence has.
     lengths = np.searchsorted(-sizes, -np.arange(1, count + 1), side="right")
     order = values.sorted_indices
