@@ -107,7 +107,7 @@ class Csv(Format):
         super().refuse_unheld(schema)
         header = _header(schema)
         if len(set(header)) < len(header):
-            double = next(name for name in header if header.count(name) > 1)
+            double = next(iter(repeated(header)))
             raise UnsupportedError(
                 f"{self.name} holds columns of different names, two are called {double}: levels, "
                 "and tensors; --levels and --name rename them"
@@ -123,8 +123,8 @@ class Csv(Format):
 
     def _not_shared(self) -> UnsupportedError:
         return UnsupportedError(
-            f"{self.name} holds only tensors with the same levels and the same number of rows; "
-            "choose one with FILE::NAME"
+            f"{self.name} holds only tensors that share all their levels and have equally many "
+            "rows; choose one with FILE::NAME"
         )
 
     def write(

@@ -11,6 +11,7 @@ import numpy as np
 
 from lodcli.formats.arrays.array_file import PlacedArray, array_bytes
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
+from lodcli.formats.core.names import repeated
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import UnsupportedError
 
@@ -162,8 +163,7 @@ def _decoded(raw: bytes) -> tuple[dict[str, HeaderArray], dict[str, str]]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(iter(repeated(name for name, _ in pairs)))
         raise DamagedFileError(f"{twice[:100]!a} appears twice")
     return content
 

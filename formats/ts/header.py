@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from lodcli.formats.core.errors import NotThisFormatError
@@ -88,7 +89,7 @@ def _check(key: bytes, values: list[bytes], where: str) -> None:
     if key == b"classlabel" and first == b"true":
         if len(values) == 1:
             raise InvalidDataError(f"{where}: @classLabel true needs the list of classes")
-        repeated = {name for name in values[1:] if values[1:].count(name) > 1}
+        repeated = {name for name, count in Counter(values[1:]).items() if count > 1}
         if repeated:
             raise InvalidDataError(f"{where}: class {shown(min(repeated))} appears twice")
 

@@ -142,6 +142,14 @@ def test_a_file_without_arrays_is_refused(tmp_path: Path) -> None:
         read(tmp_path, file_of({}, b""))
 
 
+def test_many_names_are_compared_in_linear_time(tmp_path: Path) -> None:
+    names = b",".join(b'"%d":1' % number for number in range(200_000))
+    path = tmp_path / "many.safetensors"
+    path.write_bytes(file_of(b'{%s,"199999":1}' % names))
+    with pytest.raises(DamagedFileError, match="'199999' appears twice"):
+        io.read_all(path)
+
+
 # -- damage --------------------------------------------------------------------------
 
 TWO = bytes(8)

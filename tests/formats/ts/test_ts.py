@@ -88,6 +88,14 @@ def test_a_target_is_a_number(tmp_path: Path) -> None:
     assert nested(found["data"]) == [[[1], [2]], [[3]]]
 
 
+def test_many_classes_are_compared_in_linear_time(tmp_path: Path) -> None:
+    path = tmp_path / "many.ts"
+    classes = " ".join(map(str, range(200_000)))
+    path.write_text(f"@classLabel true {classes} 199999\n@data\n1:0\n")
+    with pytest.raises(InvalidDataError, match="class '199999' appears twice"):
+        io.read_all(path)
+
+
 @pytest.mark.parametrize("directive", [b"", b"@classLabel false\n", b"@targetlabel false\n"])
 @pytest.mark.parametrize("last", [b"", b":"])
 def test_without_labels_there_is_only_data(tmp_path: Path, directive: bytes, last: bytes) -> None:
