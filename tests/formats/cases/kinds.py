@@ -202,7 +202,7 @@ KINDS = {
         shape=_told,
         apart=True,
         nans=True,
-        refused=(*APART, "JSON has none"),
+        refused=(*APART, "JSON has no "),
     ),
     "json": Kind(
         "t.json",
@@ -210,7 +210,7 @@ KINDS = {
         shape=_told,
         apart=True,
         nans=True,
-        refused=(*APART, "JSON has none"),
+        refused=(*APART, "JSON has no "),
     ),
     "csv": Kind(
         "t.csv",
