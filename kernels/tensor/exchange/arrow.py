@@ -210,14 +210,7 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
 def _one_array(values: Any) -> tuple[pa.Array, LevelNames | None]:
     """Return an array in one chunk, and the level names stored in its field."""
     if not isinstance(values, pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch):
-        if hasattr(values, "__arrow_c_array__"):
-            values = pa.array(values)
-        elif hasattr(values, "__arrow_c_stream__"):
-            values = pa.chunked_array(values)
-        else:
-            raise InvalidDataError(
-                f"values: expected an Arrow array or table, found {type(values).__name__}"
-            )
+        values = _exported(values)
     if isinstance(values, pa.Table | pa.RecordBatch):
         _require_one(values.schema.names)
         field, column = values.schema.field(0), values.column(0)
@@ -227,6 +220,22 @@ def _one_array(values: Any) -> tuple[pa.Array, LevelNames | None]:
         _require_one([field.name for field in array.type])
         return array.flatten()[0], _kept_names(array.type.field(0))
     return array, None
+
+
+def _exported(values: Any) -> pa.Array | pa.ChunkedArray:
+    """Return what another library exports by Arrow's C interface."""
+    streams = hasattr(values, "__arrow_c_stream__")
+    if hasattr(values, "__arrow_c_array__"):
+        try:
+            return pa.array(values)
+        except ValueError:  # nanoarrow exports an Array of several chunks as a stream only
+            if not streams:
+                raise
+    if streams:
+        return pa.chunked_array(values)
+    raise InvalidDataError(
+        f"values: expected an Arrow array or table, found {type(values).__name__}"
+    )
 
 
 def _require_one(names: list[str]) -> None:

@@ -355,6 +355,23 @@ def test_polars_takes_a_tensor_and_gives_it_back() -> None:
     assert same(LoDTensor.from_arrow(frame), FLAT)
 
 
+class Chunks:
+    """As nanoarrow's Array: several chunks are exported as a stream only."""
+
+    def __init__(self, *parts: list[Any]) -> None:
+        self._array = pa.chunked_array(list(parts))
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        raise ValueError("Can't export ArrowArray with non-contiguous Array")
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._array.__arrow_c_stream__(requested_schema)
+
+
+def test_an_array_of_several_chunks_is_read_as_a_stream() -> None:
+    assert LoDTensor.from_arrow(Chunks([[1], []], [[2, 3]])).to_list() == [[1], [], [2, 3]]
+
+
 def test_pandas_takes_a_tensor_through_arrow_and_gives_it_back() -> None:
     pd = pytest.importorskip("pandas")
     words = LoDTensor([1, 2, 3], [[2, 0, 1]])
