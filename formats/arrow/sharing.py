@@ -27,13 +27,15 @@ def same_levels(
         may_share: whether two tensors can share a level at all.
     """
     same: dict[str, str] = {}
-    known: dict[str, list[tuple[str, str]]] = {}
+    known: set[tuple[str, str]] = set()
+    # By the bytes of the offsets: comparing each level with all others takes their square.
+    alike: dict[tuple[str, int], list[tuple[str, str]]] = {}
     for name, tensor in tensors.items():
         above = ""
         for level, key in enumerate(keys[name]):
-            others = known.setdefault(above, [])
-            if key not in same and all(key != other for other, _ in others):
+            if key not in same and (above, key) not in known:
                 offsets = tensor.lod.levels[level]
+                others = alike.setdefault((above, hash(offsets.tobytes())), [])
                 for other, owner in others:
                     equal = np.array_equal(tensors[owner].lod.levels[level], offsets)
                     if equal and may_share(name, owner):
@@ -41,6 +43,7 @@ def same_levels(
                         break
                 else:
                     others.append((key, name))
+                    known.add((above, key))
             above = same.get(key, key)
     return same
 

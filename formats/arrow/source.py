@@ -90,6 +90,7 @@ class RecordSource(Source):
         self._skips = False
         self._settle_records()
         self.schema = tuple(self._spec(name) for name in self._places)
+        self._ranks = {spec.name: rank for rank, spec in enumerate(self.schema)}
 
     def _describe(self, options: ReadOptions) -> None:
         schema = self._records.schema
@@ -363,12 +364,14 @@ class RecordSource(Source):
         begun, self._begun = self._begun, None
         if begun is None or start:
             begun = self._tensors(names, limit_bytes, start, stop, values=values)
+        # Not the whole schema: lod inspect reads the tensors one by one.
+        schema = tuple(self.schema[rank] for rank in sorted(self._ranks[name] for name in names))
         for first, tensors in begun:
             for name in self._settled.intersection(names):
                 one = tensors[name]
                 marks = self._places[name].leaf.marks
                 tensors[name] = LoDTensor(one.values, one.lod, marks, one.nulls)
-            yield first, shared({name: tensors[name] for name in names}, self.schema, first)
+            yield first, shared({name: tensors[name] for name in names}, schema, first)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         yield from self.batches_of(list(self._places), limit_bytes)

@@ -1,0 +1,52 @@
+"""Parquet and Arrow files of many columns: the work grows with their number, not its square."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import lodcli
+from tests.growth import lines_of
+
+pa = pytest.importorskip("pyarrow")
+
+
+def written(path: Path, count: int, values: Callable[[int], list[object]]) -> Path:
+    table = pa.table({f"x{number}": values(number) for number in range(count)})
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write(table)
+    return path
+
+
+def alike(number: int) -> list[object]:
+    return [number, 2]
+
+
+def of_own_lengths(number: int) -> list[object]:
+    return [[1] * number, [2]]
+
+
+@pytest.mark.parametrize("values", [alike, of_own_lengths])
+def test_reading_one_tensor_after_another(
+    values: Callable[[int], list[object]], tmp_path: Path
+) -> None:
+    def read(path: Path) -> None:
+        with lodcli.open(path) as file:
+            for spec in file.schema:
+                list(file.batches_of([spec.name]))
+
+    paths = [written(tmp_path / f"{n}.arrow", n, values) for n in (10, 50, 100, 200)]
+    read(paths[0])
+    few, more, most = (lines_of(partial(read, path)) for path in paths[1:])
+    assert most - more < 2.2 * (more - few)
+
+
+def test_columns_of_equal_lists_share_a_level_among_many_others(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.arrow", 40, lambda number: of_own_lengths(number % 20))
+    with lodcli.open(path) as file:
+        keys = [tuple(level.key for level in spec.levels) for spec in file.schema]
+    assert keys[:20] == keys[20:]
+    assert len(set(keys)) == 20
