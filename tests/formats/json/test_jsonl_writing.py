@@ -135,7 +135,7 @@ def test_what_json_has_no_number_for_is_refused(tmp_path: Path, value: float, dt
     data[4, 1] = value
     whole = LoDTensor(data, [[3, 2]])
     parts = ({"data": whole[item : item + 1]} for item in range(2))
-    with pytest.raises(UnsupportedError, match=f"jsonl holds no {value}, .*; row 4 of data has"):
+    with pytest.raises(UnsupportedError, match=f"data: row 4: JSON has no {value}; replace it"):
         io.write_batches(tmp_path / "x.jsonl", schema_of({"data": whole}), parts)
     assert not list(tmp_path.iterdir())
 
