@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.bench.measure.machine import require_memory
-from lodcli.bench.suites.lengths import Lengths, parse_lengths
+from lodcli.bench.suites.lengths import Lengths, LengthsError, parse_lengths
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Offsets
 
@@ -204,6 +204,11 @@ def custom_case(
         assert sequences is not None
         rows = round(sequences * mean)
     if sequences is None:
+        if rows and not chosen.mean:
+            raise LengthsError(
+                f"--lengths {chosen.text}: no number of empty sequences has {rows:,} rows; choose "
+                "greater lengths"
+            )
         sequences = max(1, round(rows / mean))
     return Case(
         "custom",

@@ -61,6 +61,20 @@ def test_lengths_that_make_no_sense_are_refused(text: str) -> None:
         parse_lengths(text)
 
 
+@pytest.mark.parametrize("text", ["fixed:0", "uniform:0,0"])
+def test_rows_of_empty_sequences_are_refused(text: str) -> None:
+    with pytest.raises(LengthsError, match=f"--lengths {text}: no number of empty sequences has"):
+        custom_case(
+            KERNEL_CASES["B1"],
+            rows=100,
+            features=None,
+            sequences=None,
+            hidden=None,
+            lengths=parse_lengths(text),
+            seed=0,
+        )
+
+
 def test_lengths_of_a_file_are_taken_as_they_are() -> None:
     given = np.array([3, 0, 2])
     lengths = parse_lengths("words.lod.h5", lambda name: given)
