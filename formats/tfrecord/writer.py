@@ -29,6 +29,10 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.arrow import from_arrow
 from lodcli.kernels.tensor.nulls import REMEDY, Nulls
 
+# Records are encoded so many at a time: as Python objects, short ones take far more memory than
+# as rows.
+RECORDS = 1 << 14
+
 
 def write_records(
     output: Output, schema: Schema, batches: Iterable[Batch], items: dict[str, int]
@@ -44,13 +48,14 @@ def write_records(
     schema = tuple(replace(spec, marks=spec.marks.of_values) for spec in schema)
     count = 0
     for records in record_batches(schema, batches, items):
-        parts: list[bytes] = []
-        for record in _examples(schema, records):
-            if not count:
-                record += _part(SCHEMA_FIELD, written(schema))
-            parts += framed(record)
-            count += 1
-        output.write(b"".join(parts))
+        for start in range(0, records.num_rows, RECORDS):
+            parts: list[bytes] = []
+            for record in _examples(schema, records.slice(start, RECORDS)):
+                if not count:
+                    record += _part(SCHEMA_FIELD, written(schema))
+                parts += framed(record)
+                count += 1
+            output.write(b"".join(parts))
     return count
 
 
