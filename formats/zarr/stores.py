@@ -185,7 +185,9 @@ class FolderStore(ReadStore):
         for name in folders:
             count += 1
             if count > MOST_KEYS or prefix.count("/") > 64:
-                raise UnsupportedError("has more than {MOST_KEYS} folders, or 64 levels of them")
+                raise UnsupportedError(
+                    f"has more than {MOST_KEYS:,} folders, or 64 levels of them; read a part of it"
+                )
             yield from self._walk(f"{prefix}{name}/", count)
 
     def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
