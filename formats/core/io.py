@@ -693,11 +693,7 @@ def output_format(path: PathLike, format_name: str | None) -> str:
 
 
 def one_tensor(item: Item, what: str) -> LoDTensor:
-    """Return the item if it is a tensor.
-
-    Raises:
-        SelectionError: it is a TensorArray.
-    """
+    """Return the item if it is a tensor; a TensorArray is a SelectionError."""
     if isinstance(item, LoDTensor):
         return item
     raise SelectionError(f"{what} takes a tensor, this is a TensorArray; `lod pack` it first")
