@@ -170,6 +170,9 @@ def allow_time(room: Room, declared: int = 0) -> None:
 
 def _killed(signum: int) -> LodError:
     if signum == signal.SIGXCPU:
-        return DamagedFileError("exceeds the processor time allowed for a file of its size")
+        return DamagedFileError(
+            "exceeds the processor time allowed for a file of its size; if you trust it, read its "
+            "tensors one at a time (FILE::NAME)"
+        )
     name = signal.Signals(signum).name
     return DamagedFileError(f"crashed the sandboxed process ({name}); do not trust the file")
