@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -390,7 +391,7 @@ def test_a_name_cannot_steer_the_terminal(lod: Lod, folder: Path) -> None:
 def test_the_name_of_a_tensor_cannot_steer_the_terminal(lod: Lod, folder: Path, line: str) -> None:
     rows, offsets = np.arange(3, dtype=np.float16), np.array([0, 2, 3])
     names = ("a\u202eb", "b")
-    parts = {"data": rows, "lod.0": offsets}
+    parts: dict[str, Any] = {"data": rows, "lod.0": offsets}
     np.savez("t.npz", **{f"{name}/{part}": parts[part] for name in names for part in parts})
     shapes = {"weight_ih_l0": (8, 3), "weight_hh_l0": (8, 2)}
     weights = {f"{rnn}.{name}": np.ones(shapes[name]) for rnn in names for name in shapes}

@@ -6,6 +6,7 @@ from tests.formats.broken import (
     broken_attributes,
     broken_bytes,
     broken_categories,
+    broken_records,
     broken_rules,
     broken_structures,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "broken_attributes",
     "broken_bytes",
     "broken_categories",
+    "broken_records",
     "broken_rules",
     "broken_structures",
 ]

@@ -140,4 +140,4 @@ def test_without_onnx_the_remedy_is_reported(folder: Path) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS)
     assert done.returncode == 4
-    assert "torch_lstm.onnx: ONNX models need the package onnx; pip install 'lodcli[onnx]'" in done.stderr
+    assert "ONNX models need the package onnx; pip install 'lodcli[onnx]'" in done.stderr
