@@ -8,13 +8,14 @@ import pytest
 
 import lodcli
 from lodcli import UnsupportedError
+
+pytest.importorskip("zarr")
 from lodcli.formats.zarr import stores
 
 
 def test_the_largest_number_of_folders_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("zarr")
     monkeypatch.setattr(stores, "MOST_KEYS", 2)
     for name in "abc":
         (tmp_path / "a.zarr" / name).mkdir(parents=True)

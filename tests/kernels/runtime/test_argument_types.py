@@ -114,7 +114,7 @@ def test_a_failure_names_the_argument_of_a_wrong_type(given: dict[str, Any], sai
 RIGHT: dict[str, Any] = {
     "tensor": TENSOR, "parts": [TENSOR], "rows": np.ones(1), "values": [[1]],
     "numbers": np.arange(2), "level": np.int64(0), "flag": np.True_, "rate": np.float32(1),
-    "side": "right", "lengths": [[1]], "bound": TENSOR, "table": {"a": 1}, "anything": {1},
+    "side": "right", "lengths": [[1]], "bound": TENSOR, "table": {"a": 1}, "anything": range(1),
 }  # fmt: skip
 
 
