@@ -13,7 +13,14 @@ import pyarrow.types as types
 
 from lodcli.formats.arrow.sizes.buffers import is_text, is_view
 from lodcli.formats.core.format import LeftOut
-from lodcli.formats.core.names import check_name, name_of, presence_name, repeated, undotted
+from lodcli.formats.core.names import (
+    check_name,
+    listing,
+    name_of,
+    presence_name,
+    repeated,
+    undotted,
+)
 from lodcli.formats.core.schema import MOST_LEVELS
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
@@ -400,7 +407,7 @@ def check_chosen(schema: pa.Schema, chosen: tuple[str, ...] | None) -> None:
         raise InvalidDataError("has no columns")
     for one in chosen or ():
         if not any(_reaches(field, one) for field in schema):
-            known = ", ".join(map(name_of, schema.names[:20]))
+            known = listing(map(name_of, schema.names))
             raise SelectionError(f"no column {shown(one)}; there are: {known}")
     if chosen is not None and len(set(chosen)) < len(chosen):
         raise SelectionError(f"a column is chosen twice: {', '.join(chosen)}")

@@ -16,7 +16,7 @@ from lodcli.formats.container.writer import write_container
 from lodcli.formats.core.batching import groups
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import Batch, Schema, find, tensor_of
+from lodcli.formats.core.schema import Batch, Schema, find, find_all, tensor_of
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.manifest import Manifest, counts_of, refuse_columns, shard_name
 from lodcli.formats.items.indexed_copy import copied
@@ -85,7 +85,7 @@ def together(schema: Schema) -> list[str]:
 
 def items_together(source: IndexedSource, names: Sequence[str]) -> Iterator[Batch]:
     """Yield the tensors of a file; first those to divide together, in common batches."""
-    schema = tuple(find(source.schema, name) for name in names)
+    schema = find_all(source.schema, names)
     lead = together(schema)
     specs = tuple(spec for spec in schema if spec.name in lead)
     items = Items(source, Shared(0, None, specs, ()))

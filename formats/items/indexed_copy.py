@@ -12,7 +12,7 @@ from lodcli.formats.core.format import Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
 from lodcli.formats.core.limits import Limited
-from lodcli.formats.core.schema import Batch, Schema, find
+from lodcli.formats.core.schema import Batch, Schema, find_all
 
 
 def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
@@ -55,7 +55,7 @@ def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
         yield found
         return
     wanted = set(names)
-    schema = tuple(find(source.schema, name) for name in names)
+    schema = find_all(source.schema, names)
     batches = (
         {name: item for name, item in batch.items() if name in wanted}
         for batch in source.batches_of(names)

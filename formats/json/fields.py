@@ -172,10 +172,10 @@ def check_fields(
     """Raise InvalidDataError, which names the line, unless lines are objects of known fields.
 
     Args:
-        values: of lines, the first of which has the number `first`.
+        values: of lines.
         fields: those to read.
         known: the fields that objects may have; None for any.
-        first: line.
+        first: number of the first line.
     """
     for number, value in enumerate(values, first):
         if type(value) is not dict:
@@ -195,9 +195,9 @@ def field_values(values: list[Any], field: str, first: int) -> list[Any]:
     """Return one field of each line's object.
 
     Args:
-        values: objects of lines, the first of which has the number `first`.
+        values: objects of lines.
         field: its name.
-        first: line.
+        first: number of the first line.
 
     Raises:
         InvalidDataError: names the line and the field.

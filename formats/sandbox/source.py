@@ -22,7 +22,7 @@ import numpy as np
 
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, named_batches
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.core.schema import DEFAULT_NAME, Batch, find, schema_of
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, find, find_all, schema_of
 from lodcli.formats.sandbox import process as sandbox
 from lodcli.formats.sandbox.process import Child, Room
 from lodcli.formats.sandbox.replies import (
@@ -233,7 +233,7 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
         replies.write(json.dumps([opened.notes, opened.checksums]).encode())
     elif request["do"] == "batches":
         names = request["names"]
-        schema = tuple(find(opened.schema, name) for name in names)
+        schema = find_all(opened.schema, names)
         batches = opened.batches_of(names, request["limit"])
         # Errors propagate, and are sent after what was written so far.
         write_stream(replies, schema, _only(names, batches), tells_failure=False)

@@ -328,7 +328,7 @@ def all_indexed(references: Sequence[Reference]) -> Iterator[list[Labelled]]:
             file = stack.enter_context(opened(reference))
             names = [spec.name for spec in file.schema]
             source = stack.enter_context(indexed(file.source, names))
-            schema = tuple(find(source.schema, name) for name in names)
+            schema = find_all(source.schema, names)
             found.append(Labelled(reference.label, source, schema))
         yield found
 

@@ -18,7 +18,7 @@ from lodcli.formats.core.schema import (
     LevelSpec,
     Schema,
     TensorSpec,
-    find,
+    find_all,
     schema_of,
 )
 from lodcli.kernels.errors import InvalidDataError
@@ -58,7 +58,7 @@ def write_results(
         names = list(names) or [file.tensor().name]
         schema = file.source.schema
         check(schema)
-        chosen = tuple(find(schema, name) for name in names)
+        chosen = find_all(schema, names)
         if len(groups(chosen)) == 1:
             passing = [spec.name for spec in schema] if into else names
 
@@ -74,7 +74,7 @@ def write_results(
             return
     with items_or_stream(whole, 0, names) as (shared, _, found):
         check(shared.schema)
-        chosen = tuple(find(shared.schema, name) for name in names)
+        chosen = find_all(shared.schema, names)
         writing = _Writing(chosen, compute, into, keeps=keeps)
         writing.write(target, shared.schema, found)
 

@@ -12,7 +12,7 @@ from lodcli.commands.choose.choosing import named, note_left_out
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.core.schema import Schema, TensorSpec, find, rekeyed
+from lodcli.formats.core.schema import Schema, TensorSpec, find, find_all, rekeyed
 from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
@@ -87,7 +87,7 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
         if file.source.partial:
             cut = _counted(cut, source)
         else:
-            counted = tuple(find(source.schema, spec.name) for spec in file.schema)
+            counted = find_all(source.schema, [spec.name for spec in file.schema])
             cut = _cut(counted, reference.name, path, ranges, level)
         with naming_file(reference.label):
             if not ranges:
@@ -142,7 +142,7 @@ def _cut(
 def _counted(cut: _Cut, source: IndexedSource) -> _Cut:
     """Return the cut with the counts of a source that knows them all."""
     names = [cut.lead.name, *(spec.name for spec in cut.specs)]
-    lead, *specs = rekeyed(tuple(find(source.schema, name) for name in names))
+    lead, *specs = rekeyed(find_all(source.schema, names))
     return replace(cut, lead=lead, specs=tuple(specs))
 
 

@@ -18,6 +18,7 @@ from lodcli.formats.core.schema import (
     StoredArray,
     TensorSpec,
     find,
+    find_all,
 )
 from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.structs.tree import Node, tree
@@ -106,7 +107,7 @@ def summaries(
     chosen = opened.tensor().name if wanted.of_sequences else None
     names = [spec.name for spec in opened.schema]
     with indexed(opened.source, names) as source:
-        specs = tuple(find(source.schema, name) for name in names)
+        specs = find_all(source.schema, names)
         one = None if chosen is None else find(source.schema, chosen)
         more = examined(source, specs, one, wanted)
         return [_from_index(source, spec) for spec in specs], more

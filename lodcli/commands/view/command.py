@@ -32,7 +32,7 @@ def command(source: Reference, at: str | None, level: int | str | None, as_json:
       lod view vowels.lod.h5::data --level series --json
     """
     from lodcli.commands.view.browser import Browser
-    from lodcli.formats.core.schema import find
+    from lodcli.formats.core.schema import find_all
     from lodcli.formats.items.indexed_copy import indexed
     from lodcli.kernels.errors import UnsupportedError
     from lodcli.shell.opened import opened
@@ -51,7 +51,7 @@ def command(source: Reference, at: str | None, level: int | str | None, as_json:
     with opened(source) as file:
         names = [spec.name for spec in file.schema]
         with indexed(file.source, names) as items:
-            schema = tuple(find(items.schema, name) for name in names)
+            schema = find_all(items.schema, names)
             browser = Browser(items, schema, source.name)
             if level is not None:
                 browser.go(browser.lod.level(level), 0)
