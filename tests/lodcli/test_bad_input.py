@@ -379,6 +379,7 @@ def test_a_name_cannot_steer_the_terminal(lod: Lod, folder: Path) -> None:
     "line",
     [
         "inspect t.npz",
+        "inspect t.npz::a\u202eb",
         "inspect t.npz --form absolute",
         "plan t.npz --tokens 9",
         "convert t.npz x.paddle --to paddle --dry-run",

@@ -310,7 +310,7 @@ def _one(
 ) -> list[str]:
     spec, lod = summary.spec, summary.head
     kind = f"{_kind(spec)}, {summary.shape}, {output.size_text(summary.size_bytes)}"
-    lines = output.headed(f"{spec.name}:", kind)
+    lines = output.headed(f"{printable(spec.name)}:", kind)
     if spec.array:
         lines += _steps(summary)
     if lod.n_levels:
