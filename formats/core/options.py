@@ -6,8 +6,9 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+T = TypeVar("T")
 # One name, or several.
 Names = str | Iterable[str]
 
@@ -180,6 +182,16 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": 
 
 _NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens", "columns"})
 _SWITCHES = frozenset({"dtype_unsafe", "mmap", "skip_unsupported", "wide"})
+_NUMBERS = frozenset({"end_token", "start_token", "shards", "shard_bytes"})
+_TEXTS = frozenset({"compression", "data", "encoding", "form", "nulls", "separator", "text_levels"})
+# The types of values, and their names in messages; each other option checks its own.
+_TYPES: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(_NAMES, (Iterable, "a name or a list of names")),
+    **dict.fromkeys(_TEXTS, (str, "a text")),
+    **dict.fromkeys(_NUMBERS, (Integral, "a whole number")),
+    "rename": (Mapping, "a dict of new names by the names in the file"),
+    "vocabulary": (str | os.PathLike, "the path of a text file"),
+}
 # Options that every format takes: if the reader does not know one, `io` applies it.
 GENERAL = frozenset(
     {"levels", "dtype", "dtype_unsafe", "nulls", "columns", "rename", "text_levels"}
@@ -227,14 +239,24 @@ def read_options(given: ReadOptions | None, keywords: ReadKeywords) -> ReadOptio
     >>> read_options(None, {"levels": ["day", "hour"], "field": "clicks"}).field
     ('clicks',)
     """
-    options = given or ReadOptions()
+    options = _given(given, ReadOptions)
     return replace(options, **_values(options, keywords)) if keywords else options
 
 
 def write_options(given: WriteOptions | None, keywords: WriteKeywords) -> WriteOptions:
     """Return options with keywords added; see `read_options`."""
-    options = given or WriteOptions()
+    options = _given(given, WriteOptions)
     return replace(options, **_values(options, keywords))
+
+
+def _given(options: T | None, kind: type[T]) -> T:
+    """Return options, the default ones for None."""
+    if options is not None and not isinstance(options, kind):
+        raise OptionError(
+            f"options: expected lodcli.formats.{kind.__name__}, found {type(options).__name__}; "
+            "or give each option as a keyword"
+        )
+    return kind() if options is None else options
 
 
 def _values(
@@ -251,15 +273,16 @@ def _values(
 def _value(name: str, value: Any) -> Any:
     """Return the value of one option as its dataclass holds it."""
     if name in _SWITCHES:
+        if value not in (None, True, False):  # "no" would count as true
+            raise OptionError(f"{name}: expected True or False, found {value!r}")
         return bool(value) or None  # None, since every format accepts a switch that is off
     if value is None:
         return None
+    kind, expected = _TYPES.get(name, (object, ""))
+    if not isinstance(value, kind) or (kind is Integral and isinstance(value, bool)):
+        raise OptionError(f"{name}: expected {expected}, found {value!r}")
     if name in _NAMES:
-        names = (value,) if isinstance(value, str) else tuple(value)
-        for one in names:
-            if not isinstance(one, str):
-                raise OptionError(f"{name}: names have type str, found {one!r}")
-        return names or None
+        return _texts(name, (value,) if isinstance(value, str) else value) or None
     if name == "vocabulary":
         return Path(value)
     if name == "attributes":
@@ -267,7 +290,7 @@ def _value(name: str, value: Any) -> Any:
 
         return attributes_text(value)
     if name == "rename":
-        return tuple(value.items()) or None
+        return tuple(zip(_texts(name, value), _texts(name, value.values()), strict=True)) or None
     if name == "text_levels" and value not in TEXT_LEVELS:
         raise OptionError(f"text_levels: expected {', '.join(TEXT_LEVELS)}, found {value!r}")
     if name == "dtype":
@@ -278,8 +301,12 @@ def _value(name: str, value: Any) -> Any:
             raise OptionError(f"nulls: expected {', '.join(NULLS)}, found {value!r}")
         if filling:
             fill_value(value)
-    if name in ("shards", "shard_bytes") and (type(value) is not int or value < 1):
+    if name in ("shards", "shard_bytes") and value < 1:
         raise OptionError(f"{name}: expected a whole number from 1, found {value!r}")
+    if name in _NUMBERS:
+        return int(value)
+    if name == "index_dtype":
+        return _index_dtype(value)
     if name == "part":
         return _part(value)
     if name == "encoding":
@@ -289,6 +316,27 @@ def _value(name: str, value: Any) -> Any:
     if name == "separator":
         return _separator(value)
     return value
+
+
+def _texts(option: str, values: Iterable[object]) -> tuple[str, ...]:
+    """Return the names that an option holds, checked."""
+    names = []
+    for value in values:
+        if not isinstance(value, str):
+            raise OptionError(f"{option}: names have type str, found {value!r}")
+        names.append(value)
+    return tuple(names)
+
+
+def _index_dtype(value: Any) -> str:
+    """Return the name of the dtype of offsets."""
+    try:
+        found = dtype_of_rows(value).name
+    except OptionError:
+        found = ""
+    if found not in ("int32", "int64"):
+        raise OptionError(f"index_dtype: expected int32 or int64, found {value!r}")
+    return found
 
 
 def _part(value: Any) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.table import FOLDERS, PAIRS, SUFFIXES, TABLE, UNFINISHED
 from lodcli.formats.storage.compression import codec_of, codec_suffix, without_suffix
 from lodcli.formats.storage.inputs import Input
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import OptionError, UnsupportedError
 
 _UNREAD_CODECS = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
 # Magic numbers of other .bin files. A run of tokens has no magic number, and may begin with one of
@@ -51,6 +51,8 @@ _TEXT_BYTES = 16
 
 def get(name: str) -> Format:
     """Return the format of that name, built in or of a plug-in."""
+    if not isinstance(name, str):
+        raise OptionError(f"expected the name of a format, found {type(name).__name__}")
     if name in TABLE:
         return _ours(name)
     from lodcli.formats.catalogue import plugins

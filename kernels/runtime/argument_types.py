@@ -148,14 +148,17 @@ def _explainer(function: FunctionType) -> Callable[..., None]:
     def explain(error: Exception, *values: Any) -> None:
         hints = get_type_hints(function)
         given = dict(zip(inspect.signature(function).parameters, values, strict=True))
+        named = called
+        if "." in called and (owner := given.get("cls", type(given.get("self")))) is not NoneType:
+            named = f"{owner.__name__}.{function.__name__}"  # may be defined in a base class
         for name, value in given.items():
             hint = hints.get(name, Any)
             if hint is Self:
                 hint = type(values[0])
             if (not isinstance(error, LodError) or _is_ours(hint)) and not _fits(value, hint):
-                _refuse(f"{called}: {name}", value, hint)
+                _refuse(f"{named}: {name}", value, hint)
         if isinstance(error, OverflowError) or any(said in str(error) for said in _TOO_LARGE):
-            _refuse_largest(called, given)
+            _refuse_largest(named, given)
 
     return explain
 

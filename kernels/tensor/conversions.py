@@ -21,6 +21,7 @@ from lodcli.kernels.index.forms import (
 )
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.tensor.exchange import lists
 from lodcli.kernels.tensor.exchange.rows import rows_of
@@ -62,6 +63,7 @@ class Conversions:
     # -- in ------------------------------------------------------------------------
 
     @classmethod
+    @types_explained
     def from_lists(
         cls,
         values: Sequence[Any],
@@ -91,6 +93,7 @@ class Conversions:
         return cls(*lists.rows_of_lists(values, levels, dtype, names))
 
     @classmethod
+    @types_explained
     def from_arrays(
         cls, arrays: Sequence[Any], *, dtype: npt.DTypeLike | None = None, names: Names = None
     ) -> Self:
@@ -108,6 +111,7 @@ class Conversions:
         return cls.from_lists(arrays, dtype=dtype, names=names)
 
     @classmethod
+    @types_explained
     def from_padded(
         cls,
         padded: Any,
@@ -139,6 +143,7 @@ class Conversions:
         return cls(rows, LoD.from_lengths([counts], names))
 
     @classmethod
+    @types_explained
     def from_lengths(
         cls,
         data: Any,
@@ -167,6 +172,7 @@ class Conversions:
         return cls(rows, LoD.from_lengths(outermost_first(levels, order), names))
 
     @classmethod
+    @types_explained
     def from_offsets(
         cls,
         data: Any,
@@ -199,6 +205,7 @@ class Conversions:
         return cls(rows, lod)
 
     @classmethod
+    @types_explained
     def from_cu_seqlens(
         cls, data: Any, cu_seqlens: npt.ArrayLike, *, name: str | None = None
     ) -> Self:
@@ -211,6 +218,7 @@ class Conversions:
         return cls(rows_of(data), LoD([_index(cu_seqlens)], [name]))
 
     @classmethod
+    @types_explained
     def from_row_splits(cls, data: Any, row_splits: Levels, *, names: Names = None) -> Self:
         """Return a tensor over rows and offsets, called row_splits in TensorFlow.
 
@@ -221,6 +229,7 @@ class Conversions:
         return cls.from_offsets(data, row_splits, names=names)
 
     @classmethod
+    @types_explained
     def from_row_ids(
         cls, data: Any, row_ids: npt.ArrayLike, *, count: int | None = None, name: str | None = None
     ) -> Self:
@@ -241,6 +250,7 @@ class Conversions:
         return cls(rows, LoD.from_lengths([lengths], [name]))
 
     @classmethod
+    @types_explained
     def from_arrow(cls, values: Any, *, names: Names = None) -> Self:
         """Return a tensor over an Arrow array, or a table of one column.
 
@@ -264,6 +274,7 @@ class Conversions:
         return cls._renamed(data, lod, names, marks, nulls)
 
     @classmethod
+    @types_explained
     def from_awkward(cls, values: Any, *, names: Names = None) -> Self:
         """Return a tensor over an array of Awkward; it needs the package awkward."""
         from lodcli.kernels.tensor.exchange.awkward import from_awkward
@@ -272,6 +283,7 @@ class Conversions:
         return cls._renamed(data, lod, names, marks, nulls)
 
     @classmethod
+    @types_explained
     def from_torch(cls, values: Any, *, names: Names = None) -> Self:
         """Return a tensor over a nested tensor of torch, or of a PackedSequence; needs torch."""
         from lodcli.kernels.tensor.exchange.torch import from_torch
@@ -334,6 +346,7 @@ class Conversions:
         """
         return lists.box(self._on_host("NumPy"), self.lod)
 
+    @types_explained
     def to_padded(
         self, *, value: npt.ArrayLike = 0, length: int = -1, level: int | str | None = None
     ) -> tuple[Array, Offsets]:
@@ -380,6 +393,7 @@ class Conversions:
             return self.as_text().to_awkward()
         return to_awkward(self._on_host("Awkward", nulls=True), self.lod, self.marks, self.nulls)
 
+    @types_explained
     def to_torch(self, layout: Literal["jagged", "packed", "padded", "varlen"] = "jagged") -> Any:
         """Return the sequences of a tensor with one level in a form of torch.
 

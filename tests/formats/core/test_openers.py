@@ -148,6 +148,15 @@ def bfloat16() -> np.dtype[Any]:
         ({"dtype": "S3"}, OptionError, "dtype: no dtype 'S3'; there are: bfloat16, bool"),
         ({"dtype": "nonsense"}, OptionError, "dtype: no dtype 'nonsense'"),
         ({"field": [1]}, OptionError, "field: names have type str, found 1"),
+        ({"field": 3}, OptionError, "field: expected a name or a list of names, found 3"),
+        ({"rename": [("a", "b")]}, OptionError, "rename: expected a dict of new names by the"),
+        ({"rename": {"a": 1}}, OptionError, "rename: names have type str, found 1"),
+        ({"vocabulary": 3}, OptionError, "vocabulary: expected the path of a text file, found 3"),
+        ({"data": 3}, OptionError, "data: expected a text, found 3"),
+        ({"end_token": 1.5}, OptionError, "end_token: expected a whole number, found 1.5"),
+        ({"dtype_unsafe": "no"}, OptionError, "dtype_unsafe: expected True or False, found 'no'"),
+        ({"options": {"levels": "a"}}, OptionError, "options: expected lodcli.formats.ReadOptions"),
+        ({"format_name": ["jsonl"]}, OptionError, "expected the name of a format, found list"),
         ({"levels": ["a", "a"]}, SelectionError, "two levels are called 'a'"),
         ({"names": "x"}, UnsupportedError, "jsonl has no option 'names'"),
     ],
@@ -194,3 +203,17 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         failed, attempted = doctest.testmod(module)
         assert failed == 0
         assert attempted
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32", "x"])
+def test_offsets_are_int32_or_int64(tmp_path: Path, dtype: str) -> None:
+    wanted = f"index_dtype: expected int32 or int64, found '{dtype}'"
+    with pytest.raises(OptionError, match=wanted):
+        lodcli.write(tmp_path / "t.npz", FLAT, index_dtype=dtype)
+    assert not list(tmp_path.iterdir())
+
+
+def test_numbers_of_shards_may_be_those_of_numpy(tmp_path: Path) -> None:
+    shards: Any = np.int64(2)
+    lodcli.write(tmp_path / "d", FLAT, format_name="lod.dataset", shards=shards)
+    assert len(list((tmp_path / "d").glob("data-*"))) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
@@ -177,7 +178,7 @@ CONSTRUCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (Labelled, (3, 3), "Labelled: sequences: expected a LoDTensor, found int"),
     (classify, (3, TENSOR.data, [0, 1]), "classify: model: expected a Classifier, found int"),
     (accuracy, (3, 3), "accuracy: model: expected a Classifier, found int"),
-    (GRU.moved, (3,), "LayerWeights.moved: move: expected a function, found int"),
+    (GRU.moved, (3,), "GRUWeights.moved: move: expected a function, found int"),
     (GRU.map, (3,), "RNNWeights.map: function: expected a function, found int"),
     (RNNWeights, (3,), "RNNWeights: layers: expected a sequence of tuple, found int"),
     (NestedRNN, (3,), "NestedRNN: levels: expected a sequence of NestedLevel, found int"),
@@ -195,6 +196,30 @@ def test_constructors_and_methods_name_the_argument_of_a_wrong_type(
         pytest.importorskip("awkward")
     with pytest.raises(InvalidDataError, match=said):
         call(*given)
+
+
+@pytest.mark.parametrize(
+    ("call", "named", "said"),
+    [
+        (
+            partial(LoDTensor.from_row_ids, [1], [0]),
+            {"count": "x"},
+            "LoDTensor.from_row_ids: count: expected an int or None, found 'x'",
+        ),
+        (partial(LoDTensor.from_lists, [[1]]), {"levels": [1]}, "levels: expected an int or None"),
+        (
+            partial(LoDTensor.from_lengths, [1], [1]),
+            {"absolute": np.array([1, 2])},
+            "LoDTensor.from_lengths: absolute: expected a bool, found ndarray",
+        ),
+        (TENSOR.to_torch, {"layout": np.array(["a", "b"])}, "LoDTensor.to_torch: layout: expected"),
+    ],
+)
+def test_conversions_name_the_argument_of_a_wrong_type(
+    call: Callable[..., Any], named: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidDataError, match=said):
+        call(**named)
 
 
 @pytest.mark.parametrize("kind", [LSTMWeights, LRUWeights])
