@@ -41,8 +41,8 @@ class Limits:
     """Limits for reading one input.
 
     Attributes:
-        max_bytes: maximum decompressed size of rows and offsets; None for `default_bytes` of
-            the input's size.
+        max_bytes: maximum decompressed size of rows and offsets, where a row without values counts
+            as one byte; None for `default_bytes` of the input's size.
         isolate: whether to read in a sandboxed child process; some formats always do.
     """
 
@@ -179,7 +179,7 @@ class Limited(Wrapped):
             lod = self.read_index(name)
             chosen = select(lod, known_rows(spec, lod), branch, level)
             rows = chosen.rows.stop - chosen.rows.start
-            self._bounds.check(rows * spec.row_bytes, "has in this slice")
+            self._bounds.check(rows * _row_bytes(spec), "has in this slice")
         return self._inner.slice(name, branch, level)
 
     def unlimited(self, names: Iterable[str]) -> Source:
@@ -192,12 +192,20 @@ class Limited(Wrapped):
         return self._inner
 
     def _refuse_declared(self, specs: Iterable[TensorSpec]) -> None:
-        self._bounds.check(sum(declared_bytes(spec) for spec in specs), "declares")
+        specs = tuple(specs)
+        without_values = any(spec.rows and not spec.row_bytes for spec in specs)
+        what = "declares (a row without values counts as one)" if without_values else "declares"
+        self._bounds.check(sum(declared_bytes(spec) for spec in specs), what)
 
 
 def declared_bytes(spec: TensorSpec) -> int:
     """Return the declared size of a tensor; unknown counts are 0."""
-    return (spec.rows or 0) * spec.row_bytes + _index_bytes(spec) + _mask_bytes(spec)
+    return (spec.rows or 0) * _row_bytes(spec) + _index_bytes(spec) + _mask_bytes(spec)
+
+
+def _row_bytes(spec: TensorSpec) -> int:
+    """Return the size of a row, at least 1: rows without values take time, too."""
+    return max(1, spec.row_bytes)
 
 
 def _mask_bytes(spec: TensorSpec) -> int:
@@ -213,4 +221,4 @@ def _index_bytes(spec: TensorSpec) -> int:
 
 def _item_bytes(item: Item) -> int:
     tensor = item.array.steps if isinstance(item, StoredArray) else item
-    return tensor.nbytes + sum(level.nbytes for level in tensor.lod.levels)
+    return max(tensor.nbytes, tensor.rows) + sum(level.nbytes for level in tensor.lod.levels)

@@ -96,3 +96,10 @@ def test_what_is_stored_is_not_known_of_a_pipe(tmp_path: Path) -> None:
     os.close(writing)
     with Input.of_raw(open(reading, "rb", 0), "a pipe") as source:
         assert kind.stored_bytes(source) is None
+
+
+def test_rows_without_values_count_as_one_byte(tmp_path: Path) -> None:
+    np.save(tmp_path / "t.npy", np.zeros((10**13, 0)))  # a file of 128 bytes
+    said = r"declares \(a row without values counts as one\) 10{13} bytes, at most 1073741824"
+    with io.open_source(tmp_path / "t.npy") as source, pytest.raises(TooLargeError, match=said):
+        next(iter(source.batches()))
