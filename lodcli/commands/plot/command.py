@@ -31,8 +31,9 @@ ENDINGS = ("svg", "png", "html")
     type=click.Choice(KINDS),
     default="lengths",
     show_default=True,
-    help="lengths by level; padding by the size of a batch; values of one sequence as lines; "
-    "states of an RNN, or other values of one sequence, as a heat map.",
+    help="lengths by level; padding by the size of a batch; values of one sequence as lines, more "
+    "than 12 columns as a heat map; states of an RNN, or other values of one sequence, as a heat "
+    "map.",
 )
 @click.option(
     "--item",

@@ -59,9 +59,13 @@ def values(rows: Array, title: str) -> Figure:
     if rows.shape[1] > MOST_LINES:
         return heat_map(rows, title)
     figure, axes = _one()
-    for column in range(rows.shape[1]):
-        axes.plot(rows[:, column], linewidth=1.0, label=f"{column}")
-    axes.set_xlabel("row")
+    for column, line in enumerate(rows.T):
+        # A line needs two points: a value without finite neighbours gets a marker.
+        finite = np.pad(np.isfinite(line), 1)
+        alone = np.flatnonzero(finite[1:-1] & ~finite[:-2] & ~finite[2:]).tolist()
+        marks = {"marker": ".", "markevery": alone} if alone else {}
+        axes.plot(line, linewidth=1.0, label=f"{column}", **marks)
+    _number_rows(axes, len(rows))
     axes.set_title(title, loc="left", parse_math=False)
     if rows.shape[1] > 1:
         axes.legend(frameon=False, fontsize="small", title="column", ncols=2)
@@ -71,7 +75,7 @@ def values(rows: Array, title: str) -> Figure:
 def heat_map(rows: Array, title: str) -> Figure:
     """Return a heat map of rows, such as the states of an RNN: steps from left to right."""
     figure, axes = _one()
-    most = float(np.nanmax(np.abs(rows), initial=0)) or 1.0
+    most = float(np.abs(rows[np.isfinite(rows)]).max(initial=0)) or 1.0
     signed = bool((rows < 0).any())
     shown = axes.imshow(
         rows.T,
@@ -83,10 +87,18 @@ def heat_map(rows: Array, title: str) -> Figure:
         vmax=most if signed else None,
     )
     figure.colorbar(shown, ax=axes)
-    axes.set_xlabel("row")
+    _number_rows(axes, len(rows))
+    axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("column")
     axes.set_title(title, loc="left", parse_math=False)
     return figure
+
+
+def _number_rows(axes: Any, count: int) -> None:
+    """Show all rows from left to right, nulls at the ends included, with whole numbers."""
+    axes.set_xlim(-0.5, count - 0.5)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("row")
 
 
 def _one() -> tuple[Figure, Any]:

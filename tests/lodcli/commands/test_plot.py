@@ -116,6 +116,26 @@ def test_the_drawn_values_are_those_of_the_sequence(lod: Lod, folder: Path) -> N
     assert title == "data: sentence 2, 4 rows"
 
 
+def test_values_without_finite_neighbours_and_nulls_at_the_end_are_shown() -> None:
+    pytest.importorskip("matplotlib")
+    from lodcli.commands.plot.pictures_matplotlib import values
+
+    rows = np.array([[1.0, 1.0], [2.0, np.nan], [np.nan, np.inf], [4.0, 4.0], [np.nan, np.nan]])
+    (axes,) = values(rows, "x").axes
+    first, second = axes.get_lines()
+    assert (first.get_marker(), first.get_markevery()) == (".", [3])
+    assert (second.get_marker(), second.get_markevery()) == (".", [0, 3])
+    assert axes.get_xlim() == (-0.5, 4.5)
+
+
+def test_colours_of_a_heat_map_cover_the_finite_values() -> None:
+    pytest.importorskip("matplotlib")
+    from lodcli.commands.plot.pictures_matplotlib import heat_map
+
+    figure = heat_map(np.array([[np.inf, 1.0], [-2.0, np.nan]]), "x")
+    assert figure.axes[0].get_images()[0].get_clim() == (-2, 2)
+
+
 def test_equal_data_gives_equal_pictures(lod: Lod, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     for name in ("a.svg", "b.svg"):
@@ -132,7 +152,9 @@ def test_equal_data_gives_equal_pictures(lod: Lod, folder: Path) -> None:
         ("words.lod.h5 -o x.svg --kind values --item 3", 2, "no article 3, there are 3"),
         ("flat.lod.h5 -o x.svg", 1, "data has no levels"),
         ("flat.lod.h5 -o x.svg --kind states", 1, "data has no levels"),
-        ("empty.lod.h5 -o x.svg --kind values", 1, "level 0 0 is empty"),
+        ("empty.lod.h5 -o x.svg --kind values", 1, "item 0 of level 0 is empty; choose another"),
+        ("huge.lod.h5 -o x.svg --kind values", 4, "values beyond 1e+307"),
+        ("narrow.lod.h5 -o x.svg --kind states", 1, "rows of data have no values"),
         ("many.lod.h5 -o x.svg", 2, "choose one: many.lod.h5::vectors"),
     ],
 )
@@ -143,6 +165,8 @@ def test_what_cannot_be_drawn_is_one_line(
     Path("there.svg").touch()
     io.write("flat.lod.h5", LoDTensor(np.arange(3)))
     io.write("empty.lod.h5", LoDTensor(np.arange(0), LoD.from_lengths([[0]])))
+    io.write("huge.lod.h5", LoDTensor([1.7e308, -1.7e308], [[2]]))
+    io.write("narrow.lod.h5", LoDTensor(np.zeros((2, 0)), [[2]]))
     done = lod("plot", *line.split())
     assert (done.code, done.stdout, done.stderr.count("\n")) == (code, "", 1)
     assert said in done.stderr
