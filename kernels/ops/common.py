@@ -125,7 +125,7 @@ def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offset
     The result may be a view of `values`: do not modify or store it.
 
     Raises:
-        InvalidDataError: not integers.
+        InvalidDataError: not integers, or beyond int64.
         ShapeMismatchError: not one for each of `count` sequences.
     """
     if type(values) is np.ndarray and values.dtype is _INT64 and values.shape == (count,):
@@ -139,6 +139,8 @@ def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offset
             f"found shape {array.shape}"
         )
     result: Offsets = array.reshape(count).astype(np.int64, copy=False)
+    if array.dtype.kind == "u" and (result < 0).any():
+        raise InvalidDataError(f"{op}: {what}: {array.max()} is out of range: no array is as long")
     return result
 
 

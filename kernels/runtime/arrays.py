@@ -37,11 +37,37 @@ def as_array(values: npt.ArrayLike) -> Array:
             "LoDTensor(data.filled(0), lengths, nulls=Nulls.of([None, ~data.mask]))"
         )
     try:
-        return np.asarray(values)
+        return array_of(values)
     except (LodError, MemoryError):
         raise
     except Exception as error:  # what other libraries raise when NumPy asks for an array
         raise InvalidDataError(_why_no_array(values, str(error).partition("\n")[0])) from None
+
+
+def array_of(values: Any, *, rounded: bool = False) -> Array:
+    """Return `np.asarray(values)`, but whole numbers that only uint64 holds in uint64.
+
+    NumPy rounds them to float64 if there are smaller ones beside them.
+
+    Args:
+        values: numbers, in lists or otherwise.
+        rounded: whether numbers that no dtype holds may be rounded; otherwise a ValueError.
+
+    >>> array_of([1, 2**64 - 1]).tolist()
+    [1, 18446744073709551615]
+    """
+    array = np.asarray(values)
+    if array.dtype.char != "d" or not isinstance(values, list | tuple) or not array.size:
+        return array
+    if not array.max() >= 1 << 63:  # nan as well
+        return array
+    if not all(isinstance(one, int | np.integer) for one in np.asarray(values, object).flat):
+        return array
+    if array.min() >= 0:
+        return np.asarray(values, np.uint64)
+    if rounded:
+        return array
+    raise ValueError("no dtype holds negative numbers and those of uint64; give them as floats")
 
 
 def _has_nulls(values: Any) -> bool:
@@ -113,7 +139,7 @@ def on_host(values: npt.ArrayLike, what: str) -> Array:
     if is_masked(values):
         raise InvalidDataError(f"{what}: a masked array, whose mask would be lost; give it filled")
     try:
-        return in_native_order(np.asarray(values))
+        return in_native_order(array_of(values))
     except (RuntimeError, TypeError, ValueError) as error:  # of torch, or of ragged lists
         raise InvalidDataError(f"{what}: no array can be made of it: {error}") from None
 

@@ -62,7 +62,7 @@ def test_an_empty_name_is_a_usage_error(lod: Lod, words: str) -> None:
             "apply pad words.lod.h5 --level 0 --maxlen 999999999999999999",
             "maxlen: 999999999999999999 is out",
         ),
-        ("apply pad words.lod.h5 --maxlen 1180591620717411303424", "more than 18 digits"),
+        ("apply pad words.lod.h5 --maxlen 1180591620717411303424", "more than 64 bits"),
         (
             "run-rnn words.lod.h5 --cell gru --hidden 2 --seed 1 --layers 2147483648",
             "at most 10000",

@@ -13,7 +13,7 @@ from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.runtime.arrays import array_of, as_array
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.units import objects
@@ -278,12 +278,11 @@ def _joined(parts: list[Array], dtype: np.dtype[Any] | None) -> Array:
         _require_fit(joined, dtype)
         return joined.astype(dtype, copy=False)
     if joined.dtype.kind == "f" and all(part.dtype.kind in "iu" for part in parts):
-        raise InvalidDataError(_NO_COMMON)
+        # NumPy makes float64 of them, which lacks digits.
+        raise InvalidDataError(
+            "values: no dtype holds negative numbers and those of uint64; choose one with dtype="
+        )
     return joined
-
-
-# NumPy makes float64 of them, which lacks digits.
-_NO_COMMON = "values: no dtype holds negative numbers and those of uint64; choose one with dtype="
 
 
 def _numbers(items: list[Any], depth: int) -> Array:
@@ -301,8 +300,6 @@ def _numbers(items: list[Any], depth: int) -> Array:
             "values: expected numbers of at most 64 bits, text or None, "
             f"found {found} at position {wrong[0]} of depth {depth}"
         )
-    if items and rows.dtype == np.float64 and all(isinstance(item, int) for item in items):
-        raise InvalidDataError(_NO_COMMON)
     return rows
 
 
@@ -312,7 +309,9 @@ def _converted(items: list[Any], dtype: np.dtype[Any] | None) -> Array:
             rows = np.asarray(items, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidDataError(f"values: cannot be rows of {dtype}: {error}") from None
-    _require_fit(np.asarray(items), rows.dtype)
+    # NumPy refuses whole numbers of Python that an integer dtype does not hold.
+    if rows.dtype.kind not in "iu" or set(map(type, items)) != {int}:
+        _require_fit(array_of(items, rounded=True), rows.dtype)
     return rows
 
 

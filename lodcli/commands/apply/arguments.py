@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 import click
-import numpy as np
 
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.ops.kinds import FILES, Kind, kind_of
 from lodcli.kernels.ops.registry import OpEntry
 from lodcli.kernels.platform.docstrings import docstring
+from lodcli.kernels.runtime.arrays import array_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.shell import options
@@ -199,8 +199,9 @@ class _Int(click.ParamType[int]):
         found = re.fullmatch(r"[+-]?0*([0-9]+)", text)
         if not found:
             self.fail(f"{text!r} is not a whole number", param, ctx)
-        if len(found[1]) > 18:  # more would not fit int64
-            self.fail(f"{text!r} has more than 18 digits", param, ctx)
+        # Python converts no text of thousands of digits.
+        if len(found[1]) > 20 or not -(1 << 63) <= int(text) < 1 << 64:
+            self.fail(f"{text!r} has more than 64 bits", param, ctx)
         return int(text)
 
 
@@ -247,7 +248,10 @@ class _Array(click.ParamType[Any]):
             numbers = [each.convert(part, param, ctx) for part in parts]
         else:
             return parse_reference(text)
-        return np.array(numbers if "," in text else numbers[0])
+        try:
+            return array_of(numbers if "," in text else numbers[0])
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class _File(click.ParamType[Any]):

@@ -124,6 +124,23 @@ def test_numbers_in_range_of_a_dtype_are_converted() -> None:
     assert LoDTensor.from_arrays([np.zeros((2, 0, 3))], dtype="int8").row_shape == (0, 3)
 
 
+def test_whole_numbers_that_only_uint64_holds_keep_their_digits() -> None:
+    most = 2**64 - 1
+    for found in (
+        LoDTensor([1, most], [[2]]),
+        LoDTensor.from_lists([[1, most]]),
+        LoDTensor.from_lists([[1, most]], dtype="uint64"),
+        LoDTensor.from_lists([[[1], [most]]], levels=1, dtype="uint64").with_data([1, most]),
+        LoDTensor.from_padded([[1, most, 0]], lengths=[2]),
+    ):
+        assert found.dtype == np.uint64
+        assert found.to_list() == [[1, most]]
+    with pytest.raises(InvalidDataError, match="no dtype holds negative numbers and those of"):
+        LoDTensor([-1, most], [[2]])
+    assert LoDTensor.from_lists([[-1, most]], dtype="float64").to_list() == [[-1.0, 2.0**64]]
+    assert LoDTensor([-1.0, most], [[2]]).to_list() == [[-1.0, 2.0**64]]
+
+
 def test_text_of_numpy_is_text() -> None:
     words = np.array(["Grüß", "a", ""])
     expected = LoDTensor.from_lists([words.tolist()])
