@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -96,7 +98,19 @@ def options_of(kind: str, **options: str | bool) -> Said:
     return said
 
 
-def suffixes(layers: int, directions: int) -> list[str]:
-    """Return the suffixes of the weights' names, in torch's order."""
-    both = ("", "_reverse")[:directions]
-    return [f"_l{layer}{direction}" for layer in range(layers) for direction in both]
+def prefixes(names: Iterable[str]) -> list[str]:
+    """Return the prefixes of the weights of RNNs with these names, all different; "" for one RNN.
+
+    >>> prefixes(["encoder", "lstm", "lstm"])
+    ['encoder.', 'lstm.', 'lstm_1.']
+    """
+    given = list(names)
+    found: dict[str, None] = {}
+    repeated: Counter[str] = Counter()
+    for name in given:
+        prefix = f"{name}."
+        while prefix in found:
+            repeated[name] += 1
+            prefix = f"{name}_{repeated[name]}."
+        found[prefix] = None
+    return list(found) if len(given) > 1 else [""] * len(given)

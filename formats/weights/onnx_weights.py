@@ -17,7 +17,7 @@ import numpy as np
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.weights.common import Said, options_of
+from lodcli.formats.weights.common import Said, options_of, prefixes
 from lodcli.formats.weights.onnx_model import model_of
 from lodcli.formats.weights.onnx_tables import ACTIVATIONS, ORDERS, PEEPHOLES, onnx
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -65,8 +65,7 @@ def read(source: Input) -> StateDict:
         raise InvalidDataError("the model has no node LSTM, GRU or RNN")
     stacks = _stacks(nodes, graph)
     found = StateDict()
-    for stack in stacks:
-        prefix = "" if len(stacks) == 1 else f"{_plain(stack[0].name)}."
+    for stack, prefix in zip(stacks, prefixes(_plain(s[0].name) for s in stacks), strict=True):
         found.said[prefix] = stack[0].said
         for layer, node in enumerate(stack):
             for arrays, direction in zip(node.directions, ("", "_reverse"), strict=False):
@@ -121,6 +120,13 @@ def _read_node(node: Any, number: int, constants: dict[str, Any]) -> _Node:
         raise DamagedFileError("has no inputs W and R")
     if attributes.get("clip") is not None:
         raise UnsupportedError("clips its cells, which is not supported")
+    for place, what in ((5, "initial_h"), (6, "initial_c")):
+        if inputs[place] in constants and _array(inputs[place], what, constants).any():
+            raise UnsupportedError(
+                f"{what} ({ascii(inputs[place])[1:-1][:80]}): the model stores initial states that "
+                "are not zeros, which are no weights; remove this input of the node, and give them "
+                "as --h0 and --c0"
+            )
     _check_shapes(given, GATES[kind], directions)
     said = _said(kind, attributes, directions)
     order = ORDERS[str(said["cell"])]
@@ -246,7 +252,8 @@ def _stacks(nodes: list[_Node], graph: Any) -> list[list[_Node]]:
     """Return a list of layers for each RNN: nodes that feed each other, or a single node."""
     makers = {output: node for node in graph.node for output in node.output if output}
     by_output = {node.gives: node for node in nodes}
-    before: dict[str, _Node | None] = {}
+    stacks: list[list[_Node]] = []
+    open_ends: dict[str, list[_Node]] = {}  # stacks by the output of their last node
     for node in nodes:
         name = node.takes
         for _ in range(len(graph.node)):
@@ -254,19 +261,24 @@ def _stacks(nodes: list[_Node], graph: Any) -> list[list[_Node]]:
             if name in by_output or maker is None or maker.op_type not in _BETWEEN:
                 break
             name = maker.input[0] if maker.input else ""
-        fed = by_output.get(name)
-        alike = fed is not None and fed.said == node.said and _sizes(fed) == _sizes(node)
-        wide = alike and fed is not None and fed.output_size == _input_size(node)
-        before[node.name] = fed if wide else None
-    stacks: list[list[_Node]] = []
-    for node in nodes:
-        fed = before[node.name]
-        home = next((s for s in stacks if fed is not None and s[-1] is fed), None)
-        if home is None:
-            stacks.append([node])
+        if name in open_ends and _feeds(open_ends[name][-1], node):
+            stack = open_ends.pop(name)
         else:
-            home.append(node)
+            stack = []
+            stacks.append(stack)
+        stack.append(node)
+        if node.gives:
+            open_ends[node.gives] = stack
     return stacks
+
+
+def _feeds(before: _Node, node: _Node) -> bool:
+    """Return whether two nodes have one kind, options and size, as layers of one RNN have."""
+    return (
+        before.said == node.said
+        and _sizes(before) == _sizes(node)
+        and before.output_size == _input_size(node)
+    )
 
 
 def _sizes(node: _Node) -> list[int]:

@@ -100,6 +100,31 @@ def test_nodes_that_do_not_feed_each_other_have_their_names(tmp_path: Path) -> N
     assert found.said["a_b."] == {"cell": "elman"}
 
 
+def test_nodes_of_one_name_are_all_read(tmp_path: Path) -> None:
+    second = node("RNN", "X2 W2 R", "a_b")
+    data = model(
+        node(name="a/b"), second, node(name="a_b"), **arrays(), W2=np.ones((1, 2, 2), "f4")
+    )
+    found = read(tmp_path, data)
+    assert rnn_prefixes(found) == ["a_b.", "a_b_1.", "a_b_2."]
+    assert found["a_b_1.weight_ih_l0"].shape == (2, 2)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM"])
+def test_initial_states_in_a_model_must_be_zeros(tmp_path: Path, kind: str) -> None:
+    inputs, stored = "X W R B - H", arrays({"RNN": 1, "LSTM": 4}[kind])
+    if kind == "LSTM":
+        inputs = "X W R B - Z H"
+    zeros, ones = np.zeros((1, 1, 2), np.float32), np.ones((1, 1, 2), np.float32)
+    for states in (zeros, ones):
+        data = model(node(kind, inputs), **stored, H=states, Z=zeros)
+        if states is zeros:
+            assert weights_from_state_dict(read(tmp_path, data)).hidden_size == 2
+            continue
+        with pytest.raises(UnsupportedError, match=r"initial_. \(H\): the model stores initial"):
+            read(tmp_path, data)
+
+
 def test_layers_are_found_behind_transpose_and_reshape(tmp_path: Path) -> None:
     between = [
         onnx.helper.make_node("Transpose", ["Y_one"], ["t"]),
