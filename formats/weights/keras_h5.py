@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,8 +85,13 @@ _UNTOLD = ("nonlinearity", "gate_activation", "cell_activation", "candidate_acti
 
 def read(source: Input) -> StateDict:
     """Return the weights of the recurrent layers; consecutive ones that match form one RNN."""
-    layers = stored_layers(source)
-    found = stacked([layer_of(stored, None, follows=True) for stored in layers])
+    before: dict[str, str] = {}  # the path of the last layer, for each model
+    layers = []
+    for stored in stored_layers(source):
+        model = stored.path.rpartition("/layers/")[0]
+        layers.append(layer_of(stored, {}, after=before.get(model)))
+        before[model] = stored.path
+    found = stacked(layers)
     return StateDict(found, found.said, untold=_UNTOLD)
 
 
@@ -155,8 +160,14 @@ def _read(strict: Any, path: str, bounds: Bounds) -> Array:
     return out
 
 
-def layer_of(stored: Stored, config: dict[str, Any] | None, *, follows: bool) -> Layer:
-    """Return a layer with its arrays in torch's layout."""
+def layer_of(stored: Stored, configs: Mapping[str, dict[str, Any]], *, after: str | None) -> Layer:
+    """Return a layer with its arrays in torch's layout.
+
+    Args:
+        stored: its arrays.
+        configs: the options of each direction of `stored`; none for Keras's defaults.
+        after: see Layer.
+    """
     with naming(stored.path):
         names = sorted(stored.directions, reverse=True)  # forward before backward
         if names not in ([""], ["forward", "backward"]):
@@ -168,18 +179,29 @@ def layer_of(stored: Stored, config: dict[str, Any] | None, *, follows: bool) ->
             if missing:
                 raise InvalidDataError(f"has no {', '.join(sorted(missing))}")
             said, parts = from_keras(
-                arrays["kernel"], arrays["recurrent_kernel"], arrays.get("bias"), config
+                arrays["kernel"], arrays["recurrent_kernel"], arrays.get("bias"), configs.get(name)
             )
             saids.append(said)
             directions.append(parts)
         if saids[0] != saids[-1]:
-            raise UnsupportedError("has different cells forward and backward")
+            raise UnsupportedError("has different cells or activations forward and backward")
         name = stored.path.rpartition("/")[2]
-        return Layer(name, saids[0], directions, follows)
+        return Layer(stored.path, name, saids[0], directions, after)
 
 
 def write(weights: RNNWeights, output: Output) -> None:
-    """Write a .weights.h5 that a Keras model of these layers loads."""
+    """Write a .weights.h5 that a Keras model of these layers loads.
+
+    Raises:
+        UnsupportedError: a GRU without biases, whose kind only the shape of its bias tells.
+    """
+    biases = {"bias_ih", "bias_hh"}
+    cells = [cell for layer in weights.layers for cell in layer]
+    if weights.cell in ("gru", "gru_paddle") and not any(biases & set(c.arrays()) for c in cells):
+        raise UnsupportedError(
+            "Keras's HDF5 of a GRU without biases does not store whether its reset comes after the "
+            "matmul; write a .keras file, which does"
+        )
     output.write(image_of(weights)[0])
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.weights.common import Said, one_bias, options_of, two_biases
+from lodcli.formats.weights.common import Said, one_bias, options_of, prefixes, two_biases
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights
@@ -37,16 +37,18 @@ class Layer:
     """One recurrent layer.
 
     Attributes:
+        path: of its weights in the file; unique.
         name: of the layer.
         said: the cell and its options.
         directions: arrays by torch's names, forward and then backward.
-        follows: whether its input is the output of the previous layer in the list.
+        after: path of the recurrent layer whose output is its input; None for another input.
     """
 
+    path: str
     name: str
     said: Said
     directions: list[dict[str, Array]]
-    follows: bool
+    after: str | None
 
     @property
     def sizes(self) -> list[int]:
@@ -62,27 +64,32 @@ class Layer:
 def stacked(layers: Sequence[Layer]) -> StateDict:
     """Return layers by torch's names; layers that feed each other form one RNN."""
     stacks: list[list[Layer]] = []
+    open_ends: dict[str | None, list[Layer]] = {}  # stacks by the path of their last layer
     for layer in layers:
-        before = stacks[-1][-1] if stacks else None
-        if (
-            before is not None
-            and layer.follows
-            and layer.said == before.said
-            and layer.sizes == before.sizes
-            and layer.input_size == sum(before.sizes)
-        ):
-            stacks[-1].append(layer)
+        if layer.after in open_ends and _feeds(open_ends[layer.after][-1], layer):
+            stack = open_ends.pop(layer.after)
         else:
-            stacks.append([layer])
+            stack = []
+            stacks.append(stack)
+        stack.append(layer)
+        open_ends[layer.path] = stack
     found = StateDict()
-    for stack in stacks:
-        prefix = "" if len(stacks) == 1 else f"{stack[0].name}."
+    for stack, prefix in zip(stacks, prefixes(stack[0].name for stack in stacks), strict=True):
         found.said[prefix] = stack[0].said
         for number, layer in enumerate(stack):
             for arrays, direction in zip(layer.directions, ("", "_reverse"), strict=False):
                 for field, array in arrays.items():
                     found[f"{prefix}{field}_l{number}{direction}"] = array
     return found
+
+
+def _feeds(before: Layer, layer: Layer) -> bool:
+    """Return whether two layers have one kind, options and size, as layers of one RNN have."""
+    return (
+        layer.said == before.said
+        and layer.sizes == before.sizes
+        and layer.input_size == sum(before.sizes)
+    )
 
 
 def from_keras(

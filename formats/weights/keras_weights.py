@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -44,7 +45,7 @@ def read(source: Input) -> StateDict:
         image.flush()
         with Input.of_raw(io.FileIO(os.dup(image.fileno())), WEIGHTS) as weights:
             stored = {layer.path.lstrip("/"): layer for layer in stored_layers(weights)}
-    found = [layer for layer in _layers(config, "layers/", stored, 0) if layer is not None]
+    found = list(_layers(config, "layers/", "", stored, 0))
     if not found:
         raise InvalidDataError("the model has no LSTM, GRU or SimpleRNN")
     return stacked(found)
@@ -66,27 +67,62 @@ def _config(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
 
 
 def _layers(
-    config: dict[str, Any], prefix: str, stored: dict[str, Stored], depth: int
-) -> Iterator[Layer | None]:
-    """Yield the recurrent layers of a model."""
+    config: dict[str, Any], prefix: str, model: str, stored: dict[str, Stored], depth: int
+) -> Iterator[Layer]:
+    """Yield the recurrent layers of a model.
+
+    Args:
+        config: the description of the model.
+        prefix: of the paths of its layers in the weights.
+        model: the names of nested models around its layers, each with a dot.
+        stored: arrays of recurrent layers by path.
+        depth: number of models around this one.
+    """
     if depth > MOST_DEPTH:
         raise DamagedFileError(f"{CONFIG}: models nested more than {MOST_DEPTH} deep")
     used: dict[str, int] = {}
-    follows = False
+    # The recurrent layer whose output a layer passes on: of each layer by name, of the one before.
+    passed: dict[str | None, str | None] = {}
+    before: str | None = None
     for entry in _entries(config):
         kind, options = entry["class_name"], entry["config"]
         base = _snake(kind)
         path = prefix + base + (f"_{used[base]}" if base in used else "")
         used[base] = used.get(base, 0) + 1
+        if "inbound_nodes" in entry:
+            before = passed.get(_input_of(entry))
+        name = options.get("name")
+        name = name if isinstance(name, str) and re.fullmatch(r"[\w.-]{1,100}", name) else path
         cell = options.get("layer") if kind == "Bidirectional" else entry
         if isinstance(cell, dict) and cell.get("class_name") in CLASSES:
-            yield _layer(path, kind, options, cell, stored, follows=follows)
-            follows = True
-            continue
-        if kind not in _TRANSPARENT:
-            follows = False
+            with naming(f"{CONFIG}: {name}"):
+                layer = _layer(path, kind, options, cell, stored, after=before)
+            yield dataclasses.replace(layer, name=f"{model}{name.rpartition('/')[2]}")
+            before = layer.path
+        elif kind not in _TRANSPARENT:
+            before = None
+        passed[name] = before if _calls(entry) < 2 else None
         if isinstance(options.get("layers"), list):
-            yield from _layers(entry, f"{path}/layers/", stored, depth + 1)
+            yield from _layers(entry, f"{path}/layers/", f"{model}{name}.", stored, depth + 1)
+
+
+def _calls(entry: dict[str, Any]) -> int:
+    """Return how often a functional model calls a layer; 0 in other models."""
+    nodes = entry.get("inbound_nodes")
+    return len(nodes) if isinstance(nodes, list) else 0
+
+
+def _input_of(entry: dict[str, Any]) -> str | None:
+    """Return the name of the layer whose first output a layer of a functional model takes.
+
+    None if it takes another input, or is called several times.
+    """
+    try:
+        (call,) = entry["inbound_nodes"]
+        name, _, output = call["args"][0]["config"]["keras_history"]
+    except (LookupError, TypeError, ValueError):
+        return None
+    return name if isinstance(name, str) and output == 0 else None
 
 
 def _layer(
@@ -96,24 +132,24 @@ def _layer(
     cell: dict[str, Any],
     stored: dict[str, Stored],
     *,
-    follows: bool,
+    after: str | None,
 ) -> Layer:
-    name = options.get("name")
-    shown = name if isinstance(name, str) and re.fullmatch(r"[\w.-]{1,100}", name) else path
-    with naming(f"{CONFIG}: {shown}"):
-        inner = cell.get("config")
-        if path not in stored or not isinstance(inner, dict):
-            raise DamagedFileError(f"{WEIGHTS} has no {path} for it")
-        if kind == "Bidirectional" and options.get("merge_mode", "concat") != "concat":
-            raise UnsupportedError(
-                f"merge_mode {ascii(options['merge_mode'])[:40]}; expected 'concat'"
-            )
-        if inner.get("go_backwards"):
-            raise UnsupportedError(
-                "is backward-only, which is not supported; expected forward or bidirectional"
-            )
-        found = layer_of(stored[path], inner, follows=follows)
-        return Layer(shown.rpartition("/")[2], found.said, found.directions, follows)
+    inner = cell.get("config")
+    if path not in stored or not isinstance(inner, dict):
+        raise DamagedFileError(f"{WEIGHTS} has no {path} for it")
+    if inner.get("go_backwards"):
+        raise UnsupportedError(
+            "is backward-only, which is not supported; expected forward or bidirectional"
+        )
+    if kind != "Bidirectional":
+        return layer_of(stored[path], {"": inner}, after=after)
+    if options.get("merge_mode", "concat") != "concat":
+        raise UnsupportedError(f"merge_mode {ascii(options['merge_mode'])[:40]}; expected 'concat'")
+    backward = options.get("backward_layer", cell)
+    if not isinstance(backward, dict) or not isinstance(backward.get("config"), dict):
+        raise DamagedFileError("describes no backward layer")
+    configs = {"forward": inner, "backward": backward["config"]}
+    return layer_of(stored[path], configs, after=after)
 
 
 def _entries(config: dict[str, Any]) -> list[dict[str, Any]]:

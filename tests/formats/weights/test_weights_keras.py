@@ -191,6 +191,82 @@ def test_the_unbroken_ones_are_read(tmp_path: Path) -> None:
         assert weights_from_state_dict(read_weights(tmp_path / "w")).hidden_size == 2
 
 
+# -- how layers are connected ----------------------------------------------------------
+
+
+def cells(*paths: str) -> bytes:
+    """Return a .weights.h5 with LSTMs of 2 inputs and H 2 at these paths."""
+    stream = bytes_io.BytesIO()
+    with h5py.File(stream, "w") as file:
+        for count, path in enumerate(paths):
+            for number, shape in enumerate([(2, 8), (2, 8), (8,)]):
+                file[f"{path}/cell/vars/{number}"] = np.full(shape, count, np.float32)
+    return stream.getvalue()
+
+
+def called(name: str, *sources: str, output: int = 0) -> dict[str, Any]:
+    """Return an LSTM of a functional model that is called on the output of each source."""
+    histories = [{"config": {"keras_history": [source, 0, output]}} for source in sources]
+    return {**lstm(name=name), "inbound_nodes": [{"args": [one]} for one in histories]}
+
+
+def model(name: str, *entries: Any) -> dict[str, Any]:
+    return {"class_name": "Functional", "config": {"name": name, "layers": list(entries)}}
+
+
+IN = {"class_name": "InputLayer", "config": {"name": "rows"}, "inbound_nodes": []}
+FUNCTIONAL: dict[str, tuple[list[Any], dict[str, int]]] = {
+    "chain": ([IN, called("a", "rows"), called("b", "a")], {"": 2}),
+    "parallel": ([IN, called("a", "rows"), called("b", "rows")], {"a.": 1, "b.": 1}),
+    "states": ([IN, called("a", "rows"), called("b", "a", output=1)], {"a.": 1, "b.": 1}),
+    "fork": ([IN, called("a", "rows"), called("b", "a"), called("c", "a")], {"a.": 2, "c.": 1}),
+    "twice": ([IN, called("a", "rows", "a"), called("b", "a")], {"a.": 1, "b.": 1}),
+    "interleaved": (
+        [IN, called("a", "rows"), called("b", "rows"), called("c", "a"), called("d", "b")],
+        {"a.": 2, "b.": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize(("entries", "layers_of"), FUNCTIONAL.values(), ids=FUNCTIONAL)
+def test_layers_of_a_functional_model_are_stacked_as_they_are_connected(
+    tmp_path: Path, entries: list[Any], layers_of: dict[str, int]
+) -> None:
+    paths = ["layers/lstm", *(f"layers/lstm_{n}" for n in range(1, len(entries) - 1))]
+    (tmp_path / "w").write_bytes(archive(layers(*entries), cells(*paths)))
+    found = read_weights(tmp_path / "w")
+    assert {
+        prefix: len(weights_from_state_dict(found, prefix=prefix).layers)
+        for prefix in rnn_prefixes(found)
+    } == layers_of
+
+
+def test_layers_of_one_name_in_two_models_are_all_read(tmp_path: Path) -> None:
+    paths = [f"layers/functional{n}/layers/lstm" for n in ("", "_1")]
+    models = [model(name, called("lstm", "rows")) for name in ("enc", "dec")]
+    for data, prefixes in (
+        (archive(layers(*models), cells(*paths)), ["enc.lstm.", "dec.lstm."]),
+        (cells(*paths), ["lstm.", "lstm_1."]),
+    ):
+        (tmp_path / "w").write_bytes(data)
+        found = read_weights(tmp_path / "w")
+        assert [found[f"{prefix}bias_ih_l0"][0] for prefix in prefixes] == [0, 1]
+        assert len(rnn_prefixes(found)) == 2
+
+
+def test_directions_of_other_activations_are_refused(tmp_path: Path) -> None:
+    paths = [f"layers/bidirectional/{way}_layer" for way in ("forward", "backward")]
+    for activation, refused in (("tanh", False), ("relu", True)):
+        backward = lstm(go_backwards=True, activation=activation)
+        config = layers(both(backward_layer=backward))
+        (tmp_path / "w").write_bytes(archive(config, cells(*paths)))
+        if refused:
+            with pytest.raises(UnsupportedError, match="activations forward and backward"):
+                read_weights(tmp_path / "w")
+        else:
+            assert weights_from_state_dict(read_weights(tmp_path / "w")).directions == 2
+
+
 def test_a_zip_of_something_else_is_reported(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "w", "w") as file:
         file.writestr("x.txt", "hello")
