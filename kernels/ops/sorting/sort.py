@@ -6,7 +6,8 @@ values stay in the order they came in, whichever way they are sorted.
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -315,8 +316,35 @@ def sequence_histogram(
         raise OptionError(
             f"{op}: edges must ascend, found {cuts[at]} and then {cuts[at + 1]} at {at + 1}"
         )
-    run = on(backend, segment_histogram, size_bytes=data.nbytes)
-    return LoDTensor._made(run(data, offsets, cuts), tensor.lod.above(level))
+    bins: npt.NDArray[np.bool_] | None = None
+    if data.dtype.kind in "iu" and cuts.dtype != data.dtype and _is_beyond_floats(cuts):
+        cuts, bins = _whole_edges(cuts, data.dtype)
+    counts = on(backend, segment_histogram, size_bytes=data.nbytes)(data, offsets, cuts)
+    if bins is not None:
+        some, counts = counts, np.zeros_like(counts, shape=(len(counts), bins.size))
+        counts[:, bins] = some[:, : np.count_nonzero(bins)]
+    return LoDTensor._made(counts, tensor.lod.above(level))
+
+
+def _is_beyond_floats(edges: Array) -> bool:
+    """Return whether float64 rounds whole numbers as large as one of the ascending edges."""
+    return bool(max(abs(float(edges[0])), abs(float(edges[-1]))) >= 1 << 53)
+
+
+def _whole_edges(edges: Array, dtype: np.dtype[Any]) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Return edges in an integer dtype, and a mask of the bins between them; others are empty.
+
+    NumPy compares 64-bit integers and edges of another dtype in float64, which rounds them.
+    """
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    *firsts, last = comparable(edges).tolist()
+    lows = [math.ceil(min(max(edge, least), most + 1)) for edge in firsts]
+    highs = [*(low - 1 for low in lows[1:]), math.floor(min(max(last, least - 1), most))]
+    bins = np.less_equal(np.array(lows, object), np.array(highs, object)).astype(np.bool_)
+    whole = [low for low, holds in zip(lows, bins, strict=True) if holds]
+    if not whole:
+        return edges, bins
+    return np.array([*whole, highs[int(bins.nonzero()[0][-1])]], dtype), bins
 
 
 def _column(tensor: LoDTensor, op: str) -> Array:

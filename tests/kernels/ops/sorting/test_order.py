@@ -276,6 +276,24 @@ def test_a_histogram_by_hand() -> None:
     assert sequence_histogram(tensor, [0, 1, 3], level=0).data.tolist() == [[1, 3], [0, 1]]
 
 
+@pytest.mark.parametrize(
+    ("values", "edges", "expected"),
+    [
+        (np.array([2**53 + 1], np.uint64), [0, 2**53 + 1, 2**60], [0, 1]),
+        (np.array([2**63 - 1, 2**53 + 1]), [0.0, 2.0**53, 2.0**53 + 2, 2.0**63], [0, 1, 1]),
+        (np.array([-1, 0, 2**63 - 1]), [-0.5, 0.5, 0.75, np.inf], [1, 0, 1]),
+        (np.array([0, 2**64 - 1], np.uint64), [-(2**63), -1, 1], [0, 1]),
+        (np.array([0, 5], np.uint64), [-(2.0**64), -1.0], [0]),
+        (np.array([255], np.uint8), [254.5, 255.5, 2.0**54], [1, 0]),
+    ],
+)
+def test_a_histogram_does_not_round_whole_numbers(
+    values: Array, edges: list[float], expected: list[int]
+) -> None:
+    found = sequence_histogram(LoDTensor(values, [[len(values), 0]]), edges)
+    assert found.data.tolist() == [expected, [0] * len(expected)]
+
+
 @settings(deadline=None)
 @given(crowded(shapes=COLUMNS), st.sets(st.sampled_from([-1.5, 0, 0.5, 1, 2, 3, 9]), min_size=2))
 def test_a_histogram_is_that_of_plain_loops(
