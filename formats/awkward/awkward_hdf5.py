@@ -11,6 +11,7 @@ from lodcli.formats.awkward.forms import Reader, parsed_form
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError, UnsupportedError
@@ -31,7 +32,7 @@ class AwkwardHdf5(Format):
     many = True
     streams = False
     options = frozenset({"data"})
-    modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
+    modules = ("lodcli.formats.hdf5.trusting", *MODULES)
     isolated = True
 
     def open(self, source: Input, options: ReadOptions) -> Source:

@@ -12,6 +12,7 @@ from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
+from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.hdf5.h5ad_layout import CSR, DATA_DTYPES, INDICES, NAMES, OBS, VAR
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
@@ -42,7 +43,7 @@ class H5ad(Format):
     row_ranks = 0
     many = True
     options = frozenset({"data", "levels"})
-    modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
+    modules = ("lodcli.formats.hdf5.trusting", *MODULES)
     isolated = True
     seekable_output = True
 

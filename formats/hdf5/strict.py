@@ -15,12 +15,12 @@ from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t, h5z
+from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t
 
-from lodcli.formats.container.hdf5plugin import register
 from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.hdf5.columns import Column, column_of
+from lodcli.formats.hdf5.filters import check_filters
 from lodcli.formats.hdf5.guarded import GuardedFile, find_superblock
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.values.file_attributes import CONVENTIONS
@@ -28,20 +28,6 @@ from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, Un
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.marks import MOST_ATTRIBUTE_BYTES, attributes_text
 
-# The filters of hdf5plugin; those of HDF5 and h5py are always available.
-PLUGINS = {
-    307: "bzip2",
-    32001: "blosc",
-    32004: "lz4",
-    32008: "bitshuffle",
-    32013: "zfp",
-    32015: "zstd",
-    32017: "sz",
-    32018: "fcidecomp",
-    32024: "sz3",
-    32026: "blosc2",
-    32028: "sperr",
-}
 LAYOUTS = (h5d.CONTIGUOUS, h5d.CHUNKED, h5d.COMPACT)
 # Limit on rows without bytes, to which limits on bytes do not apply.
 FREE_ROWS = 1 << 20
@@ -221,19 +207,7 @@ class StrictFile:
             )
         if plist.get_external_count():
             raise UnsupportedError(f"{path}: is stored in another file; {_COPY}")
-        filters = [plist.get_filter(number) for number in range(plist.get_nfilters())]
-        codes = [code for code, *_ in filters]
-        for code, _, _, name in filters:
-            if code in PLUGINS:
-                register(PLUGINS[code])
-            if not h5z.filter_avail(code):
-                called = ascii(name.decode("ascii", "replace"))[:MOST_NAME_CHARS]
-                raise UnsupportedError(
-                    f"{path}: neither HDF5 nor hdf5plugin has its filter {code} ({called}); copy "
-                    "it without filters where it was written, with `h5repack -f NONE`"
-                )
-        if len(set(codes)) < len(codes):
-            raise DamagedFileError(f"{path}: filters {codes}; each may occur only once")
+        check_filters(plist, path)
 
     def _check_place(self, dataset: h5d.DatasetID, path: str) -> None:
         """Raise DamagedFileError for rows beyond the end of the file."""

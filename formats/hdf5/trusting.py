@@ -16,6 +16,7 @@ import numpy as np
 
 from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.hdf5.filters import check_filters
 from lodcli.formats.hdf5.guarded import GuardedFile, find_superblock
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -51,7 +52,7 @@ def dataset(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Dataset
     Raises:
         SelectionError: it is missing, and `chosen`: the user named it.
         DamagedFileError: it is missing, and not `chosen`.
-        UnsupportedError: it is stored in other files.
+        UnsupportedError: it is stored in other files, or has an unknown filter.
     """
     found = _found(file, path, chosen)
     if not isinstance(found, h5py.Dataset):
@@ -60,7 +61,26 @@ def dataset(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Dataset
         # External storage may be any file, and the child process cannot open files.
         if found.is_virtual or found.external:
             raise UnsupportedError(f"{path}: is stored in other files")
+        check_filters(found.id.get_create_plist(), path)
     return found
+
+
+def dataset_or_field(file: h5py.File, path: str) -> tuple[h5py.Dataset, str | None]:
+    """Return the dataset at a path that the user named; or a dataset of compounds and its field.
+
+    Raises:
+        SelectionError: there is neither.
+        UnsupportedError: see `dataset`.
+    """
+    above, _, name = path.rpartition("/")
+    if node(file, path) is None and above and isinstance(node(file, above), h5py.Dataset):
+        found = dataset(file, above)
+        with damage(above):
+            names = found.dtype.names or ()
+        if name not in names:
+            raise SelectionError(f"{path}: there is no such field")
+        return found, name
+    return dataset(file, path, chosen=True), None
 
 
 def group(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Group:
@@ -109,13 +129,23 @@ def numbers(found: h5py.Dataset, start: int, stop: int) -> Array:
     return rows.astype(rows.dtype.newbyteorder("="), copy=False)
 
 
-def item_dtype(found: h5py.Dataset) -> tuple[np.dtype[Any] | None, bool]:
+def item_dtype(found: h5py.Dataset, field: str | None = None) -> tuple[np.dtype[Any] | None, bool]:
     """Return the item dtype of variable-length data, and whether it is text."""
     with damage(found.name):
-        if h5py.check_string_dtype(found.dtype) is not None:
+        stored = found.dtype if field is None else found.dtype[field]
+        if h5py.check_string_dtype(stored) is not None:
             return np.dtype(np.uint8), True
-        kind = h5py.check_vlen_dtype(found.dtype)
+        kind = h5py.check_vlen_dtype(stored)
     return None if kind is None else np.dtype(kind), False
+
+
+def sequences(
+    found: h5py.Dataset, start: int, stop: int, *, field: str | None = None
+) -> list[Array]:
+    """Return sequences of a 1-D dataset of variable length, or of a field of its records."""
+    with damage(found.name):
+        stored = found if field is None else found.fields(field)
+        return list(stored[start:stop])
 
 
 def texts(found: h5py.Dataset, start: int, stop: int, *, field: str | None = None) -> list[bytes]:

@@ -11,6 +11,7 @@ from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, TensorSpec, find
+from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError, UnsupportedError
@@ -25,7 +26,9 @@ PORTION = 1 << 12
 
 
 class Hdf5Vlen(Format):
-    """One level of numbers, or of the bytes of texts: `--data /x` names the dataset.
+    """One level of numbers, or of the bytes of texts.
+
+    `--data /x` names the dataset, `--data /x/field` a field of compounds.
 
     Reading only: h5py's own variable-length type can make HDF5 hang on damaged files, so
     the file is read in a child process with a limit on time and memory, and lod.h5 keeps
@@ -38,7 +41,7 @@ class Hdf5Vlen(Format):
     dtypes = ALL_DTYPES - {"bfloat16"}
     read_only = "write lod.h5, whose rows need no such type"
     options = frozenset({"data", "levels"})
-    modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
+    modules = ("lodcli.formats.hdf5.trusting", *MODULES)
     isolated = True
 
     def open(self, source: Input, options: ReadOptions) -> Source:
@@ -53,14 +56,13 @@ class _VlenSource(Source):
 
         self._hdf5: Any = hdf5
         self._file = hdf5.opened(fd)
-        self._dataset = hdf5.dataset(self._file, path, chosen=True)
-        self._path = path
-        dtype, self._text = hdf5.item_dtype(self._dataset)
+        self._dataset, self._field = hdf5.dataset_or_field(self._file, path)
+        dtype, self._text = hdf5.item_dtype(self._dataset, self._field)
         shape = self._dataset.shape
         if dtype is None:
-            raise UnsupportedError(
-                f"{path}: is {self._dataset.dtype}, not variable-length data; --from hdf5"
-            )
+            kind = self._dataset.dtype
+            kind = kind if self._field is None else kind[self._field]
+            raise UnsupportedError(f"{path}: is {kind}, not variable-length data; --from hdf5")
         if not dtype.isnative:
             # h5py 3.16 returns their bytes unchanged, as if they were in native order.
             raise UnsupportedError(f"{path}: holds big-endian sequences, which h5py reads wrongly")
@@ -100,10 +102,10 @@ class _VlenSource(Source):
 
     def _sequences(self, start: int, stop: int) -> list[Array]:
         if self._text:
-            texts = self._hdf5.texts(self._dataset, start, stop)
+            texts = self._hdf5.texts(self._dataset, start, stop, field=self._field)
             return [np.frombuffer(text, np.uint8) for text in texts]
-        with self._hdf5.damage(self._path):
-            return list(self._dataset[start:stop])
+        found: list[Array] = self._hdf5.sequences(self._dataset, start, stop, field=self._field)
+        return found
 
     def close(self) -> None:
         self._file.close()

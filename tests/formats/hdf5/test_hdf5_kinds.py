@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,9 @@ def vlen(tmp_path: Path) -> Path:
         file["plain"] = np.arange(3)
         file.create_dataset("square", (2, 2), h5py.vlen_dtype(np.int8))
         file.create_dataset("nested", (2,), h5py.vlen_dtype(h5py.vlen_dtype(np.int8)))
+        fields = [("n", "i4"), ("t", h5py.string_dtype()), ("v", h5py.vlen_dtype(np.float32))]
+        table = file.create_dataset("table", (2,), np.dtype(fields))
+        table[0], table[1] = (1, "größe", np.float32([1, 2])), (2, "", np.float32([]))
     return path
 
 
@@ -164,11 +168,36 @@ def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
         ("/square", r"expected one dimension of sequences, found \(2, 2\)"),
         ("/big", "holds big-endian sequences, which h5py reads wrongly"),
         ("/nested", "holds object, which tensors cannot hold"),
+        ("/table/n", "/table/n: is int32, not variable-length data; --from hdf5"),
+        ("/table/x", "/table/x: there is no such field"),
     ],
 )
 def test_what_is_no_such_data_is_named(data: str | None, message: str, vlen: Path) -> None:
     with pytest.raises(LodError, match=message):
         read_as("hdf5-vlen", vlen, data=data)
+
+
+def test_fields_of_compounds_are_those_of_h5py(vlen: Path) -> None:
+    found = read_as("hdf5-vlen", vlen, data="/table/t")["data"]
+    assert found.data.tobytes().decode() == "größe"
+    assert found.recursive_sequence_lengths() == [[7, 0]]
+    assert nested(read_as("hdf5-vlen", vlen, data="/table/v")["data"]) == [[1, 2], []]
+
+
+def test_filters_of_hdf5plugin_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hdf5plugin = pytest.importorskip("hdf5plugin")
+    path = tmp_path / "t.h5"
+    form = '{"class": "NumpyArray", "primitive": "int64", "form_key": "a"}'
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (2,), h5py.vlen_dtype(np.int32), chunks=(2,), **hdf5plugin.Zstd())
+        file["x"][0] = [1, 2]
+        file.create_dataset("g/a-data", data=np.arange(3), chunks=(3,), **hdf5plugin.Blosc())
+        file["g"].attrs.update(form=form, length=3)
+    assert nested(read_as("hdf5-vlen", path, data="/x")["data"]) == [[1, 2], []]
+    assert read_as("awkward-hdf5", path)["data"].data.tolist() == [0, 1, 2]
+    monkeypatch.setitem(sys.modules, "hdf5plugin", None)
+    with pytest.raises(UnsupportedError, match="the codec zstd needs the package hdf5plugin"):
+        read_as("hdf5-vlen", path, data="/x")
 
 
 @pytest.mark.slow
@@ -188,7 +217,7 @@ def test_damage_ends_in_the_child(vlen: Path) -> None:
 
 
 def test_a_hang_in_the_library_is_ended(vlen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang(*args: object) -> list[Any]:
+    def hang(*args: object, **options: object) -> list[Any]:
         while True:
             pass
 
