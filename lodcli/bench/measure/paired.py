@@ -49,7 +49,7 @@ class PairedPeer:
             self.version = str(self._answer()["version"])
         except WorkerError as error:
             self.close()
-            raise RuntimeError(str(error)) from None
+            raise RuntimeError(f"{python}: {error}") from None
         self._pause()
 
     def candidates(self, suite: str, op: str, inputs: dict[str, Any]) -> list[Candidate]:

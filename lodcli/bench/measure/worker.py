@@ -1,6 +1,7 @@
 """Worker side of paired.py: loads a peer's file and executes commands, line by line.
 
-Run by the peer's own interpreter, which has NumPy and the peer but not lod.
+Run by the peer's own interpreter, which has NumPy and the peer but not lod. If one of them is
+missing, the error is an answer like others.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import os
 import sys
 import time
 from typing import Any
-
-import numpy as np
 
 
 def main(platform: str, file: str, threads: int) -> None:
@@ -61,6 +60,8 @@ def load(file: str, name: str) -> Any:
 
 
 def _ways(peer: Any, question: dict[str, Any]) -> dict[str, Any]:
+    import numpy as np
+
     inputs = dict(question["plain"])
     for name in question["arrays"]:
         inputs[name] = np.load(os.path.join(question["folder"], name + ".npy"))
@@ -69,6 +70,8 @@ def _ways(peer: Any, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _save(way: Any, folder: str) -> int:
+    import numpy as np
+
     call, arrays = way
     found = arrays(call())
     for number, array in enumerate(found):

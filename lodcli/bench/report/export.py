@@ -35,7 +35,7 @@ def as_csv(report: Report) -> str:
 def as_markdown(report: Report) -> str:
     """Return one table of all results, and notes."""
     lines = [
-        "| work | threads | by | min | median | iqr | rate | of limit | best peer / | |",
+        "| work | threads | by | min | median | iqr | rate | of limit | peer / lod | |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in report["results"]:

@@ -84,7 +84,7 @@ def _table(key: tuple[str, int], rows: Sequence[Row]) -> Any:
         pad_edge=False,
     )
     table.add_column("", no_wrap=True)
-    for name in ("min", "median", "iqr", "rate", "of limit", "best peer /"):
+    for name in ("min", "median", "iqr", "rate", "of limit", "peer / lod"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     ours = [row for row in rows if row["ours"]]

@@ -74,8 +74,14 @@ class Case:
         """Return this case with one parameter changed, and if possible the same mean length.
 
         Raises:
-            SelectionError: no such parameter.
+            SelectionError: no such parameter, or one that this case does not have.
         """
+        if parameter in ("rows", "sequences"):
+            self.lengths.require_drawn(f"--sweep {parameter}")
+        if parameter == "hidden" and not self.hidden:
+            raise SelectionError(
+                "--sweep hidden: this benchmark has no hidden size; use --sweep features"
+            )
         whole = int(value)
         if parameter == "rows":
             sequences = max(1, round(whole / max(self.lengths.mean, 1)))
@@ -193,9 +199,14 @@ def custom_case(
 
     Two of rows, sequences and the mean length determine the third; the lengths of a file
     determine all three.
+
+    Raises:
+        LengthsError: sizes that contradict the lengths.
     """
     chosen = lengths or base.lengths
     if chosen.given is not None:
+        if rows is not None or sequences is not None:
+            chosen.require_drawn("--rows" if rows is not None else "--sequences")
         rows, sequences = int(chosen.given.sum()), int(chosen.given.size)
     mean = max(chosen.mean, 1e-9)
     if rows is None and sequences is None:

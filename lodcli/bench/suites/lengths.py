@@ -44,6 +44,18 @@ class Lengths:
             return (self.numbers[0] + self.numbers[1]) / 2
         return self.numbers[0]
 
+    def require_drawn(self, option: str) -> None:
+        """Raise LengthsError if the lengths are those of a file, so that an option has no effect.
+
+        Args:
+            option: such as "--rows".
+        """
+        if self.given is not None:
+            raise LengthsError(
+                f"{option}: the file {self.text} of --lengths determines rows and sequences; "
+                "leave out one of the two options"
+            )
+
     def with_sigma(self, sigma: float) -> Lengths:
         """Return the distribution with another skew and the same mean.
 

@@ -31,6 +31,7 @@ from lodcli.shell import options
     type=options.Number(0, 1),
     default=0.01,
     show_default=True,
+    metavar="P",
     help="For --compare: significance level of a change.",
 )
 @options.as_json
@@ -46,7 +47,7 @@ def command(
     """Benchmark lod against other libraries, interleaved, and check that all results agree.
 
     Each row shows times (minimum, median, quartile range), useful work per second, its fraction
-    of the machine's limit, and the time of the best peer relative to lod's. Peers are the
+    of the machine's limit, and the time of the best peer divided by lod's. Peers are the
     installed libraries; missing libraries are named. -o writes a report; lod bench --compare
     old.json new.json compares two reports.
 
@@ -99,8 +100,8 @@ def kernels(
     from lodcli.bench.suites.ops import BENCH_OPS, ops_of
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show, usual
 
-    case = usual(USUAL_KERNEL_CASES, settings.device) if case is None else case
-    chosen = cases_of(KERNEL_CASES, case, sweep, settings.seed, **sizes)
+    default = usual(USUAL_KERNEL_CASES, settings.device)
+    chosen = cases_of(KERNEL_CASES, case, sweep, settings.seed, usual=default, **sizes)
     known = ops_of(settings.device) if ops is None else list(BENCH_OPS)
     run_and_show("kernels", KernelPlan(parse_ops(ops, known), chosen), settings)
 
@@ -165,8 +166,8 @@ def rnn(
         raise click.UsageError(f"--precision {precision} goes with --device cuda")
     if dtype != "float32" and (precision != "float32" or "cuda" in settings.device):
         raise click.UsageError(f"--dtype {dtype} is measured on a CPU, without --precision")
-    case = usual(USUAL_RNN_CASES, settings.device) if case is None else case
-    chosen = cases_of(RNN_CASES, case, sweep, settings.seed, **sizes)
+    default = usual(USUAL_RNN_CASES, settings.device)
+    chosen = cases_of(RNN_CASES, case, sweep, settings.seed, usual=default, **sizes)
     ways = parse_ops(passes, PASSES, "--pass")
     ops = [f"{cell} {way}" for cell in parse_ops(cells, list(CELLS), "--cell") for way in ways]
     run_and_show("rnn", RnnPlan(ops, chosen, precision, dtype), settings)

@@ -143,7 +143,8 @@ def settings(function: F) -> F:
         type=click.IntRange(1, 1000),
         default=11,
         show_default=True,
-        help="Number of undisturbed samples of each.",
+        metavar="N",
+        help="Undisturbed samples of each candidate; at most three times as many are taken.",
     )
     @click.option(
         "--budget",
@@ -158,10 +159,15 @@ def settings(function: F) -> F:
         type=click.IntRange(0),
         default=0,
         show_default=True,
+        metavar="N",
         help="Random seed of lengths and values.",
     )
     @options.as_json
-    @click.option("--export", type=click.Choice(EXPORTS), help="Print this instead of a table.")
+    @click.option(
+        "--export",
+        type=click.Choice(EXPORTS),
+        help="Print results in this format instead of a table.",
+    )
     @click.option(
         "-o",
         "--output",

@@ -134,7 +134,7 @@ def compare_and_show(old: str, new: str, *, threshold: float, alpha: float, as_j
     if as_json:
         output.as_json({"changes": [vars(change) for change in changes]})
     else:
-        headers = ["verdict", "new / old", "machine", "chance", "old", "new", "measured"]
+        headers = ["verdict", "new / old", "machine", "p-value", "old", "new", "measured"]
         rows = [
             [
                 *(one.verdict, f"{one.ratio:.3f}", f"{one.machine:.3f}", f"{one.chance:.4f}"),
@@ -193,6 +193,7 @@ def cases_of(
     sweep: str | None,
     seed: int,
     *,
+    usual: str | None = None,
     base: str | None = None,
     lengths: str | None = None,
     **sizes: int | None,
@@ -200,14 +201,21 @@ def cases_of(
     """Return the cases that options choose: named ones, a custom one, or a sweep.
 
     Args:
-        base: the case with the default sizes; None: the first.
+        usual: the cases that are measured if none is named; None: all.
+        base: the case with the default sizes; None: the first usual one.
 
     Raises:
         SelectionError: an invalid name, length or value.
     """
     custom = lengths is not None or any(value is not None for value in sizes.values())
     single = custom or sweep is not None
-    chosen = _named(known, base if names is None and single else names, first_only=single)
+    default = base if single and base else usual
+    chosen = _named(known, default if names is None else names)
+    if single and names is not None and len(chosen) > 1:
+        raise SelectionError(
+            f"--case {names}: expected one case with --sweep, --lengths or sizes such as --rows, "
+            f"found {len(chosen)}"
+        )
     if custom:
         drawn = None if lengths is None else parse_lengths(lengths, file_lengths)
         given = {"rows": None, "features": None, "sequences": None, "hidden": None, **sizes}
@@ -222,10 +230,10 @@ def usual(cases: Mapping[str, str], devices: Sequence[str]) -> str:
     return cases["cpu" if "cpu" in devices else "cuda"]
 
 
-def _named(known: Mapping[str, Case], names: str | None, first_only: bool) -> list[Case]:
+def _named(known: Mapping[str, Case], names: str | None) -> list[Case]:
     if names is None:
-        return list(known.values())[: 1 if first_only else None]
-    wanted = [name.strip() for name in names.split(",")]
+        return list(known.values())
+    wanted = list(dict.fromkeys(name.strip() for name in names.split(",")))
     for name in wanted:
         if name not in known:
             raise SelectionError(f"--case {name}: expected one of {', '.join(known)}")
@@ -281,7 +289,7 @@ def parse_ops(given: str | None, known: Sequence[str], option: str = "--op") -> 
     """Return the ops named, or all that are known."""
     if given is None:
         return list(known)
-    wanted = [name.strip().replace("-", "_") for name in given.split(",")]
+    wanted = list(dict.fromkeys(name.strip().replace("-", "_") for name in given.split(",")))
     for name in wanted:
         if name not in known:
             raise click.UsageError(f"{option} {name}: expected one of {', '.join(known)}")

@@ -91,6 +91,19 @@ def test_lengths_of_a_file_are_taken_as_they_are() -> None:
     np.testing.assert_array_equal(case.offsets(), [0, 3, 3, 5])
 
 
+@pytest.mark.parametrize("option", ["rows", "sequences"])
+def test_sizes_that_contradict_the_lengths_of_a_file_are_refused(option: str) -> None:
+    lengths = parse_lengths("words.lod.h5", lambda name: np.array([3, 0, 2]))
+    sizes = dict.fromkeys(("rows", "features", "sequences", "hidden"))
+    message = rf"--{option}: the file words\.lod\.h5 of --lengths determines rows and sequences"
+    with pytest.raises(LengthsError, match=message):
+        custom_case(KERNEL_CASES["B1"], lengths=lengths, seed=0, **{**sizes, option: 7})
+    case = custom_case(KERNEL_CASES["B1"], lengths=lengths, seed=0, **sizes)
+    with pytest.raises(LengthsError, match=f"--sweep {message[2:]}"):
+        case.with_value(option, 7)
+    assert case.with_value("features", 2).features == 2
+
+
 def test_two_of_rows_sequences_and_mean_length_settle_the_third() -> None:
     def made(**given: int) -> tuple[int, int]:
         whole = {"rows": None, "features": None, "sequences": None, "hidden": None, **given}

@@ -179,14 +179,27 @@ def test_pytest_benchmark_reads_its_export(shell: Lod) -> None:
     assert "kernels sum custom lod" in done.stdout
 
 
+def test_an_interpreter_without_numpy_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # no site-packages
+    python.chmod(0o755)
+    with pytest.raises(RuntimeError, match="python: ModuleNotFoundError: No module named 'numpy'"):
+        PairedPeer("numpy", str(python), FOLDER / "numpy.py", 1)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_missing_peer_is_named(shell: Lod) -> None:
     done = shell(
         f"lod bench kernels --op sum {' '.join(SMALL)} --against awkward --json "
         "--peer-python awkward=/bin/false"
     )
     assert done.code == 0
-    assert "without awkward: its process ended with code 1" in done.stderr
-    assert json.loads(done.stdout)["missing"] == {"awkward": "its process ended with code 1"}
+    assert "without awkward: /bin/false: its process ended with code 1" in done.stderr
+    assert json.loads(done.stdout)["missing"] == {
+        "awkward": "/bin/false: its process ended with code 1"
+    }
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,13 @@ USAGE, IO, UNSUPPORTED = 2, 3, 4
         ("kernels --case=", USAGE, "--case : expected one of B1"),
         ("rnn --case=", USAGE, "--case : expected one of a"),
         ("kernels --rows 9 --case=", USAGE, "--case : expected one of B1"),
+        (
+            "kernels --rows 9 --case S1,S2",
+            USAGE,
+            "expected one case with --sweep, --lengths or sizes",
+        ),
+        ("rnn --sweep rows=9 --case a,b", USAGE, "--case a,b: expected one case"),
+        ("kernels --sweep hidden=3,4", USAGE, "no hidden size; use --sweep features"),
         ("kernels -o nowhere/report.json", IO, "cannot be written"),
         ("kernels -o .", IO, "is a folder"),
         ("kernels --json --export csv", USAGE, "both write to standard output"),
