@@ -13,6 +13,7 @@ from types import ModuleType
 from lodcli.formats.core.errors import NotThisFormatError, naming
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.outputs import Output
+from lodcli.formats.weights.common import SAVE_ARRAYS
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict
@@ -98,6 +99,8 @@ def kind_of_name(path: PathLike) -> str:
 def known_kind(path: PathLike) -> str | None:
     """Return the kind for the extension of a file name; None if it is no extension of weights."""
     lower = os.fspath(path).lower()
+    if lower.endswith(".lod.h5"):  # a container, not HDF5 of Keras
+        return None
     return next((kind for suffix, kind in SUFFIXES.items() if lower.endswith(suffix)), None)
 
 
@@ -131,5 +134,6 @@ def _kind_of(source: Input) -> str:
     if head[:1] == b"\x08":  # field 1 of a protobuf message, ONNX's version
         return "onnx"
     raise NotThisFormatError(
-        "is not a weights file: no safetensors, .pt, ONNX, Keras or Paddle file begins like it"
+        "is not a weights file: no safetensors, .pt, ONNX, Keras or Paddle file begins like it; "
+        f"{SAVE_ARRAYS}"
     )

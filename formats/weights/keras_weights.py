@@ -18,6 +18,7 @@ from lodcli.formats.npz.npz import new_archive
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import damage, open_archive
+from lodcli.formats.weights.common import SAVE_ARRAYS
 from lodcli.formats.weights.keras_h5 import Stored, image_of, layer_of, stored_layers
 from lodcli.formats.weights.keras_layers import CLASSES, Layer, stacked
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -36,7 +37,10 @@ def read(source: Input) -> StateDict:
     archive = open_archive(source.make_seekable())
     by_name = {info.filename: info for info in archive.infolist()}
     if WEIGHTS not in by_name or CONFIG not in by_name:
-        raise NotThisFormatError(f"is not a .keras file: it has no {CONFIG} and {WEIGHTS}")
+        raise NotThisFormatError(
+            f"is not a weights file: a .keras file has {CONFIG} and {WEIGHTS}, this zip file has "
+            f"not; {SAVE_ARRAYS}"
+        )
     config = _config(archive, by_name[CONFIG])
     with tempfile.TemporaryFile(prefix="lod-") as image, naming(WEIGHTS):
         with damage("is damaged"), archive.open(by_name[WEIGHTS]) as stream:

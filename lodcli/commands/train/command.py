@@ -224,16 +224,25 @@ def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> No
             "a model is binary and cannot be printed to a terminal; give -o MODEL"
         )
     if out not in (None, "-"):
-        from lodcli.formats.weights import known_kind
-
-        kind = known_kind(str(out))
-        if kind not in (None, "safetensors"):
-            raise click.UsageError(
-                f"{out}: a model is written as safetensors; name it MODEL.safetensors, then "
-                f"lod weights MODEL.safetensors -o {out} converts its RNN to {kind}"
-            )
+        _check_name(str(out))
         # Creates the partial file, and removes it again.
         Output(str(out), overwrite=force).abort()
+
+
+def _check_name(out: str) -> None:
+    """Raise UsageError for an extension of other weights, of another format or of compression."""
+    from lodcli.formats.core import registry
+    from lodcli.formats.storage.compression import suffix_codec
+    from lodcli.formats.weights import known_kind
+
+    kind = known_kind(out)
+    named = kind or registry.of_name(out) or suffix_codec(out)
+    if named is None or kind == "safetensors":
+        return
+    remedy = "name it MODEL.safetensors"
+    if kind is not None:
+        remedy += f", then lod weights MODEL.safetensors -o {out} converts its RNN to {kind}"
+    raise click.UsageError(f"{out}: a model is written as safetensors; {remedy}")
 
 
 def _report(best: Epoch | None, recipe: Recipe, classes: int) -> dict[str, Any]:

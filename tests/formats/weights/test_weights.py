@@ -154,6 +154,8 @@ def test_the_ending_tells_the_kind_and_files_are_kept(tmp_path: Path) -> None:
     assert weights_from_state_dict(read_weights(path)).cell == "lstm"
     with pytest.raises(SelectionError, match="unknown file extension for weights"):
         write_weights(tmp_path / "w.bin", rnn("lstm"))
+    with pytest.raises(SelectionError, match="unknown file extension for weights"):
+        write_weights(tmp_path / "w.lod.h5", rnn("lstm"))
     with pytest.raises(SelectionError, match="no kind of weights 'x'"):
         write_weights(tmp_path / "w.bin", rnn("lstm"), kind="x")
 

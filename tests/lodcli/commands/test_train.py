@@ -163,11 +163,22 @@ def test_the_same_seed_gives_the_same_file(lod: Lod, signs: Path) -> None:
     assert contents[0] != contents[2]
 
 
-def test_a_name_of_other_weights_is_refused(lod: Lod, signs: Path) -> None:
-    done = lod("train", signs, "-o", "m.pt", "--epochs", "1")
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("m.pt", ", then lod weights MODEL.safetensors -o m.pt converts its RNN to torch"),
+        ("m.npz", ""),
+        ("m.lod.h5", ""),
+        ("m.safetensors.gz", ""),
+        ("m.gz", ""),
+    ],
+)
+def test_a_name_of_another_format_is_refused(lod: Lod, signs: Path, name: str, remedy: str) -> None:
+    done = lod("train", signs, "-o", name, "--epochs", "1")
     assert (done.code, done.stdout) == (2, "")
-    assert "m.pt: a model is written as safetensors; name it MODEL.safetensors" in done.stderr
-    assert not Path("m.pt").exists()
+    said = f"{name}: a model is written as safetensors; name it MODEL.safetensors{remedy};"
+    assert said in done.stderr
+    assert not Path(name).exists()
 
 
 def test_training_goes_on_from_a_saved_model(lod: Lod, signs: Path) -> None:
