@@ -65,6 +65,7 @@ class _DocumentSource(JsonSource):
     def __init__(self, source: Input, options: ReadOptions) -> None:
         with _counting_values():
             super().__init__(source, options, _Values)
+        self.left_out = {name: _of_value(error) for name, error in self.left_out.items()}
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         with _counting_values():
@@ -76,7 +77,12 @@ def _counting_values() -> Iterator[None]:
     try:
         yield
     except LodError as error:
-        raise type(error)(re.sub(r"\bline (\d+)", r"value \1", str(error))) from None
+        raise _of_value(error) from None
+
+
+def _of_value(error: LodError) -> LodError:
+    """Return an error about a line as one about the value that was read from it."""
+    return type(error)(re.sub(r"\bline (\d+)", r"value \1", str(error)))
 
 
 class _Values(Derived):

@@ -33,6 +33,7 @@ class Columns:
         known: the fields that a line may have; None for any.
         left_out: the errors of fields that no tensor can hold.
         nulls: classifies null objects; None if they are not distinguished.
+        lacking: whether a field that a line lacks is null.
     """
 
     found: tuple[Column, ...]
@@ -40,6 +41,7 @@ class Columns:
     known: frozenset[str] | None = None
     left_out: LeftOut = field(default_factory=dict)
     nulls: NullObjects | None = None
+    lacking: bool = False
 
 
 def find_columns(values: list[Any], options: ReadOptions) -> Columns:
@@ -61,8 +63,10 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         found, sure = _column(Leaf(DEFAULT_NAME, values), None, options)
         return Columns((found,), sure)
     left_out: LeftOut = {}
-    fields, known = _fields(values, options, left_out)
-    check_fields(values, fields, known, 1)
+    lacking = options.nulls not in (None, "error")
+    first = _first_fields(values if lacking else values[:1])
+    fields, known = _fields(values, first, options, left_out)
+    check_fields(values, fields, known, 1, lacking=lacking)
     columns, all_sure = [], True
     inside: dict[str, None] = {}
     nulls = None
@@ -70,7 +74,7 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         nulls = NullObjects(both=options.nulls == "keep")
     for one in fields:
         with leaving_out(left_out, name_of(one)):
-            part = field_values(values, one, 1)
+            part = field_values(values, one, 1, lacking=lacking)
             for inner in leaves(part, one, nulls):
                 inside[inner.name] = None
                 if not _is_chosen(inner.name, one, options):
@@ -81,7 +85,7 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
                         column.tensor(inner.values, 1)
                     columns.append(column)
                     all_sure &= sure
-    _refuse_unknown((*map(name_of, values[0]), *inside, *left_out), options)
+    _refuse_unknown((*map(name_of, first), *inside, *left_out), options)
     if not columns:
         raise next(iter(left_out.values()))
     deepest = max(len(column.spec.levels) for column in columns)
@@ -91,7 +95,12 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         )
     if nulls is not None:
         nulls.settle(column.inside for column in columns)
-    return Columns(_distinct(columns), all_sure, known, left_out, nulls)
+    return Columns(_distinct(columns), all_sure, known, left_out, nulls, lacking)
+
+
+def _first_fields(values: list[Any]) -> tuple[str, ...]:
+    """Return the fields of objects, in the order in which they first appear."""
+    return tuple(dict.fromkeys(one for value in values if type(value) is dict for one in value))
 
 
 def _refuse_unknown(known: Iterable[str], options: ReadOptions) -> None:
@@ -121,17 +130,16 @@ def _distinct(columns: list[Column]) -> tuple[Column, ...]:
 
 
 def _fields(
-    values: list[dict[str, Any]], options: ReadOptions, left_out: LeftOut
+    values: list[Any], first: tuple[str, ...], options: ReadOptions, left_out: LeftOut
 ) -> tuple[tuple[str, ...], frozenset[str] | None]:
-    """Return the fields to read, and those that a line may have."""
-    first = tuple(values[0])
+    """Return the fields to read, and those that a line may have; `first` are those known so far."""
     if options.field is not None:
         # Also by the name of the tensor, which may differ.
         called = {name_of(one): one for one in first}
         if len(set(options.field)) < len(options.field):
             raise SelectionError(f"a field is chosen twice: {', '.join(options.field)}")
-        fields = dict.fromkeys(_outermost(one, values[0], called) for one in options.field)
-        if not fields.keys() <= values[0].keys():
+        fields = dict.fromkeys(_outermost(one, set(first), called) for one in options.field)
+        if not fields.keys() <= set(first):
             _refuse_unknown(called, options)
         return tuple(fields), None
     if not first:
@@ -150,7 +158,7 @@ def _fields(
     return tuple(one for one in first if name_of(one) not in left_out), frozenset(known)
 
 
-def _outermost(chosen: str, first: dict[str, Any], called: dict[str, str]) -> str:
+def _outermost(chosen: str, first: set[str], called: dict[str, str]) -> str:
     """Return the field of a line that a name of --field denotes, or is inside of."""
     name = chosen
     while name not in first and name not in called and "." in name:
@@ -167,7 +175,12 @@ def _is_chosen(name: str, field: str, options: ReadOptions) -> bool:
 
 
 def check_fields(
-    values: list[Any], fields: Iterable[str], known: frozenset[str] | None, first: int
+    values: list[Any],
+    fields: Iterable[str],
+    known: frozenset[str] | None,
+    first: int,
+    *,
+    lacking: bool,
 ) -> None:
     """Raise InvalidDataError, which names the line, unless lines are objects of known fields.
 
@@ -176,32 +189,41 @@ def check_fields(
         fields: those to read.
         known: the fields that objects may have; None for any.
         first: number of the first line.
+        lacking: whether objects may lack fields.
     """
     for number, value in enumerate(values, first):
         if type(value) is not dict:
             raise InvalidDataError(f"line {number}: expected an object, found {kind_of(value)}")
         if known is not None and not value.keys() <= known:
-            for field in fields:
+            for field in () if lacking else fields:
                 if field not in value:
                     raise _missing(number, field)
             unknown = next(key for key in value if key not in known)
+            first_lines = (
+                "the first lines; choose"
+                if lacking
+                else "line 1; --nulls keep reads fields that lines lack as nulls; or choose"
+            )
             raise InvalidDataError(
-                f"line {number}: field {shown(unknown)} is not in line 1; "
-                "choose the fields to read with --field"
+                f"line {number}: field {shown(unknown)} is not in {first_lines} the fields to read "
+                "with --field"
             )
 
 
-def field_values(values: list[Any], field: str, first: int) -> list[Any]:
+def field_values(values: list[Any], field: str, first: int, *, lacking: bool) -> list[Any]:
     """Return one field of each line's object.
 
     Args:
         values: objects of lines.
         field: its name.
         first: number of the first line.
+        lacking: whether a field that an object lacks is null.
 
     Raises:
         InvalidDataError: names the line and the field.
     """
+    if lacking:
+        return [value.get(field) for value in values]
     try:
         return [value[field] for value in values]
     except KeyError:
@@ -211,8 +233,8 @@ def field_values(values: list[Any], field: str, first: int) -> list[Any]:
 
 def _missing(line: int, field: str) -> InvalidDataError:
     return InvalidDataError(
-        f"line {line}: field {shown(field)} is missing; choose others with --field, or the rest "
-        "with --skip-unsupported"
+        f"line {line}: field {shown(field)} is missing; --nulls keep reads it as a null; or choose "
+        "others with --field, or the rest with --skip-unsupported"
     )
 
 

@@ -177,6 +177,7 @@ class JsonSource(Source):
         found = self._found(options)
         self._columns, self._known = found.found, found.known
         self._objects = found.nulls
+        self._lacking = found.lacking
         self.left_out = found.left_out
         self._fast = _scanning(found)
         self.schema = tuple(column.spec for column in self._columns)
@@ -247,7 +248,7 @@ class JsonSource(Source):
         values = parsed(split(block), first)
         fields = [column.field for column in self._columns if column.field is not None]
         if fields:
-            check_fields(values, fields, self._known, first)
+            check_fields(values, fields, self._known, first, lacking=self._lacking)
         checked: set[str] = set()
         return {
             column.name: self._tensor(column, values, first, checked) for column in self._columns
@@ -257,7 +258,7 @@ class JsonSource(Source):
         self, column: Column, values: list[object], first: int, checked: set[str]
     ) -> LoDTensor:
         if column.field is not None:
-            values = field_values(values, column.field, first)
+            values = field_values(values, column.field, first, lacking=self._lacking)
             if self._objects is not None and column.inside and column.spec.nullable:
                 self._objects.check(values, column.inside, first, checked)
             lacking = column.spec.nullable or column.spec.marks.tells_records

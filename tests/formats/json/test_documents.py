@@ -100,6 +100,7 @@ def test_what_is_written_is_a_document(tmp_path: Path, items: int) -> None:
         ('{"a": 1} 5', "value 2: expected an object"),
         ('{"a": 1},{"a": 2}', "value 2: .*not JSON"),
         ('[{"a": 1}, {"b": 2}]', "value 2: field 'a' is missing"),
+        ('[{"a": 1, "b": 2}, {"a": 3}]', "value 2: field 'b' is missing"),
         ('[{"a": 1}, {"a": [2]}]', "value 2"),
         ('{"a":\n[1,', "value 1: .*ends before its value does"),
         ('{"a": {"b": 1}} {"a": 2}', "value 2: field 'a': expected an object, found 2"),

@@ -13,6 +13,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.json import jsonl
 from lodcli.formats.json.jsonl import JsonLines
 from lodcli.kernels.errors import (
     InvalidDataError,
@@ -351,6 +352,34 @@ def test_a_new_field_is_refused_on_any_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidDataError, match="line 150001: field 'y' is not in line 1"):
         content_of(tmp_path, ".jsonl", data)
     assert content_of(tmp_path, ".jsonl", data, field=("x",))["x"].rows == 150_001
+
+
+SPARSE = b'{"x":1}\n{"y":[2,3],"o":{"p":1}}\n{}\n{"x":4,"o":{}}\n'
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_with_nulls_a_field_that_a_line_lacks_is_null(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    if compiled:
+        monkeypatch.setattr(jsonl, "repaid_bytes", lambda: 0)
+    found = content_of(tmp_path, ".jsonl", SPARSE, nulls="keep")
+    assert {name: tensor.to_list() for name, tensor in found.items()} == {
+        "x": [1, None, None, 4],
+        "y": [None, [2, 3], None, None],
+        "o.p": [None, 1, None, None],
+        "o.present": [False, True, False, True],
+    }
+    found = content_of(tmp_path, ".jsonl", SPARSE, field=("y",), nulls="empty")
+    assert found["y"].to_list() == [[], [2, 3], [], []]
+    with pytest.raises(InvalidDataError, match="line 2: field 'x' is missing; --nulls keep reads"):
+        content_of(tmp_path, ".jsonl", SPARSE, nulls="error")
+
+
+def test_with_nulls_the_first_lines_define_the_fields(tmp_path: Path) -> None:
+    data = b'{"x":1}\n' * 150_000 + b'{"y":2}\n'
+    with pytest.raises(InvalidDataError, match="line 150001: field 'y' is not in the first lines"):
+        content_of(tmp_path, ".jsonl", data, nulls="keep")
 
 
 # -- files and pipes -----------------------------------------------------------------
