@@ -6,13 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from lodcli.formats.core.batching import regrouped
 from lodcli.formats.core.format import BATCH_BYTES, LeftOut, Source
-from lodcli.formats.core.schema import Batch, Item, find, schema_of
+from lodcli.formats.core.schema import Batch, Item, StoredArray, find, schema_of
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 class MemorySource(Source):
     """Tensors by name; those with the same index object share its levels in the schema."""
 
     def __init__(self, items: Mapping[str, Item], left_out: LeftOut | None = None) -> None:
+        for name, item in items.items():
+            if not isinstance(item, LoDTensor | StoredArray):
+                raise TypeError(
+                    f"{name}: expected a LoDTensor or a StoredArray, found {type(item).__name__}"
+                )
         self.schema = schema_of(items)
         self.left_out = left_out or {}
         self._items = items

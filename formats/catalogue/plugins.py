@@ -144,20 +144,27 @@ def _guarded(kind: type[Format], plugin: Plugin) -> type[Format]:
             yield
         except (LodError, OSError, MemoryError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise plugin.broken(error, "failed") from error
 
-    def guard(method: Callable[..., Any]) -> Callable[..., Any]:
+    def guard(name: str) -> Callable[..., Any]:
+        method = getattr(kind, name)
+
         @functools.wraps(method)
         def call(*args: Any, **rest: Any) -> Any:
             with blaming():
                 found = method(*args, **rest)
+                if name == "open" and not isinstance(found, Source):
+                    raise TypeError(
+                        f"expected open to return a lodcli.formats.Source, found "
+                        f"{type(found).__name__}"
+                    )
                 return _GuardedSource(found, blaming) if isinstance(found, Source) else found
 
         return call
 
     own = {
-        name: guard(getattr(kind, name))
+        name: guard(name)
         for name, method in vars(Format).items()
         if inspect.isfunction(method) and getattr(kind, name) is not method
     }

@@ -78,9 +78,10 @@ def check_format(
     >>> check_format(Npz).refused["null lists"]
     't.npz: data: level 0 <1> is null; npz has no nulls: --nulls fills or drops them'
     """
-    if kind.name not in TABLE:
-        why = plugins.misfit(kind.name, kind)
-        assert why is None, f"{kind.name}: {why}"
+    name = getattr(kind, "name", "")
+    if name not in TABLE or not isinstance(kind, type):
+        why = plugins.misfit(name, kind)
+        assert why is None, f"{name}: {why}".removeprefix(": ")
     with plugins.trying(kind), tempfile.TemporaryDirectory() as folder:
         run = _Run(Path(folder), registry.get(kind.name), read_options, write_options)
         for path in files:

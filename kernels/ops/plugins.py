@@ -221,7 +221,7 @@ def _guarded(
             found = function(*args, **rest)
         except (LodError, OSError, MemoryError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise entry.plugin.broken(error, "failed") from error
         if results:
             _check_results(entry, found)
@@ -252,9 +252,9 @@ def _check_results(entry: PluginEntry, found: Any) -> None:
     from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
     several = found if isinstance(found, tuple | list) else (found,)
-    wrong = next((one for one in several if not isinstance(one, LoDTensor)), None)
-    if wrong is not None:
-        error = TypeError(f"expected a LoDTensor as its result, found {type(wrong).__name__}")
+    wrong = [type(one).__name__ for one in several if not isinstance(one, LoDTensor)]
+    if wrong:
+        error = TypeError(f"expected a LoDTensor as its result, found {wrong[0]}")
         raise entry.plugin.broken(error, "failed")
     if isinstance(found, tuple | list) != bool(entry.results) or len(several) != max(
         1, len(entry.results)

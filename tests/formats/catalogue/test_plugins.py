@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lodcli
@@ -267,6 +268,19 @@ def _open_badly(self: Format, source: Input, options: ReadOptions) -> Source:
     raise RuntimeError("two\nlines")
 
 
+def _open_nothing(self: Format, source: Input, options: ReadOptions) -> Source:
+    return None  # type: ignore[return-value]
+
+
+def _open_rows(self: Format, source: Input, options: ReadOptions) -> Source:
+    rows: Any = np.zeros(3)
+    return MemorySource({"data": rows})
+
+
+def _open_and_exit(self: Format, source: Input, options: ReadOptions) -> Source:
+    raise SystemExit(0)
+
+
 def _sniff_badly(self: Format, head: bytes) -> bool:
     raise ValueError("no")
 
@@ -277,6 +291,9 @@ def _sniff_badly(self: Format, head: bytes) -> bool:
     [
         (of(open=_open_badly), "failed: RuntimeError: two lines"),
         (of(open=_open_late), "failed: KeyError: 'late'"),
+        (of(open=_open_nothing), "TypeError: expected open to return a lodcli.formats.Source, fou"),
+        (of(open=_open_rows), "TypeError: data: expected a LoDTensor or a StoredArray, found nda"),
+        (of(open=_open_and_exit), "failed: SystemExit: 0"),
         (of(sniff=_sniff_badly), "failed: ValueError: no"),
         (Lines, "failed: ValueError: invalid literal for int"),
     ],
@@ -319,6 +336,12 @@ def test_the_sample_passes_the_kit(fasta: type[Format]) -> None:
     report = check_format(fasta, files=[THEIRS / "biopython.fasta"])
     assert report.held == ["letters", "letters and titles", "no text"]
     assert "fasta holds letters, found" in report.refused["text"]
+
+
+@pytest.mark.parametrize("kind", [None, Lines(), LoDTensor])
+def test_the_kit_takes_a_class_of_a_format(kind: Any) -> None:
+    with pytest.raises(AssertionError, match=r"expected a subclass of lodcli.formats.Format, fou"):
+        check_format(kind)
 
 
 @pytest.mark.slow

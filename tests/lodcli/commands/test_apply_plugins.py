@@ -230,8 +230,14 @@ def test_two_plugins_of_one_name_are_reported(install: Install) -> None:
         find_op("twice")
 
 
-def sequence_fails(tensor: LoDTensor, *, how: Literal["key", "value", "type", "two"]) -> LoDTensor:
+def sequence_fails(
+    tensor: LoDTensor, *, how: Literal["key", "value", "exit", "none", "type", "two"]
+) -> LoDTensor:
     """Fail in some way."""
+    if how == "exit":
+        raise SystemExit(0)
+    if how == "none":
+        return None  # type: ignore[return-value]
     if how == "key":
         raise KeyError("two\nlines")
     if how == "value":
@@ -244,6 +250,8 @@ def sequence_fails(tensor: LoDTensor, *, how: Literal["key", "value", "type", "t
     [
         ("key", r"failed: KeyError: 'two\nlines'"),
         ("value", "failed: ValueError: no"),
+        ("exit", "failed: SystemExit: 0"),
+        ("none", "failed: TypeError: expected a LoDTensor as its result, found NoneType"),
         ("type", "failed: TypeError: expected a LoDTensor as its result, found int"),
         ("two", "failed: TypeError: expected as results: one; found 2"),
     ],
