@@ -131,7 +131,7 @@ def open_file(
         if name is not None or options.columns is not None:
             # Columns that were not selected may be of a kind that no tensor holds.
             told = dataclasses.replace(told, skip_unsupported=True)
-        opened = open_within(limits or Limits(), kind, source, told)
+        opened = open_within(Limits() if limits is None else limits, kind, source, told)
         try:
             for wanted in (name,) if name is not None else options.columns or ():
                 opened.refuse_left_out(wanted, fields=not options.skip_unsupported)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
@@ -28,7 +29,7 @@ from lodcli.formats.core.schema import (
 )
 from lodcli.formats.core.wrapped import Overlapping, Wrapped
 from lodcli.formats.storage.inputs import Input
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import OptionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
@@ -49,6 +50,11 @@ class Limits:
     max_bytes: int | None = None
     isolate: bool = False
 
+    def __post_init__(self) -> None:
+        found = self.max_bytes
+        if found is not None and (not isinstance(found, Integral) or found < 0):
+            raise OptionError(f"max_bytes: expected a number of bytes, found {found!r}")
+
     def bounds(self, stored: int | None) -> Bounds:
         """Return the limit for an input of so many bytes; None: of unknown size."""
         max_bytes = self.max_bytes
@@ -65,6 +71,8 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
     Raises:
         LodError: as the format does, TooLargeError among them.
     """
+    if not isinstance(limits, Limits):
+        raise OptionError(f"limits: expected lodcli.formats.Limits, found {type(limits).__name__}")
     stored = kind.stored_bytes(source)
     if not kind.streams and stored is not None:
         require_fits(f"{kind.name} is read whole", stored, WHOLE_COPIES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from lodcli.formats.core.errors import TooLargeError
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.storage.inputs import Input
+from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.every_file import SAMPLES
 
 # 12 rows of 8 bytes, and 4 offsets of 8 bytes.
 TENSOR = LoDTensor(np.arange(12), LoD.from_lengths([[3, 4, 5]]))
@@ -96,6 +99,14 @@ def test_what_is_stored_is_not_known_of_a_pipe(tmp_path: Path) -> None:
     os.close(writing)
     with Input.of_raw(open(reading, "rb", 0), "a pipe") as source:
         assert kind.stored_bytes(source) is None
+
+
+@pytest.mark.parametrize("size", ["1M", -1, 1.5])
+def test_a_limit_is_a_number_of_bytes(size: Any) -> None:
+    with pytest.raises(OptionError, match="max_bytes: expected a number of bytes, found"):
+        Limits(size)
+    with pytest.raises(OptionError, match=r"limits: expected lodcli.formats.Limits, found"):
+        io.read(SAMPLES / "events.jsonl", limits=size)
 
 
 def test_rows_without_values_count_as_one_byte(tmp_path: Path) -> None:
