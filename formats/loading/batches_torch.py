@@ -27,6 +27,7 @@ from lodcli.kernels.index.checks import Offsets
 ITEM_BYTES = 64 << 10
 POOL_BYTES = 256 << 20
 MOST = np.iinfo(np.int64).max
+_POSITION = {"epoch", "taken", "given", "worker"}  # in a state, beside the settings of the order
 
 
 class Batches(torch.utils.data.IterableDataset[Any]):
@@ -136,8 +137,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         if not in_worker():
             self.set_epoch(number + 1)
 
-    def _epoch(self) -> Epoch:
-        number = self.epoch
+    def _epoch(self, number: int | None = None) -> Epoch:
+        number = self.epoch if number is None else number
         if self._made is None or self._made[0] != number:
             seed = (self.seed, number) if self.shuffle else None
             order = epoch(
@@ -171,7 +172,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         given = self._given if batches is None else batches
         taken, worker = int(self._begin[1]), list(_worker())
         if worker == [0, 1]:
-            taken, given = taken + given * self.world, 0
+            # The last batches may be the first again, for as many on every rank.
+            taken, given = min(taken + given * self.world, len(self._epoch())), 0
         position = {"epoch": self.epoch, "taken": taken, "given": given, "worker": worker}
         return self._order() | position
 
@@ -185,7 +187,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         if not isinstance(state, Mapping):
             found = type(state).__name__
             raise OptionError(f"Batches: expected what state_dict() returned, found {found}")
-        if missing := sorted(self.state_dict().keys() - state.keys()):
+        if missing := sorted((self._order().keys() | _POSITION) - state.keys()):
             raise OptionError(f"Batches: the state has no {', '.join(missing)}")
         for name, value in self._order().items():
             if state[name] != value:
@@ -193,8 +195,11 @@ class Batches(torch.utils.data.IterableDataset[Any]):
                     f"Batches: the state was saved with {name}={state[name]!r}, "
                     f"this one has {value!r}"
                 )
-        for name in ("epoch", "taken", "given"):
-            require_whole("Batches: the state", name, state[name], most=MOST)
+        require_whole("Batches: the state", "epoch", state["epoch"], most=MOST)
+        left = len(self._epoch(state["epoch"]))
+        for name in ("taken", "given"):
+            require_whole("Batches: the state", name, state[name], most=left)
+            left -= state[name]
         worker = state["worker"]
         if not isinstance(worker, list) or len(worker) != 2:
             raise OptionError(

@@ -252,6 +252,18 @@ def test_damaged_states_are_refused(file: Path, name: str, value: object) -> Non
         one.load_state_dict(value)
 
 
+def test_a_state_of_more_batches_than_the_epoch_has_is_refused(file: Path) -> None:
+    one, count = batches(file), len(batches(file))
+    ends = batches(file, rank=0, world=count - 1).state_dict(2)  # the first are repeated
+    one.load_state_dict(ends)
+    assert (len(one), keys(one)) == (0, [])
+    state = batches(file).state_dict()
+    one.load_state_dict(state | {"taken": count - 1, "given": 1})
+    for name, more in (("taken", {"taken": count + 1}), ("given", {"taken": 3, "given": count})):
+        with pytest.raises(OptionError, match=f"the state: {name}: expected at most"):
+            one.load_state_dict(state | more)
+
+
 @pytest.mark.parametrize("taken", [-1, 1.5, 10**9])
 def test_a_number_of_batches_that_no_epoch_has_is_refused(file: Path, taken: int) -> None:
     one = batches(file)
