@@ -17,6 +17,10 @@ NUMBERS = (h5t.INTEGER, h5t.FLOAT, h5t.ENUM)
 _BITS = {1: h5t.NATIVE_B8, 2: h5t.NATIVE_B16, 4: h5t.NATIVE_B32, 8: h5t.NATIVE_B64}
 # Limits on names in a message.
 MOST_FIELDS, MOST_NAME_CHARS = 10, 60
+# Names of the fields of complex numbers: of h5py; Octave, MATLAB; R; others. In lower case.
+_PARTS = {("r", "i"), ("real", "imag"), ("real", "imaginary"), ("re", "im")}
+# Octave's scalar type of a range.
+_RANGE = ["base", "limit", "increment"]
 # Maximum depth of nested types.
 MOST_DEPTH = 32
 
@@ -70,7 +74,12 @@ def column_of(dataset: h5d.DatasetID, members: Sequence[str], path: str) -> Colu
         SelectionError: there is no such field.
         UnsupportedError: tensors cannot hold its values; of compounds it names the fields.
     """
-    found = _kind(dataset.get_type(), tuple(members), path, 0)
+    kind = dataset.get_type()
+    if not members and isinstance(kind, h5t.TypeCompoundID) and _names(kind) == _RANGE:
+        raise UnsupportedError(
+            f"{path}: is a range of Octave, stored without its values; save it as a matrix, [RANGE]"
+        )
+    found = _kind(kind, tuple(members), path, 0)
     return Column(path, dataset, found.memory, found.dtype, found.shape, found.text)
 
 
@@ -92,12 +101,14 @@ def _kind(kind: h5t.TypeID, members: tuple[str, ...], path: str, depth: int) -> 
         raise _variable(path)
     if kind.get_class() == h5t.BITFIELD and kind.get_size() in _BITS:
         return _Kind(_BITS[kind.get_size()], np.dtype(f"u{kind.get_size()}"))
-    if kind.get_class() == h5t.COMPOUND and not _is_complex(kind):
+    if (found := _complex(kind)) is not None:
+        return found
+    if kind.get_class() == h5t.COMPOUND:
         raise UnsupportedError(
             f"{path}: is a compound; choose one of its fields: {_choices(kind, path)}"
         )
     dtype = _dtype(kind, path)
-    if kind.get_class() not in (*NUMBERS, h5t.COMPOUND):
+    if kind.get_class() not in NUMBERS:
         raise UnsupportedError(f"{path}: holds no numbers and no text ({dtype})")
     if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name == "float128":
         raise UnsupportedError(f"{path}: holds {dtype}, which tensors cannot hold")
@@ -149,12 +160,25 @@ def _dtype(kind: h5t.TypeID, path: str) -> np.dtype[Any]:
         ) from None
 
 
-def _is_complex(kind: h5t.TypeID) -> bool:
-    """Return whether h5py reads a compound as complex numbers."""
-    try:
-        return bool(kind.dtype.kind == "c")
-    except (TypeError, ValueError, KeyError):  # of a field
-        return False
+def _complex(kind: Any) -> _Kind | None:
+    """Return the type of complex numbers of two floats of 4 or 8 bytes; None for other types."""
+    size = kind.get_size()
+    if isinstance(kind, getattr(h5t, "TypeComplexID", ())):  # since HDF5 2.0
+        native = {8: h5t.NATIVE_FLOAT_COMPLEX, 16: h5t.NATIVE_DOUBLE_COMPLEX}.get(size)
+        return None if native is None else _Kind(native, np.dtype(f"c{size}"))
+    if kind.get_class() != h5t.COMPOUND or kind.get_nmembers() != 2:
+        return None
+    if tuple(name.lower() for name in _names(kind)) not in _PARTS:
+        return None
+    parts = [kind.get_member_type(number) for number in range(2)]
+    size = parts[0].get_size()
+    if parts[0] != parts[1] or parts[0].get_class() != h5t.FLOAT or size not in (4, 8):
+        return None
+    memory = h5t.create(h5t.COMPOUND, 2 * size)
+    for number in range(2):
+        native = h5t.NATIVE_FLOAT if size == 4 else h5t.NATIVE_DOUBLE
+        memory.insert(kind.get_member_name(number), number * size, native)
+    return _Kind(memory, np.dtype(f"c{2 * size}"))
 
 
 def _names(kind: Any) -> list[str]:

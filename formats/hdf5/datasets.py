@@ -82,17 +82,24 @@ class Datasets:
 
         Args:
             path: of the dataset.
-            matrix: whether it may have further axes of size 1, as the vectors of MATLAB have.
+            matrix: whether it may have further axes of size 1, as the vectors of MATLAB have, or be
+                a single value, as Octave stores vectors of one.
         """
         column = self._column(path)
+        if self.strict.is_instance_index(column):
+            raise UnsupportedError(
+                f"{path}: has the sequence of each row (an indexed ragged array of CF), not "
+                "lengths or offsets; read it and the rows with --data, lod merge them, and lod "
+                "group by it"
+            )
         long = sum(size != 1 for size in column.shape)
-        if len(column.shape) != 1 and not (matrix and column.shape and long <= 1):
+        if len(column.shape) != 1 and not (matrix and long <= 1):
             raise InvalidLoDError(
                 f"{path}: must be 1-D, found shape {column.shape}; store it with one axis, or name "
                 "another dataset"
             )
         self._bounds.check(column.size_bytes, f"{path}: declares")
-        return self.rows(column, 0, column.shape[0]).reshape(-1)
+        return self.rows(column, 0, column.shape[0] if column.shape else 1).reshape(-1)
 
     def ends(self, path: str, level: int) -> Offsets:
         """Return offsets for a dataset of ends: adds the leading 0."""

@@ -121,7 +121,8 @@ class StrictFile:
         with self.damage(column.path):
             stored = (out.shape[0], *column.dataset.shape[1:])
             space = column.dataset.get_space()
-            space.select_hyperslab((start, *(0,) * (len(stored) - 1)), stored)
+            if column.dataset.shape:
+                space.select_hyperslab((start, *(0,) * (len(stored) - 1)), stored)
             # One element for each item of the dataset, as HDF5 counts; an item may be an array.
             items = out.reshape(-1).view(f"V{column.memory.get_size()}").reshape(stored)
             column.dataset.read(h5s.create_simple(stored), space, items, column.memory)
@@ -146,6 +147,11 @@ class StrictFile:
         """Return the attributes of a dataset by which readers of netCDF change its values."""
         with self.damage(column.path):
             return [name for name in CONVENTIONS if h5a.exists(column.dataset, name.encode())]
+
+    def is_instance_index(self, column: Column) -> bool:
+        """Return whether a dataset is the index variable of an indexed ragged array of CF."""
+        with self.damage(column.path):
+            return bool(h5a.exists(column.dataset, b"instance_dimension"))
 
     def unwritten(self, column: Column) -> str | None:
         """Return a description of the part of a column that was never written; None if all was.
@@ -184,7 +190,7 @@ class StrictFile:
                 beside = f"; beside it are: {names}" if names else ""
                 raise SelectionError(f"{path}: there is no such dataset{beside}")
             if place.links.get_info(name).type != h5l.TYPE_HARD:
-                raise UnsupportedError(f"{path}: {part!r} is {_link(place, name)}")
+                raise UnsupportedError(f"{path}: {part!r} is {link_text(place, name)}")
             place = h5o.open(place, name)
             if any(h5a.exists(place, mark) for mark in _EMPTY_MARKS):
                 raise UnsupportedError(
@@ -270,7 +276,7 @@ def _names_in(group: h5g.GroupID) -> str:
     return ", ".join(names)
 
 
-def _link(group: h5g.GroupID, name: bytes) -> str:
+def link_text(group: h5g.GroupID, name: bytes) -> str:
     """Return a description of a soft or external link, for a message."""
     leads = group.links.get_val(name)
     if isinstance(leads, bytes):

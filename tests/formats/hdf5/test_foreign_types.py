@@ -217,6 +217,59 @@ def test_a_compound_names_its_fields(
     refused(theirs, error, message, data=path)
 
 
+COMPLEX = np.array([1 + 2j, -3.5, 4j])
+
+
+@pytest.mark.parametrize(
+    ("names", "part", "dtype"),
+    [
+        (("real", "imag"), "<f8", "c16"),  # Octave, MATLAB
+        (("Real", "Imaginary"), ">f8", "c16"),  # R
+        (("re", "im"), ">f4", "c8"),
+        (("real", "imag"), "<i2", None),
+        (("real", "imag"), "<f2", None),
+        (("imag", "real"), "<f8", None),
+    ],
+)
+def test_complex_numbers_of_other_programs(
+    names: tuple[str, str], part: str, dtype: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.h5"
+    stored = np.zeros(3, [("id", "i1"), ("z", [(names[0], part), (names[1], part)])])
+    stored["z"][names[0]], stored["z"][names[1]] = COMPLEX.real, COMPLEX.imag
+    with h5py.File(path, "w") as file:
+        file["x"], file["table"] = stored["z"], stored
+    for place in ("/x", "/table/z"):
+        if dtype is None:
+            refused(path, UnsupportedError, f"{place}: is a compound; choose one", data=place)
+        else:
+            found = _read(path, data=place).data
+            np.testing.assert_array_equal(found, COMPLEX.astype(dtype), strict=True)
+    np.testing.assert_array_equal(_read(path, data=f"/x/{names[1]}").data, stored["z"][names[1]])
+
+
+@pytest.mark.skipif(not hasattr(h5py.h5t, "TypeComplexID"), reason="complex type of HDF5 2.0")
+@pytest.mark.parametrize("width", ["32", "64"])
+def test_complex_numbers_of_hdf5_2(width: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    expected = COMPLEX.astype(f"c{int(width) // 4}")
+    with h5py.File(path, "w") as file:
+        kind = getattr(h5py.h5t, f"COMPLEX_IEEE_F{width}BE")
+        native = h5py.h5t.NATIVE_FLOAT_COMPLEX if width == "32" else h5py.h5t.NATIVE_DOUBLE_COMPLEX
+        dataset = h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple((3,)))
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, expected, native)
+    np.testing.assert_array_equal(_read(path, data="/x").data, expected, strict=True)
+
+
+def test_a_range_of_octave_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    kind = [("base", "f8"), ("limit", "f8"), ("increment", "f8")]
+    with h5py.File(path, "w") as file:
+        file["x/value"] = np.array((1, 5, 1), kind)
+    message = "/x/value: is a range of Octave, stored without its values; save it as a matrix"
+    refused(path, UnsupportedError, message, data="/x/value")
+
+
 def test_a_compound_names_its_fields_although_numpy_has_no_type_for_one(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     kind = h5py.h5t.create(h5py.h5t.COMPOUND, 12)

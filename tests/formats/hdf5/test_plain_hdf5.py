@@ -213,6 +213,21 @@ def test_lengths_may_be_a_matrix_of_doubles_as_in_matlab(
     assert found.identical(LoDTensor(ROWS, LoD.from_lengths(LENGTHS[1:])))
 
 
+@pytest.mark.parametrize("length", [15, 15.0])
+def test_a_single_length_may_have_no_axis_as_in_octave(theirs: h5py.File, length: float) -> None:
+    theirs["length"] = length
+    found = _read(theirs, data="/x", lengths=("/length",))
+    assert found.identical(LoDTensor(ROWS, LoD.from_lengths([[15]])))
+
+
+@pytest.mark.parametrize("option", ["lengths", "offsets"])
+def test_indexes_of_cf_are_not_taken_for_lengths(theirs: h5py.File, option: str) -> None:
+    theirs["station"] = [0] * 5 + [1] * 5 + [2] * 5  # as many as there are rows, and their sum
+    theirs["station"].attrs["instance_dimension"] = "station"
+    message = "/station: has the sequence of each row (an indexed ragged array of CF), not lengths"
+    _refused(theirs, UnsupportedError, message, data="/x", **{option: ("/station",)})
+
+
 @pytest.mark.parametrize("lengths", [[7.5, 7.5], [np.nan, 15], [2.0**60, 15]], ids=str)
 def test_lengths_that_are_no_whole_numbers_are_refused(theirs: h5py.File, lengths: Any) -> None:
     theirs["lengths"] = lengths
