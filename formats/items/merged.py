@@ -21,7 +21,8 @@ class MergedSource(IndexedSource):
     """The tensors of several files; those of all others must fit the index of the first.
 
     A tensor fits if its levels equal those of a tensor of the first file, down to the last level
-    that both have; or if it has no levels, and a row for each outermost item of such a tensor.
+    that both have; or if it has no levels, and a row for each outermost item of such a tensor. Text
+    is one value: the level of its bytes is none of them.
 
     Raises:
         InvalidDataError: two tensors have the same name, or a shared level has two names.
@@ -114,19 +115,24 @@ def _require_fit(
     spec: TensorSpec, lod: LoD, label: str, known: Sequence[tuple[TensorSpec, LoD]]
 ) -> None:
     for other, other_lod in known:
-        depth = min(lod.n_levels, other_lod.n_levels)
+        depth = min(_depth(spec), _depth(other))
         if depth == 0:
             if spec.items == other.items:
                 return
         elif _upper(lod, depth).same_levels(_upper(other_lod, depth)):
             return
-    other, other_lod = next(((o, found) for o, found in known if found.n_levels), known[0])
-    depth = min(lod.n_levels, other_lod.n_levels)
+    other, other_lod = next(((o, found) for o, found in known if _depth(o)), known[0])
+    depth = min(_depth(spec), _depth(other))
     found = _upper(lod, depth).difference(_upper(other_lod, depth)) if depth else None
     items = f"{spec.items} outermost items against {other.items}"
     raise ShapeMismatchError(
         f"{spec.name} does not have the index of {other.name} in {label}: {found or items}"
     )
+
+
+def _depth(spec: TensorSpec) -> int:
+    """Return the number of levels above the values, which are rows or whole texts."""
+    return len(spec.levels) - (spec.marks.values is not None)
 
 
 def _upper(lod: LoD, depth: int) -> LoD:

@@ -16,8 +16,8 @@ def command(sources: list[Reference], target: Target) -> None:
     """Write the tensors of all SOURCES to one file, with one index.
 
     Each index must equal that of the first: equal levels are stored once, and a tensor without
-    levels has one row for each outermost item. Names of tensors must differ; `lod rename` changes
-    them. `lod concat` joins items one after another instead.
+    levels has one row for each outermost item. A text is one value. Names of tensors must differ;
+    `lod rename` changes them. `lod concat` joins items one after another instead.
 
     \b
     Examples:

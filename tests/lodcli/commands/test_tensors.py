@@ -112,6 +112,28 @@ def test_another_index_is_refused(
     assert not Path("new.lod.h5").exists()
 
 
+def test_texts_of_any_lengths_are_merged_as_single_values(lod: Lod, folder: Path) -> None:
+    words = tensor("words.lod.h5")
+    names = LoDTensor.from_lists(["ann", "", "cid"])
+    tags = LoDTensor.from_lists([["a", "bc", ""], ["d"], ["ef", "g"]])
+    io.write("names.lod.h5", {"names": names, "tags": tags})
+    io.write("last.csv", {"last": LoDTensor.from_lists(["kay", "o", "lee-smith"])})
+    done = lod("merge", "words.lod.h5", "names.lod.h5", "last.csv", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    found = io.read_all("out.lod.h5")
+    assert found["data"].identical(words)
+    assert found["names"].to_list() == ["ann", "", "cid"]
+    assert found["tags"].to_list() == tags.to_list()
+    assert found["last"].to_list() == ["kay", "o", "lee-smith"]
+    assert lod("merge", "last.csv", "names.lod.h5", "-o", "both.lod.h5").code == 0
+    io.write("b.lod.h5", {"b": LoDTensor.from_lists([["a"], ["d"], ["ef", "g"]])})
+    done = lod("merge", "words.lod.h5", "b.lod.h5", "-o", "new.lod.h5")
+    assert "b does not have the index of data in words.lod.h5: level 0, item 0" in done.stderr
+    io.write("c.lod.h5", {"c": LoDTensor.from_lists(["a"])})
+    done = lod("merge", "words.lod.h5", "c.lod.h5", "-o", "new.lod.h5")
+    assert "1 outermost items against 3" in done.stderr
+
+
 def test_a_pipe_can_be_merged(shell: Lod) -> None:
     line = "lod rename many.lod.h5::tags tags=t | lod merge many.lod.h5 - -o out.lod.h5"
     done = shell(line)
