@@ -53,8 +53,6 @@ def load(file: BinaryIO) -> Loaded:
     pickles = [name for name in members.by_name if name.endswith("/data.pkl")]
     if not pickles:
         raise NotThisFormatError("is not a file of torch.save: it has no data.pkl")
-    if any(name.endswith("/constants.pkl") for name in members.by_name):
-        raise UnsupportedError("is a TorchScript program, not tensors of torch.save")
     if len(pickles) > 1:
         raise DamagedFileError(f"has {len(pickles)} members called data.pkl")
     folder = pickles[0].removesuffix("data.pkl")
@@ -83,6 +81,11 @@ class _Members:
         # torch can omit checksums; then all are 0.
         self._checked = any(info.CRC for info in infos)
         self._read: dict[str, Array] = {}
+        if any(name.endswith("/constants.pkl") for name in self.by_name):
+            raise UnsupportedError(
+                "is a TorchScript program, not tensors of torch.save; save its tensors with "
+                "torch.save(torch.jit.load(FILE).state_dict(), 'tensors.pt')"
+            )
         for info in infos:
             if info.compress_type != zipfile.ZIP_STORED:
                 raise UnsupportedError(f"{shown(info.filename)}: is compressed, as torch never is")

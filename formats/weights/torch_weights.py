@@ -8,28 +8,46 @@ from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.torch.archive import load
+from lodcli.formats.torch.calls import Refused
 from lodcli.formats.torch.torch_file import save, torch
-from lodcli.formats.torch.values import Room, named, require_supported
+from lodcli.formats.torch.values import Room, named
 from lodcli.formats.weights.common import with_two_biases
 from lodcli.formats.weights.safetensors_weights import exact
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.rnn.stack.stack import RNNWeights
-from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, unusual_options
+from lodcli.kernels.rnn.stack.state_dict import (
+    StateDict,
+    is_weight_name,
+    rnn_prefixes,
+    state_dict,
+    unusual_options,
+)
+
+_SAVE_STATES = "save weights with torch.save(module.state_dict(), 'weights.pt')"
 
 
 def read(source: Input) -> StateDict:
     """Return the tensors of a state dict, or of the nested dicts of a checkpoint."""
     loaded = load(source.make_seekable())
-    require_supported(loaded.value)
+    if isinstance(loaded.value, Refused):
+        raise UnsupportedError(f"{loaded.value.reason}; {_SAVE_STATES}")
     if not isinstance(loaded.value, dict):
-        raise NotThisFormatError(f"holds a {type(loaded.value).__name__}; expected a state dict")
+        kind = "tensor" if isinstance(loaded.value, np.ndarray) else type(loaded.value).__name__
+        raise NotThisFormatError(f"holds a {kind}, expected a state dict; {_SAVE_STATES}")
     found = StateDict()
+    refused: list[str] = []
     for name, part in named(loaded.value, Room(0, loaded.pickle_bytes)):
-        require_supported(part)  # may be a weight, such as a sparse tensor
+        if isinstance(part, Refused):
+            # Checkpoints hold arguments, paths, ..; but a sparse tensor may be a weight.
+            refused.append(f"{ascii(name)[1:-1][:100]}: {part.reason}")
+            if is_weight_name(name):
+                raise UnsupportedError(refused[-1])
         if isinstance(part, np.ndarray):
             if name in found:
                 raise NotThisFormatError(f"two tensors are called {ascii(name)[1:-1][:100]}")
             found[name] = exact(part)
+    if refused and not rnn_prefixes(found):
+        raise UnsupportedError(f"no RNN weights, and {refused[0]}; {_SAVE_STATES}")
     return found
 
 

@@ -62,6 +62,17 @@ def _parsed(name: str) -> _Entry | None:
     )
 
 
+def is_weight_name(name: str) -> bool:
+    """Return whether an array of this name in a state dict is a weight of a cell."""
+    return _parsed(name) is not None
+
+
+def _parametrized(name: str) -> bool:
+    """Return whether a name is a part of a weight under torch's weight norm, pruning, .."""
+    match = re.fullmatch(r"parametrizations\.(\w+)\..*|(\w+)_(?:g|v|orig|mask)", name)
+    return match is not None and is_weight_name(match[1] or match[2])
+
+
 @cache
 def _suffixed() -> frozenset[str]:
     """Return the names that always have a layer."""
@@ -282,6 +293,13 @@ def _entries_under(
                     f"state dict: {name}: expected an array, found {type(array).__name__}"
                 )
             here[entry.name] = rows_of(array)
+        elif _parametrized(name.removeprefix(prefix)):
+            raise InvalidDataError(
+                f"state dict: {name} is a part of a weight, as of weight norm or pruning; remove "
+                "the parametrization from the module before you save its state dict "
+                "(torch.nn.utils.parametrize.remove_parametrizations, remove_weight_norm, "
+                "prune.remove)"
+            )
         elif "." not in name.removeprefix(prefix):
             raise InvalidDataError(f"state dict: {name} is not a weight of an RNN known here")
         elif strict and not prefix:

@@ -22,7 +22,6 @@ from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Item, StoredArray
-from lodcli.formats.weights import read_weights
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -407,10 +406,3 @@ def test_objects_of_other_classes_can_be_left_out(tmp_path: Path) -> None:
     assert weight.data.tolist() == [0, 1, 2]
     with pytest.raises(UnsupportedError, match=f"config: {refers}$"):
         io.read_all(saved(tmp_path, {"config": bad["config"]}))
-
-
-def test_weights_beside_objects_of_other_classes_are_refused(tmp_path: Path) -> None:
-    state = torch.nn.LSTM(2, 3).state_dict()
-    state["weight_hh_l0"] = state["weight_hh_l0"].to_sparse()
-    with pytest.raises(UnsupportedError, match=r"refers to torch\._utils\._rebuild_sparse_tensor"):
-        read_weights(saved(tmp_path, state))

@@ -105,6 +105,17 @@ def test_an_unknown_weight_beside_the_known_ones_is_refused(prefix: str | None) 
         weights_from_state_dict(found, prefix=prefix)
 
 
+@pytest.mark.parametrize("prefix", ["", "rnn."])
+@pytest.mark.parametrize(
+    "name", ["parametrizations.bias_hh_l0.original0", "weight_hh_l0_g", "weight_ih_l0_mask"]
+)
+def test_a_part_of_a_parametrized_weight_is_refused(name: str, prefix: str) -> None:
+    found = entries(prefix=prefix) | {prefix + name: np.ones((12, 3))}
+    del found[f"{prefix}bias_hh_l0"]
+    with pytest.raises(InvalidDataError, match=f"{prefix}{name} is a part of a weight, .*; remove"):
+        weights_from_state_dict(found)
+
+
 @pytest.mark.parametrize(
     ("remove", "message"),
     [
