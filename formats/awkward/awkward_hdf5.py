@@ -59,8 +59,10 @@ class AwkwardHdf5(Format):
 
 def _only_group(hdf5: Any, file: Any) -> str:
     """Return the path of the only group that has a form."""
-    paths = ["/", *(f"/{name}" for name in file if hasattr(file[name], "keys"))]
-    found = [path for path in paths if hdf5.attribute(file[path], "form") is not None]
+    paths = ["/", *(f"/{name}" for name in hdf5.names_in(file))]
+    nodes = {path: hdf5.node(file, path) for path in paths}
+    groups = {path: node for path, node in nodes.items() if hasattr(node, "keys")}
+    found = [path for path, group in groups.items() if hdf5.attribute(group, "form") is not None]
     if not found:
         raise NotThisFormatError("no group has the attribute form; not an Awkward file, or damaged")
     if len(found) > 1:

@@ -172,9 +172,8 @@ class _H5adSource(Source):
         """Return the paths of CSR matrices."""
         places = ["/raw.X", "/raw/X"]
         for folder in ("layers", "obsp", "varp"):
-            names = self._hdf5.node(self._file, folder) or ()
-            with self._hdf5.damage(folder):
-                places += [f"/{folder}/{name}" for name in names]
+            group = self._hdf5.node(self._file, folder)
+            places += [f"/{folder}/{name}" for name in self._hdf5.names_in(group)]
         return [place for place in places if self._kind(place) in CSR]
 
     def _kind(self, path: str) -> object:

@@ -13,11 +13,13 @@ from typing import Any
 
 import h5py
 import numpy as np
+from h5py import h5l
 
 from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.hdf5.filters import check_filters
 from lodcli.formats.hdf5.guarded import GuardedFile, find_superblock
+from lodcli.formats.hdf5.strict import link_text
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 
@@ -52,7 +54,7 @@ def dataset(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Dataset
     Raises:
         SelectionError: it is missing, and `chosen`: the user named it.
         DamagedFileError: it is missing, and not `chosen`.
-        UnsupportedError: it is stored in other files, or has an unknown filter.
+        UnsupportedError: it is stored in other files, behind a link, or has an unknown filter.
     """
     found = _found(file, path, chosen)
     if not isinstance(found, h5py.Dataset):
@@ -92,12 +94,33 @@ def group(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Group:
 
 
 def node(file: h5py.File, path: str) -> Any:
-    """Return the group or dataset at `path`, None if nothing is there."""
+    """Return the group or dataset at `path`, None if nothing is there.
+
+    Raises:
+        UnsupportedError: a component of `path` is a soft or external link. HDF5 would look for the
+            target of an external link in this file.
+    """
+    found = file
     with damage(path):
-        if path not in file:
-            return None
-        # Not `get`, which returns None for objects that h5py cannot open.
-        return file[path]
+        for part in filter(None, path.split("/")):
+            if not isinstance(found, h5py.Group) or part not in found:
+                return None
+            name = part.encode(errors="surrogateescape")
+            if found.id.links.get_info(name).type != h5l.TYPE_HARD:
+                raise UnsupportedError(f"{path}: {part!r} is {link_text(found.id, name)}")
+            # Not `get`, which returns None for objects that h5py cannot open.
+            found = found[part]
+    return found
+
+
+def names_in(found: Any) -> list[str]:
+    """Return the names of the groups and datasets in a group, without links; [] for any other."""
+    if not isinstance(found, h5py.Group):
+        return []
+    with damage(found.name):
+        links, names = found.id.links, list(found.id)
+        hard = [name for name in names if links.get_info(name).type == h5l.TYPE_HARD]
+        return [name.decode(errors="surrogateescape") for name in hard]
 
 
 def _found(file: h5py.File, path: str, chosen: bool) -> Any:

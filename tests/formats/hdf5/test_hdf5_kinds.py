@@ -138,6 +138,8 @@ def vlen(tmp_path: Path) -> Path:
         file["text"] = ["ab", "", "größe"]
         file["fixed"] = np.array([b"ab", b"c"])
         file["plain"] = np.arange(3)
+        file["elsewhere"] = h5py.ExternalLink("other.h5", "/numbers")
+        file["soft"] = h5py.SoftLink("/")
         file.create_dataset("square", (2, 2), h5py.vlen_dtype(np.int8))
         file.create_dataset("nested", (2,), h5py.vlen_dtype(h5py.vlen_dtype(np.int8)))
         fields = [("n", "i4"), ("t", h5py.string_dtype()), ("v", h5py.vlen_dtype(np.float32))]
@@ -170,6 +172,9 @@ def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
         ("/nested", "holds object, which tensors cannot hold"),
         ("/table/n", "/table/n: is int32, not variable-length data; --from hdf5"),
         ("/table/x", "/table/x: there is no such field"),
+        # HDF5 would look for its target in this file.
+        ("/elsewhere", "'elsewhere' is an external link, .* read '/numbers' of 'other.h5' instead"),
+        ("/soft/numbers", "'soft' is a soft link, .* name its target '/' instead"),
     ],
 )
 def test_what_is_no_such_data_is_named(data: str | None, message: str, vlen: Path) -> None:
