@@ -175,6 +175,11 @@ def damage() -> Iterator[None]:
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedError(f"cannot be read ({brief(error)})") from None
     except (pa.ArrowException, ValueError, IndexError, KeyError, struct.error) as error:
+        if "whole number of days" in str(error):
+            raise UnsupportedError(
+                f"has dates with a time of day ({brief(error)}); write them as timestamps, in "
+                "JavaScript with the type TimestampMillisecond, or choose other columns"
+            ) from None
         raise DamagedFileError(f"is damaged ({brief(error)})") from None
     except OSError as error:
         if error.errno is not None:

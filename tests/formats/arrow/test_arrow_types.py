@@ -147,6 +147,19 @@ def test_dictionaries_and_run_ends_are_undone(tmp_path: Path) -> None:
     assert found["runs"].data.tolist() == [7, 8, 8, 8]
 
 
+@pytest.mark.parametrize("suffix", ["arrow", "arrows"])
+def test_dates_with_a_time_of_day_are_no_damage(suffix: str, tmp_path: Path) -> None:
+    """apache-arrow for JavaScript writes them for every Date."""
+    stored = pa.py_buffer(np.array([0, 10**12]))
+    table = pa.table({"x": pa.Array.from_buffers(pa.date64(), 2, [None, stored])})
+    path = tmp_path / f"t.{suffix}"
+    new = pa.ipc.new_file if suffix == "arrow" else pa.ipc.new_stream
+    with new(path, table.schema) as writer:
+        writer.write(table)
+    with pytest.raises(UnsupportedError, match=r"1000000000000 .* write them as timestamps"):
+        io.read(path)
+
+
 def test_a_type_that_no_tensor_has_is_refused_by_name(tmp_path: Path) -> None:
     value, kind = pa.MonthDayNano([1, 15, -30]), pa.month_day_nano_interval()
     table = pa.table({"x": pa.array([[value]], pa.list_(kind)), "y": [1]})
