@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from itertools import chain
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -71,7 +74,8 @@ class Mds(Format):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         with ExitStack() as stack:
-            joiner, writer = Joiner(schema, self, stack), _Writer(output, schema)
+            joiner = Joiner(schema, self, stack)
+            writer = stack.enter_context(closing(_Writer(output, schema)))
             for batch in batches:
                 for sample in joiner.add(batch):
                     writer.add(sample)
@@ -145,7 +149,7 @@ class _MdsSource(Source):
     def _decoded(self, data: bytes) -> Sample:
         at = 4 * sum(size is None for size in self._index.sizes.values())
         if len(data) < at:
-            raise DamagedFileError(f"has {len(data)} bytes, its sizes alone take {at}")
+            raise DamagedFileError(f"has {len(data)} bytes, the sizes of its columns need {at}")
         told = iter(struct.unpack_from(f"<{at // 4}I", data))
         values = {}
         for name, encoding in self._index.columns.items():
@@ -221,8 +225,18 @@ class _Writer:
         self._schema = schema
         self._head = json.dumps(self._config, sort_keys=True).encode()
         self._shards: list[dict[str, Any]] = []
-        self._samples: list[bytes] = []
-        self._size = self._count = 0
+        self._count = 0
+        self._begin_shard()
+
+    def _begin_shard(self) -> None:
+        # In a file: the header of a shard depends on the sizes of all its samples.
+        self._spool = Spool(self._output)
+        self._samples, self._sizes = SpooledArray(self._spool), array("q")
+        self._size = 0
+
+    def close(self) -> None:
+        """Remove the temporary file."""
+        self._spool.close()
 
     def add(self, sample: Sample) -> None:
         """Add a sample; if the shard is full, write it before."""
@@ -239,26 +253,32 @@ class _Writer:
         size = 4 * len(sizes) + sum(map(len, parts))
         if len(self._head) + 12 + size > MOST_SAMPLE_BYTES:
             raise UnsupportedError(f"mds holds samples below 4 GB; sample {self._count} is larger")
-        if self._samples and self._size + size + 4 > SHARD_BYTES:
+        if self._sizes and self._size + size + 4 > SHARD_BYTES:
             self._write_shard()
-        self._samples.append(struct.pack(f"<{len(sizes)}I", *sizes) + b"".join(parts))
+        data = struct.pack(f"<{len(sizes)}I", *sizes) + b"".join(parts)
+        self._samples.write(np.frombuffer(data, np.uint8))
+        self._sizes.append(len(data))
         self._size += size + 4
         self._count += 1
 
     def _write_shard(self) -> None:
         name = f"shard.{len(self._shards):05}.mds"
-        bounds = np.cumsum([0, *map(len, self._samples)]) + 4 + 4 * (len(self._samples) + 1)
-        head = np.concatenate([[len(self._samples)], bounds + len(self._head)]).astype("<u4")
+        count = len(self._sizes)
+        head = np.empty(count + 2, "<u4")
+        head[:2] = count, head.nbytes + len(self._head)
+        np.cumsum(self._sizes, out=head[2:])
+        head[2:] += head[1]
         found = hashlib.new(HASH)
         with self._output.part(name) as part:
-            for piece in (head.tobytes(), self._head, *self._samples):
+            for piece in chain((head.tobytes(), self._head), self._samples.blocks()):
                 found.update(piece)
                 part.write(piece)
             size = part.size_bytes
         raw = {"basename": name, "bytes": size, "hashes": {HASH: found.hexdigest()}}
-        shard = {"raw_data": raw, "samples": len(self._samples), "zip_data": None}
+        shard = {"raw_data": raw, "samples": count, "zip_data": None}
         self._shards.append(self._config | shard)
-        self._samples, self._size = [], 0
+        self.close()
+        self._begin_shard()
 
     def finish(self) -> None:
         """Write the remaining samples, and the index.
@@ -268,7 +288,7 @@ class _Writer:
         """
         if not self._count:
             _refuse_shapes(self._schema)
-        if self._samples or not self._shards:
+        if self._sizes or not self._shards:
             self._write_shard()
         with self._output.part(NAME) as part:
             said = {"shards": self._shards, "version": VERSION}

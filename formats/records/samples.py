@@ -50,12 +50,19 @@ def spec_of(
     return TensorSpec(name, value.dtype, value.shape[1:], (level,), marks=marks)
 
 
+# Values held one by one, at most: as an array of its own, one takes hundreds of bytes.
+MOST_VALUES = 1 << 13
+
+
 class Collector:
     """Makes batches of samples that are added one by one."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._values: dict[str, list[Array]] = {spec.name: [] for spec in schema}
+        self._joined: dict[str, list[tuple[Array, Offsets]]] = {spec.name: [] for spec in schema}
+        # Several even of many fields: a part takes memory too.
+        self._together = max(16, MOST_VALUES // max(1, len(schema)))
         self.samples = 0
         self.size_bytes = 0
 
@@ -83,22 +90,36 @@ class Collector:
             self._values[spec.name].append(value)
             self.size_bytes += value.nbytes + 8
         self.samples += 1
+        if self.samples % self._together == 0:
+            self._join()
 
     def batch(self) -> Batch:
         """Return all samples added since the last batch."""
+        self._join()
         made = {}
         for spec in self._schema:
-            values = self._values[spec.name]
-            self._values[spec.name] = []
+            rows, counts = map(np.concatenate, zip(*self._joined.pop(spec.name), strict=True))
+            self._joined[spec.name] = []
             if spec.levels:
-                lod = LoD.from_lengths([[len(value) for value in values]], spec.level_names)
-                none = np.empty((0, *spec.row_shape), spec.dtype)
-                made[spec.name] = tensor_of(spec, np.concatenate([none, *values]), lod)
+                made[spec.name] = tensor_of(
+                    spec, rows, LoD.from_lengths([counts], spec.level_names)
+                )
             else:
-                rows = np.array(values, spec.dtype).reshape(len(values), *spec.row_shape)
                 made[spec.name] = LoDTensor(rows)
         self.samples = self.size_bytes = 0
         return made
+
+    def _join(self) -> None:
+        """Join the values of each field that were added since the last call."""
+        for spec in self._schema:
+            values = self._values[spec.name]
+            counts = np.array([len(value) for value in values] if spec.levels else [], np.int64)
+            if spec.levels:
+                rows = np.concatenate([np.empty((0, *spec.row_shape), spec.dtype), *values])
+            else:
+                rows = np.array(values, spec.dtype).reshape(len(values), *spec.row_shape)
+            self._joined[spec.name].append((rows, counts))
+            values.clear()
 
 
 def _shown(shape: tuple[object, ...]) -> str:

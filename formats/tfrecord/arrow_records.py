@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -36,6 +36,8 @@ from lodcli.kernels.tensor.exchange.arrow import arrow_array
 from lodcli.kernels.tensor.marks import TEXT, check_text
 from lodcli.kernels.tensor.nulls import Nulls
 
+# Parsed at a time. A number of one byte is 8 bytes in memory, and so is each of its positions.
+PARSED_BYTES = 1 << 20
 Pieces = Iterator[tuple[int, Parsed]]
 
 
@@ -55,20 +57,23 @@ class ExampleRecords(Records):
         self._unpacked: list[BinaryIO] = []
         pieces = self._pieces(BATCH_BYTES)
         first = next(pieces, None)
+        begun = [first] if first else []
         description = first and first[1].schema
         if description is not None:
             specs = described(description)
             self._listed = {spec.name for spec in specs if lists_of(spec) == LISTS}
         else:
             found = Inference()
-            for start, parsed in chain([first] if first else [], pieces if self._again else ()):
+            if not self._again:
+                begun += islice(pieces, BATCH_BYTES // PARSED_BYTES - 1)
+            for start, parsed in chain(begun, pieces if self._again else ()):
                 found.add(parsed, _where(start, parsed))
             self.refused = found.refused
             specs, self._listed = found.schema(whole=self._again), found.listed()
         self._specs = {spec.name: spec for spec in specs}
         self.schema = arrow_schema(specs)
         if not self._again and first is not None:
-            self._begun = chain([first], pieces)
+            self._begun = chain(begun, pieces)
 
     def batches(
         self,
@@ -95,7 +100,7 @@ class ExampleRecords(Records):
                 yield first, pa.RecordBatch.from_arrays(arrays, schema=kinds)
 
     def _pieces(self, limit_bytes: int) -> Pieces:
-        for found in records_of(self._file(), limit_bytes, self.bounds):
+        for found in records_of(self._file(), min(limit_bytes, PARSED_BYTES), self.bounds):
             with naming(f"records from {found.first} on"):
                 parsed = parse(found.spans)
             yield found.first, parsed
