@@ -329,8 +329,8 @@ def _order(kind: Any, name: str, above: int) -> tuple[int, ...] | None:
     if any(order[order[axis]] != axis for axis in order):
         # With other permutations pyarrow does not read back the arrays that it wrote.
         raise UnsupportedError(
-            f"column {shown(name)}: the axes of its tensors are permuted as {list(order)}, and "
-            "programs differ in what that means; write them in their own order"
+            f"column {shown(name)}: the axes of its tensors are permuted as {list(order)}, which "
+            "programs interpret differently; write the tensors without a permutation"
         )
     return (*range(above), *(above + axis for axis in order))
 

@@ -71,7 +71,7 @@ def shared(tensors: Tensors, schema: Schema, first: int) -> Tensors:
                 record = first + _first_difference(tensor.lod, owner.lod, depth)
                 raise InvalidDataError(
                     f"{shown(names[id(owner)])} and {shown(spec.name)} have lists of the same "
-                    f"lengths up to record {record}, but not there; read them one at a time "
+                    f"lengths before record {record}, but not in it; read them one at a time "
                     f"(--field {spec.name})"
                 )
         if keys and owners[keys].lod.names == tensor.lod.names:

@@ -93,8 +93,7 @@ class ReadOptions:
                         f"levels: {name!r} is not a valid level name: use letters, digits, '_' "
                         "and '-', not all digits"
                     )
-        if len(set(names)) < len(names):
-            double = next(name for name in names if names.count(name) > 1)
+        for double in repeated(names):
             raise SelectionError(
                 f"--levels: two levels are called {double!r}; name each differently"
             )
@@ -352,7 +351,8 @@ def _separator(value: str) -> str:
     found = SEPARATORS.get(value, value)
     if len(found) != 1 or not found.isascii() or found.isalnum() or found in '"+-.\r\n\0':
         raise OptionError(
-            f"separator: expected one ASCII character that no number has, found {value!r}"
+            "separator: expected one ASCII character that is not a letter, digit, quote or part of "
+            f"a number, or one of {', '.join(SEPARATORS)}; found {value!r}"
         )
     return found
 

@@ -122,11 +122,11 @@ def of_input(source: Input, options: ReadOptions) -> str:
         return by_name
     packed = _packed(head) if get(by_name).binary and by_name != "tokens" else None
     if packed is not None:
-        raise NotThisFormatError(f"is named like {by_name} but is {packed}")
+        raise NotThisFormatError(f"has the extension of {by_name} but is {packed}")
     if TABLE[by_name].announced:
         raise NotThisFormatError(
-            f"is named like {by_name} but does not begin like it; it is damaged or something "
-            "else (name its format with --from)"
+            f"has the extension of {by_name} but does not begin like it; it is damaged, or has "
+            "another format; choose it with --from"
         )
     if by_name == "tokens":
         _refuse_other(head)

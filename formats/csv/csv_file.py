@@ -381,7 +381,7 @@ class _CsvSource(Source):
                     f"line {number}, column {shown(spec.name)}: expected {wanted} ({spec.dtype}), "
                     f"found {shown(text)}; {self._remedy(text, spec.dtype)}"
                 ) from None
-        raise AssertionError("one of the lines is at fault if all of them are")
+        raise AssertionError("expected an error in one of the lines")
 
     def _remedy(self, text: str, dtype: np.dtype[Any]) -> str:
         """Return a hint for a field that is not a number of the dtype."""

@@ -155,7 +155,7 @@ class ManyFiles(Source):
                 if file.kind.name != self.kind.name:
                     raise SelectionError(
                         f"{path}: is {file.kind.name}, and {files.paths[0]} is {self.kind.name}; "
-                        "name files of one format, as with '*.ENDING'"
+                        "name files of one format, as with '*.EXTENSION'"
                     )
                 self._schemas.append(file.source.schema)
                 attributes = [alike([*attributes, file.source.attributes])]

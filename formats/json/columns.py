@@ -69,7 +69,7 @@ class Column:
             if wrong is not None:
                 field = "" if self.field is None else f"field {self._path}: "
                 raise InvalidDataError(f"line {number}: {field}{wrong}")
-        raise AssertionError("one of the lines is at fault if all of them are")
+        raise AssertionError("expected an error in one of the lines")
 
     def _tensor(self, values: list[Any]) -> LoDTensor | None:
         """Return the tensor, None if something does not fit."""

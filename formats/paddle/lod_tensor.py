@@ -261,7 +261,9 @@ def _parse_descriptor(raw: bytes) -> tuple[np.dtype[Any], list[int]]:
                 dims.append(value)
                 end = end - used if used else -1
             if end:
-                raise DamagedFileError("the packed extents do not end where they say")
+                raise DamagedFileError(
+                    "the size of the packed extents does not match their content"
+                )
         else:
             raise DamagedFileError(f"expected data type and extents, found tag {tag}")
         del position

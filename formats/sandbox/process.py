@@ -137,7 +137,10 @@ def detach(source: Input) -> None:
     descriptor = source.file.fileno()
     opened = files.reopen(descriptor, source.path)
     if opened is None:
-        raise UnsupportedError("was replaced; this system cannot read it twice at once any more")
+        raise UnsupportedError(
+            "was replaced while it was read, and this system cannot open the old file again; read "
+            "the new one"
+        )
     os.dup2(opened, descriptor)
     os.close(opened)
 

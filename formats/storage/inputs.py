@@ -293,7 +293,9 @@ class Input:
             UnsupportedError: this is standard input.
         """
         if self.path is None or (self._remote and not self.is_folder):
-            raise UnsupportedError("is read together with the files beside it; name it by its path")
+            raise UnsupportedError(
+                "is one of several files that this format reads; give the path of a file"
+            )
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise DamagedFileError(f"refers to {name[:255]!r}, which is not a plain name of a file")
         if self.is_folder:
@@ -338,7 +340,9 @@ class Input:
             found.close()
             self._file.close()
             self._open()
-        raise OSError(errno.EBUSY, "is replaced again and again", self.label)
+        raise OSError(
+            errno.EBUSY, "was replaced each time it was opened; read it again later", self.label
+        )
 
     def has_beside(self, name: str) -> bool:
         """Return whether there is a file of this name in the folder, or beside the file."""
@@ -381,7 +385,8 @@ class Input:
         found = files.reopen(self._file.fileno(), self.path)
         if found is None:
             raise UnsupportedError(
-                f"{self.label}: was replaced; this system cannot read it twice at once any more"
+                f"{self.label}: was replaced while it was read, and this system cannot open the "
+                "old file again; read the new one"
             )
         made = Input.of_descriptor(found, self.label)
         made.path = self.path

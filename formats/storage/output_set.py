@@ -61,7 +61,8 @@ class OutputSet:
             labels = ", ".join(list(folders.values())[:2])
             raise UnsupportedError(
                 f"{labels}: links lead to several folders, to one file, or to other extensions; "
-                "files that belong together are replaced only beside each other"
+                "several files are replaced only if all are in the same folder; give the paths "
+                "that the links lead to"
             )
         return made
 

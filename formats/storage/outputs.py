@@ -150,8 +150,8 @@ class Output:
         assert part.path is not None
         if part.path.parent != self.path.parent or stem(part.path.name) != stem(self.path.name):
             raise UnsupportedError(
-                f"{self.label}: is {self.path} and {part.path} by links; files that belong "
-                "together are replaced only in one folder, under one name; name them there"
+                f"{self.label}: links lead to {self.path} and {part.path}; the files of one output "
+                "are replaced only if they have the same folder and name; give that path instead"
             )
         return part
 

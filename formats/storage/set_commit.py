@@ -145,7 +145,7 @@ def _commit(
     except OSError as error:
         raise UnfinishedError(
             f"{label}: is written, but one file could not be renamed ({error.strerror}); "
-            "the next lod command that opens it finishes that"
+            "the next lod command that opens it completes the renaming"
         ) from error
     _remove_journals(journal)
     with contextlib.suppress(OSError):  # without partial files journals have no effect

@@ -156,7 +156,7 @@ def _check_directory(
     ends = sorted((info.header_offset, place) for place, info in enumerate(members))
     ends.append((directory.start, -1))
     if ends[0][0]:
-        raise DamagedFileError(f"{ends[0][0]} bytes before the first member belong to none")
+        raise DamagedFileError(f"{ends[0][0]} bytes before the first member belong to no member")
     for (start, place), (stop, _) in pairwise(ends):
         with naming(shown(members[place].filename)):
             _check_member(file, members[place], names[place], start, stop)

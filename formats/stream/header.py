@@ -315,7 +315,7 @@ def _parse(payload: bytes, what: str) -> Any:
         result = dict(pairs)
         if len(result) < len(pairs):
             raise DamagedFileError(
-                f"{what}: a key comes twice in {[key for key, _ in pairs]!r:.80}"
+                f"{what}: a key appears twice in {[key for key, _ in pairs]!r:.80}"
             )
         return result
 

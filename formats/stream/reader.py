@@ -194,12 +194,12 @@ class _Content:
         if min(rows, *items, 0) < 0:
             raise DamagedFileError(f"{frame}: the counts of {spec.name} are negative or missing")
         if spec.array and number in self._seen:
-            raise DamagedFileError(f"{frame}: {spec.name} is a TensorArray and comes twice")
+            raise DamagedFileError(f"{frame}: {spec.name} is a TensorArray and appears twice")
         for level, count in zip(levels, items, strict=True):
             if counts.items.setdefault(level, count) != count:
                 raise DamagedFileError(f"{frame}: level {level} has two different counts")
         if (rows + self._total_rows[number]) * _wide_row_bytes(spec) > _INT64_MAX:
-            raise DamagedFileError(f"{frame}: {rows} rows of {spec.name} are more than memory")
+            raise DamagedFileError(f"{frame}: {rows} rows of {spec.name} exceed any memory")
         counts.rows[number] = rows
         counts.size_bytes += rows * spec.row_bytes
 

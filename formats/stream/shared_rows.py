@@ -199,8 +199,8 @@ class SharedReader:
             self._token, self._slots, self._slot_bytes = OFFER.unpack(offer)
         except (OSError, struct.error) as error:
             raise DamagedFileError(
-                f"refers to shared memory that did not come ({error}); the stream was meant for "
-                "another reader of the pipe"
+                f"refers to shared memory that was not received ({error}); the stream was written "
+                "for another reader of the pipe"
             ) from error
         if not 0 < self._slots * self._slot_bytes == size <= MOST_BYTES:
             raise DamagedFileError(

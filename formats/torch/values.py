@@ -279,9 +279,9 @@ def _padded(padded: Any, lengths: Any, room: Room, *, alone: bool = False) -> Lo
         rest = rows[~kept]
         if rest.size and not np.array_equal(rest, np.full_like(rest, rest.flat[0]), equal_nan=True):
             raise UnsupportedError(
-                "a pair of a tensor and whole numbers, which are not the lengths of padded "
-                "sequences, for the values behind them differ; save both in a dict by names, or "
-                'as {"padded": .., "lengths": ..} if they are'
+                "a pair of a tensor and whole numbers that are not the lengths of padded "
+                "sequences: the values after these lengths differ; save a dict that names both, or "
+                'if they are lengths, {"padded": .., "lengths": ..}'
             )
     return LoDTensor(rows[kept], LoD.from_lengths([counts]))
 

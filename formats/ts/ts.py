@@ -273,7 +273,7 @@ class _Series:
         for number, part in zip(self._numbers, self._values, strict=True):
             if narrowed(part, dtype) is None:
                 raise InvalidDataError(f"line {number}: holds a value beyond {dtype}")
-        raise AssertionError("one of the parts is at fault if the whole is")
+        raise AssertionError("expected an error in one of the parts")
 
     def lod(self, name: str) -> LoD:
         """Return the index of all lines."""

@@ -106,8 +106,8 @@ def from_keras(
     reset_after = config.get("reset_after")
     if gates == 3 and reset_after is None and bias is None:
         raise UnsupportedError(
-            "a GRU without a bias: nothing tells whether its reset comes after the matmul; "
-            "take the .keras file, which does"
+            "a GRU without a bias: the file does not store whether its reset gate is applied after "
+            "the matrix product; use the .keras file, which does"
         )
     if gates == 3 and bias is not None and (bias.ndim == 2) != (reset_after or bias.ndim == 2):
         raise DamagedFileError("a GRU whose bias and reset_after contradict each other")

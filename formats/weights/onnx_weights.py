@@ -156,7 +156,7 @@ def _array(name: str, what: str, constants: dict[str, Any]) -> Array:
     package = onnx()
     if tensor.data_location == package.TensorProto.EXTERNAL:
         raise UnsupportedError(
-            f"{what}: lies in another file; put the model into one with "
+            f"{what}: is stored in another file; save the model in one file with "
             "onnx.save(onnx.load('model.onnx'), 'one.onnx')"
         )
     kinds = package.TensorProto.DataType

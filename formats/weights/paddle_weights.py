@@ -87,8 +87,8 @@ def _order(arrays: Sequence[Array]) -> str:
     fitting = [order for order in _ORDERS if _all_fit(arrays, order)]
     if fitting[:2] == ["bxw", "bwx"]:
         raise InvalidDataError(
-            "WeightX and Weight have one shape, and behind Bias either may come first; put them "
-            "in the order WeightX, Weight, Bias"
+            "WeightX and Weight have the same shape, and after Bias their order is unknown; write "
+            "them in the order WeightX, Weight, Bias"
         )
     if fitting:
         return fitting[0]
@@ -143,8 +143,8 @@ def _directions(cells: Sequence[CellWeights]) -> int:
     two = two and all(width == 2 * hidden for width in widths[2:])
     if one and two:
         raise InvalidDataError(
-            "two cells of one shape: two layers or two directions? Paddle's file does not say; "
-            "read each cell from a file of its own"
+            "two cells of the same shape: a Paddle file does not store whether they are layers or "
+            "directions; write each cell to a separate file"
         )
     if not one and not two:
         raise InvalidDataError(
@@ -158,7 +158,8 @@ def _refuse_ambiguous(weights: RNNWeights) -> None:
     first, last = weights.layers[0][0], weights.layers[-1][-1]
     if first.input_size == last.input_size == first.hidden_size:
         raise UnsupportedError(
-            "a Paddle file would not say whether two cells of one shape are layers or directions"
+            "a Paddle file does not store whether two cells of the same shape are layers or "
+            "directions; write another kind of weights"
         )
 
 

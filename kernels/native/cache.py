@@ -126,7 +126,7 @@ def _compile(level: Level, folder: Path, module: str, name: str, types: tuple[st
     command = [sys.executable, "-P", "-m", "lodcli.kernels.native.build"]
     command += ["--level", level.name, "--cache", str(folder)]
     if not sys.executable:
-        raise NotBuiltError("kernels cannot be compiled: this Python does not say where it is")
+        raise NotBuiltError("kernels cannot be compiled: sys.executable is empty")
     try:
         done = subprocess.run(
             [*command, *wanted],

@@ -31,7 +31,7 @@ def level() -> Level:
     if wanted == "off":
         raise LevelError("LOD_NATIVE=off")
     if not here:
-        raise LevelError("no level of processors that kernels are compiled for fits this one")
+        raise LevelError("kernels are compiled for none of the levels that this processor has")
     if not wanted:
         return here[-1]
     named = level_named(wanted)

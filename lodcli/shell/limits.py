@@ -108,7 +108,8 @@ def guarded(function: F) -> F:
         metavar="CHAR",
         expose_value=False,
         callback=keep,
-        help="Character between the fields of csv, such as ';', or its name: semicolon, tab, bar.",
+        help="Character between the fields of csv, such as ';', or its name: comma, "
+        "semicolon, tab, bar, space.",
     )
     @click.option(
         "--encoding",

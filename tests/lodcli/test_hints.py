@@ -77,7 +77,7 @@ HINTS = [
     ("convert one.jsonl x.lod.h5 --form jsonl", 2, "is a format: write --from or --to jsonl"),
     ("head one.jsonl -n x", 2, "'x' is not a whole number"),
     ("inspect --head x one.jsonl", 2, "'x' is not a whole number"),
-    ("sample one.jsonl -5", 2, "AMOUNT: '-5' is neither a number of items nor a share"),
+    ("sample one.jsonl -5", 2, "AMOUNT: expected a number of items such as 100"),
     ("inspect one.jsonl -5", 2, "got unexpected extra argument (-5)"),
     ("inspect -5", 3, "lod inspect: -5: no such file"),
     ("slice one.jsonl 0,1,2 -o x.lod.h5", 2, "there are only 1 level and the rows"),

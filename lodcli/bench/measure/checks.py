@@ -69,7 +69,7 @@ def agreed(
         found = difference(group.result, majority.result, tolerance)
         assert found is not None
         told = (
-            f"{', '.join(group.names)} and {', '.join(majority.names)} computed different things: "
+            f"{', '.join(group.names)} and {', '.join(majority.names)} have different results: "
             f"{found.what}"
         )
         if any(name in ours for name in group.names):

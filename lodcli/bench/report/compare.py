@@ -89,7 +89,7 @@ def compared(
             _require_one_clock(same, row)
             changes.append(_change(same, row, threshold, alpha))
     if not changes:
-        raise InvalidDataError("the two reports have no measurement of ours in common")
+        raise InvalidDataError("the two reports have no measurement of lod in common")
     return changes
 
 

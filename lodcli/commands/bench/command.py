@@ -59,7 +59,7 @@ def command(
     """
     if compare:
         if ctx.invoked_subcommand is not None:
-            raise click.UsageError("--compare stands alone, without a benchmark")
+            raise click.UsageError("--compare compares two reports, without a benchmark")
         from lodcli.commands.bench.showing import compare_and_show
 
         share = threshold / 100

@@ -220,7 +220,7 @@ def _require_cores(threads: Sequence[int] | None) -> None:
     most = usable_cores()
     if threads and max(threads) > most:
         raise click.UsageError(
-            f"--threads {max(threads)}: more than the {most} that run at once here"
+            f"--threads {max(threads)}: more than the {most} processors of this machine"
         )
 
 

@@ -169,7 +169,7 @@ def _require_devices(suite: str, devices: Sequence[str]) -> None:
             continue
         if suite not in ON_GPU:
             raise UnsupportedError(
-                f"--device {device}: on a GPU there are {' and '.join(ON_GPU)} to measure; use "
+                f"--device {device}: only {' and '.join(ON_GPU)} are measured on a GPU; use "
                 "--device cpu"
             )
         require_device(device)

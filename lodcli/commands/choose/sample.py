@@ -16,7 +16,8 @@ def _share(text: str) -> tuple[int | None, float]:
     found = re.fullmatch(r"([0-9]{1,18})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%", text.strip())
     if found is None or (found[2] and float(found[2]) > 100):
         raise click.BadParameter(
-            f"{text!r} is neither a number of items nor a share; write 100 or 10%",
+            "expected a number of items such as 100, or a share of up to 100% such as 10%, found "
+            f"{text!r}",
             click.get_current_context(),
             param_hint="AMOUNT",
         )

@@ -81,7 +81,7 @@ def parse_how(text: str) -> How:
     fractions = tuple(map(float, parts))
     # Shares with few digits, such as 0.333,0.333,0.334, sum to 1 only up to rounding.
     if abs(sum(fractions) - 1) > 1e-6:
-        raise _bad(f"the shares come to {sum(fractions):g}, not to 1")
+        raise _bad(f"expected shares that sum to 1, found a sum of {sum(fractions):g}")
     return How(fractions=fractions)
 
 

@@ -202,8 +202,13 @@ def test_an_array_that_contradicts_itself_is_refused(
     ("name", "data", "error", "message"),
     [
         ("t.arrow", b"FEA1" + bytes(60), UnsupportedError, "is Feather version 1"),
-        ("t.parquet", b"PARX" + bytes(60), NotThisFormatError, "is named like parquet but does"),
-        ("t.arrow", b"hello", NotThisFormatError, "is named like arrow but does not begin"),
+        (
+            "t.parquet",
+            b"PARX" + bytes(60),
+            NotThisFormatError,
+            "has the extension of parquet but does",
+        ),
+        ("t.arrow", b"hello", NotThisFormatError, "has the extension of arrow but does not begin"),
         ("t.parquet", b"PAR1" + bytes(60), DamagedFileError, "is damaged"),
         ("t.parquet", b"PAR1", DamagedFileError, "is damaged"),
         ("t.arrow", b"ARROW1\0\0" + bytes(20) + b"ARROW1", DamagedFileError, "is damaged"),

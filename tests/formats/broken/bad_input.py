@@ -191,7 +191,7 @@ FAULTS = [
         ("line 1: column 2: ends before", "--from json"),
     ),
     Fault("other", ".json", b"[1]\n[2]\n", ("byte 4: the array ends here", "--from jsonl")),
-    Fault("other", ".npy", b"[1, 2]", ("is named like npy but does not begin like it",)),
+    Fault("other", ".npy", b"[1, 2]", ("has the extension of npy but does not begin like it",)),
     Fault("other", ".npy", npy([1, 2])[:40], ("ends within its header",)),
     Fault("other", ".npz", npz(), ("holds no array",)),
     Fault("other", ".tar", b"hello", ("cut off, or no tar archive",)),

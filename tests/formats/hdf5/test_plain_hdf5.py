@@ -360,7 +360,7 @@ def test_plain_hdf5_is_not_written(tmp_path: Path) -> None:
 def test_what_is_no_hdf5_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "theirs.h5"
     path.write_bytes(b"no HDF5 at all")
-    with pytest.raises(NotThisFormatError, match="is named like hdf5"), io.open_source(path):
+    with pytest.raises(NotThisFormatError, match="has the extension of hdf5"), io.open_source(path):
         pass
     with (
         pytest.raises(NotThisFormatError, match="is not an HDF5 file"),

@@ -171,5 +171,5 @@ def test_no_damage_gives_wrong_rows_or_a_crash(tmp_path: Path, method: int) -> N
 
 def test_something_else_named_npz_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(b"hello")
-    with pytest.raises(LodError, match="named like npz but does not begin like it"):
+    with pytest.raises(LodError, match="has the extension of npz but does not begin like it"):
         content(tmp_path / "x.npz")

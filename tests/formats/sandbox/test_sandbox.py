@@ -69,5 +69,5 @@ def test_a_second_child_for_a_file_that_cannot_be_opened_again_is_refused(
     monkeypatch.setattr(files, "descriptor_path", lambda fd: "/nowhere/to/be/seen")
     with Input(tmp_path / "t") as source:
         os.replace(tmp_path / "t", tmp_path / "gone")
-        with pytest.raises(UnsupportedError, match="cannot read it twice at once"):
+        with pytest.raises(UnsupportedError, match="cannot open the old file again"):
             sandbox.detach(source)

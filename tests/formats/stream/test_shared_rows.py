@@ -159,7 +159,7 @@ def test_a_reader_takes_no_memory_from_a_process_of_another_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shared_memory, "_same_user", lambda _: False)
-    with pytest.raises(DamagedFileError, match="shared memory that did not come"):
+    with pytest.raises(DamagedFileError, match="shared memory that was not received"):
         received(REFERENCE.pack(TOKEN, 1, ROW_BYTES), OFFER.pack(TOKEN, 2, 512), memory_file(1024))
 
 
@@ -341,7 +341,7 @@ def test_a_wrong_reference_is_refused(payload: bytes, message: str) -> None:
 def test_a_wrong_offer_is_refused(offer: bytes | None, size: int | None, seals: int) -> None:
     memory = None if size is None else memory_file(size, seals=seals)
     with pytest.raises(
-        DamagedFileError, match=r"frame 3 .*: refers to .* shared memory|frame 3 .*did not come"
+        DamagedFileError, match=r"frame 3 .*: refers to .* shared memory|frame 3 .*was not received"
     ):
         received(REFERENCE.pack(TOKEN, 1, ROW_BYTES), offer, memory)
 
@@ -386,7 +386,7 @@ def test_pages_of_the_memory_cannot_be_removed_or_written_by_its_descriptor() ->
 def test_a_file_that_is_no_memory_is_refused(tmp_path: Any) -> None:
     (tmp_path / "a").write_bytes(bytes(1024))
     plain = os.open(tmp_path / "a", os.O_RDONLY)
-    with pytest.raises(DamagedFileError, match="shared memory that did not come"):
+    with pytest.raises(DamagedFileError, match="shared memory that was not received"):
         received(REFERENCE.pack(TOKEN, 1, ROW_BYTES), OFFER.pack(TOKEN, 2, 512), plain)
 
 

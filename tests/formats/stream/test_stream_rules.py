@@ -122,7 +122,7 @@ for _message, _change in {
     "expected the members format, version, levels, tensors": (b'"format"', b'"farmat"'),
     "format: expected 'lod-stream'": (b"lod-stream", b"lad-stream"),
     "version: expected 1": (b'"version":1', b'"version":2'),
-    "a key comes twice": (b'"levels":[{', b'"version":1,"levels":[{'),
+    "a key appears twice": (b'"levels":[{', b'"version":1,"levels":[{'),
     "canonical": (b'"version":1', b'"version": 1'),
     "is not JSON": (b'{"format"', b'["format"'),
     "level 0: expected the members name, items": (b'"items":2', b'"items":2,"more":2'),
@@ -405,7 +405,7 @@ def _no_batch() -> bytes:
     return stream.encode()
 
 
-@breaks("S15", "is a TensorArray and comes twice")
+@breaks("S15", "is a TensorArray and appears twice")
 def _array_twice() -> bytes:
     stream = array()
     stream.frames += [(BATCH, 1, int64s([0, 0, 0, 0]))]

@@ -501,7 +501,7 @@ def _masked(data: bytes) -> bytes:
 def test_an_empty_file_and_another_file_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.tfrecord"
     path.write_bytes(b"no records at all, but text")
-    with pytest.raises(NotThisFormatError, match="is named like tfrecord"):
+    with pytest.raises(NotThisFormatError, match="has the extension of tfrecord"):
         io.read_all(path)
     path.write_bytes(b"")
     with pytest.raises(LodError):

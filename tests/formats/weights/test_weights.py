@@ -319,8 +319,8 @@ def test_paddle_weights_of_another_order_or_shape_are_reported(tmp_path: Path) -
     assert read((3, 16), (4, 16), (1, 16), (3, 16), (4, 16), (1, 16)).directions == 2
     assert len(read((3, 16), (4, 16), (1, 16), (4, 16), (4, 16), (1, 16)).layers) == 2
     for shapes, message in (
-        (((1, 16), (4, 16), (4, 16)), "either may come first"),
-        (((4, 16), (4, 16), (1, 16)) * 2, "two layers or two directions"),
+        (((1, 16), (4, 16), (4, 16)), "after Bias their order is unknown"),
+        (((4, 16), (4, 16), (1, 16)) * 2, "whether they are layers or directions"),
         (((3, 16), (4, 16), (1, 16), (9, 16), (4, 16), (1, 16)), "neither layers nor directions"),
         (((5, 7),), "no weights of Paddle's lstm or gru"),
         (((3, 12), (4, 16), (1, 16)), "no weights of Paddle's lstm or gru"),

@@ -185,7 +185,7 @@ BROKEN: list[tuple[bytes, type[LodError], str]] = [
     (model(node(), **broken(R=np.zeros((1, 0, 0), "f4"))), DamagedFileError, "expected shape"),
     (model(node(), **broken(W=ZEROS.astype(np.int64))), UnsupportedError, "W: is of type int64"),
     (model(node(), **broken(W=np.array(["a"]))), UnsupportedError, "W: is of type string"),
-    (external(model(node(), **arrays())), UnsupportedError, "W: lies in another file"),
+    (external(model(node(), **arrays())), UnsupportedError, "W: is stored in another file"),
     (edited(lambda t: t.dims.append(2**40)), DamagedFileError, "W: "),
     (edited(lambda t: t.dims.__setitem__(0, -1)), DamagedFileError, "W: dims"),
     (edited(lambda t: setattr(t, "raw_data", b"abc")), DamagedFileError, "W: "),

@@ -27,15 +27,17 @@ def test_a_peer_that_differs_from_the_majority_is_named_with_the_place() -> None
     computed, odd = agreed("sum B1", results, 1e-5, OURS)
     assert computed == digest([ONE])
     assert odd.keys() == {"second sum"}
-    assert odd["second sum"].startswith("second sum and lod, first computed different things: ")
+    assert odd["second sum"].startswith("second sum and lod, first have different results: ")
     assert "at (1, 0) 3.5" in odd["second sum"]
 
 
 def test_ours_is_not_believed_more_than_a_peer() -> None:
     wrong = ONE + 1
-    with pytest.raises(DisagreementError, match=r"^sum: lod and one, other computed"):
+    with pytest.raises(DisagreementError, match=r"^sum: lod and one, other have different results"):
         agreed("sum", [("lod", [wrong]), ("one", [ONE]), ("other", [ONE])], 1e-5, OURS)
-    with pytest.raises(DisagreementError, match=r"^sum: lod, lod out= and peer computed"):
+    with pytest.raises(
+        DisagreementError, match=r"^sum: lod, lod out= and peer have different results"
+    ):
         agreed("sum", [("lod", [wrong]), ("lod out=", [wrong]), ("peer", [ONE])], 1e-5, OURS)
     with pytest.raises(DisagreementError, match=r"^sum: lod out= and lod, peer computed"):
         agreed("sum", [("lod", [ONE]), ("lod out=", [wrong]), ("peer", [ONE])], 1e-5, OURS)

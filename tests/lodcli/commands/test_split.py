@@ -134,7 +134,10 @@ def test_names_are_numbers_of_equal_width_or_those_given(lod: Lod, folder: Path)
         (["--by", "count", "0", "-o", "{}.npz"], "expected a number of items from 1, found '0'"),
         (["--by", "count", "-o", "{}.npz"], "expected a value after count, found none"),
         (["--by", "size", "x", "-o", "{}.npz"], "'x' is not a size"),
-        (["--by", "fractions", "0.5", "-o", "{}.npz"], "the shares come to 0.5, not to 1"),
+        (
+            ["--by", "fractions", "0.5", "-o", "{}.npz"],
+            "expected shares that sum to 1, found a sum of 0.5",
+        ),
         (["--by", "fractions", "a,b", "-o", "{}.npz"], "expected shares such as 0.8,0.1,0.1"),
         (["--by", "verse", "-o", "{}.npz"], "no level named 'verse'"),
         (["--by", "0", "--level", "1", "-o", "{}.npz"], "names the level already"),
