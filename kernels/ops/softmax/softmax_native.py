@@ -12,6 +12,8 @@ from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half, result_array
 from lodcli.kernels.ops.halves_native import narrow_to, narrowed, widened
 from lodcli.kernels.runtime.buffers import empty
+from lodcli.kernels.runtime.threads import thread_count
+from lodcli.kernels.simd.row_copies import STREAMED_BYTES, row_bytes
 
 PIECES = 64
 # Segments with fewer rows than this in total are processed by one thread anyway.
@@ -21,6 +23,10 @@ LONG_SHARE = 32
 LONG_VALUES = 1 << 18
 LONG_PIECE_VALUES = 1 << 15
 FOLD = 64  # values side by side for narrow rows
+# Columns of rows of at least this many bytes are copied, SIDE_BYTES of each row at a time, in
+# segments of at most so many rows: the copy has to stay in the L2 cache. See decision 0022.
+COPIED_ROW_BYTES, COPIED_ROWS = 1 << 10, 1 << 11
+SIDE_BYTES, LINE_BYTES = 256, 64
 
 _MODULE = "kernels.ops.softmax.softmax_numba"
 _rows, _backward = (load.kernel(_MODULE, name) for name in ("rows", "gradient"))
@@ -60,10 +66,11 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
     half = rows.dtype != data.dtype
     to = empty(rows.shape, rows.dtype) if half else flat_rows(result)
     width, segments, kind = rows.shape[1], offsets.size - 1, rows.dtype.char
-    index, most, pieces = np.ascontiguousarray(offsets), longest(rows), _pieces(rows)
+    index, most, spare = np.ascontiguousarray(offsets), longest(rows), _spare(rows, offsets)
+    pieces, room = spare.shape
     skipped = run(
-        _rows[kind], pieces, 2 * rows.nbytes, rows, index, to,
-        segments, width, log, most, pieces,
+        _rows[kind], pieces, 2 * rows.nbytes, rows, index, spare, to,
+        segments, width, log, most, room, pieces,
     )  # fmt: skip
     if skipped:
         for part in long_segments(offsets, most):
@@ -76,12 +83,11 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
 def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) -> Array:
     y, flow = _plain(result), _plain(upstream)
     out, flow = empty(y.shape, y.dtype), flow.astype(y.dtype, copy=False)
-    index, most, pieces, width = (
-        np.ascontiguousarray(offsets), longest(y), _pieces(y), y.shape[1],
-    )  # fmt: skip
+    index, most, spare = np.ascontiguousarray(offsets), longest(y), _spare(y, offsets)
+    pieces, room = spare.shape
     skipped = run(
-        _backward[y.dtype.char], pieces, 3 * y.nbytes, flow, y, index, out,
-        offsets.size - 1, width, log, most, pieces,
+        _backward[y.dtype.char], pieces, 3 * y.nbytes, flow, y, index, spare, out,
+        offsets.size - 1, y.shape[1], log, most, room, pieces,
     )  # fmt: skip
     if skipped:
         for part in long_segments(offsets, most):
@@ -90,9 +96,17 @@ def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) ->
     return out.reshape(result.shape).astype(result.dtype, copy=False)
 
 
-def _pieces(rows: Array) -> int:
-    """Return the number of pieces to split the segments into; results do not depend on it."""
-    return min(PIECES, 1 + rows.size // PIECE_VALUES)
+def _spare(rows: Array, offsets: Offsets) -> Array:
+    """Return (pieces, room): the pieces to split the segments into, and scratch memory of each.
+
+    Results do not depend on it.
+    """
+    pieces, size = min(PIECES, 1 + rows.size // PIECE_VALUES), row_bytes(rows)
+    if rows.nbytes < STREAMED_BYTES or size < COPIED_ROW_BYTES or size % LINE_BYTES:
+        return np.empty((pieces, 0), rows.dtype)
+    most = min(COPIED_ROWS, int(offsets_to_lengths(offsets).max(initial=0)))
+    values = 2 * most * SIDE_BYTES + LINE_BYTES
+    return empty((min(pieces, 4 * thread_count()), values // rows.itemsize), rows.dtype)
 
 
 # -- Long segments: all threads, pass by pass, in the same pieces for any number of threads ------

@@ -11,13 +11,17 @@ from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 from lodcli.kernels.native.language_numba import address, function
 from lodcli.kernels.ops.softmax import softmax_vectors_numba as vectors
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
+from lodcli.kernels.simd.nontemporal_stores import settle
 from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 
-_bytes_each = vectors.bytes_each
+# Copying the columns of fewer rows costs more than it saves.
+_LEAST_COPIED = 16
+_bytes_each, _SIDE_BYTES = vectors.bytes_each, vectors.SIDE_BYTES
 _short, _short_bytes = vectors.short_forward, vectors.SHORT_BYTES
 _single, _loose, _exact = vectors.single_forward, vectors.loose_forward, vectors.exact_forward
 _loose_backward, _exact_backward = vectors.loose_backward, vectors.exact_backward
 _forward, _backward = vectors.forward, vectors.backward
+_copied_forward, _copied_backward = vectors.copied_forward, vectors.copied_backward
 _tops, _powers, _finish = vectors.tops, vectors.powers, vectors.finish
 _flows, _back = vectors.flows, vectors.back
 
@@ -29,22 +33,40 @@ def _many(size: int, step: int) -> int:
     return (size - 1) & -step if step & (step - 1) == 0 else (size - 1) // step * step
 
 
+@function(inline="always")
+def _aligned(at: int) -> int:
+    """Return the first address of a line from `at` on."""
+    return (at + VECTOR_BYTES - 1) & -VECTOR_BYTES
+
+
+@function(inline="always")
+def _most_copied(room: int, to: int, each: int) -> int:
+    """Return the maximum number of rows of a segment that is copied; lines hold whole values."""
+    return 0 if to % each else room // (2 * _SIDE_BYTES // each)
+
+
 @kernel(types=FLOATS)
 def rows(
     x: Pointer[T],
     offsets: Pointer[np.int64],
+    spare: Pointer[T],
     out: Pointer[T],
     segments: int,
     width: int,
     log: bool,
     most: int,
+    room: int,
     pieces: int,
     first: int,
     last: int,
 ) -> int:
-    """Softmax of rows, segment by segment; return 1 if one with more than `most` rows was
-    skipped."""
+    """Softmax of rows, segment by segment; return 1 if one with more than `most` rows was skipped.
+
+    Args:
+        spare: (pieces, room) for a copy of some columns of a segment of wide rows.
+    """
     skipped, lanes = 0, VECTOR_BYTES // _bytes_each(x)
+    copied = _most_copied(room, address(out), _bytes_each(x))
     step = lanes // width * width  # the values of as many whole rows as fit a vector
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
@@ -55,7 +77,10 @@ def rows(
                 skipped = 1
                 continue
             at, to, size = address(x + lo), address(out + lo), count * width
-            if step == 0:
+            if step == 0 and _LEAST_COPIED <= count <= copied:
+                copy = _aligned(address(spare + piece * room))
+                _copied_forward(to, at, 0, copy, count, width, log, x)
+            elif step == 0:
                 _forward(to, at, 0, 0, count, width, log, x)
             elif count:
                 many = _many(size, step)
@@ -68,6 +93,8 @@ def rows(
                     _single(to, at, 0, size, many, width, step, log, x)
                 else:
                     _loose(to, at, 0, size, many, width, step, log, x)
+    if room > 0:
+        settle()
     return skipped
 
 
@@ -76,17 +103,20 @@ def gradient(
     flow: Pointer[T],
     y: Pointer[T],
     offsets: Pointer[np.int64],
+    spare: Pointer[T],
     out: Pointer[T],
     segments: int,
     width: int,
     log: bool,
     most: int,
+    room: int,
     pieces: int,
     first: int,
     last: int,
 ) -> int:
     """Gradient of softmax; return 1 if a segment with more than `most` rows was skipped."""
     skipped, lanes = 0, VECTOR_BYTES // _bytes_each(y)
+    copied = _most_copied(room, address(out), _bytes_each(y))
     step = lanes // width * width
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
@@ -98,7 +128,10 @@ def gradient(
                 continue
             up, own, to = address(flow + lo), address(y + lo), address(out + lo)
             size = count * width
-            if step == 0:
+            if step == 0 and _LEAST_COPIED <= count <= copied:
+                copy = _aligned(address(spare + piece * room))
+                _copied_backward(to, up, own, copy, count, width, log, y)
+            elif step == 0:
                 _backward(to, up, own, 0, count, width, log, y)
             elif count:
                 many = _many(size, step)
@@ -106,6 +139,8 @@ def gradient(
                     _exact_backward(to, up, own, size, many, width, step, log, y)
                 else:
                     _loose_backward(to, up, own, size, many, width, step, log, y)
+    if room > 0:
+        settle()
     return skipped
 
 

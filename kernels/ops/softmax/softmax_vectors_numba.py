@@ -15,11 +15,13 @@ from lodcli.kernels.native.target import level
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 from lodcli.kernels.simd.exponential import exp_of, log_of
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, constant
+from lodcli.kernels.simd.nontemporal_stores import store_line
 from lodcli.kernels.simd.vectors import Values, Vectors
 
 _I64 = ir.IntType(64)
 
 BLOCKS = 4  # number of vectors side by side
+SIDE_BYTES = BLOCKS * VECTOR_BYTES
 # Single values of at most this many bytes use one narrower vector: the same sums, without zeros.
 SHORT_BYTES = min(level().vector_bytes, VECTOR_BYTES // 2)
 
@@ -37,16 +39,20 @@ class _Columns:
         Returns:
             It carries values, initially `start`, for each block; without `start`, none.
         """
-        builder = self.v.builder
 
         def row(r: Any, values: Values) -> Values:
             found = []
             for n in range(self.blocks):
-                offset = builder.add(builder.mul(r, self.row_bytes), _I64(n * VECTOR_BYTES))
+                offset = self.offset(r, self.row_bytes, n)
                 found.append(body(offset, self.mask, n, values[n] if values else None))
             return found if values else []
 
         return self.v.loop(self.rows, 1, start, row)
+
+    def offset(self, row: Any, row_bytes: Any, block: int) -> Any:
+        """Return the bytes from the first vector to another one."""
+        builder = self.v.builder
+        return builder.add(builder.mul(row, row_bytes), _I64(block * VECTOR_BYTES))
 
     def fold(self, values: Values, merge: Callable[[Any, Any], Any]) -> Values:
         """Join the lanes of the same column."""
@@ -80,6 +86,61 @@ class _Columns:
 
     def store(self, value: Any, to: Any, offset: Any, mask: Any) -> None:
         self.v.store(value, self.v.builder.add(to, offset), mask)
+
+
+class _Copied(_Columns):
+    """Visits vectors in wide rows by a copy of them; results bypass the caches.
+
+    The same columns of many wide rows compete for a few lines of a cache, displaced before
+    the next visit. The copy is contiguous: what one visit loads or keeps, the next ones find there.
+
+    Args:
+        spare: address of the copy, twice the size of the vectors.
+        ahead: bytes to the vectors that are visited next, of these rows or of the next segment.
+    """
+
+    def __init__(self, v: Vectors, rows: Any, row_bytes: Any, spare: Any, ahead: Any) -> None:
+        super().__init__(v, rows, row_bytes, None, BLOCKS)
+        size = v.builder.mul(rows, _I64(SIDE_BYTES))
+        self.spare, self.ahead = (spare, v.builder.add(spare, size)), ahead
+        # The copy of each array, by its address: in `held` if it is complete, else in `begun`.
+        self.begun: dict[Any, Any] = {}
+        self.loaded: set[Any] = set()
+
+    def visit(self, start: Values, body: Callable[..., Any]) -> Values:
+        values = super().visit(start, body)
+        self.held |= self.begun
+        self.begun = {}
+        return values
+
+    def offset(self, row: Any, row_bytes: Any, block: int) -> Any:
+        """Return the bytes in the array, and in its copy."""
+        there = super().offset(row, row_bytes, block)
+        return there, super().offset(row, _I64(SIDE_BYTES), block)
+
+    def keep(self, value: Any, to: Any, offset: Any, mask: Any) -> None:
+        self.begun[to] = self.spare[0]
+        super().store(value, self.spare[0], offset[1], None)
+
+    def fetch(self, at: Any, offset: Any) -> None:
+        if at in self.loaded:
+            builder = self.v.builder
+            self.v.fetch(builder.add(builder.add(at, offset[0]), self.ahead))
+
+    def load(self, at: Any, offset: Any, mask: Any) -> Any:
+        self.loaded.add(at)
+        if at in self.held:
+            return super().load(self.held[at], offset[1], None)
+        if at not in self.begun:
+            self.begun[at] = self.spare[len(self.held) + len(self.begun)]
+        value = super().load(at, offset[0], None)
+        super().store(value, self.begun[at], offset[1], None)
+        return value
+
+    def store(self, value: Any, to: Any, offset: Any, mask: Any) -> None:
+        builder = self.v.builder
+        where = builder.inttoptr(builder.add(to, offset[0]), value.type.as_pointer())
+        store_line(builder, value, where)
 
 
 class _Narrow(_Columns):
@@ -389,40 +450,44 @@ def bytes_each(like: Any) -> Any:
     return address(like + 1) - address(like)
 
 
+def _of_blocks(emit: Callable[..., None], blocks: int, how: str = "") -> Any:
+    """Return a function for some vectors side by side; `how` is "masked", "copied" or nothing."""
+
+    @intrinsic
+    def columns(
+        typing_context: Any,
+        to: Any,
+        at: Any,
+        y: Any,
+        more: Any,
+        rows: Any,
+        row_bytes: Any,
+        count: Any,
+        log: Any,
+        like: Any,
+    ) -> Any:
+        """Process some vectors of columns, or `count` columns."""
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            v = _vectors(context, builder, sig)
+            to, at, y, more, rows, row_bytes, count, log, _ = args
+            if how == "copied":
+                on: _Columns = _Copied(v, rows, row_bytes, more, count)
+            else:
+                on = _Columns(v, rows, row_bytes, v.below(count) if how else None, blocks)
+            emit(on, to, at, y, more, log)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 7, types.boolean, like), generate
+
+    return columns
+
+
 def _columns(emit: Callable[..., None]) -> Any:
     """Return a function for all columns of some rows."""
-
-    def of_blocks(blocks: int, *, masked: bool = False) -> Any:
-        @intrinsic
-        def columns(
-            typing_context: Any,
-            to: Any,
-            at: Any,
-            y: Any,
-            more: Any,
-            rows: Any,
-            row_bytes: Any,
-            count: Any,
-            log: Any,
-            like: Any,
-        ) -> Any:
-            """Process some vectors of columns, or `count` columns."""
-
-            def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-                v = _vectors(context, builder, sig)
-                to, at, y, more, rows, row_bytes, count, log, _ = args
-                mask = v.below(count) if masked else None
-                emit(_Columns(v, rows, row_bytes, mask, blocks), to, at, y, more, log)
-                return context.get_dummy_value()
-
-            return types.void(*[types.int64] * 7, types.boolean, like), generate
-
-        return columns
-
-    many: Any = of_blocks(BLOCKS)
-    one: Any = of_blocks(1)
-    last: Any = of_blocks(1, masked=True)
-    side = BLOCKS * VECTOR_BYTES
+    many, one, last = (
+        _of_blocks(emit, BLOCKS), _of_blocks(emit, 1), _of_blocks(emit, 1, "masked"),
+    )  # fmt: skip
 
     @function()
     def columns(  # type: ignore[no-untyped-def]
@@ -431,9 +496,9 @@ def _columns(emit: Callable[..., None]) -> Any:
         column_bytes = bytes_each(like)
         row_bytes = left = width * column_bytes
         while left > 0:
-            if left >= side:
+            if left >= SIDE_BYTES:
                 many(to, at, y, more, rows, row_bytes, 0, log, like)
-                done = side
+                done = SIDE_BYTES
             elif left >= VECTOR_BYTES:
                 one(to, at, y, more, rows, row_bytes, 0, log, like)
                 done = VECTOR_BYTES
@@ -445,10 +510,43 @@ def _columns(emit: Callable[..., None]) -> Any:
     return columns
 
 
+def _copied(emit: Callable[..., None]) -> Any:
+    """Return a function for all columns of a segment, by a copy of some at a time."""
+    many, one, last = (
+        _of_blocks(emit, BLOCKS, "copied"), _of_blocks(emit, 1), _of_blocks(emit, 1, "masked"),
+    )  # fmt: skip
+
+    @function()
+    def copied(  # type: ignore[no-untyped-def]
+        to, at, y, spare, rows, width, log, like
+    ):
+        """Process rows of a multiple of VECTOR_BYTES bytes."""
+        column_bytes = bytes_each(like)
+        row_bytes = left = width * column_bytes
+        while left > 0:
+            # Results bypass the caches in whole lines: up to the first one, they do not.
+            before = -to & (VECTOR_BYTES - 1)
+            if before > 0 or left < VECTOR_BYTES:
+                done = before or left
+                last(to, at, y, 0, rows, row_bytes, done // column_bytes, log, like)
+            elif left >= SIDE_BYTES:
+                done = ahead = SIDE_BYTES
+                if left < 2 * SIDE_BYTES:
+                    ahead = rows * row_bytes + left - row_bytes
+                many(to, at, y, spare, rows, row_bytes, ahead, log, like)
+            else:
+                done = VECTOR_BYTES
+                one(to, at, y, 0, rows, row_bytes, 0, log, like)
+            to, at, y, left = to + done, at + done, y + done, left - done
+
+    return copied
+
+
 single_forward = _narrow(_forward, loose=True, single=True)
 short_forward = _narrow(_forward, loose=True, single=True, most_bytes=SHORT_BYTES)
 loose_forward, exact_forward = (_narrow(_forward, loose=loose) for loose in (True, False))
 loose_backward, exact_backward = (_narrow(_backward, loose=loose) for loose in (True, False))
 forward, backward = _columns(_forward), _columns(_backward)
+copied_forward, copied_backward = _copied(_forward), _copied(_backward)
 tops, powers, finish = (_columns(part) for part in (_part_tops, _part_powers, _part_finish))
 flows, back = _columns(_part_flows), _columns(_part_back)

@@ -231,6 +231,38 @@ def test_rows_of_any_width_and_number_depend_on_their_sequence_alone(
         np.testing.assert_allclose(found[lo:hi], expected, tolerance, tolerance)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
+@pytest.mark.parametrize("shift", [0, 24, 3], ids=["line", "value", "byte"])
+def test_large_results_of_wide_rows_are_those_of_small_ones(
+    shift: int, log: bool, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lodcli.kernels.ops.softmax import softmax_native as twin
+
+    lengths = [*range(40), 0, 257, 600, 3]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    x, flow = np.random.default_rng(9).normal(size=(2, offsets[-1], 272)).astype(dtype)
+    x[offsets[30] + 17, 0] = np.nan
+    op, gradient = (
+        (twin.segment_log_softmax, twin.segment_log_softmax_grad)
+        if log
+        else (twin.segment_softmax, twin.segment_softmax_grad)
+    )
+    expected = op(x, offsets)
+    expected_gradient = gradient(flow, expected, offsets)
+    # Columns of segments of 16 to 300 rows are copied, and results bypass the caches.
+    monkeypatch.setattr(twin, "STREAMED_BYTES", 0)
+    monkeypatch.setattr(twin, "COPIED_ROWS", 300)
+    memory = np.zeros(x.nbytes + 128, np.uint8)
+    begin = -memory.ctypes.data % twin.LINE_BYTES + shift
+    out = memory[begin:][: x.nbytes].view(dtype).reshape(x.shape)
+    assert op(x, offsets, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(gradient(flow, out, offsets), expected_gradient)
+    assert not memory[:begin].any()
+    assert not memory[begin + x.nbytes :].any()
+
+
 @both
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_small_powers_are_as_good_as_large_ones(dtype: Any, backend: Backend) -> None:
