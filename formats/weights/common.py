@@ -80,8 +80,9 @@ def keeping_by_update(weights: RNNWeights) -> RNNWeights:
             return cell
         if cell.gate_activation != "sigmoid":
             raise UnsupportedError(
-                f"gate_activation={cell.gate_activation} without origin_mode: only here and in "
-                "Paddle does the update gate mean that"
+                f"gate_activation={cell.gate_activation} without origin_mode: the update gate of "
+                "other libraries is the opposite, and only a sigmoid can be converted; write "
+                "safetensors"
             )
         sign = np.ones(3 * cell.hidden_size, cell.weight_hh.dtype)
         sign[: cell.hidden_size] = -1
