@@ -19,6 +19,7 @@ from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE, UNFINISHED
 from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
 from lodcli.formats.remote.urls import is_url
 from lodcli.formats.storage.inputs import Input
+from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import SelectionError
 
@@ -27,6 +28,8 @@ FILE_LEVEL = "file"
 # Maximum number of notes of all files together.
 MOST_NOTES = 20
 _DIGITS = re.compile(r"(\d+)")
+# Files of a folder that hold no data: hidden ones, and those of Spark and Hive, such as _SUCCESS.
+_NO_DATA = re.compile(r"\.|_[^.]*$")
 _MAGIC = re.compile(r"[*?]|\[[^]]+\]")
 
 
@@ -61,7 +64,8 @@ def listed(path: str | os.PathLike[str], format_name: str | None) -> Listed | No
     """Return the files that a path denotes, unless it is a file or a folder of a format.
 
     A pattern has `*`, `?` or `[..]`, and is not the name of an existing file. For a folder that no
-    format reads, these are the files directly in it, except those whose names begin with a dot.
+    format reads, these are the files directly in it, except those whose names begin with a dot,
+    or with an underscore if they have no extension, such as _SUCCESS of Spark.
 
     Raises:
         FileNotFoundError: a pattern that no file matches.
@@ -80,7 +84,7 @@ def listed(path: str | os.PathLike[str], format_name: str | None) -> Listed | No
     if not os.path.isdir(text) or _is_claimed(text, format_name):
         return None
     with os.scandir(text) as entries:
-        found = [one.path for one in entries if not one.name.startswith(".")]
+        found = [one.path for one in entries if not _NO_DATA.match(one.name)]
     # Not entry.is_file(), which raises an error for a link to itself.
     found = [one for one in found if os.path.isfile(one) and not _is_second(one)]
     return Listed(text, text, _in_order(found)) if found else None
@@ -105,6 +109,13 @@ def _is_claimed(folder: str, format_name: str | None) -> bool:
     return any(os.path.lexists(os.path.join(folder, mark)) for mark in FOLDERS) or any(
         ending in entry.endings for entry in TABLE.values() if entry.folder_marks and ending
     )
+
+
+def _partitions(files: Listed) -> list[str]:
+    """Return the names of columns whose values are only in names of folders, as `year=2024`."""
+    folders = {os.path.relpath(os.path.dirname(path), files.folder) for path in files.paths}
+    parts = (part for folder in sorted(folders) for part in folder.split(os.sep))
+    return list(dict.fromkeys(part.partition("=")[0] for part in parts if "=" in part))
 
 
 def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
@@ -169,6 +180,11 @@ class ManyFiles(Source):
             self.notes = [
                 f"{len(files.paths)} files without a manifest are opened twice, one after another; "
                 "lod shard makes a dataset of them, which is faster to read in parts"
+            ]
+        if names := _partitions(files):
+            self.notes = [
+                *self.notes,
+                f"the folders name values of {', '.join(map(shown, names))}, which are not read",
             ]
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:

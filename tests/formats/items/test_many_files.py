@@ -129,8 +129,22 @@ def test_links_folders_pipes_and_hidden_files_are_passed_over(tmp_path: Path) ->
     os.symlink("loop", tmp_path / "all" / "loop")
     os.mkfifo(tmp_path / "all" / "pipe")
     (tmp_path / "all" / "inner").mkdir()
-    (tmp_path / "all" / ".hidden").write_text("x")
+    for name in (".hidden", "_SUCCESS", "_common_metadata"):
+        (tmp_path / "all" / name).write_text("x")
     assert lists(io.read(tmp_path / "all")) == WHOLE
+    (tmp_path / "all" / "_a.jsonl").write_text("[8]\n")
+    assert lists(io.read(tmp_path / "all")) == [[8], *WHOLE]
+
+
+def test_columns_in_names_of_folders_are_named(tmp_path: Path) -> None:
+    for folder in ("year=2023/day=1", "year=2024/day=1"):
+        (tmp_path / folder).mkdir(parents=True)
+        io.write(tmp_path / folder / "part.jsonl", rows([[1]]))
+    for pattern, names in (("*/*/*", "'year', 'day'"), ("year=2023/*/*", "'day'")):
+        with io.open_source(tmp_path / pattern) as file:
+            assert f"the folders name values of {names}, which are not read" in file.notes
+    with io.open_source(tmp_path / "year=2023/day=1/*") as file:
+        assert not file.notes
 
 
 def test_the_odd_one_is_named_before_a_row_is_read(tmp_path: Path) -> None:
