@@ -173,9 +173,11 @@ def command(
     )
     share_right = functools.partial(accuracy, threads=threads, device=recipe.device)
     examples = training.read_examples(source, labels, level)
+    examples = training.numbered_as(examples, training.trained_classes(weights), str(weights))
     tested = None
     if test is not None:
         tested = training.read_examples(parse_reference(test), labels, level)
+        tested = training.numbered_as(tested, examples.names, examples.label)
         training.check_test(examples, tested)
     model = training.starting_model(
         weights,

@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.io import one_tensor
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import TensorSpec, find
 from lodcli.formats.storage import interrupts
+from lodcli.formats.text.lines import shown
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import read_about, write_model
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.stack.state_dict import require_shape
@@ -44,11 +47,13 @@ class Examples:
         labelled: the sequences and their labels.
         names: of the classes; () if the file has none.
         label: the file, for messages.
+        of_words: whether the labels are words, which another file may number in another order.
     """
 
     labelled: Labelled
     names: tuple[str, ...]
     label: str
+    of_words: bool
 
     @property
     def classes(self) -> int:
@@ -80,19 +85,65 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
             )
         offsets = tensor.lod.absolute(-1 if level is None else level)
         given = one_tensor(items[labels], "--labels")
-        if given.marks.kind in ("text", "bytes"):
-            raise InvalidDataError(
-                f"labels: expected whole numbers, found {given.marks.kind}; number the words, or "
-                "write them as a dictionary column of Parquet or Arrow"
-            )
         with naming(reference.label, labels):
-            numbers = given.data
+            numbers, words = _numbered(given)
         with naming(reference.label, name):
             rows = tensor.data
         sequences = LoDTensor(rows_as_vectors(rows), LoD([offsets]))
         if not len(sequences):
             raise InvalidDataError(f"{name}: no sequences")
-        return Examples(Labelled(sequences, numbers), names, reference.label)
+        labelled = Labelled(sequences, numbers)
+        return Examples(labelled, words or names, reference.label, bool(words))
+
+
+def _numbered(labels: LoDTensor) -> tuple[Array, tuple[str, ...]]:
+    """Return the number of each label, and the words of all numbers; () for plain numbers."""
+    if labels.marks.kind == "bytes":
+        raise InvalidDataError("expected whole numbers or words, found bytes")
+    if labels.marks.is_text:
+        if labels.lod.n_levels != 1:
+            raise InvalidDataError("expected one text for each sequence, found lists of texts")
+        labels.data  # noqa: B018 - raises an error about nulls
+        words, numbers = np.unique(labels.to_list(), return_inverse=True)
+        return numbers, tuple(map(str, words))
+    known = labels.marks.categories
+    return labels.data, () if known is None else known.words
+
+
+def numbered_as(examples: Examples, classes: tuple[str, ...], where: str) -> Examples:
+    """Return examples whose labels, if they are words, are numbered as the classes of a file.
+
+    Args:
+        where: the file, for messages.
+
+    Raises:
+        InvalidDataError: a word is none of the classes.
+    """
+    if not examples.of_words or not classes or examples.names == classes:
+        return examples
+    codes = {word: code for code, word in enumerate(classes)}
+    known = np.array([codes.get(word, -1) for word in examples.names])
+    labels = known[examples.labelled.labels]
+    if (labels < 0).any():
+        position = int(np.argmax(labels < 0))
+        word = examples.names[examples.labelled.labels[position]]
+        raise InvalidDataError(
+            f"{examples.label}: labels, position {position}: expected a class of {where} "
+            f"({listing(classes)}), found {shown(word)}"
+        )
+    return replace(examples, labelled=Labelled(examples.labelled.sequences, labels), names=classes)
+
+
+def trained_classes(path: str | None) -> tuple[str, ...]:
+    """Return the names of the classes that a model was trained with; () if none are known."""
+    if path is None:
+        return ()
+    try:
+        with naming(path):
+            found = read_about(path).get("classes")
+    except OSError:  # reading the weights reports it
+        return ()
+    return tuple(found) if isinstance(found, list) else ()
 
 
 def _sequences(file: Opened, labels: str) -> TensorSpec:
@@ -124,6 +175,10 @@ def check_test(examples: Examples, test: Examples) -> None:
     Raises:
         ShapeMismatchError, InvalidDataError: rows of another width, or other classes.
     """
+    if test.of_words and not examples.names:
+        raise InvalidDataError(
+            f"{test.label}: labels: expected numbers as in {examples.label}, found words"
+        )
     if test.width != examples.width:
         raise ShapeMismatchError(
             f"{test.label}: expected rows of {examples.width} values as in {examples.label}, "

@@ -338,7 +338,8 @@ def test_progress_is_shown_on_a_terminal(signs: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (LoDTensor.from_lists(["a", "b"] * 20), "labels: expected whole numbers, found text; "),
+        (LoDTensor.from_lists([["a"], ["b"]] * 20), "label: expected one text for each sequence"),
+        (LoDTensor.from_lists([b"a", b"b"] * 20), "label: expected whole numbers or words, found"),
         (
             LoDTensor(np.linspace(0, 1e12, 40).astype(int)),
             "labels, position 39: 1000000000000 makes",
@@ -494,6 +495,38 @@ def test_a_model_that_numbers_the_classes_otherwise_is_refused(lod: Lod, signs: 
         assert (done.code, done.stdout) == (1, "")
         assert "m: calls class 0 yes, two.lod.h5 calls it no" in done.stderr
     assert lod("train", signs, "--weights", "m", "--epochs", "0").code == 0
+
+
+def test_labels_of_words_are_compared_by_words(lod: Lod, signs: Path) -> None:
+    items = io.read_all(signs)
+    codes = tensor(str(signs), "label").data
+    words = [("below", "above")[code] for code in codes]
+    categories = {
+        "ordered": LoDTensor(1 - codes).as_categories(["above", "below"]),
+        "other": LoDTensor(codes + 1).as_categories(["none", "below", "above"]),
+        "text": LoDTensor.from_lists(words),
+    }
+    for name, labels in categories.items():
+        io.write(f"{name}.lod.h5", {**items, "label": labels})
+    shape = ["-o", "ordered.safetensors", "-f", "--epochs", "4", "--hidden", "4", "--json"]
+    for name in ("other", "text"):
+        args = ["ordered.lod.h5", "--test", f"{name}.lod.h5", *shape]
+        report = json.loads(lod("train", *args).stdout)
+        assert report["test_accuracy"] == report["training_accuracy"] != 0.5
+        args = [f"{name}.lod.h5", "--weights", "ordered.safetensors", "--epochs", "0", "--json"]
+        again = json.loads(lod("train", *args).stdout)
+        assert again["training_accuracy"] == report["training_accuracy"]
+    io.write("more.lod.h5", {**items, "label": LoDTensor.from_lists([*words[:-1], "zero"])})
+    for args in (
+        ["ordered.lod.h5", "--test", "more.lod.h5", "-o", "m"],
+        ["more.lod.h5", "--weights", "ordered.safetensors", "--epochs", "0"],
+    ):
+        done = lod("train", *args)
+        assert (done.code, done.stdout) == (1, "")
+        assert "more.lod.h5: labels, position 39: expected a class of " in done.stderr
+        assert "(above, below), found 'zero'" in done.stderr
+    done = lod("train", signs, "--test", "text.lod.h5", "-o", "m")
+    assert "text.lod.h5: labels: expected numbers as in " in done.stderr
 
 
 def test_a_saved_model_says_which_cell_it_has(lod: Lod, signs: Path) -> None:
