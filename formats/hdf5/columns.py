@@ -101,6 +101,11 @@ def _kind(kind: h5t.TypeID, members: tuple[str, ...], path: str, depth: int) -> 
         raise _variable(path)
     if kind.get_class() == h5t.BITFIELD and kind.get_size() in _BITS:
         return _Kind(_BITS[kind.get_size()], np.dtype(f"u{kind.get_size()}"))
+    if kind.get_class() == h5t.REFERENCE:
+        raise UnsupportedError(
+            f"{path}: holds references to other datasets, as cell arrays c of MATLAB do; store "
+            "the vectors one after another, [c{:}], and their lengths, cellfun(@numel, c)"
+        )
     if (found := _complex(kind)) is not None:
         return found
     if kind.get_class() == h5t.COMPOUND:

@@ -290,6 +290,12 @@ def test_what_is_no_tensor_of_numbers_is_refused(theirs: h5py.File, data: Any, d
     _refused(theirs, UnsupportedError, "/other: ", data="/other")
 
 
+def test_references_as_in_cell_arrays_say_what_to_store(theirs: h5py.File) -> None:
+    theirs["cells"] = np.array([[theirs["x"].ref]], h5py.ref_dtype)
+    message = "/cells: holds references to other datasets, as cell arrays c of MATLAB do; store the"
+    _refused(theirs, UnsupportedError, message, data="/cells")
+
+
 def test_a_single_value_is_refused(theirs: h5py.File) -> None:
     theirs["one"] = 7
     _refused(theirs, UnsupportedError, "/one: is a single value", data="/one")
