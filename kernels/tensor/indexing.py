@@ -17,10 +17,11 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.groups import near_step, segment_cut, segment_number, segment_places
 from lodcli.kernels.index.items import inner_offsets, picked_offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
-from lodcli.kernels.index.selection import item_number, select
+from lodcli.kernels.index.selection import Selection, item_number, select
 from lodcli.kernels.ops.slicing.row_ranges import RowRanges, rows_of_ranges
 from lodcli.kernels.runtime.arrays import beside, is_on_device, on_host
 from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.nulls import Nulls
 
 _ALL = slice(None)
 _UINT64 = np.dtype(np.uint64)
@@ -75,12 +76,56 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
         SelectionError: no such item or level, or a part of the wrong type.
         ShapeMismatchError: the key is a tensor with other sequences.
     """
+    first, parts, features = _split_key(lod, shape, key)
+    if not features and len(parts) == 1 and hasattr(parts[0], "lod"):
+        return _by_tensor(lod, shape[0], parts[0], first)
+    depth = len(lod.levels) - first + 1
+    if _is_branch(parts):
+        found = select(lod, shape[0], parts, first)
+        whole = len(found.lod.levels) > 0 and not features
+        return Picked(found.lod, found.rows, found.drops_row_axis, features, whole)
+    levels, names, rows = _walk(lod, shape[0], parts, first)
+    whole = bool(levels) and len(parts) < depth and not features
+    return Picked(LoD._trusted(levels, names), rows, False, features, whole)
+
+
+def whole_items(
+    lod: LoD, shape: tuple[int, ...], key: Any, nulls: Nulls
+) -> Selection | Offsets | None:
+    """Return the branch, or the numbers of the outermost items, that a key for rows selects.
+
+    None if the key selects below the outermost level by anything but numbers and one range.
+
+    Raises:
+        SelectionError: as `picked`; or the key selects within an item that is null.
+    """
+    first, parts, features = _split_key(lod, shape, key)
+    if features or hasattr(parts[0], "lod"):
+        return None
+    if _is_branch(parts):
+        for count in range(1, len(parts)):
+            above = select(lod, shape[0], parts[:count], first)
+            if above.item and nulls.is_null(*above.item):
+                raise SelectionError(f"part {count} of the key selects within an item that is null")
+        return select(lod, shape[0], parts, first)
+    if first or len(parts) > 1:
+        return None
+    return _of_one_group(lod, 0, parts[0], 0, lod.count(0) if lod.levels else shape[0])
+
+
+def _split_key(
+    lod: LoD, shape: tuple[int, ...], key: Any
+) -> tuple[int, tuple[Any, ...], tuple[Any, ...]]:
+    """Return the level of the first part of a key, its parts, checked, and those for axes of a row.
+
+    Full ranges at the end are left out. A tensor alone is returned as the only part.
+    """
     parts = key if isinstance(key, tuple) else (key,)
     first, parts = 0, parts or (_ALL,)
     if isinstance(parts[0], str):
         first, parts = lod.level(parts[0]), parts[1:] or (_ALL,)
     if len(parts) == 1 and hasattr(parts[0], "lod"):
-        return _by_tensor(lod, shape[0], parts[0], first)
+        return first, parts, ()
     depth = len(lod.levels) - first + 1
     parts = _all_parts(parts, depth - 1 + len(shape))
     features, parts = parts[depth:], parts[:depth]
@@ -91,13 +136,7 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
         )
     while len(parts) > 1 and _is_all(parts[-1]):
         parts = parts[:-1]
-    if _is_branch(parts):
-        found = select(lod, shape[0], parts, first)
-        whole = len(found.lod.levels) > 0 and not features
-        return Picked(found.lod, found.rows, found.drops_row_axis, features, whole)
-    levels, names, rows = _walk(lod, shape[0], parts, first)
-    whole = bool(levels) and len(parts) < depth and not features
-    return Picked(LoD._trusted(levels, names), rows, False, features, whole)
+    return first, parts, features
 
 
 def _all_parts(parts: tuple[Any, ...], axes: int) -> tuple[Any, ...]:

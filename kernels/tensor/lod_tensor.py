@@ -17,7 +17,7 @@ from lodcli.kernels.errors import (
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.index.checks import Array, check_rows
+from lodcli.kernels.index.checks import Array, Offsets, check_rows
 from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
 from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -25,7 +25,7 @@ from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, why_n
 from lodcli.kernels.tensor.conversions import Conversions
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes, has_value, words_of
-from lodcli.kernels.tensor.indexing import picked
+from lodcli.kernels.tensor.indexing import picked, whole_items
 from lodcli.kernels.tensor.marks import (
     NO_MARKS,
     Categories,
@@ -34,7 +34,7 @@ from lodcli.kernels.tensor.marks import (
     check_codes,
     check_text,
 )
-from lodcli.kernels.tensor.nullable import chosen, dropped, filled, places_of
+from lodcli.kernels.tensor.nullable import chosen, dropped, filled
 from lodcli.kernels.tensor.nulls import (
     NO_NULLS,
     REMEDY,
@@ -358,8 +358,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """Return rows of whole finest sequences of this tensor, with its marks."""
         if self._marks is NO_MARKS and nulls is NO_NULLS:
             return LoDTensor._made(data, lod)
-        marks = self._marks.kept(lod.n_levels, self._lod.n_levels)
-        return LoDTensor(data, lod, marks, nulls)
+        return LoDTensor(data, lod, self._marks.kept(lod.n_levels, self._lod.n_levels), nulls)
 
     @overload
     def __getitem__(self, key: slice | list[int] | list[bool] | Array | LoDTensor) -> LoDTensor: ...
@@ -387,21 +386,15 @@ class LoDTensor(NumpyProtocol, Conversions):
         >>> words[words % 2 == 0].to_list(), words[[0, 2], -2:].to_list()
         ([[0, 2], [], [4]], [[1, 2], [4, 5]])
         """
+        if self._nulls.masks:
+            whole = whole_items(self._lod, self._data.shape, key, self._nulls)
+            if whole is not None:
+                return self._with_nulls(whole)
+            self.refuse_nulls("what such a key picks")
         if type(key) is int or (type(key) is slice and key.step is None):  # fast path of most keys
             selection = select(self._lod, self.rows, (key,))
-            if self._nulls.masks and selection.item and self._nulls.is_null(*selection.item):
-                return None
             if not selection.drops_row_axis or self._data.ndim > 1:
                 return self.cut(selection)
-        if self._nulls.masks:
-            if type(key) is int:
-                return self._data[key]
-            places = places_of(key, len(self))
-            if places is None:
-                self.refuse_nulls("what such a key picks")
-            else:
-                data, lod, nulls = chosen(self._data, self._lod, self._nulls, places)
-                return self._part(data, lod, nulls)
         found = picked(self._lod, self._data.shape, key)
         data = found.of(self._data)
         if found.whole:
@@ -412,6 +405,15 @@ class LoDTensor(NumpyProtocol, Conversions):
             return LoDTensor._made(data, found.lod)
         # Rows keep their unit, but parts of a text are not text.
         return LoDTensor(data, found.lod, self._marks.kept(0, self._lod.n_levels))
+
+    def _with_nulls(self, found: Selection | Offsets) -> Any:
+        """Return a branch or outermost items of this tensor, whose nulls are kept."""
+        if not isinstance(found, Selection):
+            return self._part(*chosen(self._data, self._lod, self._nulls, found))
+        if found.item and self._nulls.is_null(*found.item):
+            return None
+        number = found.drops_row_axis and self._data.ndim == 1
+        return self._data[found.rows.start] if number else self.cut(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set the rows that a key picks, in the memory of this tensor.
@@ -654,9 +656,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         from lodcli.kernels.runtime.devices import moved
 
         data = moved(self._data, device)
-        if data is self._data:
-            return self
-        return LoDTensor(data, self._lod, self._marks, self._nulls)
+        return self if data is self._data else LoDTensor(data, self._lod, self._marks, self._nulls)
 
     @staticmethod
     def from_dlpack(data: Any, lod: LoD | Sequence[Sequence[int]] | None = None) -> LoDTensor:

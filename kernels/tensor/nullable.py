@@ -6,28 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.errors import InvalidDataError, SelectionError
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.nulls import Nulls
 
 Parts = tuple[Array, LoD, Nulls]
-
-
-def places_of(key: Any, count: int) -> Offsets | None:
-    """Return the items that a key of one part selects; None if it is another kind of key.
-
-    Raises:
-        SelectionError: no such item.
-    """
-    flat = isinstance(key, list | np.ndarray) and np.ndim(key) == 1
-    if not flat and not isinstance(key, slice):
-        return None
-    try:
-        return np.arange(count)[key if len(key) else slice(0)] if flat else np.arange(count)[key]
-    except IndexError as error:
-        raise SelectionError(str(error)) from None
 
 
 def chosen(data: Array, lod: LoD, nulls: Nulls, items: Offsets) -> Parts:

@@ -49,7 +49,12 @@ def words_of(
 
 
 def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> bool:
-    """Return whether a row equals a number or a category, or a sequence equals text or bytes."""
+    """Return whether a row equals a number or a category, or a sequence equals text or bytes.
+
+    None is in a tensor with nulls.
+    """
+    if value is None:
+        return bool(nulls)
     if isinstance(value, str) and marks.categories is not None:
         if value not in marks.categories.words:
             return False

@@ -91,6 +91,35 @@ def test_keys_pick_what_python_picks(values: list[Any]) -> None:
         tensor[[count]]
 
 
+def test_branches_of_numbers_pick_what_python_picks() -> None:
+    values = [[[1, None], None], None, [[3]]]
+    tensor = LoDTensor.from_lists(values)
+    for key in (np.int64(0), np.int8(1), (2,), (0, 0), (0, np.int32(1)), (0, 0, 0), (0, 0, 1)):
+        expected: Any = values
+        for number in key if isinstance(key, tuple) else (key,):
+            expected = expected[int(number)]
+        assert plain(tensor[key]) == expected
+    assert tensor[0, 0, 0:2].to_list() == [1, None]
+    assert tensor[...].to_list() == tensor[()].to_list() == values
+    assert tensor[[0, 1], ...].to_list() == values[:2]
+    names = LoDTensor.from_lists(values, names=["a", "b"])
+    assert names["b", 1] is None
+    assert names["b", 1:3].to_list() == [None, [3]]
+    wrong: list[Any] = [None, 1.0, (0, 0, 2), "c", [1.0]]
+    for each in wrong:
+        with pytest.raises(SelectionError):
+            tensor[each]
+    for within in ((1, 0), (1, slice(0, 2)), (0, 1, 0)):
+        with pytest.raises(SelectionError, match="selects within an item that is null"):
+            tensor[within]
+
+
+def test_none_is_in_a_tensor_with_nulls() -> None:
+    assert None in LoDTensor.from_lists([[1, None]])
+    assert None in LoDTensor.from_lists([None, "a"])
+    assert None not in LoDTensor.from_lists([[1, 2]])
+
+
 def test_a_null_item_is_none_and_no_view_of_it_exists() -> None:
     tensor = LoDTensor.from_lists(CASES["lists"])
     assert [plain(item) for item in tensor] == CASES["lists"]
