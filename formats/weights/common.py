@@ -45,14 +45,18 @@ def two_biases(cell: CellWeights) -> tuple[Array, Array] | None:
 
 
 def with_two_biases(weights: RNNWeights) -> RNNWeights:
-    """Return the weights with two biases or none in each cell, as in torch's modules."""
+    """Return the weights with two biases in each cell, or with none, as in torch's modules."""
 
     def completed(cell: LayerWeights) -> LayerWeights:
-        if not isinstance(cell, CellWeights) or (biases := two_biases(cell)) is None:
+        if not isinstance(cell, CellWeights):
             return cell
-        return dataclasses.replace(cell, bias_ih=biases[0], bias_hh=biases[1])
+        zeros = np.zeros(cell.GATES * cell.hidden_size, cell.weight_hh.dtype)
+        ih, hh = two_biases(cell) or (zeros, zeros)
+        return dataclasses.replace(cell, bias_ih=ih, bias_hh=hh)
 
-    return weights.map(completed)
+    cells = (cell for layer in weights.layers for cell in layer)
+    has = any(isinstance(cell, CellWeights) and two_biases(cell) is not None for cell in cells)
+    return weights.map(completed) if has else weights
 
 
 def one_bias(cell: CellWeights) -> Array | None:

@@ -164,24 +164,22 @@ def _refuse_ambiguous(weights: RNNWeights) -> None:
 
 
 def _to_paddle(cell: CellWeights) -> list[Array]:
+    total = one_bias(cell)
+    if total is None:
+        # Paddle's lstm requires it, and without it WeightX (1, 3H) of a gru would look like it.
+        total = np.zeros(cell.GATES * cell.hidden_size, cell.weight_hh.dtype)
     if isinstance(cell, LSTMWeights):
         if cell.weight_hr is not None:
             raise UnsupportedError("Paddle's lstm has no projection")
         if cell.coupled:
             raise UnsupportedError("Paddle's lstm has no coupled gates")
-        total = one_bias(cell)
-        if total is None:
-            # Bias is required in Paddle's lstm.
-            total = np.zeros(4 * cell.hidden_size, cell.weight_hh.dtype)
         plain = LSTMWeights(
             weight_ih=None, weight_hh=cell.weight_hh, bias_ih=total, peepholes=cell.peepholes
         )
         weight, bias = lstm_to_paddle(plain)
         weight_x = None if cell.weight_ih is None else lstm_blocks_to_paddle(cell.weight_ih.T)
     elif isinstance(cell, PaddleGRUWeights):
-        plain_gru = PaddleGRUWeights(
-            weight_ih=None, weight_hh=cell.weight_hh, bias_ih=one_bias(cell)
-        )
+        plain_gru = PaddleGRUWeights(weight_ih=None, weight_hh=cell.weight_hh, bias_ih=total)
         weight, bias = gru_to_paddle(plain_gru)
         weight_x = None if cell.weight_ih is None else cell.weight_ih.T
     else:

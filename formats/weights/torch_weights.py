@@ -74,5 +74,10 @@ def refuse_unheld(weights: RNNWeights) -> None:
     if options:
         shown = ", ".join(f"{name}={value}" for name, value in options.items())
         raise UnsupportedError(f"torch has no {weights.cell} with {shown}")
-    if "peepholes" in weights.layers[0][0].arrays():
+    arrays = weights.layers[0][0].arrays()
+    if "peepholes" in arrays:
         raise UnsupportedError("torch's LSTM has no peepholes")
+    if "weight_hr" in arrays and arrays["weight_hr"].shape[0] >= weights.hidden_size:
+        raise UnsupportedError(
+            f"torch's LSTM has only projections to fewer values than its {weights.hidden_size}"
+        )

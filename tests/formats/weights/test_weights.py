@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.weights import KINDS, read_weights, write_weights
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
-from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
 from tests.formats.weights.weights_cases import CELLS, PUBLISHED_CELLS, SHAPES, outputs, rnn, rows
 from tests.slow import slow, slow_except
@@ -109,6 +110,7 @@ def test_a_projection_comes_along(tmp_path: Path, kind: str) -> None:
 REFUSED: list[tuple[str, str, dict[str, Any], dict[str, Any], str]] = [
     ("torch", "lstm", {"peepholes": True}, {}, "torch's LSTM has no peepholes"),
     ("torch", "lstm", {}, {"coupled": True}, "torch has no lstm with coupled=True"),
+    ("torch", "lstm", {"projection_size": 4}, {}, "only projections to fewer values than its 4"),
     ("torch", "elman", {}, {"nonlinearity": "sigmoid"}, "no elman with nonlinearity=sigmoid"),
     ("onnx", "lstm", {"projection_size": 2}, {}, "ONNX's LSTM has no projection"),
     ("onnx", "elman", {}, {"nonlinearity": "identity"}, "ONNX has no activation identity"),
@@ -138,9 +140,24 @@ def test_what_a_kind_cannot_hold_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_two_cells_of_one_shape_have_no_place_in_a_paddle_file(tmp_path: Path) -> None:
-    from lodcli.kernels.rnn.stack.stack import seeded_weights
+@pytest.mark.parametrize("kind", ["safetensors", "torch", "paddle"])
+def test_biases_that_some_cells_lack_are_zeros(tmp_path: Path, kind: str) -> None:
+    drawn = rnn("lstm", layers=2)
+    without = dataclasses.replace(drawn.layers[1][0], bias_ih=None, bias_hh=None)  # type: ignore[call-arg]
+    weights = RNNWeights((drawn.layers[0], (without,)))
+    found = again(tmp_path, weights, kind)
+    np.testing.assert_allclose(outputs(found), outputs(weights), rtol=0, atol=EXACT)
+    assert all("bias_ih" in layer[0].arrays() for layer in found.layers)
 
+
+def test_a_gru_of_one_input_without_biases_is_read_from_a_paddle_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    weights = seeded_weights("gru_paddle", 1, 4, bias=False, rng=rng, dtype="float64")
+    found = again(tmp_path, weights, "paddle")
+    np.testing.assert_allclose(outputs(found, rows(1)), outputs(weights, rows(1)), 0, EXACT)
+
+
+def test_two_cells_of_one_shape_have_no_place_in_a_paddle_file(tmp_path: Path) -> None:
     square = seeded_weights("lstm", 4, 4, layers=2, rng=np.random.default_rng(0))
     with pytest.raises(UnsupportedError, match="layers or directions"):
         write_weights(tmp_path / "w.lodt", square)
