@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Unpack
 
 from lodcli.formats.catalogue.packages import Package
@@ -14,7 +15,7 @@ from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords, read_options
 from lodcli.formats.core.schema import Item, Schema, find
 from lodcli.formats.dataset.source import DatasetSource
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 
 _PACKAGE = Package("dask", "lodcli[dask]")
 if not _PACKAGE.installed:
@@ -57,7 +58,6 @@ def from_dataset(
     >>> [part.compute() for part in shards.map_batches(lambda batch: int(batch.data.sum()))]
     [[3], [3], [4]]
     """
-    place = os.path.abspath(path)
     with io.open_file(path) as file:
         if not isinstance(file.source, DatasetSource):
             raise UnsupportedError(
@@ -66,7 +66,7 @@ def from_dataset(
             )
         file.source.check()
         names = file.source.shard_names
-    how = _Reading(name, limits, keywords)
+    how, place = _Reading(name, limits, keywords), os.path.abspath(path)
     with how.opened(os.path.join(place, names[0])) as shard:
         schema = shard.schema if name is None else (find(shard.schema, name),)
     return DelayedShards(place, tuple(names), schema, how)
@@ -136,7 +136,14 @@ class DelayedShards(Sequence[Any]):
             function: called with a LoDTensor of whole outermost items; without a name, a dict of
                 them.
             batch_bytes: approximate size of a batch.
+
+        Raises:
+            OptionError: it is not a function, or the size not a whole number from 1.
         """
+        if not callable(function):
+            raise OptionError(f"function: expected a function, found {type(function).__name__}")
+        if not isinstance(batch_bytes, Integral) or batch_bytes < 1:
+            raise OptionError(f"batch_bytes: expected a whole number from 1, found {batch_bytes!r}")
         return [
             self._delayed(self._how.mapped, number, function, batch_bytes)
             for number in range(len(self))
@@ -145,6 +152,8 @@ class DelayedShards(Sequence[Any]):
     def _delayed(self, read: Callable[..., Any], number: int, *args: Any) -> Any:
         from dask.delayed import delayed
 
+        if not -len(self) <= number < len(self):
+            raise SelectionError(f"no shard {number}: there are {len(self)}")
         name = self.names[number]
         return delayed(read, name=None, traverse=False)(
             os.path.join(self.path, name), *args, dask_key_name=_key(read.__name__, name)

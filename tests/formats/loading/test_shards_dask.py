@@ -11,7 +11,13 @@ import pytest
 
 import lodcli
 from lodcli import LoDTensor
-from lodcli.errors import DamagedFileError, SelectionError, TooLargeError, UnsupportedError
+from lodcli.errors import (
+    DamagedFileError,
+    OptionError,
+    SelectionError,
+    TooLargeError,
+    UnsupportedError,
+)
 from lodcli.formats import Limits
 from tests.formats.dataset.test_dataset import articles, sharded
 
@@ -69,6 +75,16 @@ def test_what_goes_wrong_is_said_before_anything_is_computed(folder: Path) -> No
     lodcli.write(folder.parent / "one.lod.h5", articles())
     with pytest.raises(UnsupportedError, match=r"expected a dataset, found lod\.h5; `lod shard`"):
         lodcli.dask.from_dataset(folder.parent / "one.lod.h5")
+    nothing: Any = None
+    with pytest.raises(OptionError, match="expected first the path of a file"):
+        lodcli.dask.from_dataset(nothing)
+    shards = lodcli.dask.from_dataset(folder, "ids")
+    with pytest.raises(SelectionError, match="no shard 4: there are 4"):
+        shards[4]
+    with pytest.raises(OptionError, match="function: expected a function, found NoneType"):
+        shards.map_batches(nothing)
+    with pytest.raises(OptionError, match="batch_bytes: expected a whole number from 1, found 0"):
+        shards.map_batches(len, batch_bytes=0)
     next(folder.glob("data-00002*")).unlink()
     with pytest.raises(DamagedFileError, match=r"data-00002-of-00004\.lod\.h5: is missing"):
         lodcli.dask.from_dataset(folder)
