@@ -11,7 +11,7 @@ class Training(Report):
     """A trained or scored model.
 
     Attributes:
-        epochs: how many were run; 0 scores only.
+        epochs: how many were run; 0 only evaluates.
         best_epoch: the one that was saved, null without epochs.
         loss: the least training loss, null without epochs.
         classes: how many there are.

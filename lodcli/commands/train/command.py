@@ -171,7 +171,7 @@ def command(
         threads,
         context.with_resource(computing_on(device, precision)),
     )
-    share_right = functools.partial(accuracy, threads=threads, device=recipe.device)
+    accuracy_of = functools.partial(accuracy, threads=threads, device=recipe.device)
     examples = training.read_examples(source, labels, level)
     examples = training.numbered_as(examples, training.trained_classes(weights), str(weights))
     tested = None
@@ -200,12 +200,12 @@ def command(
             keeper.offer(epoch)
             score = None
             if tested is not None:
-                score = share_right(epoch.model, tested.labelled)
+                score = accuracy_of(epoch.model, tested.labelled)
             display.epoch(epoch, score)
     model = keeper.best.model if keeper.best else model
     report = _report(keeper.best, recipe, examples.labelled.classes)
     for name, one in (("training", examples), ("test", tested)):
-        share = one and share_right(model, one.labelled)
+        share = one and accuracy_of(model, one.labelled)
         report |= {f"{name}_accuracy": share, f"{name}_sequences": one and len(one.labelled.labels)}
     if as_json:
         output.as_json(report, err=out == "-")

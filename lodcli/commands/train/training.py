@@ -343,11 +343,11 @@ def summary(report: dict[str, Any]) -> str:
     """Return a report as a line of text."""
     parts = []
     if report["epochs"]:
-        parts.append(f"best of {report['epochs']} epochs: {report['best_epoch']}")
+        parts.append(f"best epoch {report['best_epoch']} of {report['epochs']}")
         parts.append(f"loss {report['loss']:.4f}")
     for name in ("training", "test"):
         found = report[f"{name}_accuracy"]
         if found is not None:
             count = report[f"{name}_sequences"]
-            parts.append(f"{name} {percent(found)} right ({round(found * count)} of {count})")
+            parts.append(f"{name} accuracy {percent(found)} ({round(found * count)} of {count})")
     return ", ".join(parts)

@@ -104,7 +104,7 @@ def test_real_speech_is_classified_and_torch_has_the_same_accuracy(
     assert right == round(report["test_accuracy"] * 370)
     # The saved model, scored again.
     again = lod("train", TEST, "--weights", "m.safetensors", "--epochs", "0")
-    assert again.stdout == f"training {right / 3.7:.1f} % right ({right} of 370)\n"
+    assert again.stdout == f"training accuracy {right / 3.7:.1f} % ({right} of 370)\n"
     # Its states, by the other command.
     args = ["--weights", "m.safetensors", "--dtype", "float32", "--emit", "last"]
     assert lod("run-rnn", TEST, "-o", "last.npz", *args).code == 0
@@ -198,7 +198,7 @@ def test_training_goes_on_from_a_saved_model(lod: Lod, signs: Path) -> None:
 def test_the_report_says_what_was_learnt(lod: Lod, signs: Path) -> None:
     done = lod("train", signs, "-o", "m", "--hidden", "8", "--epochs", "12", "--lr", "0.05")
     assert done.code == 0
-    assert done.stdout.startswith("best of 12 epochs: 12, loss 0.")
+    assert done.stdout.startswith("best epoch 12 of 12, loss 0.")
     assert done.stdout.endswith("of 40)\n")
 
 
@@ -278,7 +278,7 @@ def test_a_model_may_go_to_a_pipe(signs: Path) -> None:
         timeout=HANG_SECONDS,
     )
     assert safetensors.numpy.load(done.stdout)["out.weight"].shape == (2, 3)
-    assert done.stderr.startswith(b"lod train: best of 1 epochs")
+    assert done.stderr.startswith(b"lod train: best epoch 1 of 1, ")
 
 
 @pytest.mark.slow
@@ -328,7 +328,7 @@ def test_progress_is_shown_on_a_terminal(signs: Path) -> None:
         pass
     os.close(leader)
     assert process.stdout is not None
-    assert process.stdout.read().startswith(b"best of 3 epochs")
+    assert process.stdout.read().startswith(b"best epoch ")
     process.stdout.close()
     assert process.wait(timeout=HANG_SECONDS) == 0
     for number in (b"1", b"2", b"3"):
