@@ -12,6 +12,7 @@ from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import LevelKeys, TensorSpec
 from lodcli.formats.storage.inputs import Input
+from lodcli.formats.values.file_attributes import NO_LENGTHS
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64, check_rows, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
@@ -87,11 +88,7 @@ class Datasets:
         """
         column = self._column(path)
         if self.strict.is_instance_index(column):
-            raise UnsupportedError(
-                f"{path}: has the sequence of each row (an indexed ragged array of CF), not "
-                "lengths or offsets; read it and the rows with --data, lod merge them, and lod "
-                "group by it"
-            )
+            raise UnsupportedError(f"{path}: {NO_LENGTHS}")
         long = sum(size != 1 for size in column.shape)
         if len(column.shape) != 1 and not (matrix and long <= 1):
             raise InvalidLoDError(

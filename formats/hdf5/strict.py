@@ -23,7 +23,7 @@ from lodcli.formats.hdf5.columns import Column, column_of
 from lodcli.formats.hdf5.filters import check_filters
 from lodcli.formats.hdf5.guarded import GuardedFile, find_superblock
 from lodcli.formats.storage.interrupts import shielded
-from lodcli.formats.values.file_attributes import CONVENTIONS
+from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.marks import MOST_ATTRIBUTE_BYTES, attributes_text
@@ -151,7 +151,7 @@ class StrictFile:
     def is_instance_index(self, column: Column) -> bool:
         """Return whether a dataset is the index variable of an indexed ragged array of CF."""
         with self.damage(column.path):
-            return bool(h5a.exists(column.dataset, b"instance_dimension"))
+            return bool(h5a.exists(column.dataset, INSTANCES.encode()))
 
     def unwritten(self, column: Column) -> str | None:
         """Return a description of the part of a column that was never written; None if all was.

@@ -14,6 +14,12 @@ from lodcli.kernels.tensor.marks import attributes_text
 OTHERS = "lod.attributes"
 # Attributes of arrays in netCDF: readers compute with the first two; the others are missing values.
 CONVENTIONS = ("scale_factor", "add_offset", "_FillValue", "missing_value")
+# Attribute of the index of an indexed ragged array of netCDF (CF), and what an error says of it.
+INSTANCES = "instance_dimension"
+NO_LENGTHS = (
+    "has the sequence of each row (an indexed ragged array of CF), not lengths or offsets; read it "
+    "and the rows with --data, lod merge them, and lod group by it"
+)
 
 
 def parsed(text: str | None) -> dict[str, Any]:

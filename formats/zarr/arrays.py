@@ -19,7 +19,7 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES, remedy_of
-from lodcli.formats.values.file_attributes import CONVENTIONS, fitting
+from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES, NO_LENGTHS, fitting
 from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, unescaped, with_marks
 from lodcli.formats.zarr.stores import ReadStore
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
@@ -78,6 +78,9 @@ class ZarrSource(IndexedSource):
             name: {level: arrays[array] for level, array in parts.masks.items()}
             for name, parts in tensors.items()
         }
+        for name in options.offsets or options.lengths or ():
+            if name in arrays and INSTANCES in arrays[name].array.attrs:
+                raise UnsupportedError(f"{name}: {NO_LENGTHS}")
         schema, lods = described(
             tensors,
             arrays,

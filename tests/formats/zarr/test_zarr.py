@@ -148,6 +148,16 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(
     assert found.to_list() == [1, 2, -9]
 
 
+@pytest.mark.parametrize("option", ["lengths", "offsets"])
+def test_indexes_of_cf_are_not_taken_for_lengths(option: str, tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path / "t.zarr", mode="w")
+    for name in ("rows", "station"):
+        group.create_array(name, shape=(3,), dtype="i2")[:] = [0, 1, 2]
+    group["station"].attrs["instance_dimension"] = "station"
+    with pytest.raises(UnsupportedError, match="station: has the sequence of each row"):
+        io.read(tmp_path / "t.zarr", data="rows", **{option: ["station"]})
+
+
 def test_a_folder_is_replaced_only_if_it_is_one(tmp_path: Path) -> None:
     path = tmp_path / "t.zarr"
     io.write(path, CONTENT)
