@@ -130,7 +130,7 @@ def our_target(found: Import) -> str | None:
     return found.name if found.name in MODULES else found.name.rpartition(".")[0] or found.name
 
 
-def test_all_three_floors_are_read() -> None:
+def test_modules_of_all_three_floors_are_found() -> None:
     assert {floor(module) for module in MODULES} == {0, 1, 2}
     assert not [path for path in MODULES.values() if path.resolve() != path]
 
@@ -176,7 +176,7 @@ def test_kernels_and_formats_are_imported_through_lodcli() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_an_optional_package_is_imported_only_where_the_name_says_so() -> None:
+def test_an_optional_package_is_imported_only_in_modules_named_after_it() -> None:
     wrong = [
         told(path, found, f"only in a module or folder named after it: {OPTIONAL[found.top]}")
         for module, path in MODULES.items()

@@ -65,7 +65,7 @@ def test_costs_are_what_the_clock_tells(kind: str) -> None:
     assert found.captured is getattr(cupy.cuda.cublas, "PERMITTED", found.captured)
 
 
-def test_what_cannot_be_true_is_not_believed() -> None:
+def test_implausible_measurements_are_limited() -> None:
     guess = estimated("float32", limits())
     found = calibration.measured("float32", limits(), clock_of(1e9, *[0] * 8))
     assert found.python_launch == guess.python_launch * calibration.TRUSTED
@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_made_costs_a_measurement(kept: Path) -> None:
     assert len(calls) == 2
 
 
-def test_one_can_ask_for_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setting_estimated_uses_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOD_GPU_COSTS", "estimated")
     monkeypatch.setattr(calibration, "_costs", None)
     assert calibration.costs_here("tf32") == estimated("tf32", limits())

@@ -23,7 +23,7 @@ def test_the_files_that_it_runs_are_there() -> None:
     assert all((ROOT / path).exists() for path in paths)
 
 
-def test_it_says_how_it_is_used() -> None:
+def test_an_unknown_stage_prints_the_usage() -> None:
     done = subprocess.run(["sh", SCRIPT, "nothing"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "first_hour.sh check" in done.stderr

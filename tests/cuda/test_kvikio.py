@@ -278,7 +278,7 @@ def test_an_interruption_leaves_no_read_under_way(
     assert all(file.closed for file in watch.files)
 
 
-def test_other_files_go_the_other_way(watch: Watch, tmp_path: Path) -> None:
+def test_other_files_are_read_by_the_cpu(watch: Watch, tmp_path: Path) -> None:
     tensor = LoDTensor(random(np.float32, 3000, 8), [[1000, 2000]])
     packed = tmp_path / "packed.lod.h5"
     lodcli.write(packed, tensor, options=WriteOptions(compression="deflate"))

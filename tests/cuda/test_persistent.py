@@ -217,7 +217,7 @@ def test_where_one_launch_is_refused_steps_are_launched_one_by_one(
     assert [name.partition("<")[0] for name in asked] == ["persistent_forward"]
 
 
-def test_one_can_ask_for_single_steps(launched: list[Any]) -> None:
+def test_step_by_step_launches_no_persistent_kernel(launched: list[Any]) -> None:
     problem = Problem("lstm", "float64", LENGTHS, hidden=8)
     wanted = problem.solve(np.asarray, reverse=False)
     with ways.step_by_step():

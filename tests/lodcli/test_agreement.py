@@ -78,7 +78,7 @@ def test_run_rnn_refuses_only_what_differs(
     assert not Path("other.npz").exists()
 
 
-def test_what_the_file_does_not_say_may_be_said(lod: Lod, files: Path) -> None:
+def test_a_nonlinearity_that_the_file_does_not_store_can_be_set(lod: Lod, files: Path) -> None:
     pytest.importorskip("torch")  # a state dict of torch says no nonlinearity
     assert lod("weights", "elman.safetensors", "-o", "elman.pt").code == 0
     for nonlinearity in ("relu", "tanh"):

@@ -35,7 +35,7 @@ CHECKLIST = {
     ),
     "files appear whole or not at all": (
         "tests/reliability/test_reliability.py",
-        "test_it_holds",
+        "test_the_check_finds_no_fault",
         "test_every_command_with_a_target_is_in_the_table_of_faults",
     ),
     "no traceback": (

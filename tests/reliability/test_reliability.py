@@ -35,7 +35,7 @@ SHORT = 20
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKS)
-def test_it_holds(name: str) -> None:
+def test_the_check_finds_no_fault(name: str) -> None:
     outcome = CHECKS[name](PARTS.get(name, SHORT))
     if outcome.unable:
         pytest.skip(outcome.unable)

@@ -277,7 +277,7 @@ def test_lists_that_share_their_items_come_to_no_more_than_allowed() -> None:
 
 
 @pytest.mark.slow
-def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
     whole = THEIRS.read_bytes()
     for size in range(len(whole)):
         (tmp_path / "x.npz").write_bytes(whole[:size])

@@ -156,7 +156,7 @@ def test_the_checksum_is_crc32c() -> None:
     assert google_crc32c.value(b"\xff" * 32) == 0x62A8AB43
 
 
-def test_any_header_that_is_not_ours_is_refused_with_an_error_of_ours() -> None:
+def test_any_changed_header_is_a_lod_error() -> None:
     content = good("array")
     text = content[content.index(b'{"format"') : content.rindex(b'"}') + 2]
     for position in range(len(text)):

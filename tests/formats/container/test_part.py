@@ -85,7 +85,7 @@ def test_what_is_no_part_is_refused(part: Any, tmp_path: Path) -> None:
         lodcli.read(tmp_path / "t.lod.h5", part=part)
 
 
-def test_who_has_no_parts_says_so(tmp_path: Path) -> None:
+def test_reading_a_part_of_another_format_is_an_error(tmp_path: Path) -> None:
     io.write(tmp_path / "t.npz", LoDTensor(np.arange(3)))
     with pytest.raises(UnsupportedError, match=r"npz has no option 'part'.*lod\.h5"):
         lodcli.read(tmp_path / "t.npz", part=(0, 2))

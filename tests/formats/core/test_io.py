@@ -114,7 +114,9 @@ def test_an_open_file_cannot_be_copied(
         (3, "expected the names of tensors, found 3"),
     ],
 )
-def test_one_name_is_not_taken_for_several(names: Any, said: str, tmp_path: Path) -> None:
+def test_one_text_instead_of_several_names_is_an_error(
+    names: Any, said: str, tmp_path: Path
+) -> None:
     path = tmp_path / "t.lod.h5"
     lodcli.write(path, LoDTensor(np.arange(3), [[2, 1]]))
     with lodcli.open(path) as source:

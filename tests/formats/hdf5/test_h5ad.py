@@ -304,7 +304,7 @@ def test_another_matrix_and_its_columns_are_distinguished() -> None:
 
 
 @pytest.mark.slow
-def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
     whole = THEIRS.read_bytes()
     kind = table.get("h5ad")  # in this process: thousands of children would take minutes
     for size in range(0, len(whole) - 1, 29):

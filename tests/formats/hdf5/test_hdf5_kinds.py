@@ -111,7 +111,7 @@ def test_columns_must_be_named_and_differ() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "theirs"), [("vtkhdf", GRID), ("nwb", UNITS)])
-def test_no_length_of_a_cut_file_is_taken_for_whole(
+def test_a_file_truncated_at_any_length_is_an_error(
     kind: str, theirs: Path, tmp_path: Path
 ) -> None:
     whole = theirs.read_bytes()

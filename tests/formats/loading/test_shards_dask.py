@@ -69,7 +69,7 @@ def test_a_function_is_called_with_each_batch(dask: Any, folder: Path) -> None:
         assert {name for names in each for name in names} == set(articles())
 
 
-def test_what_goes_wrong_is_said_before_anything_is_computed(folder: Path) -> None:
+def test_errors_are_raised_before_anything_is_computed(folder: Path) -> None:
     with pytest.raises(SelectionError, match="no tensor named 'no'"):
         lodcli.dask.from_dataset(folder, "no")
     lodcli.write(folder.parent / "one.lod.h5", articles())

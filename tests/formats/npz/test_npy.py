@@ -101,7 +101,7 @@ def test_arrays_that_no_tensor_can_hold_are_refused(
         content(tmp_path / "x.npy")
 
 
-def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
     whole = (tmp_path / "x.npy").read_bytes()
     for size in range(6, len(whole)):

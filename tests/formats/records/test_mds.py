@@ -269,7 +269,7 @@ def test_damage_is_named(change: Callable[[Path], Any], message: str, tmp_path: 
 
 
 @pytest.mark.slow
-def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
     path = made(tmp_path)
     for name in ("shard.00000.mds", "index.json"):
         whole = (path / name).read_bytes()

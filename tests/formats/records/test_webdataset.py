@@ -303,7 +303,7 @@ def test_a_name_without_end_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
     items = {"data": LoDTensor(np.arange(3, dtype=np.int8), [[1, 2]])}
     io.write(tmp_path / "x.tar", items)
     whole = (tmp_path / "x.tar").read_bytes()

@@ -206,7 +206,7 @@ def test_a_mistake_of_ours_is_no_silence(tmp_path: Path) -> None:
         read_by(err, tmp_path / "f")
 
 
-def test_nothing_of_the_child_is_left(tmp_path: Path) -> None:
+def test_closing_ends_the_child_and_its_descriptors(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"strange")
     before = held()

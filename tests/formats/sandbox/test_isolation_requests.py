@@ -99,7 +99,7 @@ def _asked(notes: int) -> list[str]:
         return []
 
 
-def test_only_what_is_asked_for_isread_by(noted: tuple[IsolatedSource, int]) -> None:
+def test_only_the_requested_parts_are_read(noted: tuple[IsolatedSource, int]) -> None:
     source, notes = noted
     assert source.partial
     assert source.schema == schema_of({"data": NESTED, "more": TENSOR})

@@ -155,7 +155,7 @@ def test_a_closed_standard_input_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
         Input("-")
 
 
-def test_no_room_for_what_a_pipe_brings_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_while_a_pipe_is_copied_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Full:
         """A file that takes nothing."""
 

@@ -289,7 +289,7 @@ def test_a_pair_is_replaced_where_its_links_lead(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("to", ["deep/t.idx", "other.idx"])
-def test_a_pair_that_links_tear_apart_is_refused(to: str, folder: Path) -> None:
+def test_a_pair_whose_links_lead_to_different_names_is_refused(to: str, folder: Path) -> None:
     (folder / "deep").mkdir()
     (folder / to).write_bytes(b"mine")
     (folder / "t.idx").symlink_to(folder / to)

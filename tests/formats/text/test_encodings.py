@@ -66,7 +66,7 @@ def test_an_encoding_makes_no_difference(tmp_path: Path, encoding: str, ending: 
     st.sampled_from(["shift_jis", "utf-16", "utf-8", "utf-7", "iso2022_jp"]),
     st.lists(st.integers(0, 300), max_size=8),
 )
-def test_any_place_can_be_gone_back_to(text: str, encoding: str, places: list[int]) -> None:
+def test_seeking_to_any_position_works(text: str, encoding: str, places: list[int]) -> None:
     try:
         content = text.encode(encoding)
     except UnicodeEncodeError:

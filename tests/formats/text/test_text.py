@@ -59,7 +59,7 @@ def test_blank_lines_part_articles_and_lines_sentences(tmp_path: Path) -> None:
         b"  a\tb \nc\v\n\f\nd",
     ],
 )
-def test_white_space_says_no_more_than_where_things_end(tmp_path: Path, data: bytes) -> None:
+def test_kinds_of_white_space_are_equivalent(tmp_path: Path, data: bytes) -> None:
     assert given_text(tmp_path, data) == [[[b"a", b"b"], [b"c"]], [[b"d"]]]
 
 

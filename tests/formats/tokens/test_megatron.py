@@ -310,7 +310,7 @@ def test_an_index_that_contradicts_itself_is_named(
         pass
 
 
-def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
     index, stored = idx([2, 3], [0, 8], [0, 1, 2]), BIN
     for size in range(len(index)):
         path = pair(tmp_path, index[:size], stored)

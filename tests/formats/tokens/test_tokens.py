@@ -250,7 +250,7 @@ def test_damage_is_named(data: bytes, message: str, piped: bool, tmp_path: Path)
             io.read(path, format_name="llmc")
 
 
-def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
     whole = llmc(1, 2, 3)
     for size in range(len(whole)):
         (tmp_path / "x.bin").write_bytes(whole[:size])

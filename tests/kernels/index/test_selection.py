@@ -92,7 +92,7 @@ def test_what_is_not_there_is_named(
         select(ARTICLES, 15, branch, level)
 
 
-def test_nothing_can_be_picked_where_there_is_nothing() -> None:
+def test_selecting_from_an_empty_index_is_an_error() -> None:
     with pytest.raises(
         SelectionError, match=r"level 0: no item 0, there are 0 here \(none is valid"
     ):

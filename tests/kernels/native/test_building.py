@@ -103,7 +103,7 @@ print(json.dumps([asked, [[unit, name] for unit in sources.units() for name in d
 """
 
 
-def test_every_kernel_that_is_asked_for_is_declared_and_none_in_vain() -> None:
+def test_requested_and_declared_kernels_are_the_same() -> None:
     pytest.importorskip("numba", reason="kernels are declared beside code for numba")
     done = python(LISTED)
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ from lodcli.kernels.platform.machine import usable_cores
 from lodcli.kernels.runtime.threads import thread_count
 
 
-def test_what_is_asked_for_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_argument_overrides_the_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOD_THREADS", "5")
     assert thread_count(2) == 2
     assert thread_count() == 5

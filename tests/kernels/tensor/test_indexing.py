@@ -181,7 +181,7 @@ def test_ranges_without_a_step_are_views() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_key_says_why(key: Any, said: str) -> None:
+def test_an_invalid_key_is_an_error_with_the_reason(key: Any, said: str) -> None:
     with pytest.raises(SelectionError, match=said):
         WORDS[key]
 

@@ -335,7 +335,7 @@ def test_in_place_functions_write_into_the_rows() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_array_says_so(value: Any) -> None:
+def test_conversion_of_a_tensor_to_an_array_is_an_error(value: Any) -> None:
     for call in (np.asarray, np.sum, lambda x: np.stack([x, x]), lambda x: x + np.ones(3)):
         with pytest.raises(
             (UnsupportedError, TypeError), match=r"not an array|unsupported operand"

@@ -135,7 +135,7 @@ def test_the_memory_said_to_be_needed_covers_inputs_and_result(op: str) -> None:
     assert needed_bytes(op, sizes) > 2 * held
 
 
-def test_a_huge_padded_box_is_cut_at_the_length_that_most_have() -> None:
+def test_a_huge_padded_batch_is_cut_at_a_quantile_of_the_lengths() -> None:
     case = KERNEL_CASES["B1"]
     sizes = sizes_of(case, case.draw_lengths())
     assert sizes.longest == int(np.quantile(case.draw_lengths(), 0.99))

@@ -31,7 +31,7 @@ def test_a_peer_that_differs_from_the_majority_is_named_with_the_place() -> None
     assert "at (1, 0) 3.5" in odd["second sum"]
 
 
-def test_ours_is_not_believed_more_than_a_peer() -> None:
+def test_the_result_of_lod_has_no_more_weight_than_that_of_a_peer() -> None:
     wrong = ONE + 1
     with pytest.raises(DisagreementError, match=r"^sum: lod and one, other have different results"):
         agreed("sum", [("lod", [wrong]), ("one", [ONE]), ("other", [ONE])], 1e-5, OURS)

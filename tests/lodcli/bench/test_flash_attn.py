@@ -55,7 +55,7 @@ def peer(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("op", HALVES)
-def test_it_computes_the_same(op: str, peer: Any) -> None:
+def test_attention_of_the_peer_equals_the_reference(op: str, peer: Any) -> None:
     case = small_case(8)
     lengths = case.draw_lengths()
     inputs = make_inputs(op, case, sizes_of(case, lengths))
@@ -66,6 +66,6 @@ def test_it_computes_the_same(op: str, peer: Any) -> None:
     assert difference(found, expected, tolerance_of(op, lengths)) is None
 
 
-def test_it_does_nothing_else(peer: Any) -> None:
+def test_flash_attn_offers_no_other_op(peer: Any) -> None:
     assert [op for op in ops_of(["cuda"]) if op not in HALVES and peer.kernels(op, {})] == []
     assert peer.version().startswith("2.0 on torch")

@@ -75,7 +75,7 @@ USAGE, IO, UNSUPPORTED = 2, 3, 4
         ("kernels --json --export csv", USAGE, "both write to standard output"),
     ],
 )
-def test_it_is_said_what_and_why(
+def test_an_invalid_case_is_one_line_before_anything_is_measured(
     lod: Lod,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

@@ -145,7 +145,7 @@ def test_the_report_names_what_failed_and_the_exit_code_says_so(
     assert len(found["results"]) == 2
 
 
-def test_nothing_measured_is_no_report(
+def test_no_report_is_written_if_nothing_was_measured(
     lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finds(monkeypatch, [], {"one": DisagreementError("one differs")})

@@ -146,7 +146,9 @@ def test_long_text_is_only_looked_into(
 
 
 @pytest.mark.parametrize("lengths", [[[]], [[0, 0]], [[2, 0], [0, 0]], []])
-def test_nothing_can_be_inspected(lod: Lod, folder: Path, lengths: list[list[int]]) -> None:
+def test_a_file_without_rows_can_be_inspected(
+    lod: Lod, folder: Path, lengths: list[list[int]]
+) -> None:
     io.write("none.lod.h5", LoDTensor(np.zeros((0, 3)), LoD.from_lengths(lengths)))
     done = lod("inspect", "none.lod.h5")
     assert (done.code, done.stderr) == (0, "")

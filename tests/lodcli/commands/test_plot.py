@@ -158,7 +158,7 @@ def test_equal_data_gives_equal_pictures(lod: Lod, folder: Path) -> None:
         ("many.lod.h5 -o x.svg", 2, "choose one: many.lod.h5::vectors"),
     ],
 )
-def test_what_cannot_be_drawn_is_one_line(
+def test_what_cannot_be_drawn_is_an_error_of_one_line(
     lod: Lod, folder: Path, line: str, code: int, said: str
 ) -> None:
     pytest.importorskip("matplotlib")
@@ -184,7 +184,7 @@ def test_without_matplotlib_it_is_named(
     )
 
 
-def test_the_page_of_inspect_tells_everything_and_loads_nothing(lod: Lod, folder: Path) -> None:
+def test_the_page_of_inspect_is_complete_and_self_contained(lod: Lod, folder: Path) -> None:
     more = ["--stats", "--top", "2", "--values", "--duplicates"]
     done = lod("inspect", "words.lod.h5", *more, "--html", "x.html")
     assert (done.code, done.stdout, done.stderr) == (0, "", "")

@@ -88,7 +88,7 @@ def test_shards_hold_what_the_command_makes_of_the_whole_and_no_byte_tells_how_m
 @pytest.mark.parametrize(
     "args", [["apply", "sum", "ds::x"], ["apply", "sum", "ds::data", "--level", "7"]]
 )
-def test_what_is_wrong_with_every_shard_is_said_of_the_dataset(lod: Lod, args: list[str]) -> None:
+def test_an_error_of_every_shard_names_the_dataset(lod: Lod, args: list[str]) -> None:
     alone, divided = lod(*args, "-o", "one.npz"), lod(*args, "-o", "out", "--jobs", "2")
     assert (divided.code, divided.stderr) == (alone.code, alone.stderr)
     assert divided.stderr.startswith("lod apply: ds: no ")

@@ -195,7 +195,7 @@ def test_training_goes_on_from_a_saved_model(lod: Lod, signs: Path) -> None:
     )
 
 
-def test_the_report_says_what_was_learnt(lod: Lod, signs: Path) -> None:
+def test_the_summary_has_the_best_epoch_and_accuracies(lod: Lod, signs: Path) -> None:
     done = lod("train", signs, "-o", "m", "--hidden", "8", "--epochs", "12", "--lr", "0.05")
     assert done.code == 0
     assert done.stdout.startswith("best epoch 12 of 12, loss 0.")

@@ -84,7 +84,7 @@ def test_several_rnns_are_chosen_by_prefix(lod: Lod, folder: Path) -> None:
         ("w.weights.h5", "elman", "nonlinearity", "relu"),
     ],
 )
-def test_what_a_kind_of_file_has_no_place_for_can_be_said(
+def test_options_that_a_kind_of_file_cannot_store_can_be_set(
     lod: Lod, folder: Path, name: str, cell: str, option: str, value: str | bool
 ) -> None:
     write_weights(name, seeded_weights(cell, 2, 3, rng=np.random.default_rng(4)))
@@ -95,7 +95,7 @@ def test_what_a_kind_of_file_has_no_place_for_can_be_said(
     assert found.said[""][option] == value
 
 
-def test_what_a_file_does_not_tell_can_be_said(lod: Lod, folder: Path) -> None:
+def test_options_that_a_file_does_not_store_can_be_set(lod: Lod, folder: Path) -> None:
     import safetensors.numpy
 
     gru = seeded_weights("gru_paddle", 2, 3, rng=np.random.default_rng(4))

@@ -121,7 +121,7 @@ def test_levels_without_names_have_numbers(folder: Path, offered: Offered) -> No
 
 
 @pytest.mark.parametrize("name", ["other.npz", "other.jsonl", "other.lods", "other.parquet"])
-def test_other_formats_are_asked_too(folder: Path, offered: Offered, name: str) -> None:
+def test_tensors_of_other_formats_are_completed(folder: Path, offered: Offered, name: str) -> None:
     io.write(name, {"data": LoDTensor(np.arange(3), LoD.from_lengths([[1, 2]]))})
     assert offered(f"lod inspect {name}::") == [f"{name}::data"]
 

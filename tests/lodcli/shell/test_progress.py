@@ -37,7 +37,7 @@ def test_the_share_of_a_file_that_was_read_grows_to_one(tmp_path: Path, ending: 
     assert shares[-1] == 1
 
 
-def test_nothing_is_known_of_a_pipe() -> None:
+def test_the_share_of_a_pipe_is_unknown() -> None:
     tensor = LoDTensor(np.arange(3), LoD.from_lengths([[2, 1]]))
     (spec,) = schema_of({"data": tensor})
     share = share_of((type(spec)("data", spec.dtype),))

@@ -143,7 +143,7 @@ def test_a_process_that_does_not_end_is_ended(code: str, signum: int, tmp_path: 
 
 
 @pytest.mark.slow
-def test_an_interrupt_that_is_swallowed_ends_the_process(tmp_path: Path) -> None:
+def test_an_interrupt_that_a_library_catches_ends_the_process(tmp_path: Path) -> None:
     assert interrupted(SWALLOWED, signal.SIGTERM, tmp_path) == (143, b"")
 
 

@@ -372,7 +372,7 @@ def test_adam_refuses_what_does_not_fit_and_stays_as_it_was() -> None:
             Adam(**options)
 
 
-def test_what_a_run_has_to_be_given_is_said() -> None:
+def test_missing_arguments_of_a_training_run_are_named() -> None:
     data, offsets = np.zeros((3, 4)), np.array([0, 3])
     with pytest.raises(InvalidDataError, match="rng: dropout needs one"):
         classify(model(), data, offsets, dropout=0.5)
