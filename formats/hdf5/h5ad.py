@@ -66,7 +66,10 @@ class H5ad(Format):
             )
         data, indices = specs[DEFAULT_NAME], specs[INDICES]
         if data.levels[0].key != indices.levels[0].key:
-            raise UnsupportedError(f"h5ad: {DEFAULT_NAME} and {INDICES} must share their level")
+            raise UnsupportedError(
+                f"h5ad: {DEFAULT_NAME} and {INDICES} must share their level: make them with one "
+                f"LoD, or join them with lod merge FILE::{DEFAULT_NAME} FILE::{INDICES}"
+            )
         if indices.dtype.kind not in "iu":
             raise UnsupportedError(f"h5ad: {INDICES} are whole numbers, found {indices.dtype}")
         for name in (OBS, VAR):
