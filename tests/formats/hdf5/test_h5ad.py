@@ -178,7 +178,11 @@ DATA, INDICES = LoDTensor(np.arange(3.0), LOD), LoDTensor(np.arange(3), LOD)
     [
         ({"data": DATA}, UnsupportedError, "holds data and indices of one index"),
         ({"data": DATA, "indices": INDICES, "x": DATA}, UnsupportedError, "found data, indices, x"),
-        ({"data": DATA, "indices": INDICES[0:]}, UnsupportedError, "with lod merge FILE::data FILE::i"),
+        (
+            {"data": DATA, "indices": INDICES[0:]},
+            UnsupportedError,
+            "them with lod merge FILE::data",
+        ),
         ({"data": DATA, "indices": DATA}, UnsupportedError, "are whole numbers, found float64"),
         (
             {"data": DATA, "indices": INDICES, "obs_names": INDICES},
