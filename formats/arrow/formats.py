@@ -85,8 +85,8 @@ class ArrowFile(_Ipc):
 
     A column is a tensor; a list, large list, list view, map or list of a fixed size is a
     level, and so is text or binary, of its bytes. Lists of a fixed size, fixed shape tensors
-    and binary of a fixed size that hold nothing but numbers are the shape of a row. Fields
-    of structs are tensors of their own, COLUMN.FIELD, over the same levels. Run ends and
+    and binary of a fixed size that hold only numbers are the shape of a row. Fields
+    of structs are separate tensors, COLUMN.FIELD, over the same levels. Run ends and
     dictionaries are undone, but dictionaries of text are categories. Columns with the same
     lists share their levels. Of a null struct, every field is null; a column of the null type
     is read as booleans.

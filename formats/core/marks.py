@@ -325,7 +325,7 @@ def _misfit(spec: TensorSpec, marks: Marks) -> str | None:
     if marks.fields and marks.fields[-1].level > len(spec.levels) - (marks.values is not None):
         return f"field {marks.path} begins below the levels, of which there are {len(spec.levels)}"
     if marks.tells_records and marks.fields[-1].level < len(spec.levels):
-        return f"{marks.path} tells which records are null, and has levels below them"
+        return f"{marks.path} marks which records are null, and has levels below them"
     return marks.misfit(spec.dtype, spec.row_shape, len(spec.levels))
 
 

@@ -150,7 +150,7 @@ def _cells(datasets: Datasets, group: str, parts: _Parts) -> LoD:
     path = f"{group}/Offsets"
     stored = datasets.numbers(path)
     total = int(cells[-1])
-    # Each piece has offsets of its own, from 0 on: one more than it has cells.
+    # Each piece has separate offsets, from 0 on: one more than it has cells.
     if stored.size != total + pieces:
         raise DamagedFileError(
             f"{path}: expected {total + pieces} offsets of {total} cells in {pieces} pieces, "

@@ -140,7 +140,7 @@ def remedy_of(descr: object) -> str:
         descr: the dtype as in .npy files: a str, or a list of the fields of records.
     """
     if not isinstance(descr, str):
-        return "save each field of its records as an array of its own"
+        return "save each field of its records as a separate array"
     if descr[1:2] in ("M", "m"):
         return "save array.astype('i8') instead, and its unit beside it"
     if descr[1:2] in ("U", "S"):

@@ -50,7 +50,7 @@ def spec_of(
     return TensorSpec(name, value.dtype, value.shape[1:], (level,), marks=marks)
 
 
-# Values held one by one, at most: as an array of its own, one takes hundreds of bytes.
+# Values held one by one, at most: as a separate array, one takes hundreds of bytes.
 MOST_VALUES = 1 << 13
 
 

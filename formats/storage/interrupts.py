@@ -133,7 +133,7 @@ def are_installed() -> bool:
 def thread_failed(error: BaseException | None) -> bool:
     """Interrupt the main thread if another thread ran out of memory; return whether it did.
 
-    Otherwise a library would wait for ever for its thread that has ended.
+    Otherwise a library would wait forever for its thread that has ended.
     """
     if not isinstance(error, MemoryError):
         return False
@@ -147,7 +147,7 @@ def install() -> None:
     _state.reset()
     threading.excepthook = _thread_ended
     for signum in SIGNALS:
-        # nohup and shells' background jobs ignore some on purpose.
+        # nohup and shells' background jobs ignore some deliberately.
         if signal.getsignal(signum) is not signal.SIG_IGN:
             signal.signal(signum, _handle)
 

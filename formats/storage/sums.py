@@ -1,7 +1,7 @@
 """SHA-256 sidecars of a file, pair or folder, in the format of sha256sum.
 
 FILE.sha256 beside FILE holds a line for each file, with its path relative to the sidecar's folder,
-so that `sha256sum -c FILE.sha256` works there. For formats without checksums of their own.
+so that `sha256sum -c FILE.sha256` works there. For formats without checksums.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _node(specs: Sequence[TensorSpec], depth: int) -> Node:
         return Node(field.name, field.level, None, fields, inner, field.required)
     if len(told) > 1 or field.required:
         others = "none is" if field.required else f"so does field {told[1].name}"
-        raise InvalidDataError(f"{next(told[0].specs).name} tells which records are null; {others}")
+        raise InvalidDataError(f"{next(told[0].specs).name} marks which records are null; {others}")
     rest = tuple(one for one in fields if one is not told[0])
     return Node(field.name, field.level, None, rest, inner, present=told[0])
 

@@ -226,7 +226,7 @@ class Calls:
 
     def _dict(self, *items: Any) -> dict[Any, Any]:
         if items:
-            raise DamagedFileError("an OrderedDict with items of its own")
+            raise DamagedFileError("an OrderedDict that stores its items separately")
         return {}
 
     def _of_subclass(self, function: Any, _: Any, arguments: Any, state: Any = None) -> Any:

@@ -107,7 +107,7 @@ def run_together(
     function = _with_shared(
         _function(file, kernel, cupy.cuda.runtime.getDevice(), True), shared_bytes
     )
-    # Not left to CuPy, which launches a part of a grid of one axis, with a warning: for ever.
+    # Not left to CuPy, which launches a part of a grid of one axis, with a warning: forever.
     resident = (
         limits().multiprocessors
         * cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(

@@ -45,6 +45,6 @@ def to_host(data: Array) -> Array:
 
 
 def borrowed(data: Any) -> Array:
-    """Return a device array over the memory that another library's array lies in."""
+    """Return a device array over the memory of another library's array."""
     there: Array = cupy.from_dlpack(data)
     return there

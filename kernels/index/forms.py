@@ -185,7 +185,7 @@ def ranges(starts: Offsets, offsets: Offsets, step: int = 1) -> Offsets:
 
     Args:
         starts: (S,) int64, the first number of each range.
-        offsets: (S+1,) int64, where each range lies in the result.
+        offsets: (S+1,) int64, the position of each range in the result.
         step: difference between consecutive numbers of a range.
 
     >>> ranges(np.array([7, 20, 3]), np.array([0, 2, 2, 5])).tolist()

@@ -136,7 +136,7 @@ def compiled(level: str, wanted: list[Task]) -> list[Done]:
     if processes < 2:
         return [_compile(level, each) for each in wanted]
     context = multiprocessing.get_context("spawn")
-    # Not a Pool of multiprocessing, which waits for ever for a process that was killed.
+    # Not a Pool of multiprocessing, which waits forever for a process that was killed.
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
         return list(pool.map(_compile, repeat(level), wanted))
 

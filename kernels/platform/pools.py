@@ -18,7 +18,7 @@ def thread_pool(count: int, name: str) -> ThreadPoolExecutor:
 
     Raises:
         MemoryError: there is too little memory to start them. Without this check, CPython's
-            Thread.start would wait for ever for a thread that gets no memory.
+            Thread.start would wait forever for a thread that gets no memory.
     """
     from concurrent.futures import ThreadPoolExecutor  # takes 3 ms, and few small files need it
 

@@ -91,7 +91,7 @@ RAGGED = "ragged data is given as flat rows and lengths, LoDTensor([1, 2, 3], [[
 # By the kind of a dtype that no tensor holds.
 _STORED_AS = {
     "O": f"{RAGGED}; LoDTensor.from_lists takes nested lists and text",
-    "V": "give each field as a tensor of its own",
+    "V": "give each field as a separate tensor",
     **dict.fromkeys("SU", "text is stored as its bytes, uint8; LoDTensor.from_lists makes them"),
     **dict.fromkeys("mM", "times are stored as int64 with a mark, Marks(unit=Times(..))"),
     "f": 'convert them, data.astype("float64")',

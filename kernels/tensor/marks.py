@@ -312,7 +312,10 @@ class Marks:
         """Return why a tensor of this description cannot have these marks; None if it can."""
         if self.tells_records and (self.kind or dtype != np.bool_ or row_shape):
             found = self.kind or f"{dtype}, rows of shape {row_shape}"
-            return f"{self.path} tells which records are null: one boolean each, found {found}"
+            return (
+                f"{self.path} marks which records are null: expected one boolean each, found "
+                f"{found}"
+            )
         if isinstance(self.unit, Categories):
             if self.values is None and dtype.kind in "iu":
                 return None
@@ -334,7 +337,7 @@ class Marks:
         Args:
             levels: the number of levels left.
             before: the number of levels before. If it differs, the fields are dropped: a part of
-                a record is a column of its own.
+                a record is a separate column.
         """
         if not levels and self.unit is None and self.values is not None:
             return Marks(attributes=self.attributes) if before else self

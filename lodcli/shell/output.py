@@ -70,7 +70,7 @@ def tell_of_backends(context: click.Context) -> None:
     def say(kernel: str, backend: str) -> None:
         if (kernel, backend) not in known:
             known.add((kernel, backend))
-            # Any thread may compute, and has no context of its own.
+            # Any thread may compute, and has no separate context.
             with (click.get_current_context(silent=True) or context).scope(cleanup=False):
                 note(f"{kernel} runs on {backend}")
 

@@ -1,7 +1,7 @@
 """A watchdog: ends the process if an interrupt has not ended it in time.
 
 Python handles a signal between two of its own instructions. A library that computes for long,
-loops for ever or swallows exceptions keeps it from doing so. So a child process, forked before
+loops forever or swallows exceptions keeps it from doing so. So a child process, forked before
 anything else is loaded, gets the number of each signal at once (`signal.set_wakeup_fd`), and
 measures the time. If it is too long, a thread of this process ends the process with the exit code
 of an interrupt. If the thread cannot run, because a library never releases the interpreter's lock,

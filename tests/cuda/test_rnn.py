@@ -290,7 +290,9 @@ def test_chunks_stay_on_the_device() -> None:
 def test_nothing_is_moved_unasked() -> None:
     problem = Problem("gru", "float64", [2, 1])
     there, weights = cupy.asarray(problem.data), problem.weights
-    with pytest.raises(UnsupportedError, match=r"weight_ih_l0 lies in main memory, the data in a"):
+    with pytest.raises(
+        UnsupportedError, match=r"weight_ih_l0 is in main memory, the data are in a"
+    ):
         rnn_forward(there, problem.offsets, weights, suffix="_l0")
     with pytest.raises(UnsupportedError, match=r"weights.moved.cupy.asnumpy"):
         rnn_forward(problem.data, problem.offsets, weights.moved(cupy.asarray))

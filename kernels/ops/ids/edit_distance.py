@@ -128,11 +128,11 @@ def sequence_ctc_align(
     level: int | str = 0,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the labels that CTC paths stand for: repetitions merged, blanks dropped.
+    """Return the labels of CTC paths: repetitions merged, blanks dropped.
 
     Args:
         tensor: whole numbers, (N,) or (N, 1).
-        blank: the id that stands for no label.
+        blank: the id that means no label.
         merge_repeated: an id equal to the one just before it in its sequence is dropped;
             a blank between keeps both.
         level: the level whose sequences are paths; by default the outermost, as in PaddlePaddle.

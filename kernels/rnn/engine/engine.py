@@ -1,7 +1,7 @@
 """One RNN layer in one direction over ragged sequences, forward and backward.
 
 This module checks arguments and chooses a backend; layer.py is the reference. The state after the
-last step is the output at a sequence's last row, so it needs no code of its own.
+last step is the output at a sequence's last row, so it needs no separate code.
 """
 
 from __future__ import annotations
@@ -377,7 +377,7 @@ def _require_together(data: Array, weights: LayerWeights, suffix: str) -> None:
             places = ("main memory", "a GPU's memory")
             move = "cupy.asarray" if there else "cupy.asnumpy"
             raise UnsupportedError(
-                f"{name}{suffix} lies in {places[not there]}, the data in {places[there]}; "
+                f"{name}{suffix} is in {places[not there]}, the data are in {places[there]}; "
                 f"move all weights with weights.moved({move})"
             )
 

@@ -113,7 +113,7 @@ def layer_forward(
 
 
 def _has_steps(way: Way) -> bool:
-    """Return whether any step has launches of its own."""
+    """Return whether any step has separate launches."""
     return way.large > 0 or way.fit is None
 
 

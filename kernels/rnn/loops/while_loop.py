@@ -97,7 +97,7 @@ def while_loop(loop_vars: Sequence[Var] = ()) -> WhileLoop:
 
     Args:
         loop_vars: variables of which the frame must change at least one. A frame that changes
-            none would run for ever, so it raises an error. () turns this check off.
+            none would run forever, so it raises an error. () turns this check off.
 
     References:
         PaddlePaddle's "Design for TensorArray", `create_whileloop`.

@@ -264,7 +264,7 @@ def _pick_prefix(entries: Mapping[str, Array], wanted: str | None) -> str:
     if len(prefixes) > 1:
         raise InvalidDataError(
             f"state dict: {len(prefixes)} RNNs, under {listed}; pick one with prefix, or write it "
-            "to a file of its own with `lod weights --prefix`"
+            "to a separate file with `lod weights --prefix`"
         )
     return prefixes[0]
 
@@ -306,7 +306,7 @@ def _entries_under(
         elif strict and not prefix:
             raise InvalidDataError(
                 f'state dict: {name} is not a weight of an RNN; give the prefix "" to leave the '
-                "entries of other modules out, or write the RNN to a file of its own with "
+                "entries of other modules out, or write the RNN to a separate file with "
                 "`lod weights --prefix ''`"
             )
     return found

@@ -57,7 +57,7 @@ class PeerSet:
         if python is None or on_gpu:
             if importlib.util.find_spec(entry.package) is None:
                 where = f", and --peer-python {name}=PYTHON" if entry.apart else ""
-                apart = " in an environment of its own" * entry.apart
+                apart = " in a separate environment" * entry.apart
                 what = entry.gpu_install or entry.install if on_gpu else entry.install
                 raise ImportError(f"not installed; pip install {what}{apart}{where}")
             python = sys.executable if suite in _APART and not on_gpu else None

@@ -25,7 +25,7 @@ THEN = "--then"
 
 
 class OpGroup(click.Group):
-    """The ops of the registry, each a command of its own."""
+    """The ops of the registry, each a separate command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return op_names()

@@ -282,7 +282,7 @@ def _apply_by_shards(steps: Sequence[Step], writing: Writing) -> None:
     if whole is not None:
         raise UnsupportedError(
             f"{writing.target.shard_option} computes each shard separately, and {whole.name} takes "
-            "whole tensors; do without it"
+            "whole tensors; leave it out"
         )
     _require_cpu(writing)
     source, *rest = steps[0].inputs
@@ -313,7 +313,7 @@ def _run(
     Args:
         steps: with the content of their files: see _with_files.
         values: the inputs of the first step.
-        name: of a result without a name of its own.
+        name: of a result without a name.
         device: where the ops compute; their results stay there until the last.
     """
     items = {name: values[0]}

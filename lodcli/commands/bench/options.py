@@ -22,7 +22,7 @@ class Settings:
     """Options for measuring and printing.
 
     Attributes:
-        threads: numbers of threads, each measured in a process of its own.
+        threads: numbers of threads, each measured in a separate process.
         device: "cpu" or "cuda", several.
         against: names of peers; None: all that are installed.
         pythons: the Python interpreter of a peer, by its name.

@@ -53,7 +53,7 @@ def draw(
 ) -> list[str]:
     """Return a drawing of the first items: a line of counts per level, and a line of rows.
 
-    Each count stands above the first of its items. `..` stands for items that are left out, in
+    Each count is above the first of its items. `..` replaces items that are left out, in
     their line. An empty sequence is a 0 above a blank.
 
     Args:

@@ -1,7 +1,7 @@
 """Tasks on the workers of a Dask cluster: `--scheduler`.
 
 Tasks name files, and results are small: rows never pass through the scheduler. On a worker each
-thread has a process of its own for the tasks of a command (`ChildProcess`): with one thread, the
+thread has a separate process for the tasks of a command (`ChildProcess`): with one thread, the
 command's folder and fresh modules, whatever the worker was started with.
 """
 
@@ -248,7 +248,7 @@ class _Queue:
         except (CancelledError, CommClosedError) as error:
             raise OSError(errno.ECONNRESET, "the scheduler ended", self._address) from error
         except KilledWorker as error:
-            what = "workers died, or were killed, at the same tasks again and again"
+            what = "workers died, or were killed, repeatedly at the same tasks"
             raise OSError(errno.ECHILD, what, self._address) from error
         except (LodError, OSError):
             raise

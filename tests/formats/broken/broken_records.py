@@ -115,12 +115,12 @@ def numbers_that_tell_records(file: h5py.File, header: Header) -> None:
     _in_records(header, [("s", 0), ("p", 2, _PRESENT)], [("s", 0), ("x", 2)])
 
 
-@case("R44", DamagedFileError, "s.p tells which records are null, and has levels", base="shared")
+@case("R44", DamagedFileError, "s.p marks which records are null, and has levels", base="shared")
 def levels_below_what_tells_records(file: h5py.File, header: Header) -> None:
     _in_records(header, [("s", 0), ("x", 0)], [("s", 0), ("p", 0, _PRESENT)])
 
 
-@case("R44", DamagedFileError, "flags tells which records are null; none is", base="shared")
+@case("R44", DamagedFileError, "flags marks which records are null; none is", base="shared")
 def required_records_that_may_be_null(file: h5py.File, header: Header) -> None:
     required = {"required": True}
     _in_records(header, [("s", 0, required), ("x", 2)], [("s", 0, required), ("p", 2, _PRESENT)])

@@ -317,7 +317,7 @@ breaks("S27", "t0 and t1 are fields of s and do not share the 1 levels above it"
     lambda: in_records([_S, {"name": "x", "level": 1}], [_S, _Y])
 )
 
-breaks("S27", r"s\[\].x tells which records are null: one boolean each, found uint8")(
+breaks("S27", r"s\[\].x marks which records are null: expected one boolean each, found uint8")(
     lambda: with_marks({"fields": [_S, {"name": "x", "level": 1, "present": True}]})
 )
 

@@ -125,7 +125,7 @@ def test_an_op_refuses_what_is_no_level(level: Any, said: str) -> None:
         (np.array(["a"]), "found <U1; text is stored as its bytes, uint8"),
         (np.array(["2020-01-01"], "M8[D]"), r"found datetime64\[D\]; .* Marks\(unit=Times"),
         (np.array([1], "m8[s]"), r"found timedelta64\[s\]; .* Marks\(unit=Times"),
-        (np.zeros(1, [("a", "f4")]), "give each field as a tensor of its own"),
+        (np.zeros(1, [("a", "f4")]), "give each field as a separate tensor"),
         (np.zeros(1, np.clongdouble), r"data.astype\(\"complex128\"\)"),
     ],
     ids=lambda value: str(getattr(value, "dtype", "")),
