@@ -236,6 +236,8 @@ def _plain(stored: h5py.AttributeManager, name: str) -> Any:
         return ""  # as PyTables and netCDF write it
     if kind.get_class() not in (h5t.INTEGER, h5t.FLOAT, h5t.STRING) or shape is None:
         return None
+    if shape == (0,):
+        return []  # for its size, HDF5 reports an error
     if len(shape) > 1 or attribute.get_storage_size() > MOST_ATTRIBUTE_BYTES:
         return None
     value = stored[name]

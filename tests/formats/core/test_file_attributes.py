@@ -186,6 +186,7 @@ def test_root_attributes_of_hdf5_that_are_text_or_numbers(tmp_path: Path) -> Non
         file.attrs["names"] = ["a", "b"]
         file.attrs["empty"] = h5py.Empty("S1")  # an empty text of PyTables and netCDF
         file.attrs["count"], file.attrs["scale"] = np.int16(3), np.array([0.5, 2.0], ">f4")
+        file.attrs["none"] = np.zeros(0, np.int32)
         file.attrs["nan"], file.attrs["raw"] = np.nan, b"\xff"
         file.attrs["reference"] = file["rows"].ref
         file.attrs["table"] = np.zeros((2, 2))
@@ -193,7 +194,7 @@ def test_root_attributes_of_hdf5_that_are_text_or_numbers(tmp_path: Path) -> Non
     with io.open_source(tmp_path / "x.h5", data="/rows") as opened:
         assert opened.attributes == {
             **{"title": "Größe", "fixed": "abc", "names": ["a", "b"], "empty": "", "count": 3},
-            "scale": [0.5, 2.0],
+            **{"scale": [0.5, 2.0], "none": []},
         }
         opened.read()
         (note,) = opened.notes
