@@ -117,7 +117,8 @@ def _kind(kind: h5t.TypeID, members: tuple[str, ...], path: str, depth: int) -> 
         raise UnsupportedError(f"{path}: holds no numbers and no text ({dtype})")
     if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name == "float128":
         raise UnsupportedError(f"{path}: holds {dtype}, which tensors cannot hold")
-    native = dtype.newbyteorder("=")
+    # Of an enumeration without its names, by which HDF5 would convert it: other numbers become -1.
+    native = np.dtype(dtype.str).newbyteorder("=")
     return _Kind(h5t.py_create(native, logical=True), native)
 
 

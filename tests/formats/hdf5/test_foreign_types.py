@@ -217,6 +217,16 @@ def test_a_compound_names_its_fields(
     refused(theirs, error, message, data=path)
 
 
+@pytest.mark.parametrize("kind", ["u1", ">u2", ">i8"])
+def test_numbers_outside_of_an_enumeration_are_kept(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    flags = np.array([1, 3, 100, 0], kind)
+    with h5py.File(path, "w") as file:
+        file["x"] = flags.astype(h5py.enum_dtype({"A": 1, "B": 2}, kind))
+    found = _read(path, data="/x").data
+    np.testing.assert_array_equal(found, flags.astype(flags.dtype.newbyteorder("=")), strict=True)
+
+
 COMPLEX = np.array([1 + 2j, -3.5, 4j])
 
 
