@@ -3,12 +3,14 @@
     layers/lstm/cell/vars/0 1 2, layers/bidirectional/forward_layer/cell/vars/..
     model_weights/NAME/../lstm_cell/kernel, recurrent_kernel, bias
 
-Attributes are not read, so activations are Keras's defaults; only .keras files contain them.
+A whole model describes its layers in the attribute model_config. Where there is none, activations
+are Keras's defaults.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -20,7 +22,7 @@ import numpy as np
 from lodcli.formats.arrays.in_memory import MemorySource
 from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.options import ReadOptions
@@ -29,7 +31,7 @@ from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import gated, keeping_by_update
-from lodcli.formats.weights.keras_layers import Layer, from_keras, stacked, to_keras
+from lodcli.formats.weights.keras_layers import CLASSES, Layer, from_keras, stacked, to_keras
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -76,6 +78,8 @@ class _Variables(Format):
         items |= {
             str(n): LoDTensor(_read(strict, path, source.bounds)) for n, path in enumerate(paths)
         }
+        text = strict.attributes()[0].get("model_config", "")
+        items["model"] = LoDTensor(np.frombuffer(str(text).encode(), np.uint8))
         return MemorySource(items)
 
 
@@ -87,22 +91,49 @@ def read(source: Input) -> StateDict:
     """Return the weights of the recurrent layers; consecutive ones that match form one RNN."""
     before: dict[str, str] = {}  # the path of the last layer, for each model
     layers = []
-    for stored in stored_layers(source):
+    found_layers, text = stored_layers(source)
+    entries = _described(text)
+    for stored in found_layers:
         model = stored.path.rpartition("/layers/")[0]
-        layers.append(layer_of(stored, {}, after=before.get(model)))
+        name = stored.path.rpartition("/")[2]
+        if name in entries:
+            with naming(f"model_config: {name}"):
+                layers.append(layer_as_described(stored, entries[name], after=before.get(model)))
+        else:
+            layers.append(layer_of(stored, {}, after=before.get(model)))
         before[model] = stored.path
     found = stacked(layers)
-    return StateDict(found, found.said, untold=_UNTOLD)
+    return StateDict(found, found.said, untold=() if entries else _UNTOLD)
 
 
-def stored_layers(source: Input) -> list[Stored]:
-    """Return likely recurrent layers, in the order of their numbered names."""
+def _described(text: str) -> dict[str, dict[str, Any]]:
+    """Return the recurrent layers of model_config by name; none of a name that is repeated."""
+    try:
+        waiting = [json.loads(text)] if text else []
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"model_config: is not JSON ({str(error)[:100]})") from None
+    found: dict[str, list[dict[str, Any]]] = {}
+    while waiting:
+        entry = waiting.pop()
+        config = entry.get("config") if isinstance(entry, dict) else None
+        name = config.get("name") if isinstance(config, dict) else None
+        if isinstance(name, str) and cell_of(entry) is not None:
+            found.setdefault(name, []).append(entry)
+            continue
+        # A Sequential of old versions of Keras has a list.
+        below = config.get("layers") if isinstance(config, dict) else config
+        waiting += below if isinstance(below, list) else []
+    return {name: entries[0] for name, entries in found.items() if len(entries) == 1}
+
+
+def stored_layers(source: Input) -> tuple[list[Stored], str]:
+    """Return likely recurrent layers, in the order of their numbered names, and model_config."""
     opened = open_within(Limits(), _Variables(), source, ReadOptions())
     try:
         items = {name: _tensor(item) for name, item in opened.read().items()}
     finally:
         opened.close()
-    texts = items.pop("paths")
+    texts, model = items.pop("paths"), items.pop("model")
     places = _recurrent(bytes(texts[n].data).decode() for n in range(len(texts)))
     found: dict[str, dict[str, dict[str, Array]]] = {}
     for (layer, direction, variable), tensor in zip(places.values(), items.values(), strict=True):
@@ -112,7 +143,8 @@ def stored_layers(source: Input) -> list[Stored]:
             "holds no weights of an RNN: an HDF5 file of Keras has recurrent layers; `lod inspect` "
             "shows what is in other files"
         )
-    return [Stored(path, found[path]) for path in sorted(found, key=_numbered)]
+    layers = [Stored(path, found[path]) for path in sorted(found, key=_numbered)]
+    return layers, bytes(model.data).decode()
 
 
 def _tensor(item: Item) -> LoDTensor:
@@ -187,6 +219,40 @@ def layer_of(stored: Stored, configs: Mapping[str, dict[str, Any]], *, after: st
             raise UnsupportedError("has different cells or activations forward and backward")
         name = stored.path.rpartition("/")[2]
         return Layer(stored.path, name, saids[0], directions, after)
+
+
+def cell_of(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the recurrent layer that a model describes, that within a Bidirectional; else None."""
+    options = entry.get("config")
+    bidirectional = entry.get("class_name") == "Bidirectional" and isinstance(options, dict)
+    cell = options.get("layer") if bidirectional and isinstance(options, dict) else entry
+    return cell if isinstance(cell, dict) and cell.get("class_name") in CLASSES else None
+
+
+def layer_as_described(stored: Stored, entry: dict[str, Any], *, after: str | None) -> Layer:
+    """Return a layer with its arrays in torch's layout, and the options that a model describes.
+
+    Args:
+        stored: its arrays.
+        entry: its description, for which `cell_of` returns a layer.
+        after: see Layer.
+    """
+    cell, options = cell_of(entry), entry["config"]
+    inner = None if cell is None else cell.get("config")
+    if not isinstance(inner, dict):
+        raise DamagedFileError("is described without a config")
+    if inner.get("go_backwards"):
+        raise UnsupportedError(
+            "is backward-only, which is not supported; expected forward or bidirectional"
+        )
+    if cell is entry:
+        return layer_of(stored, {"": inner}, after=after)
+    if options.get("merge_mode", "concat") != "concat":
+        raise UnsupportedError(f"merge_mode {ascii(options['merge_mode'])[:40]}; expected 'concat'")
+    backward = options.get("backward_layer", cell)
+    if not isinstance(backward, dict) or not isinstance(backward.get("config"), dict):
+        raise DamagedFileError("describes no backward layer")
+    return layer_of(stored, {"forward": inner, "backward": backward["config"]}, after=after)
 
 
 def write(weights: RNNWeights, output: Output) -> None:

@@ -19,9 +19,15 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import damage, open_archive
 from lodcli.formats.weights.common import SAVE_ARRAYS
-from lodcli.formats.weights.keras_h5 import Stored, image_of, layer_of, stored_layers
-from lodcli.formats.weights.keras_layers import CLASSES, Layer, stacked
-from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.formats.weights.keras_h5 import (
+    Stored,
+    cell_of,
+    image_of,
+    layer_as_described,
+    stored_layers,
+)
+from lodcli.formats.weights.keras_layers import Layer, stacked
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict
 
@@ -48,7 +54,7 @@ def read(source: Input) -> StateDict:
                 image.write(block)
         image.flush()
         with Input.of_raw(io.FileIO(os.dup(image.fileno())), WEIGHTS) as weights:
-            stored = {layer.path.lstrip("/"): layer for layer in stored_layers(weights)}
+            stored = {layer.path.lstrip("/"): layer for layer in stored_layers(weights)[0]}
     found = list(_layers(config, "layers/", "", stored, 0))
     if not found:
         raise InvalidDataError("the model has no LSTM, GRU or SimpleRNN")
@@ -97,10 +103,11 @@ def _layers(
             before = passed.get(_input_of(entry))
         name = options.get("name")
         name = name if isinstance(name, str) and re.fullmatch(r"[\w.-]{1,100}", name) else path
-        cell = options.get("layer") if kind == "Bidirectional" else entry
-        if isinstance(cell, dict) and cell.get("class_name") in CLASSES:
+        if cell_of(entry) is not None:
             with naming(f"{CONFIG}: {name}"):
-                layer = _layer(path, kind, options, cell, stored, after=before)
+                if path not in stored:
+                    raise DamagedFileError(f"{WEIGHTS} has no {path} for it")
+                layer = layer_as_described(stored[path], entry, after=before)
             yield dataclasses.replace(layer, name=f"{model}{name.rpartition('/')[2]}")
             before = layer.path
         elif kind not in _TRANSPARENT:
@@ -127,33 +134,6 @@ def _input_of(entry: dict[str, Any]) -> str | None:
     except (LookupError, TypeError, ValueError):
         return None
     return name if isinstance(name, str) and output == 0 else None
-
-
-def _layer(
-    path: str,
-    kind: str,
-    options: dict[str, Any],
-    cell: dict[str, Any],
-    stored: dict[str, Stored],
-    *,
-    after: str | None,
-) -> Layer:
-    inner = cell.get("config")
-    if path not in stored or not isinstance(inner, dict):
-        raise DamagedFileError(f"{WEIGHTS} has no {path} for it")
-    if inner.get("go_backwards"):
-        raise UnsupportedError(
-            "is backward-only, which is not supported; expected forward or bidirectional"
-        )
-    if kind != "Bidirectional":
-        return layer_of(stored[path], {"": inner}, after=after)
-    if options.get("merge_mode", "concat") != "concat":
-        raise UnsupportedError(f"merge_mode {ascii(options['merge_mode'])[:40]}; expected 'concat'")
-    backward = options.get("backward_layer", cell)
-    if not isinstance(backward, dict) or not isinstance(backward.get("config"), dict):
-        raise DamagedFileError("describes no backward layer")
-    configs = {"forward": inner, "backward": backward["config"]}
-    return layer_of(stored[path], configs, after=after)
 
 
 def _entries(config: dict[str, Any]) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ def test_files_of_keras_compute_what_keras_does(name: str, suffix: str) -> None:
     with np.load(MADE / "keras.npz") as made:
         data, expected = made["x"], made[name]
     weights = weights_from_state_dict(read_weights(MADE / f"keras_{name}.{suffix}"))
-    if name == "gru_before" and suffix != "keras":  # only the model's description says relu
+    if name == "gru_before" and suffix == "weights.h5":  # only the model's description says relu
         assert weights.layers[0][0].candidate_activation == "tanh"  # type: ignore[attr-defined]
         weights = weights.with_options(candidate_activation="relu")
     found = stack_forward(data, np.array([0, len(data)]), weights)
@@ -265,6 +265,35 @@ def test_directions_of_other_activations_are_refused(tmp_path: Path) -> None:
                 read_weights(tmp_path / "w")
         else:
             assert weights_from_state_dict(read_weights(tmp_path / "w")).directions == 2
+
+
+OLD: dict[str, Any] = {"recurrent_activation": "hard_sigmoid"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (lstm(go_backwards=True), "model_config: lstm: is backward-only"),
+        (lstm(**OLD), "activation 'hard_sigmoid'"),
+        ({"class_name": "Bidirectional", "config": {"layer": lstm(), "name": "lstm",
+          "merge_mode": "sum"}}, "merge_mode 'sum'"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_description_in_a_whole_model_of_hdf5_counts(
+    tmp_path: Path, entry: dict[str, Any], message: str, listed: bool
+) -> None:
+    with h5py.File(tmp_path / "w.h5", "w") as file:
+        for name, shape in (("kernel", (3, 8)), ("recurrent_kernel", (2, 8)), ("bias", (8,))):
+            file[f"model_weights/lstm/lstm/{name}:0"] = np.ones(shape, np.float32)
+        config: Any = [entry] if listed else {"layers": [entry]}
+        file.attrs["model_config"] = json.dumps({"class_name": "Sequential", "config": config})
+    with pytest.raises(UnsupportedError, match=message):
+        read_weights(tmp_path / "w.h5")
+    with h5py.File(tmp_path / "w.h5", "a") as file:
+        file.attrs["model_config"] = "{"
+    with pytest.raises(DamagedFileError, match="model_config: is not JSON"):
+        read_weights(tmp_path / "w.h5")
 
 
 def test_a_zip_of_something_else_is_reported(tmp_path: Path) -> None:
