@@ -204,7 +204,7 @@ def sequence_unique_counts(
 def sequence_deduplicate(
     tensor: LoDTensor, *, level: int | str = -1, adjacent: bool = True, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return the sequences without the rows that repeat an earlier one.
+    """Return the sequences without rows equal to the one before, or to any earlier one.
 
     Args:
         tensor: data (N, ...), any dtype. Rows are equal when all their values are.
@@ -241,7 +241,7 @@ def sequence_searchsorted(
     side: Literal["left", "right"] = "left",
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the insertion position of each value in the sorted sequence of the same number.
+    """Return the insertion points of the values of sequence s in the sorted sequence s.
 
     Args:
         tensor: one value per row, (N,) or (N, 1), ascending in every sequence (NaN last).
