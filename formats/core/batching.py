@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 
 from lodcli.formats.arrays.budget import batch_bytes
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, outline, tensor_of
@@ -57,6 +59,22 @@ def cuts(
         start, step = stop, stop - start
         if start >= count:
             return
+
+
+def interleaved(parts: Iterable[Iterator[Batch]]) -> Iterator[Batch]:
+    """Yield the batches of several groups of tensors, always of one with the fewest items so far.
+
+    Writers of records hold the items of one group until they have those of the others.
+    """
+    waiting = [(0, number, batches) for number, batches in enumerate(parts)]
+    while waiting:
+        items, number, batches = heappop(waiting)
+        if (batch := next(batches, None)) is not None:
+            first = next(iter(batch.values()))
+            items += len(first) if isinstance(first, LoDTensor) else 0
+            yield batch
+            del batch, first
+            heappush(waiting, (items, number, batches))
 
 
 def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]:
@@ -123,3 +141,56 @@ def together(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
         raise InvalidDataError(
             f"tensor {missing} has fewer items than {name}, which shares a level"
         )
+
+
+def aligned(
+    schema: Schema, batches: Iterable[Batch], limit_bytes: int
+) -> Iterator[Mapping[str, LoDTensor]]:
+    """Yield batches of equally many outermost items of all tensors, as long as there are any.
+
+    Items are buffered until all tensors have theirs. Those that remain are yielded at the end.
+
+    Args:
+        schema: of the tensors; without TensorArrays.
+        batches: of the tensors.
+        limit_bytes: approximate size of the rows of a batch; a single item may exceed it.
+    """
+    # Each with the number of its first item that waits.
+    waiting: dict[str, deque[tuple[LoDTensor, int]]] = {spec.name: deque() for spec in schema}
+    missing = set(waiting)  # tensors without waiting items
+    for batch in batches:
+        for name, item in batch.items():
+            if len(tensor := tensor_of(item)):
+                waiting[name].append((tensor, 0))
+                missing.discard(name)
+        while not missing:
+            firsts = (parts[0] for parts in waiting.values())
+            count = min(len(tensor) - start for tensor, start in firsts)
+            found = {name: _taken(parts, count) for name, parts in waiting.items()}
+            missing.update(name for name, parts in waiting.items() if not parts)
+            yield from _even_parts(found, count, limit_bytes)
+    for name, parts in waiting.items():
+        while parts:
+            tensor, start = parts[0]
+            yield {name: _taken(parts, len(tensor) - start)}
+
+
+def _taken(parts: deque[tuple[LoDTensor, int]], count: int) -> LoDTensor:
+    """Return this many items of the first tensor that wait, and remove them."""
+    tensor, start = parts.popleft()
+    if start + count < len(tensor):
+        parts.appendleft((tensor, start + count))
+    return tensor if count == len(tensor) else tensor[start : start + count]
+
+
+def _even_parts(
+    batch: Mapping[str, LoDTensor], count: int, limit_bytes: int
+) -> Iterator[Mapping[str, LoDTensor]]:
+    """Yield a batch of `count` items in parts of equally many items."""
+    size_bytes = sum(tensor.values.nbytes for tensor in batch.values())
+    step = max(1, count * limit_bytes // max(1, size_bytes))
+    if step >= count:
+        yield batch
+        return
+    for start in range(0, count, step):
+        yield {name: tensor[start : start + step] for name, tensor in batch.items()}

@@ -12,7 +12,7 @@ from lodcli.formats.arrays.budget import (
     require_items_fit,
 )
 from lodcli.formats.arrays.lazy_lod import LazyLoD
-from lodcli.formats.core.batching import cuts, groups
+from lodcli.formats.core.batching import cuts, groups, interleaved
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.marks import tensor_of
@@ -120,8 +120,7 @@ class IndexedSource(Source):
         return ahead(self._batches(schema, limit_bytes))
 
     def _batches(self, schema: Schema, limit_bytes: int) -> Iterator[Batch]:
-        for group in groups(schema):
-            yield from self._group(group, limit_bytes)
+        return interleaved(self._group(group, limit_bytes) for group in groups(schema))
 
     def _group(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
         """Yield the batches of tensors that share their outermost level, or of one without."""
@@ -134,8 +133,13 @@ class IndexedSource(Source):
         step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
         for start in range(0, max(1, spec.rows), step):
             stop = min(start + step, spec.rows)
-            nulls = self.read_nulls(spec.name, 0, start, stop)
-            yield {spec.name: tensor_of(spec, self.read_rows(spec.name, start, stop), _NONE, nulls)}
+            places = range(start, stop)
+            yield {spec.name: self._part(spec, _NONE, places, places)}
+
+    def _part(self, spec: TensorSpec, lod: LoD, items: range, rows: range) -> LoDTensor:
+        """Return outermost items of a tensor, which have this index and these rows."""
+        data = self.read_rows(spec.name, rows.start, rows.stop)
+        return tensor_of(spec, data, lod, self.read_nulls(spec.name, 0, items.start, items.stop))
 
     def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
         lods = [self.index_of(spec.name) for spec in group]
@@ -150,15 +154,17 @@ class IndexedSource(Source):
             if stop - start == 1 and not in_memory:
                 with naming(names):
                     require_items_fit([one[start : stop + 1] for one in ends], row_bytes, start)
-            shared: dict[int, LoD] = {}
-            batch = {}
-            for spec, lod in zip(group, lods, strict=True):
-                part, rows = lod.items(0, start, stop)
-                part = shared.setdefault(id(lod), part)
-                data = self.read_rows(spec.name, rows.start, rows.stop)
-                nulls = self.read_nulls(spec.name, 0, start, stop)
-                batch[spec.name] = tensor_of(spec, data, part, nulls)
-            yield batch
+            # Without a name: the batch would be in memory until the next one of this group.
+            yield self._batch(group, lods, range(start, stop))
+
+    def _batch(self, group: list[TensorSpec], lods: list[LoD | LazyLoD], items: range) -> Batch:
+        shared: dict[int, LoD] = {}
+        batch = {}
+        for spec, lod in zip(group, lods, strict=True):
+            part, rows = lod.items(0, items.start, items.stop)
+            part = shared.setdefault(id(lod), part)
+            batch[spec.name] = self._part(spec, part, items, range(rows.start, rows.stop))
+        return batch
 
 
 class Loaded(Mapping[str, LoD]):

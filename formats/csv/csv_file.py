@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.names import name_of, repeated
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -47,6 +48,8 @@ from lodcli.kernels.tensor.marks import TEXT
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 MOST_BLOCK_BYTES = 2 << 20
+# Written at a time: a number of one byte, with its place, takes hundreds as text.
+WRITTEN_BYTES = 1 << 18
 # Integers with more digits exceed every dtype, and take long to parse.
 MOST_DIGITS = 1000
 # An empty field if there is only one column: other programs skip blank lines.
@@ -140,7 +143,7 @@ class Csv(Format):
         done, alone = 0, len(names) == 1
         # Tensors without levels may come one after another; those that share levels do not.
         waiting: list[list[str]] = [[] for _ in names]
-        for batch in batches:
+        for batch in aligned(schema, batches, WRITTEN_BYTES):
             lod = LoD()
             for column, spec in enumerate(schema, len(levels)):
                 tensor = batch.get(spec.name)

@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
@@ -36,6 +37,8 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # As Python objects, text takes up to thirty times its size.
 MOST_BLOCK_BYTES = 2 << 20
+# A number of one byte takes up to sixty as text.
+WRITTEN_BYTES = 1 << 18
 # The first lines are read ahead: levels and dtypes are inferred from them.
 PEEK_BYTES = 1 << 20
 MOST_PEEK_BYTES = 8 << 20
@@ -104,7 +107,7 @@ class JsonLines(Format):
         items, rows = ({spec.name: 0 for spec in schema} for _ in range(2))
         fast = FastLines(schema)
         bare = len(columns) == 1 and columns[0].spec is not None
-        for batch in batches:
+        for batch in batches if bare else aligned(schema, batches, WRITTEN_BYTES):
             for name, item in batch.items():
                 assert isinstance(item, LoDTensor)
                 _require_finite(item.values, name, rows[name])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.arrow.files import step_of
 from lodcli.formats.arrow.writer import record_batches
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.outputs import Output
@@ -29,9 +30,9 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.arrow import from_arrow
 from lodcli.kernels.tensor.nulls import REMEDY, Nulls
 
-# Records are encoded so many at a time: as Python objects, short ones take far more memory than
-# as rows.
-RECORDS = 1 << 14
+# Records are encoded so many, or about so many bytes, at a time: as Python objects, short ones take
+# far more memory than as rows, and the places of integers take up to forty times as much.
+RECORDS, ENCODED_BYTES = 1 << 14, 1 << 20
 
 
 def write_records(
@@ -48,9 +49,10 @@ def write_records(
     schema = tuple(replace(spec, marks=spec.marks.of_values) for spec in schema)
     count = 0
     for records in record_batches(schema, batches, items):
-        for start in range(0, records.num_rows, RECORDS):
+        step = min(RECORDS, step_of(records.num_rows, records.nbytes, ENCODED_BYTES))
+        for start in range(0, records.num_rows, step):
             parts: list[bytes] = []
-            for record in _examples(schema, records.slice(start, RECORDS)):
+            for record in _examples(schema, records.slice(start, step)):
                 if not count:
                     record += _part(SCHEMA_FIELD, written(schema))
                 parts += framed(record)

@@ -14,6 +14,7 @@ from tests.growth import peak_bytes_of
 
 pytest.importorskip("pyarrow")
 arrow_records = pytest.importorskip("lodcli.formats.tfrecord.arrow_records")
+writer = pytest.importorskip("lodcli.formats.tfrecord.writer")
 
 
 def test_memory_for_writing_short_records_hardly_grows_with_their_number(tmp_path: Path) -> None:
@@ -48,3 +49,19 @@ def test_memory_for_reading_short_numbers_is_that_of_a_part_of_them(
     read()
     # A number takes 8 bytes, its positions several times that: 10 MB if all are parsed at once.
     assert peak_bytes_of(read) < 5_000_000
+
+
+def test_memory_for_writing_short_numbers_is_that_of_a_part_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "ENCODED_BYTES", 1 << 14, raising=False)
+
+    def write(count: int) -> None:
+        rows = np.zeros(count, np.uint8)
+        lengths = np.full(count // 1000, 1000)
+        lodcli.write(tmp_path / f"{count}.tfrecord", LoDTensor.from_lengths(rows, [lengths]))
+
+    write(1000)
+    few, many = (peak_bytes_of(partial(write, count)) for count in (100_000, 200_000))
+    # A number of one byte is encoded as int64, and its place with several others.
+    assert many - few < 100_000 * 8

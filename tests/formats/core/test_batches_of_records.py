@@ -1,0 +1,91 @@
+"""Tensors that become records: their items are read, held and written part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lodcli
+from lodcli.formats.core.batching import aligned
+from lodcli.formats.core.io import open_source
+from lodcli.formats.core.schema import Batch, schema_of
+from lodcli.formats.csv import csv_file
+from lodcli.formats.json import jsonl
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.growth import peak_bytes_of
+
+
+@pytest.mark.parametrize("name", ["t.lod.h5", "t.safetensors"])
+def test_tensors_with_their_own_items_are_read_in_turns(tmp_path: Path, name: str) -> None:
+    pairs = LoDTensor.from_lengths(np.arange(12.0), [[2] * 6])
+    lodcli.write(
+        tmp_path / name,
+        {"a": LoDTensor(np.arange(6.0)), "b": pairs, "c": LoDTensor(np.arange(2.0))},
+    )
+    with open_source(tmp_path / name) as source:
+        found = [(n, len(item)) for batch in source.batches(16) for n, item in batch.items()]
+    # Two rows, or one item, a batch.
+    assert found == [
+        *[("a", 2), ("b", 1), ("c", 2), ("b", 1), ("a", 2), ("b", 1), ("b", 1)],
+        *[("a", 2), ("b", 1), ("b", 1)],
+    ]
+
+
+def _cut(tensor: LoDTensor, sizes: list[int]) -> Iterator[LoDTensor]:
+    start = 0
+    for size in [*sizes, len(tensor)]:
+        yield tensor[start : start + size]
+        start += size
+
+
+@given(st.data())
+def test_batches_in_any_order_are_aligned(data: st.DataObject) -> None:
+    a, b = (data.draw(st.integers(0, 12)) for _ in range(2))
+    lengths = np.arange(b) % 3
+    whole = {
+        "a": LoDTensor(np.arange(float(a))),
+        "b": LoDTensor.from_lengths(np.arange(int(lengths.sum())), [lengths]),
+    }
+    parts = []
+    for name, tensor in whole.items():
+        sizes = data.draw(st.lists(st.integers(0, 5), max_size=4))
+        parts += [(name, part) for part in _cut(tensor, sizes)]
+    turns = data.draw(st.permutations(parts)) if data.draw(st.booleans()) else parts
+    expected: dict[str, list[object]] = {"a": [], "b": []}
+    for name, part in turns:
+        expected[name] += part.to_list()
+    batches: list[Batch] = [{name: part} for name, part in turns]
+    found: dict[str, list[object]] = {"a": [], "b": []}
+    counts = []
+    for batch in aligned(schema_of(whole), batches, 32):
+        counts.append({name: len(tensor) for name, tensor in batch.items()})
+        for name, tensor in batch.items():
+            found[name] += tensor.to_list()
+    assert found == expected
+    together = [count for count in counts if len(count) == 2]
+    assert sum(count["a"] for count in together) == min(a, b)
+    assert all(count["a"] == count["b"] for count in together)
+    assert counts[: len(together)] == together
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "json"])
+def test_memory_for_writing_text_is_that_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(csv_file, "WRITTEN_BYTES", 1 << 10, raising=False)
+    monkeypatch.setattr(jsonl, "WRITTEN_BYTES", 1 << 10, raising=False)
+
+    def write(count: int) -> None:
+        rows = LoDTensor(np.arange(count, dtype=np.int32))
+        lodcli.write(tmp_path / f"{count}.{name}", {"a": rows, "b": rows})
+
+    write(1)
+    few, many = (peak_bytes_of(partial(write, count)) for count in (4_000, 8_000))
+    # Two rows, and copies of them; as text, each takes 60 more.
+    assert many - few < 4_000 * 40
