@@ -188,7 +188,10 @@ class _Opened:
             file = files.enter_context(
                 open_file(dataset._path, dataset._name, options=options, limits=dataset._limits)
             )
-            names = dataset._shared(file.source.schema).names
+            schema = file.source.schema
+            # Which tensors share items is known when all are counted.
+            uncounted = dataset._name is None and any(spec.items is None for spec in schema)
+            names = [s.name for s in schema] if uncounted else dataset._shared(schema).names
             source = in_place(file.source, names)
             if source is None:
                 if not dataset._in_memory:
@@ -198,7 +201,8 @@ class _Opened:
                         "convert it to lod.h5, or give in_memory=True"
                     )
                 source = files.enter_context(indexed(file.source, names))
-            self.items = Items(source, dataset._shared(source.schema))
+            shared = dataset._shared(source.schema)
+            self.items, names = Items(source, shared), shared.names
             self.single = len(names) == 1
             if dataset._in_memory:
                 self.tensors = self.items.read(0, self.items.count)

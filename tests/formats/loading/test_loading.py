@@ -148,6 +148,8 @@ def test_what_is_not_there_is_an_error(words: Path, tmp_path: Path) -> None:
         ours.Dataset(words, level=3)
     with pytest.raises(FileNotFoundError):
         ours.Dataset(tmp_path / "missing.lod.h5")
+    with pytest.raises(OptionError, match="expected first the path of a file"):
+        ours.Dataset(None)
     with pytest.raises(LodError, match="nonsense"):
         ours.Dataset(words, "nonsense")
     with pytest.raises(OptionError, match="jagged, packed, padded, varlen, lod, found 'nonsense'"):
@@ -189,6 +191,28 @@ def test_without_collate_torch_stacks_items_of_one_shape_alone(words: Path) -> N
 def test_collate_names_what_is_no_item(items: Any, found: str) -> None:
     with pytest.raises(InvalidDataError, match=f"^collate: .*{found}"):
         ours.collate()(items)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "ts"])
+def test_an_item_has_what_shares_the_level_once_all_are_counted(
+    tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"records.{ending}"
+    lod = LoD.from_lengths([[2, 1, 1]])
+    content = {
+        "jsonl": {
+            "name": LoDTensor.from_lists(["a", "bc"]),
+            "ids": LoDTensor.from_lists([[1, 2, 3], []]),
+        },
+        "csv": {"name": LoDTensor.from_lists(["a", "bc"]), "z": LoDTensor([7, 8])},
+        "ts": {"data": LoDTensor(np.ones((4, 1)), lod), "label": LoDTensor([0, 1, 0])},
+    }[ending]
+    lodcli.write(path, content)
+    dataset = ours.Dataset(path, in_memory=True)
+    assert len(dataset) == (3 if ending == "ts" else 2)
+    assert list(dataset[1]) == list(content)
+    with pytest.raises(UnsupportedError, match="give in_memory=True"):
+        ours.Dataset(path)
 
 
 def test_a_data_set_pickles_by_its_path(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
