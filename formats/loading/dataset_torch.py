@@ -21,6 +21,8 @@ from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing
 from lodcli.formats.items.taking import taken
 from lodcli.formats.loading.handing_torch import in_worker, ready_to_hand
+from lodcli.formats.remote.urls import shown
+from lodcli.formats.storage.inputs import absolute
 from lodcli.kernels.errors import (
     InvalidDataError,
     OptionError,
@@ -112,7 +114,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         limits: Limits | None = None,
         **keywords: Unpack[ReadKeywords],
     ) -> None:
-        self._path = os.path.abspath(path)  # a worker may run in another folder
+        self._path = absolute(path)  # a worker may run in another folder
         self._name, self._level, self._in_memory = name, level, in_memory
         self._limits, self._keywords = limits, keywords
         self._opened: _Opened | None = None
@@ -159,10 +161,12 @@ class Dataset(torch.utils.data.Dataset[Any]):
         wanted = np.asarray(places)
         if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
             found = places[0] if isinstance(places, list) and len(places) == 1 else places
-            raise SelectionError(f"{self._path}: an item has a whole number, found {found!r}")
+            raise SelectionError(
+                f"{shown(self._path)}: an item has a whole number, found {found!r}"
+            )
         wanted = wanted.astype(np.int64)
         for place in wanted[(wanted < -count) | (wanted >= count)][:1]:
-            raise SelectionError(f"{self._path}: no item {place}, there are {count}")
+            raise SelectionError(f"{shown(self._path)}: no item {place}, there are {count}")
         wanted = np.where(wanted < 0, wanted + count, wanted)
         if opened.tensors is not None:
             return Batch(taken(opened.tensors, wanted), opened.single)
@@ -197,7 +201,7 @@ class _Opened:
                 if not dataset._in_memory:
                     how = " with levels=" if options.levels else ""
                     raise UnsupportedError(
-                        f"{dataset._path}: {file.kind.name}{how} cannot be read in any order; "
+                        f"{file.input.label}: {file.kind.name}{how} cannot be read in any order; "
                         "convert it to lod.h5, or give in_memory=True"
                     )
                 source = files.enter_context(indexed(file.source, names))

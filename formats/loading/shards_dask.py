@@ -15,6 +15,9 @@ from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords, read_options
 from lodcli.formats.core.schema import Item, Schema, find
 from lodcli.formats.dataset.source import DatasetSource
+from lodcli.formats.remote.folder import RemoteFolder
+from lodcli.formats.remote.urls import is_url
+from lodcli.formats.storage.inputs import absolute
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 
 _PACKAGE = Package("dask", "lodcli[dask]")
@@ -37,8 +40,8 @@ def from_dataset(
     fetched pass through the scheduler.
 
     Args:
-        path: a dataset: a folder of `lod shard`. The size and the header of each shard are
-            compared with the manifest.
+        path: a dataset: a folder of `lod shard`, or its URL, which ends in a slash. The size and
+            the header of each shard are compared with the manifest.
         name: a tensor to read alone. None: all, as a dict by name.
         limits: for reading a shard.
         keywords: how to read it; see `lodcli.open`.
@@ -61,13 +64,13 @@ def from_dataset(
     with io.open_file(path) as file:
         if not isinstance(file.source, DatasetSource):
             raise UnsupportedError(
-                f"{os.fspath(path)}: expected a dataset, found {file.kind.name}; `lod shard` makes "
-                "one"
+                f"{file.input.label}: expected a dataset, found {file.kind.name}; `lod shard` "
+                "makes one"
             )
         file.source.check()
         names = file.source.shard_names
-    how, place = _Reading(name, limits, keywords), os.path.abspath(path)
-    with how.opened(os.path.join(place, names[0])) as shard:
+    how, place = _Reading(name, limits, keywords), absolute(path)
+    with how.opened(_within(place, names[0])) as shard:
         schema = shard.schema if name is None else (find(shard.schema, name),)
     return DelayedShards(place, tuple(names), schema, how)
 
@@ -107,7 +110,7 @@ class DelayedShards(Sequence[Any]):
     Each is a LoDTensor when it is computed; without a name, a dict of them.
 
     Attributes:
-        path: of the dataset, absolute.
+        path: of the dataset, absolute; or its URL.
         names: of the files of its shards.
         schema: the tensors of a shard, as they are read; with the item counts of the first shard.
     """
@@ -156,8 +159,13 @@ class DelayedShards(Sequence[Any]):
             raise SelectionError(f"no shard {number}: there are {len(self)}")
         name = self.names[number]
         return delayed(read, name=None, traverse=False)(
-            os.path.join(self.path, name), *args, dask_key_name=_key(read.__name__, name)
+            _within(self.path, name), *args, dask_key_name=_key(read.__name__, name)
         )
+
+
+def _within(folder: str, name: str) -> str:
+    """Return the path or the URL of a file of a folder."""
+    return RemoteFolder(folder).url_of(name) if is_url(folder) else os.path.join(folder, name)
 
 
 def _key(what: str, name: str) -> str:

@@ -54,6 +54,16 @@ def require_path(path: object) -> None:
     raise OptionError(f"expected first the path of a file (str or os.PathLike), found {found}")
 
 
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Return a path that means the same in every folder; a URL is returned as it is.
+
+    Raises:
+        OptionError: it cannot name a file.
+    """
+    require_path(path)
+    return os.fspath(path) if is_url(path) else os.path.abspath(path)
+
+
 class _Ahead(io.FileIO):
     """A file with lookahead at its first bytes, also for a pipe.
 

@@ -70,6 +70,11 @@ def _applied(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             if leading is None and form.offsets is not None:
                 leading = form
         elif each.kind == "tensors":
+            if type(value) not in (list, tuple):  # a PackedSequence is a named tuple
+                raise InvalidDataError(
+                    f"{op.entry.name}: {each.name}: expected a list of tensors, found "
+                    f"{type(value).__name__}"
+                )
             many = [ragged(one, f"{each.name}[{place}]") for place, one in enumerate(value)]
             flat += [
                 [one.rows for one in many],

@@ -72,11 +72,17 @@ def varlen(rows: torch.Tensor, offsets: torch.Tensor) -> Varlen:
 
 
 def _of_varlen(values: Varlen) -> Ragged:
-    _, starts, longest = values
+    rows, starts, longest = values
+    for name, each in (("values", rows), ("cu_seqlens", starts)):
+        if not isinstance(each, torch.Tensor):
+            raise InvalidDataError(
+                f"{name}: expected a tensor of torch, found {type(each).__name__}; torch.tensor "
+                "makes one"
+            )
     if starts.is_floating_point():
         raise InvalidDataError(f"cu_seqlens: expected whole numbers, found {starts.dtype}")
     return Ragged(
-        values.values,
+        rows,
         starts.to(torch.int64),
         lambda found: Varlen(found, starts, longest),
         varlen,

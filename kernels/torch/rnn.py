@@ -226,6 +226,8 @@ def restore(model: Model) -> Model:
 
 
 def _exchanged(model: Model, twins: dict[type[torch.nn.Module], type[torch.nn.Module]]) -> Model:
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidDataError(f"model: expected a torch.nn.Module, found {type(model).__name__}")
     for module in model.modules():
         if type(module) in twins:
             module.__class__ = twins[type(module)]

@@ -17,7 +17,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.dataset.manifest import shard_name
 from lodcli.formats.dataset.source import MOST_OPEN
 from lodcli.formats.remote import urllib3_object
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.range_server import Server, serving
@@ -61,6 +61,21 @@ def test_a_slice_opens_the_manifest_and_one_shard(server: Server) -> None:
         assert _asked(server) == ["/ds/manifest.lod.h5"]
         assert source.slice("data", (7,)).identical(DATA.select(7))
         assert _asked(server) == [f"/ds/{shard_name(0, SHARDS)}", "/ds/manifest.lod.h5"]
+
+
+def test_shards_of_dask_are_read_from_the_url(server: Server) -> None:
+    pytest.importorskip("dask")
+    shards = lodcli.dask.from_dataset(f"{server.url}/ds/?key=1", "data")
+    assert shards[0].compute(scheduler="synchronous").identical(DATA[: len(shards[0].compute())])
+    assert all(name.endswith("?key=1") for name in server.paths)
+
+
+def test_items_for_torch_are_read_from_the_url(server: Server) -> None:
+    pytest.importorskip("torch")
+    items = lodcli.torch.Dataset(f"{server.url}/ds/")
+    assert np.array_equal(items[7], DATA.select(7).data)
+    with pytest.raises(SelectionError, match=f"^{server.url}/ds/: no item 400, there are 400"):
+        lodcli.torch.Dataset(f"{server.url}/ds/?key=1")[400]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")

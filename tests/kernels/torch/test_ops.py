@@ -568,6 +568,8 @@ def test_forward_mode_and_function_transforms_are_errors(call: Any) -> None:
         (lambda x: ours.truncate(x, 1, keep=None), LodError, "keep: expected a text, found None"),
         (lambda x: ours.topk(x, "a"), LodError, "topk: k: no tensor can be made of it"),
         (lambda x: ours.concat([]), LodError, "concat: tensors: expected at least one"),
+        (lambda x: ours.concat(x), LodError, "expected a list of tensors, found NestedTensor"),
+        (lambda x: ours.sum(ours.Varlen(x, [0, 7], 7)), LodError, "cu_seqlens: expected a tensor"),
         (lambda x: ours.windows(x, 2), UnsupportedError, "2 levels"),
         (
             lambda x: ours.sum(ours.Varlen(x.values(), OFFSETS / 1, 4)),

@@ -298,6 +298,15 @@ def test_what_does_not_fit_is_an_error(
         mine(values, **more)
 
 
+def test_only_a_module_has_layers_to_replace() -> None:
+    nothing: Any = None
+    for call in (lodcli.torch.replace, lodcli.torch.restore):
+        with pytest.raises(
+            InvalidDataError, match=r"model: expected a torch\.nn\.Module, found None"
+        ):
+            call(nothing)
+
+
 def test_states_of_another_batch_are_an_error() -> None:
     mine, _ = layers("lstm")
     with pytest.raises(
