@@ -145,7 +145,7 @@ def test_nothing_is_beside_standard_input(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(sys, "stdin", stdin)
         with Input("-") as source:
             assert not source.has_beside("a")
-            with pytest.raises(UnsupportedError, match="name it by its path"):
+            with pytest.raises(UnsupportedError, match="give the path of a file"):
                 source.beside("a")
 
 

@@ -100,7 +100,9 @@ def test_a_pair_is_read_as_padded_only_if_the_rest_is_padding(tmp_path: Path) ->
         assert content(tmp_path / "x.pt")["data"].to_list() == [one.tolist() for one in rows]
     samples, labels = torch.arange(24.0).reshape(3, 8), torch.tensor([5, 0, 4])
     torch.save((samples, labels), tmp_path / "x.pt")
-    with pytest.raises(UnsupportedError, match=r"not the lengths of padded.*in a dict by names"):
+    with pytest.raises(
+        UnsupportedError, match=r"not the lengths of padded.*save a dict that names both"
+    ):
         content(tmp_path / "x.pt")
     torch.save({"samples": samples, "labels": labels}, tmp_path / "x.pt")
     assert content(tmp_path / "x.pt")["samples"].to_list() == samples.tolist()

@@ -56,7 +56,7 @@ def other_array(make: str) -> Any:
         (lambda: np.ma.array([1, 2], mask=[False, True]), r"nulls=Nulls.of\(\[None, ~data.mask"),
         (lambda: np.array(["2020"], "M8[s]"), "times are stored as int64 with a mark"),
         (lambda: np.array([1], "m8[s]"), r"found timedelta64\[s\]; times are stored as int64"),
-        (lambda: np.zeros(2, "i4, f4"), "give each field as a tensor of its own"),
+        (lambda: np.zeros(2, "i4, f4"), "give each field as a separate tensor"),
         (lambda: np.zeros(2, np.longdouble), r'data.astype\("float64"\)'),
         (lambda: np.zeros(2, np.clongdouble), r'data.astype\("complex128"\)'),
         (lambda: np.array(["a"]), "text is stored as its bytes, uint8; LoDTensor.from_lists makes"),

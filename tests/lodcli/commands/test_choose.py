@@ -462,8 +462,8 @@ def test_a_wrong_expression_is_shown_with_its_column(
     ("args", "said"),
     [
         (["sample", "labelled.lod.h5", "41"], "there are only 40 items to draw 41 from"),
-        (["sample", "labelled.lod.h5", "101%"], "write 100 or 10%"),
-        (["sample", "labelled.lod.h5", "-1"], "write 100 or 10%"),
+        (["sample", "labelled.lod.h5", "101%"], "expected a number of items such as 100"),
+        (["sample", "labelled.lod.h5", "-1"], "expected a number of items such as 100"),
         (["head", "labelled.lod.h5", "-n", "x"], "x"),
         (["head", "many.lod.h5::tag"], "no tensor named 'tag'; there are"),
         (["tail", "labelled.lod.h5", "--level", "word"], "no level named 'word'"),
