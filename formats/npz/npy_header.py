@@ -126,7 +126,9 @@ def _checked_dtype(descr: object) -> np.dtype[Any]:
         raise UnsupportedError(
             "holds Python objects, which are never unpickled; save an array of numbers"
         )
-    if not isinstance(descr, str) or descr[:1] not in _ORDERS or descr[1:] not in _DTYPES:
+    if not isinstance(descr, str) or not (
+        descr in _DTYPES | NPY_DTYPES or (descr[:1] in _ORDERS and descr[1:] in _DTYPES)
+    ):
         raise UnsupportedError(
             f"has dtype {repr(descr)[:100]}, which tensors cannot hold; {remedy_of(descr)}"
         )

@@ -60,6 +60,19 @@ def test_numpy_reads_what_is_written(shape: tuple[int, ...], tmp_path: Path) -> 
     assert (tmp_path / "x.npy").read_bytes() == made.getvalue()
 
 
+@pytest.mark.parametrize("descr", ["i4", "int32", "=i4", "|i4"])
+def test_a_header_of_another_writer_may_leave_out_the_byte_order(
+    descr: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.npy"
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': (3,)}}\n".encode()
+    content = np.arange(3, dtype=np.int32).tobytes()
+    path.write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + content)
+    found = io.read(path)
+    assert isinstance(found, LoDTensor)
+    np.testing.assert_array_equal(found.data, np.load(path), strict=True)
+
+
 def test_a_header_of_python_2_is_read(tmp_path: Path) -> None:
     # As NumPy wrote long whole numbers under Python 2; numpy.load still reads them, and warns.
     header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (3L, 2L), }"
