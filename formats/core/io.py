@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
@@ -112,10 +112,10 @@ def open_file(
         with many_files.opened(files, partial(open_file, **how)) as found:
             yield OpenFile(*found)
         return
-    with Input(path) as source, naming(source.label):
+    with Input(path) as source, naming(source.label), ExitStack() as opening:
+        opening.enter_context(naming_file(source.label))  # and no file that is open already
         kind = format_of(source, format_name, options)
         kind.require("reading")
-        told = options
         dropped: dict[str, Any] = dict.fromkeys({*optional, *GENERAL} - kind.options)
         # Readers of text get the dtype; where values may be rounded, a dtype that holds them.
         casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
@@ -123,8 +123,7 @@ def open_file(
             dropped["dtype"] = wide_dtype(options.dtype)
             if dropped["dtype"] is None:
                 dropped["dtype_unsafe"] = None
-        if any(getattr(options, name) != value for name, value in dropped.items()):
-            told = dataclasses.replace(options, **dropped)
+        told = dataclasses.replace(options, **dropped)
         refuse_unknown_options(kind.options, told, kind.name)
         if options.columns is not None and "field" in kind.options and options.field is None:
             told = dataclasses.replace(told, field=tuple(dict.fromkeys(options.columns)))
@@ -150,6 +149,7 @@ def open_file(
                 if casts:
                     rounded = bool(options.dtype_unsafe)
                     opened = Cast(opened, dtypes, rounded=rounded, flag="--dtype-unsafe")
+            opening.close()
             yield OpenFile(opened, kind, source)
         finally:
             opened.close()

@@ -9,6 +9,7 @@ import numpy as np
 
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import joined as joined_batches
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
@@ -149,7 +150,7 @@ def _difference(first: Schema, other: Schema) -> str | None:
     """Return why two files cannot be joined, for a message; None if they can."""
     names, others = [spec.name for spec in first], [spec.name for spec in other]
     if len(names) != len(others) or (len(names) > 1 and names != others):
-        return f"it holds the tensors {', '.join(others)}, not {', '.join(names)}"
+        return f"it holds the tensors {listing(others)}, not {listing(names)}"
     for a, b in zip(first, other, strict=True):
         if a.array or b.array:
             raise SelectionError(f"{b.name} is a TensorArray; `lod pack` it first")

@@ -17,6 +17,7 @@ from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, StoredRows
 from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import part_indexes, taken
@@ -72,7 +73,7 @@ class Items:
 
     def require_fit(self, items: Offsets) -> None:
         """Raise TooLargeError if one of these items, (K,) int64, exceeds the memory budget."""
-        with naming(", ".join(self._ends)):
+        with naming(listing(self._ends)):
             require_sizes_fit(self.bytes[items + 1] - self.bytes[items], items)
 
     def counted(self, chosen: slice | Offsets) -> Schema:
@@ -125,7 +126,7 @@ class Items:
 
     def _range(self, start: int, stop: int, limit_bytes: int) -> Iterator[dict[str, LoDTensor]]:
         ends = [one[start : stop + 1] for one in self._ends.values()]
-        with naming(", ".join(self._ends)):
+        with naming(listing(self._ends)):
             require_items_fit(ends, self._row_bytes, start)
         for begin, end in cuts(ends, self._row_bytes, limit_bytes):
             yield self.read(start + begin, start + end)

@@ -119,6 +119,8 @@ def _level(lead: TensorSpec, level: int | str | None) -> int:
     depth = len(lead.levels)
     if level is None or (level == 0 and not depth):
         return 0
+    if not depth:
+        raise SelectionError(f"{lead.name} has no levels, so there is no level {level!r}")
     if isinstance(level, str):
         if lead.level_names.count(level) == 1:
             return lead.level_names.index(level)
@@ -128,7 +130,9 @@ def _level(lead: TensorSpec, level: int | str | None) -> int:
         )
     number = level + depth if level < 0 else level
     if not 0 <= number < depth:
-        raise SelectionError(f"{lead.name} has no level {level}, there are {depth}")
+        raise SelectionError(
+            f"{lead.name} has no level {level}: it has {depth} level{'s'[: depth > 1]}"
+        )
     return number
 
 

@@ -109,6 +109,8 @@ class Parsed:
             if operators or re.search(r"\b(AND|OR|NOT)\b", self.text):
                 hint = "; write and, or, not"
             what = f"not understood ({error.msg}){hint}" if self.text else "is empty"
+            if "integer string" in error.msg:
+                what = "a number has too many digits"
             raise ExpressionError(what, self.text, column) from None
         except UnicodeEncodeError as error:
             what = f"expected UTF-8, found {self.text[error.start]!a}"

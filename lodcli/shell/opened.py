@@ -86,7 +86,8 @@ class Opened:
         """The selected tensors: the named one, those of the named records, or all."""
         if self.reference.name is None:
             return self.source.schema
-        return named(self.source.schema, self.reference.name)
+        with naming_file(self.reference.label):
+            return named(self.source.schema, self.reference.name)
 
     def tensor(self) -> TensorSpec:
         """Return the selected tensor: the named one, the only one, or the one called "data".
@@ -94,10 +95,15 @@ class Opened:
         Raises:
             SelectionError: there is none, or it is a TensorArray.
         """
-        spec = find(self.source.schema, self.reference.name)
-        if spec.array:
-            raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
-        return spec
+        with naming_file(self.reference.label):
+            spec = self._found()
+            if spec.array:
+                raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
+            return spec
+
+    def _found(self) -> TensorSpec:
+        with naming_file(self.reference.label), _naming_choices(self.reference):
+            return find(self.source.schema, self.reference.name)
 
     def read(self, names: Iterable[str]) -> dict[str, Item]:
         """Read whole tensors.
@@ -108,7 +114,7 @@ class Opened:
         """
         specs = find_all(self.source.schema, names)
         wanted = [spec.name for spec in specs]
-        what, total = ", ".join(wanted), 0
+        what, total = listing(wanted), 0
         with naming_file(self.reference.label):
             require_fits(what, sum(map(declared_bytes, specs)), WHOLE_COPIES)
             if all(spec.rows is not None for spec in specs) or memory_budget() is None:
@@ -125,7 +131,7 @@ class Opened:
 
     def array(self) -> tuple[str, StoredArray]:
         """Read the selected TensorArray, and return it with its name."""
-        name = find(self.source.schema, self.reference.name).name
+        name = self._found().name
         item = self.read([name])[name]
         if isinstance(item, StoredArray):
             return name, item

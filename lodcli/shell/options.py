@@ -47,7 +47,15 @@ class Command(click.Command):
         before = args[: args.index("--")] if "--" in args else args
         # Hidden from click's option parser by a character that no argument can have.
         hidden = [f"\0{arg}" if self.negative.fullmatch(arg) else arg for arg in before]
-        return super().parse_args(ctx, [*_with_codecs(hidden), *args[len(before) :]])
+        allowed, ctx.allow_extra_args = ctx.allow_extra_args, True
+        rest = super().parse_args(ctx, [*_with_codecs(hidden), *args[len(before) :]])
+        ctx.allow_extra_args = allowed
+        if rest and not allowed and not ctx.resilient_parsing:
+            from lodcli.formats.core.names import listing
+
+            # click lists all, and a pattern of the shell may have thousands of files.
+            ctx.fail(f"got unexpected extra argument{'s'[: len(rest) > 1]} ({listing(rest)})")
+        return rest
 
     def make_parser(self, ctx: click.Context) -> Any:
         parser = super().make_parser(ctx)
@@ -143,7 +151,7 @@ class _Source(NamedPath):
     """FILE or FILE::NAME. The file's existence is checked when it is opened."""
 
     name = "source"
-    remedy = "name a file, or - for standard input"
+    remedy = "name a file; - is standard input or output"
 
     def __init__(self) -> None:
         super().__init__(allow_dash=True, readable=False)

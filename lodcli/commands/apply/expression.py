@@ -17,6 +17,7 @@ from lodcli.expressions.language import (
     function_name,
     rounded,
 )
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
@@ -84,7 +85,7 @@ class TensorExpression(Parsed):
                 continue
             assert isinstance(node, ast.expr)
             if name not in marks:
-                self.fail(node, f"no tensor {name!r}; there are: {', '.join(marks)}")
+                self.fail(node, f"no tensor {name!r}; there are: {listing(marks)}")
             if marks[name].kind is not None:
                 self.fail(
                     node, f"{name} is {marks[name].of_values}; an expression computes with numbers"

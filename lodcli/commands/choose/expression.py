@@ -137,7 +137,7 @@ class _Items(Evaluation[Values]):
             hint = f"; write {name}(..)" if name in _FUNCTIONS else ""
             self.fail(
                 node,
-                f"no tensor {name!r} with these items{hint}; there are: {', '.join(self._tensors)}",
+                f"no tensor {name!r} with these items{hint}; there are: {listing(self._tensors)}",
             )
         lod, data = self._tensors[name]
         return Values(data, lod.absolute(0) if lod.n_levels else None)

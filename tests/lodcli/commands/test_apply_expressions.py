@@ -146,6 +146,12 @@ def test_an_error_shows_the_place(
     assert not Path("out.lod.h5").exists()
 
 
+def test_a_number_of_too_many_digits_is_no_matter_of_python(lod: Lod, folder: Path) -> None:
+    done = lod("apply", f"x > {'9' * 4400}", "values.lod.h5", "-o", "out.lod.h5")
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.endswith(": a number has too many digits\n")
+
+
 def test_an_error_as_json_is_one_line(lod: Lod, values: dict[str, LoDTensor]) -> None:
     done = lod("apply", "x * y", "values.lod.h5", "-o", "out.lod.h5", "--json")
     (line,) = done.stderr.splitlines()
