@@ -49,7 +49,7 @@ from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 MOST_BLOCK_BYTES = 2 << 20
 # Written at a time: a number of one byte, with its place, takes hundreds as text.
-WRITTEN_BYTES = 1 << 18
+WRITTEN_BYTES, WRITTEN_ROWS = 1 << 18, 1 << 16
 # Integers with more digits exceed every dtype, and take long to parse.
 MOST_DIGITS = 1000
 # An empty field if there is only one column: other programs skip blank lines.
@@ -140,41 +140,38 @@ class Csv(Format):
         levels = _groups(schema[0])
         names = _header(schema)
         output.write((mark.join(quoted(name, mark) for name in names) + "\n").encode())
-        done, alone = 0, len(names) == 1
-        # Tensors without levels may come one after another; those that share levels do not.
-        waiting: list[list[str]] = [[] for _ in names]
+        done, empty = [0] * len(levels), _EMPTY if len(names) == 1 else ""
         for batch in aligned(schema, batches, WRITTEN_BYTES):
-            lod = LoD()
-            for column, spec in enumerate(schema, len(levels)):
-                tensor = batch.get(spec.name)
-                if not isinstance(tensor, LoDTensor):
-                    continue
-                lod = tensor.lod
-                if spec.marks.is_text:
-                    fields = self._fields(tensor, spec.name, mark)
-                    waiting[column] += [one or _EMPTY for one in fields] if alone else fields
-                    lod = lod.above(-1) if lod.n_levels > 1 else LoD()
-                else:
-                    waiting[column] += _numerals(tensor, _EMPTY if alone else "")
-            for column, found in enumerate(_numbers(lod, done, self.name)):
-                waiting[column] += found
-            done += lod.count(0) if lod.n_levels else 0
-            ready = min(map(len, waiting))
-            whole = (found[:ready] for found in waiting)
-            lines = map(mark.join, zip(*whole, strict=True))
-            output.write("".join(f"{line}\n" for line in lines).encode())
-            for found in waiting:
-                del found[:ready]
-        if any(waiting):
-            raise self._not_shared()
+            if len(batch) < len(schema):
+                raise self._not_shared()
+            first = batch[schema[0].name]
+            lod, rows = first.lod, first.rows
+            if schema[0].marks.is_text:
+                lod, rows = (lod.above(-1) if levels else LoD()), lod.count(-1)
+            _require_rows(lod, done, self.name)
+            # Of a large item, not all rows at once.
+            for start in range(0, rows, WRITTEN_ROWS):
+                part = slice(start, min(start + WRITTEN_ROWS, rows))
+                fields = [_places(lod, level, done[0], part) for level in range(lod.n_levels)]
+                fields += [
+                    self._fields(batch[spec.name], spec, part, mark, empty) for spec in schema
+                ]
+                lines = map(mark.join, zip(*fields, strict=True))
+                output.write("".join(f"{line}\n" for line in lines).encode())
+            done = [before + lod.count(level) for level, before in enumerate(done)]
 
-    def _fields(self, tensor: LoDTensor, name: str, separator: str) -> list[str]:
-        """Return each finest sequence of text as a field."""
-        raw = tensor.data.tobytes()
+    def _fields(
+        self, tensor: LoDTensor, spec: TensorSpec, part: slice, separator: str, empty: str
+    ) -> list[str]:
+        """Return some numbers, or finest sequences of text, as fields."""
+        if not spec.marks.is_text:
+            return _numerals(tensor, part, empty)
+        ends = tensor.lod.levels[-1][part.start : part.stop + 1].tolist()
+        raw = tensor.data[ends[0] : ends[-1]].tobytes()
         if b"\0" in raw:
-            raise UnsupportedError(f"{self.name} holds no NUL, which is in the text of {name}")
-        cuts = pairwise(tensor.lod.levels[-1].tolist())
-        return [quoted(raw[start:stop].decode(), separator) for start, stop in cuts]
+            raise UnsupportedError(f"{self.name} holds no NUL, which is in the text of {spec.name}")
+        texts = (raw[a - ends[0] : b - ends[0]].decode() for a, b in pairwise(ends))
+        return [quoted(text, separator) or empty for text in texts]
 
 
 class Tsv(Csv):
@@ -184,10 +181,11 @@ class Tsv(Csv):
     separator = "\t"
 
 
-def _numerals(tensor: LoDTensor, null: str) -> list[str]:
-    """Return each number as a field, a null as `null`."""
-    found = texts(np.ascontiguousarray(tensor.values))
-    return put_nulls(found, tensor.nulls.rows, null)
+def _numerals(tensor: LoDTensor, part: slice, null: str) -> list[str]:
+    """Return some numbers as fields, nulls as `null`."""
+    mask = tensor.nulls.rows
+    found = texts(np.ascontiguousarray(tensor.values[part]))
+    return put_nulls(found, None if mask is None else mask[part], null)
 
 
 def _groups(spec: TensorSpec) -> tuple[LevelSpec, ...]:
@@ -204,23 +202,33 @@ def _header(schema: Schema) -> list[str]:
     ]
 
 
-def _numbers(lod: LoD, done: int, name: str) -> list[list[str]]:
-    """Return, for each level, the number of the item that each row is in, within its parent."""
-    columns = []
+def _require_rows(lod: LoD, done: list[int], name: str) -> None:
+    """Raise UnsupportedError if an item has no rows; `done` items of each level came before."""
     for level in range(lod.n_levels):
         lengths = np.diff(lod.absolute(level))
         if (lengths == 0).any():
-            item = int(np.argmax(lengths == 0)) + (0 if level else done)
+            item = int(np.argmax(lengths == 0)) + done[level]
             raise UnsupportedError(
                 f"{name} holds no item without rows, as item {item} of level {level} is; leave "
                 "such items out, or write another format"
             )
-        place = np.arange(lengths.size) + (0 if level else done)
-        if level:
-            above = lod.levels[level - 1]
-            place -= np.repeat(above[:-1], np.diff(above))
-        columns.append(texts(np.repeat(place, lengths)))
-    return columns
+
+
+def _places(lod: LoD, level: int, done: int, part: slice) -> list[str]:
+    """Return the number of the item of a level that each row is in, within its parent.
+
+    Args:
+        lod: no item is without rows.
+        level: the level.
+        done: the number of the first outermost item.
+        part: the rows.
+    """
+    rows = np.arange(part.start, part.stop)
+    items = np.searchsorted(lod.absolute(level), rows, "right") - 1
+    if not level:
+        return texts(items + done)
+    above = lod.levels[level - 1]
+    return texts(items - above[np.searchsorted(above, items, "right") - 1])
 
 
 class _CsvSource(Source):

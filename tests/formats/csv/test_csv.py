@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.csv import csv_file
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -306,3 +307,18 @@ def test_pandas_finds_every_text_of_the_only_column(texts: list[str], tmp_path: 
     again = pd.read_csv(tmp_path / "ours.csv", keep_default_na=False)
     assert again["data"].to_list() == texts
     assert (tmp_path / "ours.csv").read_bytes() == (tmp_path / "theirs.csv").read_bytes()
+
+
+def test_rows_of_large_items_are_written_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lod = LoD.from_lengths([[1, 2], [3, 1, 2]], ["a", "b"])
+    tensor = LoDTensor(np.arange(6), lod)
+    monkeypatch.setattr(csv_file, "WRITTEN_ROWS", 2)
+    monkeypatch.setattr(csv_file, "WRITTEN_BYTES", 1)
+    io.write(tmp_path / "t.csv", {"n": tensor})
+    lines = ["a,b,n", "0,0,0", "0,0,1", "0,0,2", "1,0,3", "1,1,4", "1,1,5", ""]
+    assert (tmp_path / "t.csv").read_text() == "\n".join(lines)
+    empty = LoD.from_lengths([[1, 2], [3, 1, 0]])
+    with pytest.raises(UnsupportedError, match="as item 2 of level 1 is"):
+        io.write(tmp_path / "e.csv", {"n": LoDTensor(np.arange(4), empty)})
