@@ -113,13 +113,28 @@ def _features(spec: TensorSpec, rows: Array, lod: LoD) -> list[bytes]:
     flat = np.ascontiguousarray(rows).reshape(-1)
     ends = ends * (flat.size // max(1, rows.shape[0]))
     if kind == INT64_LIST:
-        data, offsets = packed(flat)
-        cuts = offsets[ends].tolist()
+        raw, ends = _varints(flat, ends)
     else:
-        data = flat.astype("<f4", copy=False).view(np.uint8)
-        cuts = (ends * 4).tolist()
-    raw = data.tobytes()
-    return [_list(kind, raw[a:b]) for a, b in pairwise(cuts)]
+        raw, ends = flat.astype("<f4", copy=False).tobytes(), ends * 4
+    return [_list(kind, raw[a:b]) for a, b in pairwise(ends.tolist())]
+
+
+def _varints(numbers: Array, ends: Offsets) -> tuple[bytes, Offsets]:
+    """Return integers as varints, and the offsets of lists of them in the bytes.
+
+    Args:
+        numbers: (N,) of all lists.
+        ends: their offsets in `numbers`.
+    """
+    parts, cuts, size = list[bytes](), [ends[:0]], 0
+    for start in range(0, max(1, numbers.size), ENCODED_BYTES // 8):
+        data, offsets = packed(numbers[start : start + ENCODED_BYTES // 8])
+        first = 0 if start == 0 else int(np.searchsorted(ends, start, "right"))
+        last = int(np.searchsorted(ends, start + offsets.size - 1, "right"))
+        cuts.append(size + offsets[ends[first:last] - start])
+        parts.append(data.tobytes())
+        size += data.size
+    return b"".join(parts), np.concatenate(cuts)
 
 
 def _bytes(rows: Array, lod: LoD, lists: int) -> list[bytes]:
