@@ -57,6 +57,18 @@ def test_a_tensor_comes_back_or_is_refused(suffix: str, data: st.DataObject) -> 
         assert values.tolist() == tensor.data.tolist()
 
 
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [("1.5,NaN", "are numbers: '1.5', 'NaN'; if"), ("1,x", None), ("0,1", None), ("x,y", None)],
+)
+def test_a_header_of_numbers_is_reported(header: str, said: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n3,4\n")
+    with io.open_source(path) as file:
+        assert [said in note for note in file.notes if said] == [True] * bool(said)
+        assert bool(file.notes) == bool(said)
+
+
 def test_columns_group_and_the_others_share_the_levels(tmp_path: Path) -> None:
     found = given_lines(tmp_path, VISITS, levels=("user", "visit"))
     assert nested(found["value"]) == [[[1, 2], [3]], [[4]]]
