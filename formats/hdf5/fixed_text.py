@@ -129,7 +129,11 @@ class _Padded(IndexedSource):
             for count, size in zip(counts, [*axes[1:], 1], strict=True)
         ]
         self._each = math.prod(axes[1:])
-        whole = LoD([*lod.levels, *levels], names)
+        offsets = [*lod.levels, *levels]
+        if names is not None and len(names) == len(offsets) - 1:
+            whole = LoD(offsets, (*names, None))  # the level of the bytes needs no name
+        else:
+            whole = LoD(offsets, names)
         self.lods = {DEFAULT_NAME: whole}
         found = LevelKeys().specs(whole)
         self.schema = (TensorSpec(DEFAULT_NAME, column.dtype, (width,), found, counts[-1]),)

@@ -100,6 +100,9 @@ def test_texts_are_those_of_h5py(chunks: Any, tmp_path: Path) -> None:
     found = _read(path, data="/t", offsets=("/ends",), levels=("line", "word"))
     assert found.to_list() == [theirs[:3], [], theirs[3:]]
     assert found.lod.names == ("line", "word")
+    found = _read(path, data="/t", offsets=("/ends",), levels=("line",))
+    assert found.lod.names == ("line", None)
+    assert found.to_list() == [theirs[:3], [], theirs[3:]]
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (0, 3), (3, 0), (2, 1, 3)])
