@@ -12,6 +12,7 @@ from lodcli.kernels.errors import UnsupportedError
 BLOCK = 512
 COPY_BYTES = 4 << 20
 MOST_NAME_BYTES = 1 << 16
+_MOST_DIGITS = 20
 _REGULAR, _FOLDER = (b"0", b"\0", b"7"), b"5"
 _LONG_NAME, _LONG_LINK, _EXTENDED, _GLOBAL = b"L", b"K", b"x", b"g"
 _LINKS, _SPARSE = (b"1", b"2"), b"S"
@@ -40,7 +41,7 @@ def members(file: BinaryIO) -> Iterator[tuple[str, Content]]:
             elif kind == _EXTENDED:
                 told = _extended(text)
                 long_name = told.get(_SPARSE_KEYS + "name", told.get("path", long_name))
-                size_told = int(told["size"]) if told.get("size", "").isdecimal() else None
+                size_told = _told_size(told["size"]) if told.get("size") else None
                 sparse = any(key.startswith(_SPARSE_KEYS) for key in told)
             continue
         name, size = long_name or name, size if size_told is None else size_told
@@ -108,6 +109,13 @@ def _header(file: BinaryIO) -> bytes | None:
     return head
 
 
+def _told_size(text: str) -> int:
+    """Return the size of a file in a pax header."""
+    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise DamagedFileError(f"a pax header has {text[:60]!r} as the size of a file")
+    return int(text)
+
+
 def _sum(head: bytes) -> int:
     """Return the sum of the bytes of a header, several times faster than `sum`."""
     # The lower half of Adler-32 is the sum plus 1, modulo 65,521; 256 bytes sum up to 65,280.
@@ -142,7 +150,8 @@ def _extended(text: bytes) -> dict[str, str]:
     found = {}
     while text:
         length = text.partition(b" ")[0]
-        if not length.isdigit() or not 0 < int(length) <= len(text):
+        plausible = length.isdigit() and len(length) <= _MOST_DIGITS
+        if not plausible or not 0 < int(length) <= len(text):
             raise DamagedFileError("a pax header contradicts itself")
         record, text = text[len(length) + 1 : int(length) - 1], text[int(length) :]
         key, _, value = record.partition(b"=")

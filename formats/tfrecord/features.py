@@ -127,7 +127,7 @@ def _groups(keys: tuple[Spans, Offsets, Offsets]) -> list[tuple[str, Array]]:
                 found.append((name.tobytes().decode(), places[group]))
             except UnicodeDecodeError:
                 raise DamagedFileError(
-                    f"the name of a feature is not UTF-8: {name!r:.80}"
+                    f"the name of a feature is not UTF-8: {name.tobytes()!r:.80}"
                 ) from None
     return found
 

@@ -65,7 +65,7 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
         return {}  # weights from another kind of file, without such metadata
     try:
         about = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         about = None
     if not isinstance(about, dict):
         raise DamagedFileError(f"{os.fspath(path)}: metadata {_KEY}: is not a JSON object")

@@ -253,7 +253,11 @@ def _in_one_piece(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _kept_names(field: pa.Field) -> LevelNames | None:
     found = (field.metadata or {}).get(NAMES_KEY)
-    return None if found is None else tuple(json.loads(found))
+    try:
+        names = None if found is None else json.loads(found)
+    except (ValueError, RecursionError):
+        names = None  # not written by lod
+    return tuple(names) if isinstance(names, list) else None
 
 
 def _coded(array: Any) -> tuple[Any, Categories | None]:

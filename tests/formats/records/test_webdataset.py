@@ -294,6 +294,17 @@ def test_a_sparse_file_is_not_read_as_its_map(tmp_path: Path) -> None:
         content(path)
 
 
+@pytest.mark.parametrize("size", ["-5", "1e3", "\u0661", "9" * 5000])
+def test_a_size_of_a_pax_header_is_a_plain_number(size: str, tmp_path: Path) -> None:
+    info = tarfile.TarInfo("a.id")
+    info.size, info.pax_headers = 1, {"size": size}
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as file:
+        file.addfile(info, bytes_io.BytesIO(b"1"))
+    with pytest.raises(LodError, match=r"a pax header has '.*' as the size of a file"):
+        content(path)
+
+
 def test_a_name_without_end_is_refused(tmp_path: Path) -> None:
     head = tarfile.TarInfo("x")
     head.type, head.size = b"L", 1 << 30

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.weights import KINDS, read_weights, write_weights
+from lodcli.formats.weights.model_file import read_about
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
@@ -373,3 +375,10 @@ def test_linear_cells_are_held_by_what_holds_any_arrays(
     with pytest.raises(UnsupportedError, match=f"cannot hold a {cell}; safetensors and torch ho"):
         write_weights(tmp_path / "w", weights, kind=kind)
     assert not list(tmp_path.iterdir())
+
+
+def test_metadata_of_a_model_that_is_nested_deeply_is_damage(tmp_path: Path) -> None:
+    rows = {"x": np.zeros(1, np.float32)}
+    save_file(rows, tmp_path / "m.safetensors", metadata={"lod.classifier": "[" * 100_000})
+    with pytest.raises(DamagedFileError, match=r"metadata lod.classifier: is not a JSON object"):
+        read_about(tmp_path / "m.safetensors")

@@ -625,3 +625,11 @@ def test_offsets_are_shared_as_well(name: str) -> None:
     found = getattr(FLAT, name)()
     offsets = found.offsets.to_numpy() if name == "to_arrow" else np.asarray(found.layout.offsets)
     assert np.shares_memory(offsets, FLAT.lod.levels[0])
+
+
+@pytest.mark.parametrize("kept", [b"{", b"[" * 100_000, b"7", b"9" * 5000])
+def test_names_of_levels_that_no_lod_wrote_are_ignored(kept: bytes) -> None:
+    lists = pa.list_(pa.int64())
+    field = pa.field("x", lists, metadata={"lod.levels": kept})
+    table = pa.table([pa.array([[1], [2, 3]], lists)], schema=pa.schema([field]))
+    assert LoDTensor.from_arrow(table).lod.names == (None,)
