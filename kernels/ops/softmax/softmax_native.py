@@ -23,8 +23,8 @@ LONG_SHARE = 32
 LONG_VALUES = 1 << 18
 LONG_PIECE_VALUES = 1 << 15
 FOLD = 64  # values side by side for narrow rows
-# Columns of rows of at least this many bytes are copied, SIDE_BYTES of each row at a time, in
-# segments of at most so many rows: the copy has to stay in the L2 cache. See decision 0022.
+# Minimum bytes of rows whose columns are copied, SIDE_BYTES of each row at a time, and maximum
+# number of rows of such a segment: the copy has to stay in the L2 cache. See decision 0022.
 COPIED_ROW_BYTES, COPIED_ROWS = 1 << 10, 1 << 11
 SIDE_BYTES, LINE_BYTES = 256, 64
 
