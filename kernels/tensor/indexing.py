@@ -177,6 +177,8 @@ def _checked(part: Any) -> int | slice | Array:
             array = np.asarray(part) if type(part) in (list, np.ndarray) else on_host(part, "key")
         except ValueError:
             array = on_host(part, "key")  # explains the error
+        if not array.ndim and array.dtype.kind in "iu":  # such as an item of a tensor of torch
+            return int(array)
         if array.ndim == 1 and (array.dtype.kind in "iub" or not array.size):
             return array if array.dtype.kind == "b" else _signed(array)
         what = f"{array.ndim} dimensions of {array.dtype}"

@@ -128,6 +128,15 @@ def test_a_tensor_of_places_picks_as_awkward_does(lod: LoD, data: st.DataObject)
     assert tensor[key].to_list() == ak.to_list(tensor.to_awkward()[key.to_awkward()])
 
 
+def test_an_array_of_one_number_without_axes_is_a_number() -> None:
+    zero, last = np.array(0), np.array(-1, np.int8)
+    assert WORDS[last].to_list() == WORDS[-1].to_list()
+    assert WORDS[zero, last, zero] == WORDS[0, -1, 0]
+    assert WORDS[:, zero].to_list() == WORDS[:, 0].to_list()
+    with pytest.raises(SelectionError, match="not 0 dimensions of bool"):
+        WORDS[np.array(True)]
+
+
 def test_a_comparison_filters() -> None:
     assert HOLES[HOLES % 2 == 1].to_list() == [[1], [], [3]]
     assert WORDS[WORDS > 11].to_list() == [[[], [], []], [[]], [[], [12, 13, 14]]]
