@@ -82,7 +82,7 @@ class EmptySequenceError(InvalidDataError):
 
 
 class NotFloatingError(InvalidDataError):
-    """Whole numbers, booleans or complex numbers where only floating ones have a meaning."""
+    """Whole numbers or booleans where only floating ones have a meaning."""
 
 
 class UnsupportedError(LodError):

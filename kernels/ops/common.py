@@ -108,9 +108,11 @@ def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def require_float(data: Array, op: str) -> None:
-    """Raise NotFloatingError unless `data` holds real floating-point numbers."""
+    """Raise NotFloatingError for whole numbers, and InvalidDataError for complex ones."""
     if data.dtype.kind != "f" and not is_float(data.dtype):
-        raise NotFloatingError(f"{op}: expected floating numbers, found {data.dtype}")
+        # The remedy for whole numbers, another dtype, is none for complex ones.
+        kind = InvalidDataError if data.dtype.kind == "c" else NotFloatingError
+        raise kind(f"{op}: expected floating numbers, found {data.dtype}")
 
 
 def require_order(dtype: np.dtype[Any], op: str) -> None:

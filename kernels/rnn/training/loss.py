@@ -36,7 +36,7 @@ def softmax_cross_entropy(scores: Array, labels: Array) -> Loss:
 
     Raises:
         ShapeMismatchError: scores of another shape, or not one label for each row.
-        NotFloatingError: scores of another dtype.
+        InvalidDataError: scores of another dtype.
         InvalidDataError: a label outside of the classes; names its position.
 
     >>> loss = softmax_cross_entropy(np.array([[0.0, 0.0], [1000.0, 0.0]]), np.array([0, 0]))

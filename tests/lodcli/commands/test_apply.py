@@ -162,6 +162,14 @@ def test_numbers_of_64_bits_keep_their_digits(lod: Lod, folder: Path) -> None:
     assert tensor("b.lod.h5").data.tolist() == [2**63 + 1]
 
 
+def test_complex_numbers_get_no_advice_that_does_not_help(lod: Lod, folder: Path) -> None:
+    io.write("complex.lod.h5", LoDTensor(np.array([1j, 2]), [[2]]))
+    for op, code in (("softmax", 1), ("softmax(data)", 2)):
+        done = lod("apply", op, "complex.lod.h5", "-o", "out.lod.h5")
+        assert done.code == code
+        assert done.stderr.endswith(": expected floating numbers, found complex128\n")
+
+
 def test_steps_of_a_table_become_sequences_again(lod: Lod, folder: Path) -> None:
     for line in (
         "rank_table words.lod.h5 -o ranks.lod.h5",
