@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import threading
 import zipfile
 from abc import abstractmethod
@@ -193,6 +194,10 @@ class FolderStore(ReadStore):
     def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
         """See ReadStore."""
         try:
+            mode = self._folder.stat(key).st_mode
+            # Opening a pipe would wait for its writer.
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise DamagedFileError(f"{key}: is not a regular file")
             fd = self._folder.open(key)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -242,6 +243,12 @@ def ours(tmp_path: Path) -> Path:
 def test_a_chunk_that_is_missing_is_damage_in_a_store_of_ours(ours: Path) -> None:
     (ours / "data" / "data" / "c" / "0" / "0").unlink()
     _refused(ours, DamagedFileError, r"data/data/c/0/0: is missing; the store is incomplete")
+
+
+def test_a_chunk_that_is_a_pipe_is_not_waited_for(ours: Path) -> None:
+    (ours / "data/data/c/0/0").unlink()
+    os.mkfifo(ours / "data/data/c/0/0")
+    _refused(ours, DamagedFileError, r"data/data/c/0/0: is not a regular file")
 
 
 def test_every_changed_byte_of_a_chunk_is_seen(ours: Path) -> None:
