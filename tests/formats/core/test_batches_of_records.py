@@ -17,7 +17,9 @@ from lodcli.formats.core.io import open_source
 from lodcli.formats.core.schema import Batch, schema_of
 from lodcli.formats.csv import csv_file
 from lodcli.formats.json import jsonl
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 from tests.growth import peak_bytes_of
 
 
@@ -89,3 +91,21 @@ def test_memory_for_writing_text_is_that_of_its_rows(
     few, many = (peak_bytes_of(partial(write, count)) for count in (4_000, 8_000))
     # Two rows, and copies of them; as text, each takes 60 more.
     assert many - few < 4_000 * 40
+
+
+def test_memory_for_writing_nulls_as_json_is_that_of_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "WRITTEN_BYTES", 1 << 10)
+
+    def write(count: int) -> None:
+        mask = np.arange(count) % 2 == 0
+        tensor = LoDTensor(np.arange(count) * mask, LoD.from_lengths([[2] * (count // 2)]))
+        nulls = Nulls.of([None, mask])
+        nullable = LoDTensor(tensor.data, tensor.lod, nulls=nulls)
+        lodcli.write(tmp_path / f"{count}.jsonl", nullable)
+
+    write(2)
+    few, many = (peak_bytes_of(partial(write, count)) for count in (4_000, 8_000))
+    # Rows, offsets, the mask, and copies of them; as text, each takes 60 more.
+    assert many - few < 4_000 * 60
