@@ -109,7 +109,7 @@ def _cut(
     """Return the cut for the parts of a branch; prints a note about tensors left out."""
     shared = sharing(schema, name, level)
     specs = rekeyed(schema)
-    lead = find(specs, name) if name else max(shared.specs, key=lambda spec: len(spec.levels))
+    lead = find(specs, name) if name else max(shared.specs, key=_depth)
     below, depth = shared.level + len(path), len(lead.levels)
     if below - (not ranges) > depth:
         raise SelectionError(
@@ -123,13 +123,17 @@ def _cut(
     elif ranges and below < depth:
         found = sharing(schema, lead.name, below).specs
     else:
-        # A tensor with one row for each item of an index has nothing below it. For tensors that
-        # only have as many outermost items, only these items are known to belong together.
+        # A tensor with one row or text for each item of an index has nothing below it. Of tensors
+        # that only have as many outermost items, only these items are known to belong together.
         outermost = below == 1 and not (ranges or shared.level)
+        least = min(1, _depth(lead))
         found = tuple(
             spec
             for spec in shared.specs
-            if ([one.key for one in spec.levels[:below]] == keys or (outermost and spec.levels))
+            if (
+                [one.key for one in spec.levels[:below]] == keys
+                or (outermost and spec.levels and _depth(spec) >= least)
+            )
             and (len(spec.levels) == depth or (below <= depth and not ranges))
         )
     chosen = {spec.name for spec in found}
@@ -137,6 +141,12 @@ def _cut(
     if others:
         note_left_out(others, lead.name, shared.level_name or f"level {shared.level}")
     return _Cut(path, ranges, lead, shared.level, found)
+
+
+def _depth(spec: TensorSpec) -> int:
+    """Return the number of levels; none of a text for each item, which is one value."""
+    text = spec.marks.values is not None and len(spec.levels) == 1
+    return 0 if text else len(spec.levels)
 
 
 def _counted(cut: _Cut, source: IndexedSource) -> _Cut:

@@ -230,3 +230,21 @@ def test_a_range_of_an_array_of_numpy_is_that_of_the_array(
         done = lod(*args, "-qfo", "out.npy")
         assert (done.code, done.stderr) == (0, "")
         assert np.array_equal(np.load("out.npy"), wanted)
+
+
+def test_an_index_leaves_out_texts_of_items_as_it_does_labels(lod: Lod, tmp_path: Path) -> None:
+    # The text has as many bytes as the item has values, and must not become a column of them.
+    fields = {
+        "name": LoDTensor.from_lists(["ab", "cde"]),
+        "ids": LoDTensor.from_lists([[1, 2], [3, 4, 5]]),
+    }
+    path = tmp_path / "named.lod.h5"
+    io.write(path, fields)
+    out = tmp_path / "out.jsonl"
+    done = lod("slice", path, "1", "-o", out)
+    assert (done.code, out.read_text()) == (0, "3\n4\n5\n")
+    assert "name is left out" in done.stderr
+    assert lod("slice", f"{path}::name", "1", "-qfo", out).code == 0
+    assert out.read_text() == "99\n100\n101\n"
+    assert lod("slice", path, "1:", "-qfo", out).code == 0
+    assert out.read_text() == '{"name":"cde","ids":[3,4,5]}\n'
