@@ -150,8 +150,6 @@ def test_what_is_not_there_is_an_error(words: Path, tmp_path: Path) -> None:
         ours.Dataset(tmp_path / "missing.lod.h5")
     with pytest.raises(OptionError, match="expected first the path of a file"):
         ours.Dataset(None)
-    with pytest.raises(OptionError, match="expected first the path of a file"):
-        ours.Dataset(None)
     with pytest.raises(LodError, match="nonsense"):
         ours.Dataset(words, "nonsense")
     with pytest.raises(OptionError, match="jagged, packed, padded, varlen, lod, found 'nonsense'"):
