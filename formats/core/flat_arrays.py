@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lodcli.formats.arrays.fixed_texts import FixedTexts
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.marks import Kept, check_fit, mask_name
@@ -32,6 +33,7 @@ from lodcli.kernels.index.checks import (
     lengths_to_offsets,
 )
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
 
 # The options of all formats of flat arrays.
 FLAT_OPTIONS = frozenset({"data", "offsets", "lengths"})
@@ -229,7 +231,7 @@ def described(
 
     Args:
         tensors: see `tensors_in`.
-        arrays: metadata of the arrays, by name.
+        arrays: metadata of the arrays, by name; the texts of an array are the finest level.
         read: returns all values of an array, by its name.
         options: whether the levels are lengths.
     """
@@ -253,10 +255,13 @@ def described(
                     f"one with lod merge OUT FILE::{name}"
                 )
             check_rows(lod.levels, info.shape[0])
+        dtype, shape, marks = info.dtype.newbyteorder("="), info.shape, NO_MARKS
+        if isinstance(info, FixedTexts):
+            lod, marks = LoD([*lod.levels, info.offsets]), TEXT
+            dtype, shape = info.data.dtype, info.data.shape
         levels, lods[name] = equal.shared(lod)
-        dtype = info.dtype.newbyteorder("=")
         spec = TensorSpec(
-            name, dtype, info.shape[1:], levels, info.shape[0], nullable=bool(parts.masks)
+            *(name, dtype, shape[1:], levels, shape[0]), marks=marks, nullable=bool(parts.masks)
         )
         for level, array in parts.masks.items():
             _require_mask(spec, level, arrays[array])

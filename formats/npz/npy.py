@@ -7,23 +7,33 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, TensorSpec, tensor_of
+from lodcli.formats.core.schema import (
+    DEFAULT_NAME,
+    Batch,
+    LevelKeys,
+    Schema,
+    TensorSpec,
+    tensor_of,
+)
 from lodcli.formats.npz.npy_header import MAGIC, NPY_DTYPES, native, read_header, written_header
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.marks import TEXT
 
 
 class Npy(Format):
     """One array of numbers, (N, ...), as `numpy.save` writes and `numpy.load` reads it.
 
     A tensor without levels; `lod concat --new-level NAME` makes a sequence of each file. Nothing is
-    ever unpickled. Reading takes constant memory, except for an array in Fortran order.
+    ever unpickled. Reading takes constant memory, except for an array in Fortran order. An array of
+    texts is read whole; the texts are its level.
     """
 
     name = "npy"
@@ -56,14 +66,27 @@ class _NpySource(IndexedSource):
     def __init__(self, source: Input) -> None:
         file = source.make_seekable()
         self._fd = file.fileno()
-        self._header = header = read_header(file, os.fstat(self._fd).st_size)
+        self._header = header = read_header(file, os.fstat(self._fd).st_size, texts=True)
         self._whole: Array | None = None
+        self._texts: FixedTexts | None = None
         rows, *row_shape = header.shape
+        if header.dtype.kind in KINDS:
+            source.bounds.check_block(header.dtype.itemsize * rows, "holds texts of")
+            self._texts = texts = FixedTexts.of(source.label, self._read(header.shape, 0))
+            lod = LoD([texts.offsets])
+            levels, rows = LevelKeys().specs(lod), texts.data.size
+            self.schema = (
+                TensorSpec(DEFAULT_NAME, texts.data.dtype, (), levels, rows, marks=TEXT),
+            )
+            self.lods = {DEFAULT_NAME: lod}
+            return
         native = header.dtype.newbyteorder("=")
         self.schema = (TensorSpec(DEFAULT_NAME, native, tuple(row_shape), (), rows),)
         self.lods = {DEFAULT_NAME: LoD()}
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
+        if self._texts is not None:
+            return self._texts.data[start:stop]
         header = self._header
         if not header.fortran:
             row_bytes = self.schema[0].row_bytes

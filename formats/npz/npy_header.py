@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from lodcli.formats.arrays.array_file import array_bytes
+from lodcli.formats.arrays.fixed_texts import KINDS, require_texts
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.zip_archive import brief
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -25,6 +26,7 @@ MAGIC = b"\x93NUMPY"
 NPY_DTYPES = ALL_DTYPES - {"bfloat16"}
 MOST_HEADER_BYTES = 10_000
 _ORDERS = tuple("<>|=")
+_TEXT = re.compile(rf"[<>|=][{KINDS}][1-9][0-9]{{0,6}}")
 _SINGLE = re.compile(r"[<>|=](?:[US][0-9]{1,7}|[iu][1248])")
 # Names of dtypes in .npy files, after the byte order: "f8", "b1", ..
 _DTYPES = frozenset(np.dtype(name).str[1:] for name in NPY_DTYPES)
@@ -47,10 +49,20 @@ class Header:
     size_bytes: int
 
 
-def read_header(stream: IO[bytes], file_bytes: int) -> Header:
-    """Return the header of a .npy file, checked against its size."""
+def read_header(stream: IO[bytes], file_bytes: int, *, texts: bool = False) -> Header:
+    """Return the header of a .npy file, checked against its size.
+
+    Args:
+        stream: the file.
+        file_bytes: its size.
+        texts: whether an array of texts is allowed, with one dimension.
+    """
     header_bytes, (descr, shape, fortran) = _raw_header(stream)
-    dtype = _checked_dtype(descr)
+    if texts and isinstance(descr, str) and _TEXT.fullmatch(descr):
+        dtype = np.dtype(descr)
+        require_texts(dtype, shape)
+    else:
+        dtype = _checked_dtype(descr)
     if not shape:
         raise InvalidDataError(
             "is a single value; a tensor needs a row axis; save array.reshape(1)"

@@ -11,9 +11,11 @@ from typing import IO, Any, cast
 import numpy as np
 
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
+from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
 from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.batching import cuts, groups
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.flat_arrays import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
@@ -56,9 +58,10 @@ class Npz(Format):
 
     The tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
     `NAME/lod.0`, ... When reading, any array `NAME` is a tensor without levels, so what
-    `numpy.savez` wrote can be read. Nothing is ever unpickled. Level names are lost.
+    `numpy.savez` wrote can be read; texts are the finest level. Nothing is ever unpickled. Level
+    names are lost.
 
-    Reading takes constant memory, except for the index and for arrays in Fortran order.
+    Reading takes constant memory, except for the index, texts, and arrays in Fortran order.
     The size of an array comes before its rows in the file, so writing collects everything in an
     unnamed temporary file first.
     """
@@ -185,11 +188,13 @@ class _NpzSource(IndexedSource):
         if not infos:
             self.refuse_left_out()
             raise InvalidDataError("holds no array")
-        arrays: dict[str, Member] = {}
+        arrays: dict[str, Member | FixedTexts] = {}
 
-        def look(name: str) -> Member:
+        def look(name: str) -> Member | FixedTexts:
             if name not in arrays:
-                arrays[name] = read_member(self._archive, infos[name])
+                member = read_member(self._archive, infos[name])
+                is_text = member.dtype.kind in KINDS
+                arrays[name] = self._texts(member) if is_text else member
             return arrays[name]
 
         found = self._kept(infos, look)
@@ -199,23 +204,24 @@ class _NpzSource(IndexedSource):
             infos = {name: info for name, info in infos.items() if name != MARKS}
         tensors = held(tensors_in(infos, options, kept), look, self.left_out)
         self._data = {name: arrays[parts.data] for name, parts in tensors.items()}
+        # They are neither masks nor offsets if they are texts.
+        self.schema, self.lods = described(
+            tensors, arrays, lambda name: self._whole(cast(Member, arrays[name])), options
+        )
         self._masks = {
-            name: {level: arrays[array] for level, array in parts.masks.items()}
+            name: {level: cast(Member, arrays[array]) for level, array in parts.masks.items()}
             for name, parts in tensors.items()
         }
-        self.schema, self.lods = described(
-            tensors, arrays, lambda name: self._whole(arrays[name]), options
-        )
         self.schema = marked(self.schema, kept)
 
     def _kept(
-        self, infos: dict[str, zipfile.ZipInfo], look: Callable[[str], Member]
+        self, infos: dict[str, zipfile.ZipInfo], look: Callable[[str], Member | FixedTexts]
     ) -> FlatMarks | None:
         """Return the content of the member of marks; None if there is none, or it is a tensor."""
         if MARKS not in infos or infos[MARKS].file_size > MOST_BYTES:
             return None
         member = look(MARKS)
-        if member.dtype != np.uint8 or len(member.shape) != 1:
+        if not isinstance(member, Member) or member.dtype != np.uint8 or len(member.shape) != 1:
             return None
         return from_flat_json(self._whole(member).tobytes())
 
@@ -224,18 +230,26 @@ class _NpzSource(IndexedSource):
         with Rows(self._archive, member) as rows:
             return rows.take(member.shape[0])
 
+    def _texts(self, member: Member) -> FixedTexts:
+        with naming(member.label):
+            return FixedTexts.of(member.label, self._whole(member))
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         if not self.reads_in_place([find(self.schema, name).name]):
             return Source.slice(self, name, branch, level)
         return super().slice(name, branch, level)
 
     def reads_in_place(self, names: Iterable[str]) -> bool:
-        members = (one for name in names for one in (self._data[name], *self._masks[name].values()))
+        arrays = (one for name in names for one in (self._data[name], *self._masks[name].values()))
+        members = (one for one in arrays if isinstance(one, Member))
         return not any(one.header.fortran or one.info.compress_type for one in members)
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         assert self.reads_in_place([name])
-        return stored_rows(self._file, self._data[name], start, stop)
+        found = self._data[name]
+        if isinstance(found, FixedTexts):
+            return found.data[start:stop]
+        return stored_rows(self._file, found, start, stop)
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
         mask = self._masks[name].get(level)
@@ -253,7 +267,12 @@ class _NpzSource(IndexedSource):
                     yield from readers[group[0].name].plain(limit_bytes)
 
     def _reader(self, spec: TensorSpec, stack: ExitStack) -> _InOrder:
-        rows = stack.enter_context(Rows(self._archive, self._data[spec.name]))
+        found = self._data[spec.name]
+        rows: Rows | _TextRows
+        if isinstance(found, FixedTexts):
+            rows = _TextRows(found)
+        else:
+            rows = stack.enter_context(Rows(self._archive, found))
         masks = {
             level: stack.enter_context(Rows(self._archive, mask))
             for level, mask in self._masks[spec.name].items()
@@ -279,12 +298,24 @@ class _NpzSource(IndexedSource):
         self._archive.close()
 
 
+class _TextRows:
+    """The bytes of texts, in order."""
+
+    def __init__(self, texts: FixedTexts) -> None:
+        self._left = texts.data
+
+    def take(self, count: int) -> Array:
+        """Return the next `count` bytes."""
+        found, self._left = np.split(self._left, [count])
+        return found
+
+
 @dataclass(frozen=True)
 class _InOrder:
     """A tensor that is read sequentially, with its masks by level."""
 
     spec: TensorSpec
-    rows: Rows
+    rows: Rows | _TextRows
     masks: Mapping[int, Rows]
 
     def take(self, lod: LoD, ranges: Iterable[tuple[int, int]]) -> LoDTensor:
