@@ -144,7 +144,7 @@ def vlen(tmp_path: Path) -> Path:
         file.create_dataset("nested", (2,), h5py.vlen_dtype(h5py.vlen_dtype(np.int8)))
         fields = [("n", "i4"), ("t", h5py.string_dtype()), ("v", h5py.vlen_dtype(np.float32))]
         table = file.create_dataset("table", (2,), np.dtype(fields))
-        table[0], table[1] = (1, "größe", np.float32([1, 2])), (2, "", np.float32([]))
+        table[0], table[1] = (1, "größe", np.arange(1, 3, dtype="f4")), (2, "", np.ones(0, "f4"))
     return path
 
 

@@ -155,8 +155,9 @@ def test_indexes_of_cf_are_not_taken_for_lengths(option: str, tmp_path: Path) ->
     for name in ("rows", "station"):
         group.create_array(name, shape=(3,), dtype="i2")[:] = [0, 1, 2]
     group["station"].attrs["instance_dimension"] = "station"
+    index: Any = {option: ["station"]}
     with pytest.raises(UnsupportedError, match="station: has the sequence of each row"):
-        io.read(tmp_path / "t.zarr", data="rows", **{option: ["station"]})
+        io.read(tmp_path / "t.zarr", data="rows", **index)
 
 
 def test_a_folder_is_replaced_only_if_it_is_one(tmp_path: Path) -> None:
