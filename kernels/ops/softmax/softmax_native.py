@@ -66,8 +66,8 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
     half = rows.dtype != data.dtype
     to = empty(rows.shape, rows.dtype) if half else flat_rows(result)
     width, segments, kind = rows.shape[1], offsets.size - 1, rows.dtype.char
-    index, most, spare = np.ascontiguousarray(offsets), longest(rows), _spare(rows, offsets)
-    pieces, room = spare.shape
+    index, most = np.ascontiguousarray(offsets), longest(rows)
+    spare, room, pieces = _spare(rows, offsets)
     skipped = run(
         _rows[kind], pieces, 2 * rows.nbytes, rows, index, spare, to,
         segments, width, log, most, room, pieces,
@@ -83,8 +83,8 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
 def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) -> Array:
     y, flow = _plain(result), _plain(upstream)
     out, flow = empty(y.shape, y.dtype), flow.astype(y.dtype, copy=False)
-    index, most, spare = np.ascontiguousarray(offsets), longest(y), _spare(y, offsets)
-    pieces, room = spare.shape
+    index, most = np.ascontiguousarray(offsets), longest(y)
+    spare, room, pieces = _spare(y, offsets)
     skipped = run(
         _backward[y.dtype.char], pieces, 3 * y.nbytes, flow, y, index, spare, out,
         offsets.size - 1, y.shape[1], log, most, room, pieces,
@@ -96,17 +96,20 @@ def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) ->
     return out.reshape(result.shape).astype(result.dtype, copy=False)
 
 
-def _spare(rows: Array, offsets: Offsets) -> Array:
-    """Return (pieces, room): the pieces to split the segments into, and scratch memory of each.
+def _spare(rows: Array, offsets: Offsets) -> tuple[Array, int, int]:
+    """Return scratch memory, the values of it for each piece, and the number of pieces.
 
-    Results do not depend on it.
+    Results do not depend on the number of pieces that the segments are split into.
     """
-    pieces, size = min(PIECES, 1 + rows.size // PIECE_VALUES), row_bytes(rows)
-    if rows.nbytes < STREAMED_BYTES or size < COPIED_ROW_BYTES or size % LINE_BYTES:
-        return np.empty((pieces, 0), rows.dtype)
+    pieces = min(PIECES, 1 + rows.size // PIECE_VALUES)
+    if rows.nbytes < STREAMED_BYTES or (size := row_bytes(rows)) < COPIED_ROW_BYTES:
+        return rows, 0, pieces
+    if size % LINE_BYTES:
+        return rows, 0, pieces
     most = min(COPIED_ROWS, int(offsets_to_lengths(offsets).max(initial=0)))
-    values = 2 * most * SIDE_BYTES + LINE_BYTES
-    return empty((min(pieces, 4 * thread_count()), values // rows.itemsize), rows.dtype)
+    room = (2 * most * SIDE_BYTES + LINE_BYTES) // rows.itemsize
+    pieces = min(pieces, 4 * thread_count())
+    return empty((pieces * room,), rows.dtype), room, pieces
 
 
 # -- Long segments: all threads, pass by pass, in the same pieces for any number of threads ------

@@ -329,7 +329,9 @@ def test_what_tells_null_records_is_no_field_beside_others() -> None:
     assert (str(node), str(node.present)) == ("s{a}", "p")
     (node,) = tree((told("p"),))
     assert (str(node), node.present) == ("s{p}", None)
-    with pytest.raises(InvalidDataError, match=r"s.p tells .*; so does field q"):
+    with pytest.raises(
+        InvalidDataError, match=r"s.p marks which records are null; so does field q"
+    ):
         tree((told("p"), told("q"), spec("s.a", ("s", 0), ("a", 0))))
 
 
