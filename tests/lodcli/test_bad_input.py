@@ -223,7 +223,7 @@ def test_a_file_is_not_read_while_the_output_is_appended_to_it(
     # Without the limit a failing test would fill the disk.
     done = shell(f"ulimit -f 4000; lod convert --to jsonl {source} >> lines.jsonl")
     label = label.replace("$PWD", str(folder))
-    assert (done.code, done.stdout) == (1, "")
+    assert (done.code, done.stdout) == (2, "")
     assert done.stderr == (
         f"lod convert: {label}: is also the file that standard output goes to; redirect that to "
         "another file\n"
@@ -265,7 +265,7 @@ def test_what_others_read_of_standard_input_is_not_read_again(
 )
 def test_standard_input_is_one_file_only(lod: Lod, folder: Path, line: str) -> None:
     done = lod(*line.split())
-    assert (done.code, done.stdout) == (1, "")
+    assert (done.code, done.stdout) == (2, "")
     assert "- is given twice, but there is one standard input" in done.stderr
     assert not Path("m").exists()
 

@@ -17,6 +17,7 @@ arrow_records = pytest.importorskip("lodcli.formats.tfrecord.arrow_records")
 writer = pytest.importorskip("lodcli.formats.tfrecord.writer")
 
 
+@pytest.mark.slow
 def test_memory_for_writing_short_records_hardly_grows_with_their_number(tmp_path: Path) -> None:
     def write(count: int) -> None:
         lengths = np.ones(count, np.int64)
