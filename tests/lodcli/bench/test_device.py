@@ -196,7 +196,7 @@ def test_the_script_keeps_a_report_of_each_part_and_names_those_that_fail(
 def test_what_no_gpu_takes_part_in_is_refused(lod: Lod) -> None:
     done = lod("bench", "io", "--device", "cuda")
     assert (done.code, done.stdout) == (4, "")
-    assert "on a GPU there are kernels and rnn to measure" in done.stderr
+    assert "only kernels and rnn are measured on a GPU; use --device cpu" in done.stderr
     done = lod("bench", "kernels", "--device", "cuda", "--against", "numpy")
     assert done.code == 2
     assert "no such peer of kernels on a GPU; there are: torch" in done.stderr
