@@ -7,7 +7,7 @@ wider rows in blocks of columns, each carried down the rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 from lodcli.kernels.native.language_numba import address, function
@@ -483,18 +483,17 @@ def _of_blocks(emit: Callable[..., None], blocks: int, how: str = "") -> Any:
     return columns
 
 
-def _columns(emit: Callable[..., None]) -> Any:
-    """Return a function for all columns of some rows."""
+@cache  # one function for all that use it
+def _part_of_rows(emit: Callable[..., None]) -> Any:
+    """Return a function for the first `left` bytes of some rows."""
     many, one, last = (
         _of_blocks(emit, BLOCKS), _of_blocks(emit, 1), _of_blocks(emit, 1, "masked"),
     )  # fmt: skip
 
     @function()
-    def columns(  # type: ignore[no-untyped-def]
-        to, at, y, more, rows, width, log, like
+    def part(  # type: ignore[no-untyped-def]
+        to, at, y, more, rows, row_bytes, left, log, like
     ):
-        column_bytes = bytes_each(like)
-        row_bytes = left = width * column_bytes
         while left > 0:
             if left >= SIDE_BYTES:
                 many(to, at, y, more, rows, row_bytes, 0, log, like)
@@ -503,41 +502,48 @@ def _columns(emit: Callable[..., None]) -> Any:
                 one(to, at, y, more, rows, row_bytes, 0, log, like)
                 done = VECTOR_BYTES
             else:
-                last(to, at, y, more, rows, row_bytes, left // column_bytes, log, like)
+                last(to, at, y, more, rows, row_bytes, left // bytes_each(like), log, like)
                 done = left
             to, at, y, more, left = to + done, at + done, y + done, more + done, left - done
+
+    return part
+
+
+def _columns(emit: Callable[..., None]) -> Any:
+    """Return a function for all columns of some rows."""
+    part = _part_of_rows(emit)
+
+    @function()
+    def columns(  # type: ignore[no-untyped-def]
+        to, at, y, more, rows, width, log, like
+    ):
+        row_bytes = width * bytes_each(like)
+        part(to, at, y, more, rows, row_bytes, row_bytes, log, like)
 
     return columns
 
 
 def _copied(emit: Callable[..., None]) -> Any:
     """Return a function for all columns of a segment, by a copy of some at a time."""
-    many, one, last = (
-        _of_blocks(emit, BLOCKS, "copied"), _of_blocks(emit, 1), _of_blocks(emit, 1, "masked"),
-    )  # fmt: skip
+    many, part = _of_blocks(emit, BLOCKS, "copied"), _part_of_rows(emit)
 
     @function()
     def copied(  # type: ignore[no-untyped-def]
         to, at, y, spare, rows, width, log, like
     ):
         """Process rows of a multiple of VECTOR_BYTES bytes."""
-        column_bytes = bytes_each(like)
-        row_bytes = left = width * column_bytes
-        while left > 0:
-            # Results bypass the caches in whole lines: up to the first one, they do not.
-            before = -to & (VECTOR_BYTES - 1)
-            if before > 0 or left < VECTOR_BYTES:
-                done = before or left
-                last(to, at, y, 0, rows, row_bytes, done // column_bytes, log, like)
-            elif left >= SIDE_BYTES:
-                done = ahead = SIDE_BYTES
-                if left < 2 * SIDE_BYTES:
-                    ahead = rows * row_bytes + left - row_bytes
-                many(to, at, y, spare, rows, row_bytes, ahead, log, like)
-            else:
-                done = VECTOR_BYTES
-                one(to, at, y, 0, rows, row_bytes, 0, log, like)
-            to, at, y, left = to + done, at + done, y + done, left - done
+        row_bytes = width * bytes_each(like)
+        # Results bypass the caches in whole lines: up to the first one, they do not.
+        done = -to & (VECTOR_BYTES - 1)
+        part(to, at, y, 0, rows, row_bytes, done, log, like)
+        to, at, y, left = to + done, at + done, y + done, row_bytes - done
+        while left >= SIDE_BYTES:
+            ahead = SIDE_BYTES
+            if left < 2 * SIDE_BYTES:
+                ahead = rows * row_bytes + left - row_bytes
+            many(to, at, y, spare, rows, row_bytes, ahead, log, like)
+            to, at, y, left = to + SIDE_BYTES, at + SIDE_BYTES, y + SIDE_BYTES, left - SIDE_BYTES
+        part(to, at, y, 0, rows, row_bytes, left, log, like)
 
     return copied
 
