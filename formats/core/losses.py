@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 
 from lodcli.formats.core.format import Format
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.structs.tree import record_columns
@@ -32,9 +33,7 @@ class Loss:
     lost: tuple[str, ...]
 
     def __str__(self) -> str:
-        shown = ", ".join(self.lost[:MOST_SHOWN])
-        if len(self.lost) > MOST_SHOWN:
-            shown += f" and {len(self.lost) - MOST_SHOWN} more"
+        shown = listing(self.lost, MOST_SHOWN)
         return f"{self.format_name} does not keep these {self.what}: {shown}"
 
 

@@ -117,12 +117,12 @@ def presence_name(fields: Iterable[str]) -> str:
     return found
 
 
-def listing(names: Iterable[str]) -> str:
-    """Return names for a message: the first, and how many more there are.
+def listing(names: Iterable[str], most: int = MOST_LISTED) -> str:
+    """Return names for a message: the first `most`, and how many more there are.
 
     >>> listing(["words", "tags"])
     'words, tags'
     """
     known = list(names)
-    more = len(known) - MOST_LISTED
-    return ", ".join(known[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+    more = len(known) - most
+    return ", ".join(known[:most]) + (f" and {more} more" if more > 0 else "")

@@ -13,7 +13,7 @@ import numpy as np
 from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.losses import MOST_SHOWN
-from lodcli.formats.core.names import name_of, repeated
+from lodcli.formats.core.names import listing, name_of, repeated
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.csv.records import (
@@ -295,7 +295,7 @@ class _CsvSource(Source):
         self.schema = tuple(specs)
         # 0, 1, .. are the names that pandas gives to columns without names.
         if all(map(_is_number, header)) and header != list(map(str, range(len(header)))):
-            said = ", ".join(map(shown, header[:MOST_SHOWN])) + ", .." * (len(header) > MOST_SHOWN)
+            said = listing(map(shown, header), MOST_SHOWN)
             self.notes = [
                 f"line 1: was read as the names of the columns, which are numbers: {said}; if it "
                 "is a record, put a line of names above it"
