@@ -123,7 +123,8 @@ def open_file(
             dropped["dtype"] = wide_dtype(options.dtype)
             if dropped["dtype"] is None:
                 dropped["dtype_unsafe"] = None
-        told = dataclasses.replace(options, **dropped)
+        changed = any(getattr(options, name) != value for name, value in dropped.items())
+        told = dataclasses.replace(options, **dropped) if changed else options
         refuse_unknown_options(kind.options, told, kind.name)
         if options.columns is not None and "field" in kind.options and options.field is None:
             told = dataclasses.replace(told, field=tuple(dict.fromkeys(options.columns)))
