@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lodcli.formats.arrays.dates import times_of
 from lodcli.formats.arrays.fixed_texts import FixedTexts
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
@@ -33,7 +34,7 @@ from lodcli.kernels.index.checks import (
     lengths_to_offsets,
 )
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
+from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Marks
 
 # The options of all formats of flat arrays.
 FLAT_OPTIONS = frozenset({"data", "offsets", "lengths"})
@@ -259,9 +260,14 @@ def described(
         if isinstance(info, FixedTexts):
             lod, marks = LoD([*lod.levels, info.offsets]), TEXT
             dtype, shape = info.data.dtype, info.data.shape
+        times = times_of(info.dtype)
+        if times is not None:
+            dtype, marks = np.dtype(np.int64), Marks(unit=times)
         levels, lods[name] = equal.shared(lod)
         spec = TensorSpec(
-            *(name, dtype, shape[1:], levels, shape[0]), marks=marks, nullable=bool(parts.masks)
+            *(name, dtype, shape[1:], levels, shape[0]),
+            marks=marks,
+            nullable=bool(parts.masks) or times is not None,
         )
         for level, array in parts.masks.items():
             _require_mask(spec, level, arrays[array])

@@ -45,7 +45,7 @@ class Member:
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
     """Return the description of an array of the archive; its header is checked against its size."""
     with naming(shown(info.filename)), damage("is damaged"), archive.open(info) as stream:
-        return Member(info, read_header(stream, info.file_size, texts=True))
+        return Member(info, read_header(stream, info.file_size, marked=True))
 
 
 class Rows:

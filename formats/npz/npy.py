@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
+from lodcli.formats.arrays.dates import as_numbers, times_of, valid_rows
 from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.indexed import IndexedSource
@@ -25,11 +27,12 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.marks import TEXT
+from lodcli.kernels.tensor.marks import TEXT, Marks
+from lodcli.kernels.tensor.nulls import Mask
 
 
 class Npy(Format):
-    """One array of numbers, (N, ...), as `numpy.save` writes and `numpy.load` reads it.
+    """One array, (N, ...), as `numpy.save` writes and `numpy.load` reads it.
 
     A tensor without levels; `lod concat --new-level NAME` makes a sequence of each file. Nothing is
     ever unpickled. Reading takes constant memory, except for an array in Fortran order. An array of
@@ -66,7 +69,7 @@ class _NpySource(IndexedSource):
     def __init__(self, source: Input) -> None:
         file = source.make_seekable()
         self._fd = file.fileno()
-        self._header = header = read_header(file, os.fstat(self._fd).st_size, texts=True)
+        self._header = header = read_header(file, os.fstat(self._fd).st_size, marked=True)
         self._whole: Array | None = None
         self._texts: FixedTexts | None = None
         rows, *row_shape = header.shape
@@ -80,13 +83,22 @@ class _NpySource(IndexedSource):
             )
             self.lods = {DEFAULT_NAME: lod}
             return
-        native = header.dtype.newbyteorder("=")
-        self.schema = (TensorSpec(DEFAULT_NAME, native, tuple(row_shape), (), rows),)
+        native, times = header.dtype.newbyteorder("="), times_of(header.dtype)
+        spec = TensorSpec(DEFAULT_NAME, native, tuple(row_shape), (), rows)
+        if times is not None:
+            spec = replace(spec, dtype=np.dtype(np.int64), marks=Marks(unit=times), nullable=True)
+        self.schema = (spec,)
         self.lods = {DEFAULT_NAME: LoD()}
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         if self._texts is not None:
             return self._texts.data[start:stop]
+        return as_numbers(self._stored(start, stop))
+
+    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        return valid_rows(self._stored(start, stop), start)
+
+    def _stored(self, start: int, stop: int) -> Array:
         header = self._header
         if not header.fortran:
             row_bytes = self.schema[0].row_bytes

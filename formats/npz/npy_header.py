@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from lodcli.formats.arrays.array_file import array_bytes
+from lodcli.formats.arrays.dates import times_of
 from lodcli.formats.arrays.fixed_texts import KINDS, require_texts
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.zip_archive import brief
@@ -27,6 +28,7 @@ NPY_DTYPES = ALL_DTYPES - {"bfloat16"}
 MOST_HEADER_BYTES = 10_000
 _ORDERS = tuple("<>|=")
 _TEXT = re.compile(rf"[<>|=][{KINDS}][1-9][0-9]{{0,6}}")
+_TIMES = re.compile(r"[<>=][Mm]8\[[a-zA-Z]{1,2}\]")
 _SINGLE = re.compile(r"[<>|=](?:[US][0-9]{1,7}|[iu][1248])")
 # Names of dtypes in .npy files, after the byte order: "f8", "b1", ..
 _DTYPES = frozenset(np.dtype(name).str[1:] for name in NPY_DTYPES)
@@ -49,18 +51,20 @@ class Header:
     size_bytes: int
 
 
-def read_header(stream: IO[bytes], file_bytes: int, *, texts: bool = False) -> Header:
+def read_header(stream: IO[bytes], file_bytes: int, *, marked: bool = False) -> Header:
     """Return the header of a .npy file, checked against its size.
 
     Args:
         stream: the file.
         file_bytes: its size.
-        texts: whether an array of texts is allowed, with one dimension.
+        marked: whether an array of texts, with one dimension, or of times is allowed.
     """
     header_bytes, (descr, shape, fortran) = _raw_header(stream)
-    if texts and isinstance(descr, str) and _TEXT.fullmatch(descr):
+    if marked and isinstance(descr, str) and _TEXT.fullmatch(descr):
         dtype = np.dtype(descr)
         require_texts(dtype, shape)
+    elif marked and isinstance(descr, str) and _times(descr):
+        dtype = np.dtype(descr)
     else:
         dtype = _checked_dtype(descr)
     if not shape:
@@ -156,13 +160,24 @@ def remedy_of(descr: object) -> str:
     if not isinstance(descr, str):
         return "save each field of its records as a separate array"
     if descr[1:2] in ("M", "m"):
-        return "save array.astype('i8') instead, and its unit beside it"
+        if _times(descr):  # not in the format that asks
+            return "save array.astype('i8') instead, and its unit beside it"
+        unit = "[D]" if re.search(r"M8\[\d*[YMW]\]", descr) else "[s]"
+        return f"save array.astype('{descr[1:3]}{unit}') instead"
     if descr[1:2] in ("U", "S"):
         return "save codes, as numpy.unique(array, return_inverse=True) returns them"
     if descr[1:2] in ("O", "V"):
         return "save an array of numbers"
     near = "c16" if descr[1:2] == "c" else "f8"
     return f"save array.astype({near!r}) instead, or another of {', '.join(sorted(NPY_DTYPES))}"
+
+
+def _times(descr: str) -> bool:
+    """Return whether a dtype is one of times with a unit that tensors have."""
+    try:
+        return _TIMES.fullmatch(descr) is not None and times_of(np.dtype(descr)) is not None
+    except TypeError:  # an unknown unit
+        return False
 
 
 def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], bool]]:

@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
+from lodcli.formats.arrays.dates import as_numbers, valid_rows
 from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
 from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.arrays.spool import Spool, SpooledArray
@@ -249,11 +250,15 @@ class _NpzSource(IndexedSource):
         found = self._data[name]
         if isinstance(found, FixedTexts):
             return found.data[start:stop]
-        return stored_rows(self._file, found, start, stop)
+        return as_numbers(stored_rows(self._file, found, start, stop))
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
-        mask = self._masks[name].get(level)
-        return None if mask is None else stored_rows(self._file, mask, start, stop)
+        mask, rows = self._masks[name].get(level), self._data[name]
+        if mask is not None:
+            return stored_rows(self._file, mask, start, stop)
+        if level < self.lods[name].n_levels or isinstance(rows, FixedTexts):
+            return None
+        return valid_rows(stored_rows(self._file, rows, start, stop), start)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         # Sequentially, not by `read_rows`, so that checksums are verified.
@@ -320,13 +325,17 @@ class _InOrder:
 
     def take(self, lod: LoD, ranges: Iterable[tuple[int, int]]) -> LoDTensor:
         """Return the next part; `lod` is its index, `ranges` its range of items on each level."""
-        sizes = [high - low for low, high in ranges]
+        places = list(ranges)
+        sizes = [high - low for low, high in places]
         data = self.rows.take(sizes[-1])
         masks = [
             self.masks[level].take(size) if level in self.masks else None
             for level, size in enumerate(sizes)
         ]
-        return tensor_of(self.spec, data, lod, Nulls.of(masks))
+        if masks[-1] is None:
+            with naming(self.spec.name):
+                masks[-1] = valid_rows(data, places[-1][0])
+        return tensor_of(self.spec, as_numbers(data), lod, Nulls.of(masks))
 
     def plain(self, limit_bytes: int) -> Iterator[Batch]:
         """Yield the batches of a tensor without levels."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from lodcli.formats.arrays.dates import as_numbers, times_of, valid_rows
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.core.flat_arrays import described, held, tensors_in
@@ -121,18 +122,22 @@ class ZarrSource(IndexedSource):
             found = zarr.open_array(self._store, path=path, mode="r")
             dtype, shape = np.dtype(found.dtype), tuple(map(int, found.shape))
             chunk = math.prod(found.shards or found.chunks)
-        if dtype.name not in NPY_DTYPES:
+        if dtype.name not in NPY_DTYPES and times_of(dtype) is None:
             remedy = remedy_of(np.lib.format.dtype_to_descr(dtype))
             raise UnsupportedError(f"{name}: holds {dtype}, which tensors cannot hold; {remedy}")
         self._bounds.check_block(chunk * dtype.itemsize, f"{name}: has chunks of")
         return ZarrArray(name, found, dtype, shape)
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
-        return self._read(self._rows[name], start, stop)
+        return as_numbers(self._read(self._rows[name], start, stop))
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
-        mask = self._masks[name].get(level)
-        return None if mask is None else self._read(mask, start, stop)
+        mask, rows = self._masks[name].get(level), self._rows[name]
+        if mask is not None:
+            return self._read(mask, start, stop)
+        if level < self.lods[name].n_levels or times_of(rows.dtype) is None:
+            return None
+        return valid_rows(self._read(rows, start, stop), start)
 
     def _read(self, array: ZarrArray, start: int, stop: int) -> Array:
         size = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize

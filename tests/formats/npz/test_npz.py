@@ -223,7 +223,7 @@ def test_what_npz_does_not_hold_is_refused(tmp_path: Path, tensor: LoDTensor, me
             "has dtype '<V2', which tensors cannot hold",
         ),
         ({"x": np.zeros(1, [("a", "i4")])}, UnsupportedError, r"has dtype \[\('a', '<i4'\)\]"),
-        ({"x": np.zeros(1, "M8[s]")}, UnsupportedError, r"has dtype '<M8\[s\]', which tensors"),
+        ({"x": np.zeros(1, "M8[h]")}, UnsupportedError, r"has dtype '<M8\[h\]', which tensors"),
         ({"x": np.zeros(1, np.longdouble)}, UnsupportedError, "has dtype '<f16', which tensors"),
         ({"x": np.float64(1)}, InvalidDataError, "x.npy: is a single value; a tensor needs a row"),
         ({"lod.0": np.array([0])}, InvalidDataError, "tensor data: has an index but no data"),

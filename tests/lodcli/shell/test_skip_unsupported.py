@@ -36,7 +36,7 @@ def _tsv(path: Path) -> None:
 
 
 def _npz(path: Path) -> None:
-    np.savez(path, good=np.array([1, 2]), bad=np.array([1, 2], "M8[s]"))
+    np.savez(path, good=np.array([1, 2]), bad=np.array([1, 2], "M8[h]"))
 
 
 def _safetensors(path: Path) -> None:
