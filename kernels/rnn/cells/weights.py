@@ -63,6 +63,7 @@ class LayerWeights(ABC):
         KIND: the name of the cell on the command line and in files.
         OPTIONAL: the sizes and extras of `Sizes` that the kind supports.
         NAMES: the names in a state dict of fields whose names differ from it.
+        ALIASES: the names in a state dict by other names that files have for them.
         SUFFIXED: whether the names in a state dict always end in layer and direction ("_l0"), as in
             torch. Otherwise the suffix may be missing for a single layer in one direction.
         HAS_BIAS: whether random weights have biases by default.
@@ -74,6 +75,7 @@ class LayerWeights(ABC):
     KIND: ClassVar[str]
     OPTIONAL: ClassVar[frozenset[str]] = frozenset()
     NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    ALIASES: ClassVar[Mapping[str, str]] = MappingProxyType({})
     SUFFIXED: ClassVar[bool] = False
     HAS_BIAS: ClassVar[bool] = True
     ACTIVATION_FIELDS: ClassVar[tuple[str, ...]] = ()

@@ -4,6 +4,7 @@
     weight_ih_l0_reverse  ..                                its backward direction
     weight_hr_l0                                            LSTM projection
     peepholes_l0                                            not in torch: (3, H), i f o
+    weight_ih  weight_hh  bias_ih  bias_hh                  read only: torch's LSTMCell, GRUCell, ..
     to_hidden_and_gate.weight                               other cells: the names of a published
     to_hidden_and_gate.weight_l1_reverse                    implementation, in stacks with suffix
 
@@ -30,6 +31,10 @@ from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.tensor.exchange.rows import rows_of
 
 _DIRECTIONS = ("", "_reverse")
+# The names of torch's cells of a single layer.
+_OF_CELLS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+# Paddle's layers list their arrays a second time, by the cells in them: 0.cell_fw.weight_ih.
+_PADDLE_CELL = re.compile(r"(?P<layers>(?:.*\.)?)\d+\.cell(?:_fw|_bw)?\.(?:weight|bias)_[ih]h")
 
 
 class _Entry(NamedTuple):
@@ -44,7 +49,8 @@ class _Entry(NamedTuple):
 @cache
 def _pattern() -> re.Pattern[str]:
     """Return the pattern of the names of all cells' weights."""
-    names = sorted({name for kind in CELLS for name in weights_class(kind).names()})
+    kinds = [weights_class(kind) for kind in CELLS]
+    names = sorted({name for kind in kinds for name in (*kind.names(), *kind.ALIASES)})
     return re.compile(
         r"(?P<prefix>(?:.*\.)?)"
         rf"(?P<name>{'|'.join(map(re.escape, names))})"
@@ -55,11 +61,12 @@ def _pattern() -> re.Pattern[str]:
 def _parsed(name: str) -> _Entry | None:
     """Return the parts of a name; None if it is not the name of a weight of a cell."""
     match = _pattern().fullmatch(name)
-    if not match or (match["layer"] is None and match["name"] in _suffixed()):
+    if not match:
         return None
-    return _Entry(
-        match["prefix"], match["name"], int(match["layer"] or 0), int(bool(match["reverse"]))
-    )
+    if match["layer"] is None and match["name"] in _suffixed() - {*_OF_CELLS}:
+        return None
+    array = _aliases().get(match["name"], match["name"])
+    return _Entry(match["prefix"], array, int(match["layer"] or 0), int(bool(match["reverse"])))
 
 
 def is_weight_name(name: str) -> bool:
@@ -78,6 +85,12 @@ def _suffixed() -> frozenset[str]:
     """Return the names that always have a layer."""
     kinds = [weights_class(kind) for kind in CELLS]
     return frozenset(name for kind in kinds if kind.SUFFIXED for name in kind.names())
+
+
+@cache
+def _aliases() -> dict[str, str]:
+    """Return the names of arrays by other names that files have for them."""
+    return {alias: name for kind in CELLS for alias, name in weights_class(kind).ALIASES.items()}
 
 
 @cache
@@ -240,8 +253,14 @@ def require_shape(
 
 def rnn_prefixes(entries: Mapping[str, Array]) -> list[str]:
     """Return the prefixes, with their dots, under which there are RNN weights; sorted."""
-    parsed = (_parsed(name) for name in entries)
+    parsed = (_parsed(name) for name in entries if not _is_repeated(name, entries))
     return sorted({entry.prefix for entry in parsed if entry and entry.name in _telling()})
+
+
+def _is_repeated(name: str, entries: Mapping[str, Array]) -> bool:
+    """Return whether this is an array of a cell in a layer of Paddle, which is listed as well."""
+    match = _PADDLE_CELL.fullmatch(name)
+    return match is not None and f"{match['layers']}weight_ih_l0" in entries
 
 
 def _pick_prefix(entries: Mapping[str, Array], wanted: str | None) -> str:
@@ -276,11 +295,13 @@ def _entries_under(
 
     An unknown name next to the weights ("rnn.weight_xx_l0") is an error: a module with such an
     array computes something else. Entries of other modules are ignored, unless neither a prefix
-    nor the caller separates them from this one.
+    nor the caller separates them from this one. Torch's LSTMCell, GRUCell and RNNCell hold no
+    other modules: a cell that does, such as a norm of its gates, is another cell.
     """
     found: dict[tuple[int, int], dict[str, Array]] = {}
+    of_cell = prefix != "" and f"{prefix}weight_hh" in entries
     for name, array in entries.items():
-        if not name.startswith(prefix):
+        if not name.startswith(prefix) or _is_repeated(name, entries):
             continue
         entry = _parsed(name.removeprefix(prefix))
         if entry and not entry.prefix:
@@ -294,6 +315,11 @@ def _entries_under(
                     f"state dict: {name}: expected an array, found {type(array).__name__}"
                 )
             here[entry.name] = rows_of(array)
+        elif of_cell:
+            raise InvalidDataError(
+                f"state dict: {name} is in the same module as {prefix}weight_hh; expected only the "
+                f"weights of torch's LSTMCell, GRUCell or RNNCell: {', '.join(_OF_CELLS)}"
+            )
         elif _parametrized(name.removeprefix(prefix)):
             raise InvalidDataError(
                 f"state dict: {name} is a part of a weight, as of weight norm or pruning; remove "

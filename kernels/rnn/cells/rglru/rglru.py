@@ -62,6 +62,16 @@ class RGLRUWeights(LinearWeights):
             "a_gate_b": "a_gate.b",
         }
     )
+    # In Hugging Face's transformers.
+    ALIASES: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "recurrent_param": "a_param",
+            "input_gate_weight": "input_gate.w",
+            "input_gate_bias": "input_gate.b",
+            "recurrent_gate_weight": "a_gate.w",
+            "recurrent_gate_bias": "a_gate.b",
+        }
+    )
 
     input_gate_w: Array
     input_gate_b: Array

@@ -199,6 +199,57 @@ def test_a_name_with_and_without_its_layer_is_refused() -> None:
         weights_from_state_dict(twice)
 
 
+@pytest.mark.parametrize("prefix", ["", "decoder.cells.0."])
+@pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
+def test_the_cells_of_torch_have_no_layer_in_their_names(cell: str, prefix: str) -> None:
+    layer = entries(cell)
+    found = weights_from_state_dict(
+        {prefix + name.removesuffix("_l0"): array for name, array in layer.items()}
+    )
+    assert found.cell == cell
+    assert state_dict(found).keys() == layer.keys()
+    assert all(state_dict(found)[name] is array for name, array in layer.items())
+
+
+def test_a_cell_with_a_norm_is_not_read_as_one_without() -> None:
+    cell = {f"cell.{name.removesuffix('_l0')}": array for name, array in entries().items()}
+    with pytest.raises(InvalidDataError, match=r"cell\.norm\.weight is in the same module as cell"):
+        weights_from_state_dict(cell | {"cell.norm.weight": np.ones(12)}, prefix="cell")
+    assert weights_from_state_dict(cell | {"out.weight": np.ones((1, 3))}).cell == "lstm"
+
+
+@pytest.mark.parametrize("prefix", ["", "encoder."])
+def test_paddles_layers_list_their_arrays_twice(prefix: str) -> None:
+    # The names of paddle.nn.LSTM(.., num_layers=2, direction="bidirect").state_dict().
+    layers = entries(prefix=prefix, layers=2, bidirectional=True)
+    twice = dict(layers)
+    for name, array in layers.items():
+        kind, layer = name.removeprefix(prefix).split("_l")
+        direction = "bw" if layer.endswith("_reverse") else "fw"
+        twice[f"{prefix}{layer[0]}.cell_{direction}.{kind}"] = array
+    assert len(twice) == 2 * len(layers)
+    assert (
+        state_dict(weights_from_state_dict(twice)).keys()
+        == entries(layers=2, bidirectional=True).keys()
+    )
+
+
+def test_a_recurrent_gemma_of_transformers_is_an_rglru() -> None:
+    theirs = {  # transformers/models/recurrent_gemma/convert_recurrent_gemma_to_hf.py
+        "a_param": "recurrent_param",
+        "input_gate.w": "input_gate_weight",
+        "input_gate.b": "input_gate_bias",
+        "a_gate.w": "recurrent_gate_weight",
+        "a_gate.b": "recurrent_gate_bias",
+    }
+    rng = np.random.default_rng(0)
+    ours = state_dict(seeded_weights("rglru", 6, 6, heads=2, rng=rng))
+    prefix = "model.layers.0.temporal_block.rg_lru."
+    found = weights_from_state_dict({prefix + theirs[name]: ours[name] for name in theirs})
+    assert found.cell == "rglru"
+    assert all(state_dict(found)[name] is ours[name] for name in theirs)
+
+
 def test_an_array_of_another_module_called_as_one_of_a_linear_cell_is_left_alone() -> None:
     found = weights_from_state_dict(entries("gru") | {"to_out.weight": np.ones((2, 9))}, prefix="")
     assert found.cell == "gru"
