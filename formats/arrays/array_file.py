@@ -10,10 +10,10 @@ import numpy as np
 
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
 from lodcli.formats.arrays.byte_blocks import Bytes
+from lodcli.formats.arrays.flat_arrays import mask_array_name
 from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.errors import DamagedFileError, naming
-from lodcli.formats.core.flat_arrays import mask_array_name
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.outputs import Output

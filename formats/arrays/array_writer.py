@@ -10,9 +10,9 @@ import numpy as np
 
 from lodcli.formats.arrays.batch_parts import BatchSplitter, Kind, Part
 from lodcli.formats.arrays.byte_blocks import Bytes, byte_blocks
+from lodcli.formats.arrays.flat_arrays import require_index_fits
 from lodcli.formats.core.batching import together
 from lodcli.formats.core.errors import naming
-from lodcli.formats.core.flat_arrays import require_index_fits
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema
 from lodcli.kernels.index.checks import Array
 

@@ -13,11 +13,7 @@ import numpy as np
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
 from lodcli.formats.arrays.dates import as_numbers, valid_rows
 from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
-from lodcli.formats.arrays.masks import MaskWriter
-from lodcli.formats.arrays.spool import Spool, SpooledArray
-from lodcli.formats.core.batching import cuts, groups
-from lodcli.formats.core.errors import naming
-from lodcli.formats.core.flat_arrays import (
+from lodcli.formats.arrays.flat_arrays import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
     MARKS,
@@ -29,6 +25,10 @@ from lodcli.formats.core.flat_arrays import (
     mask_array_name,
     tensors_in,
 )
+from lodcli.formats.arrays.masks import MaskWriter
+from lodcli.formats.arrays.spool import Spool, SpooledArray
+from lodcli.formats.core.batching import cuts, groups
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, LeftOut, Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.marks import MOST_BYTES, FlatMarks, flat_json, from_flat_json, tensor_of

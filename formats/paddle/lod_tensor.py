@@ -28,8 +28,8 @@ from lodcli.formats.arrays.array_file import (
     array_bytes,
     write_placed,
 )
+from lodcli.formats.arrays.flat_arrays import EqualLevels, array_name
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
-from lodcli.formats.core.flat_arrays import EqualLevels, array_name
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.names import check_name
 from lodcli.formats.core.options import ReadOptions, WriteOptions

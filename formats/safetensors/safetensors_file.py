@@ -19,7 +19,7 @@ from lodcli.formats.arrays.array_file import (
     read_rows,
     write_placed,
 )
-from lodcli.formats.core.flat_arrays import (
+from lodcli.formats.arrays.flat_arrays import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
     MARKS,

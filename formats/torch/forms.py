@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from lodcli.formats.core.flat_arrays import array_names, index_dtype, require_index_fits
+from lodcli.formats.arrays.flat_arrays import array_names, index_dtype, require_index_fits
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Item, Schema, StoredArray
 from lodcli.kernels.errors import UnsupportedError

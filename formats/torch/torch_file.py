@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from lodcli.formats.arrays.flat_arrays import FLAT_OPTIONS, FLAT_WRITE_OPTIONS
 from lodcli.formats.catalogue.packages import Package
-from lodcli.formats.core.flat_arrays import FLAT_OPTIONS, FLAT_WRITE_OPTIONS
 from lodcli.formats.core.format import Format, LeftOut, Source, joined
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.arrays.flat_arrays import described, offer_others, tensors_in
 from lodcli.formats.core.errors import TooLargeError, naming
-from lodcli.formats.core.flat_arrays import described, offer_others, tensors_in
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions
@@ -73,14 +73,20 @@ def items_of(
 def named(
     value: Mapping[Any, Any], room: Room, prefix: str = "", depth: int = 0
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a dict by name; nested dicts give names such as model.weight."""
+    """Yield the values of a dict by name; nested dicts give names such as model.weight.
+
+    The value of a key that is no name is a Refused.
+    """
     if depth >= MOST_LEVELS:
         raise UnsupportedError(f"dicts nested {MOST_LEVELS} deep or deeper")
     for name, part in value.items():
         room.take(0, items=1)
-        if isinstance(name, bool) or not isinstance(name, str | int):
-            raise UnsupportedError(f"a dict with the key {ascii(name)[:100]}; expected names")
-        if isinstance(part, dict) and set(part) not in (PADDED_KEYS, PACKED_KEYS):
+        if isinstance(name, Refused):
+            yield f"{prefix}{name.reason}", name
+        elif isinstance(name, bool) or not isinstance(name, str | int):
+            shown = ascii(name)[:100]
+            yield f"{prefix}{shown}", Refused(f"a dict with the key {shown}; expected names")
+        elif isinstance(part, dict) and set(part) not in (PADDED_KEYS, PACKED_KEYS):
             yield from named(part, room, f"{prefix}{name}.", depth + 1)
         else:
             yield f"{prefix}{name}", part

@@ -12,9 +12,9 @@ import numpy as np
 import zarr
 
 from lodcli.formats.arrays.dates import as_numbers, times_of, valid_rows
+from lodcli.formats.arrays.flat_arrays import described, held, tensors_in
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
-from lodcli.formats.core.flat_arrays import described, held, tensors_in
 from lodcli.formats.core.format import LeftOut
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
+from lodcli.formats.arrays.flat_arrays import FLAT_OPTIONS
 from lodcli.formats.catalogue.packages import Package
-from lodcli.formats.core.flat_arrays import FLAT_OPTIONS
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
