@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TypeVar
 
 from lodcli.kernels.errors import InvalidDataError, LodError
@@ -44,14 +43,14 @@ class naming:  # lower case: used as `with naming(..):`
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, LodError) and not hasattr(error, _FILE):
             _prefix(error, self._label, self._part)
+
+
+def from_item(name: str, first: int) -> str:
+    """Return the name of a tensor for messages about a batch whose first item is number `first`."""
+    return f"{name}, in the items from {first} on" if first else name
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -80,12 +80,7 @@ class shielded:  # used as `with shielded():`
         if _in_main_thread():
             _state.depth += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if not _in_main_thread():
             return
         _state.depth -= 1

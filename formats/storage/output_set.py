@@ -6,7 +6,6 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from lodcli.formats.storage.journal import Journal
 from lodcli.formats.storage.outputs import Beside, Output, TargetExistsError, refuse_existing
@@ -94,12 +93,7 @@ class OutputSet:
     def __enter__(self) -> OutputSet:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         try:
             if kind is None:
                 self._commit()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -188,12 +187,7 @@ class _Frame:
     def __enter__(self) -> None:
         self._loop._inside = True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         self._loop._inside = False
         if error is None:
             self._loop._end_turn(self._before)
