@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from lodcli.formats.arrow.files import Records
+from lodcli.formats.arrow.files import Records, Wanted
 from lodcli.formats.arrow.layout import Leaf, Level, Node, places
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.kernels.errors import InvalidDataError
@@ -97,7 +97,7 @@ def _leaves(records: Records, nodes: Mapping[str, Node]) -> Iterator[tuple[str, 
     """Yield the arrays of all tensors of some columns; they may contain unused items."""
     if not nodes:
         return
-    for _, batch in records.batches(list(nodes), BATCH_BYTES):
+    for _, batch in records.batches(Wanted(list(nodes), BATCH_BYTES)):
         for column, node in nodes.items():
             yield from _of_node(batch.column(column), node)
 

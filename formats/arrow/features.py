@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from lodcli.formats.arrow.files import Found, Records
+from lodcli.formats.arrow.files import Found, Records, Wanted
 from lodcli.formats.arrow.huggingface import type_of, with_features
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import UnsupportedError
@@ -30,15 +30,7 @@ class NoRecords(Records):
         self.schema = with_features(pa.schema(kinds), features)
         self.count = 0
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        limit_bytes: int,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        values: bool = True,
-    ) -> Iterator[Found]:
+    def batches(self, wanted: Wanted) -> Iterator[Found]:
         return iter(())
 
 

@@ -7,6 +7,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
@@ -22,6 +23,25 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.runtime import buffers as memory
 
 Found = tuple[int, pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to read of a file of records.
+
+    Attributes:
+        names: of the columns, or of tensors in them.
+        limit_bytes: approximate size of a batch; a single record may exceed it.
+        start: a record; earlier ones may be left out.
+        stop: a record; it and later ones may be left out. None: the end.
+        values: whether numbers are needed; else they may be 0.
+    """
+
+    names: Sequence[str]
+    limit_bytes: int
+    start: int = 0
+    stop: int | None = None
+    values: bool = True
 
 
 class Records(ABC):
@@ -45,25 +65,8 @@ class Records(ABC):
     plain: bool = False
 
     @abstractmethod
-    def batches(
-        self,
-        columns: Sequence[str],
-        limit_bytes: int,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        values: bool = True,
-    ) -> Iterator[Found]:
-        """Yield checked record batches of about `limit_bytes`, each with the number of its first
-        record.
-
-        Args:
-            columns: names of the columns to read.
-            limit_bytes: size of a batch; a single record may exceed it.
-            start: a record; earlier ones may be left out.
-            stop: a record; it and later ones may be left out. None: the end.
-            values: whether numbers are needed; else they may be 0.
-        """
+    def batches(self, wanted: Wanted) -> Iterator[Found]:
+        """Yield checked record batches, each with the number of its first record."""
 
     def may_share(self, one: str, other: str) -> bool:
         """Return whether two columns may have equal lists, from metadata only."""

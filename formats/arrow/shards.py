@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
-from lodcli.formats.arrow.files import Found, Records, damage
+from lodcli.formats.arrow.files import Found, Records, Wanted, damage
 from lodcli.formats.arrow.sizes.ipc import IpcFile
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.storage.inputs import Input
@@ -47,24 +48,14 @@ class Shards(Records):
         with naming(name), self._folder.beside(name) as source:
             yield IpcFile(source, stream=True)
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        limit_bytes: int,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        values: bool = True,
-    ) -> Iterator[Found]:
+    def batches(self, wanted: Wanted) -> Iterator[Found]:
         first = 0
         for name, count in self._counts:
-            end = count if stop is None else min(count, stop - first)
-            begin = max(0, start - first)
+            end = count if wanted.stop is None else min(count, wanted.stop - first)
+            begin = max(0, wanted.start - first)
             if begin < end:
                 with self._opened(name) as file:
-                    for place, batch in file.batches(
-                        columns, limit_bytes, begin, end, values=values
-                    ):
+                    for place, batch in file.batches(replace(wanted, start=begin, stop=end)):
                         yield first + place, batch
             first += count
 

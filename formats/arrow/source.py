@@ -12,7 +12,7 @@ import numpy as np
 
 from lodcli.formats.arrow.columns import ColumnReader
 from lodcli.formats.arrow.dictionaries import in_range, words_of
-from lodcli.formats.arrow.files import Records, damage
+from lodcli.formats.arrow.files import Records, Wanted, damage
 from lodcli.formats.arrow.huggingface import attributes_of, features_of, file_attributes_of
 from lodcli.formats.arrow.labels import class_names
 from lodcli.formats.arrow.layout import (
@@ -189,7 +189,7 @@ class RecordSource(Source):
     def _survey(self) -> None:
         """Compare and count the lists of all records, without reading numbers."""
         same, self._with_nulls = None, set()
-        for _, tensors in self._tensors(list(self._places), BATCH_BYTES, values=False):
+        for _, tensors in self._tensors(Wanted(list(self._places), BATCH_BYTES, values=False)):
             same = self._compared(tensors, same)
             self._count(tensors)
             self._with_nulls.update(name for name, tensor in tensors.items() if tensor.nulls)
@@ -200,7 +200,7 @@ class RecordSource(Source):
 
     def _look_ahead(self) -> None:
         """Compare the first records, which are buffered until they are requested."""
-        pieces = self._tensors(list(self._places), BATCH_BYTES)
+        pieces = self._tensors(Wanted(list(self._places), BATCH_BYTES))
         ahead: list[tuple[int, Tensors]] = []
         same, records, size = None, 0, 0
         varied: set[str] = set()
@@ -314,23 +314,15 @@ class RecordSource(Source):
 
     # -- reading -------------------------------------------------------------------
 
-    def _tensors(
-        self,
-        names: list[str],
-        limit_bytes: int,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        values: bool = True,
-    ) -> Pieces:
+    def _tensors(self, wanted: Wanted) -> Pieces:
         """Yield the tensors of each piece of the file, with the number of its first record."""
-        columns = list(dict.fromkeys(self._owners[name] for name in names))
-        for first, batch in self._records.batches(columns, limit_bytes, start, stop, values=values):
+        columns = list(dict.fromkeys(self._owners[name] for name in wanted.names))
+        for first, batch in self._records.batches(replace(wanted, names=columns)):
             found: Tensors = {}
             for column in columns:
                 if column in self._columns:
                     found |= self._read(column, batch, first)
-            yield first, {name: found[name] for name in names if name in self._places}
+            yield first, {name: found[name] for name in wanted.names if name in self._places}
 
     def _read(self, column: str, batch: Any, first: int) -> Tensors:
         """Return the tensors of a column; none if it cannot be held, and may be left out."""
@@ -351,19 +343,12 @@ class RecordSource(Source):
                 raise
             return {}
 
-    def _pieces(
-        self,
-        names: list[str],
-        limit_bytes: int,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        values: bool = True,
-    ) -> Pieces:
+    def _pieces(self, wanted: Wanted) -> Pieces:
         """Yield pieces with one index for all tensors that share their levels."""
+        names = wanted.names
         begun, self._begun = self._begun, None
-        if begun is None or start:
-            begun = self._tensors(names, limit_bytes, start, stop, values=values)
+        if begun is None or wanted.start:
+            begun = self._tensors(wanted)
         # Not the whole schema: lod inspect reads the tensors one by one.
         schema = tuple(self.schema[rank] for rank in sorted(self._ranks[name] for name in names))
         for first, tensors in begun:
@@ -380,7 +365,7 @@ class RecordSource(Source):
         wanted = set(names)
         chosen = [spec for spec in self.schema if spec.name in wanted]
         done = False
-        for _, tensors in self._pieces([spec.name for spec in chosen], limit_bytes):
+        for _, tensors in self._pieces(Wanted([spec.name for spec in chosen], limit_bytes)):
             for batch in _cut(tensors, limit_bytes):
                 yield batch
                 done = True
@@ -403,7 +388,7 @@ class SeekableRecordSource(RecordSource):
     def read_index(self, name: str) -> LoD:
         spec = find(self.schema, name)
         parts, size = [], 0
-        for _, tensors in self._pieces([spec.name], BATCH_BYTES, values=False):
+        for _, tensors in self._pieces(Wanted([spec.name], BATCH_BYTES, values=False)):
             parts.append(tensors[spec.name].lod)
             size += sum(level.nbytes for level in parts[-1].levels)
             self._records.bounds.check(size, "has an index of at least")
@@ -444,7 +429,7 @@ class SeekableRecordSource(RecordSource):
         """Return the tensor of some records."""
         parts, size = [], 0
         if start < stop:
-            for first, tensors in self._pieces([spec.name], BATCH_BYTES, start, stop):
+            for first, tensors in self._pieces(Wanted([spec.name], BATCH_BYTES, start, stop)):
                 tensor = tensors[spec.name]
                 low, high = max(0, start - first), min(len(tensor), stop - first)
                 if low < high:

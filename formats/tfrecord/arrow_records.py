@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
-from lodcli.formats.arrow.files import Found, Records
+from lodcli.formats.arrow.files import Found, Records, Wanted
 from lodcli.formats.arrow.writer import arrow_schema
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES
@@ -75,28 +75,20 @@ class ExampleRecords(Records):
         if not self._again and first is not None:
             self._begun = chain(begun, pieces)
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        limit_bytes: int,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        values: bool = True,
-    ) -> Iterator[Found]:
+    def batches(self, wanted: Wanted) -> Iterator[Found]:
         if self._again:
-            pieces = self._pieces(limit_bytes)
+            pieces = self._pieces(wanted.limit_bytes)
         elif self._begun is None:
             raise UnsupportedError(
                 f"{self._source.label}: a pipe can be read only once; use a file"
             )
         else:
             pieces, self._begun = self._begun, None
-        kinds = pa.schema([self.schema.field(name) for name in columns])
+        kinds = pa.schema([self.schema.field(name) for name in wanted.names])
         for first, parsed in pieces:
             with naming(_where(first, parsed)):
                 self._refuse_unknown(parsed)
-                arrays = [self._column(first, parsed, name) for name in columns]
+                arrays = [self._column(first, parsed, name) for name in wanted.names]
                 yield first, pa.RecordBatch.from_arrays(arrays, schema=kinds)
 
     def _pieces(self, limit_bytes: int) -> Pieces:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lodcli.formats.arrow.files import File, Found, Records, damage, opened, pieces
+from lodcli.formats.arrow.files import File, Found, Records, Wanted, damage, opened, pieces
 from lodcli.formats.arrow.hollow import Hollow
 from lodcli.formats.arrow.sizes.expansion import is_expanded
 from lodcli.formats.arrow.sizes.messages import (
@@ -123,32 +123,24 @@ class IpcFile(Records):
             yield first, batch
             first += batch.num_rows
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        limit_bytes: int,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        values: bool = True,
-    ) -> Iterator[Found]:
+    def batches(self, wanted: Wanted) -> Iterator[Found]:
         with damage():
-            for first, whole in self._all(columns, start):
-                batch = whole.select(columns)
-                low, high = max(0, start - first), batch.num_rows
-                if stop is not None:
-                    high = min(high, stop - first)
+            for first, whole in self._all(wanted.names, wanted.start):
+                batch = whole.select(wanted.names)
+                low, high = max(0, wanted.start - first), batch.num_rows
+                if wanted.stop is not None:
+                    high = min(high, wanted.stop - first)
                 if low < high:
-                    for place, part in self._parts(batch, low, high, limit_bytes, values):
+                    for place, part in self._parts(batch, low, high, wanted):
                         yield first + place, part
 
     def _parts(
-        self, batch: pa.RecordBatch, start: int, stop: int, limit_bytes: int, values: bool
+        self, batch: pa.RecordBatch, start: int, stop: int, wanted: Wanted
     ) -> Iterator[Found]:
         if self._hollow is not None:
-            return self._hollow.parts(batch, start, stop, limit_bytes, values=values)
+            return self._hollow.parts(batch, start, stop, wanted.limit_bytes, values=wanted.values)
         batch.validate(full=True)
-        return pieces(batch, limit_bytes)
+        return pieces(batch, wanted.limit_bytes)
 
 
 class IpcPipe(Records):
@@ -164,24 +156,16 @@ class IpcPipe(Records):
             self._reader = pa.ipc.open_stream(pa.PythonFile(self._checked, "r"))
             self.schema = self._checked.schema = self._reader.schema
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        limit_bytes: int,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        values: bool = True,
-    ) -> Iterator[Found]:
+    def batches(self, wanted: Wanted) -> Iterator[Found]:
         if self._begun:
             raise UnsupportedError(f"{self._label}: a pipe can be read only once; use a file")
         self._begun = True
         first = 0
         with damage():
             for batch in self._reader:
-                chosen = batch.select(columns)
+                chosen = batch.select(wanted.names)
                 chosen.validate(full=True)
-                for place, part in pieces(chosen, limit_bytes):
+                for place, part in pieces(chosen, wanted.limit_bytes):
                     yield first + place, part
                 first += batch.num_rows
             if self._checked.cut:

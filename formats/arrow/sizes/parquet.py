@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
-from lodcli.formats.arrow.files import File, Found, Records, damage, opened, pieces
+from lodcli.formats.arrow.files import File, Found, Records, Wanted, damage, opened, pieces
 from lodcli.formats.arrow.layout import OTHERS, plain_type
 from lodcli.formats.arrow.sizes.parquet_pages import Pages
 from lodcli.formats.arrow.sizes.thrift import BINARY, I32, Fields, Reader, ThriftError
@@ -116,23 +116,15 @@ class ParquetRecords(Records):
             )
         return rows
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        limit_bytes: int,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        values: bool = True,
-    ) -> Iterator[Found]:
-        return ahead(self._decoded(columns, limit_bytes, start))
+    def batches(self, wanted: Wanted) -> Iterator[Found]:
+        return ahead(self._decoded(wanted))
 
-    def _decoded(self, columns: Sequence[str], limit_bytes: int, start: int) -> Iterator[Found]:
+    def _decoded(self, wanted: Wanted) -> Iterator[Found]:
         with damage():
             first = 0
             for group, count in enumerate(self._rows):
-                if first + count > start:
-                    for place, part in self._group(group, columns, limit_bytes):
+                if first + count > wanted.start:
+                    for place, part in self._group(group, wanted.names, wanted.limit_bytes):
                         yield first + place, part
                 first += count
 
@@ -155,13 +147,9 @@ class ParquetRecords(Records):
         return self._proportions(one) & self._proportions(other) != set()
 
     def may_be_null(self, column: str) -> bool:
-        with damage():
-            for group in range(len(self._rows)):
-                for leaf in self._leaves[column]:
-                    told = self._groups.row_group(group).column(leaf).statistics
-                    if told is None or not told.has_null_count or told.null_count:
-                        return True
-        return False
+        # Not from pyarrow, which aborts if the type of a column differs from the schema.
+        leaves, groups = self._leaves[column], range(len(self._rows))
+        return any(self._pages.nulls(group, leaf) != 0 for group in groups for leaf in leaves)
 
     def _proportions(self, column: str) -> set[tuple[int, ...]]:
         """Return the ratios of the value counts of the row groups, for each leaf.

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as types
 import pytest
 
-from lodcli.formats.arrow.files import File
+from lodcli.formats.arrow.files import File, Wanted
 from lodcli.formats.arrow.sizes.ipc import IpcFile
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
@@ -104,7 +104,7 @@ def test_records_are_those_of_pyarrow(seed: int, suffix: str, tmp_path: Path) ->
             stop = chance.randrange(start, count + 1)
             columns = chance.sample(list(kinds), 2)
             found = []
-            for first, part in file.batches(columns, SMALL, start, stop):
+            for first, part in file.batches(Wanted(columns, SMALL, start, stop)):
                 low, high = max(start - first, 0), stop - first
                 found.append(part.slice(low, max(0, high - low)))
             expected = table.select(columns)
@@ -118,7 +118,7 @@ def test_without_values_numbers_alone_are_left_out(tmp_path: Path) -> None:
     path = written(tmp_path / "t.arrow", table)
     with Input(path) as source:
         ((_, found),) = IpcFile(source, stream=False).batches(
-            ["x", "y", "z"], 1 << 20, values=False
+            Wanted(["x", "y", "z"], 1 << 20, values=False)
         )
     assert found.to_pydict() == {**table.to_pydict(), "x": [[0, None], [], None]}
 
