@@ -37,7 +37,7 @@ class Interpreter:
         A Refused is the placeholder for every other object.
 
         Raises:
-            UnsupportedError: it has instructions or keys of dicts that are not supported.
+            UnsupportedError: it has instructions that are not supported.
             DamagedFileError: it is not a complete pickle.
         """
         try:
@@ -146,11 +146,11 @@ class Interpreter:
             raise DamagedFileError("sets items of what is not a dict")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             # No tuples: hashing deeply nested ones could overflow the stack.
-            if isinstance(key, Refused):
-                raise UnsupportedError(key.reason)
-            if not isinstance(key, str | int | float | None):
-                raise UnsupportedError(f"a dict with a key that is a {type(key).__name__}")
-            target[key] = value
+            if isinstance(key, str | int | float | None | Refused):
+                target[key] = value
+            else:
+                reason = f"a dict with a key that is a {type(key).__name__}; expected names"
+                target[Refused(reason)] = value
 
     def _op_binput(self, place: int) -> None:
         self._memo[place] = self._stack[-1]

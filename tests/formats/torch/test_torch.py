@@ -367,6 +367,20 @@ def test_values_of_a_dict_that_no_tensor_holds_can_be_left_out(tmp_path: Path) -
         io.read_all(saved(tmp_path, {"epoch": 5}), options=skipping)
 
 
+def test_values_whose_keys_are_no_names_can_be_left_out(tmp_path: Path) -> None:
+    odd = {0.5: torch.ones(1), None: 1, (1, 2): torch.ones(1), (3,): 1, torch.int8: {"x": 1}}
+    path = saved(tmp_path, {"weight": torch.arange(3.0), "by": odd})
+    with pytest.raises(
+        UnsupportedError, match=r"by\.0\.5: a dict with the key 0\.5; expected name"
+    ):
+        io.read_all(path)
+    with io.open_source(path, options=ReadOptions(skip_unsupported=True)) as file:
+        assert [spec.name for spec in file.schema] == ["weight"]
+        reasons = [str(error) for error in file.left_out.values()]
+    for what in ("the key 0.5", "the key None", "a key that is a tuple", "a key that is a Global"):
+        assert sum(what in reason for reason in reasons) == 1, what
+
+
 class _Many(list[int]):
     """A class derived from list: the pickle appends to its object."""
 

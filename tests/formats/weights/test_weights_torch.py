@@ -28,6 +28,13 @@ def test_weights_are_read_beside_objects_of_other_classes(tmp_path: Path) -> Non
     assert (found.cell, found.input_size, found.hidden_size) == ("gru", 2, 3)
 
 
+@pytest.mark.parametrize("key", [0.5, None, True, (1, 2), torch.float32, b"best"])
+def test_weights_are_read_beside_dicts_with_other_keys_than_names(tmp_path: Path, key: Any) -> None:
+    state = torch.nn.GRU(2, 3).state_dict()
+    path = saved(tmp_path, {"history": {key: torch.ones(2), "x": 1}, "model": state})
+    assert set(read_weights(path)) == {f"model.{name}" for name in state}
+
+
 def test_a_weight_of_an_unsupported_class_is_refused(tmp_path: Path) -> None:
     state = torch.nn.LSTM(2, 3).state_dict()
     state["weight_hh_l0"] = state["weight_hh_l0"].to_sparse()
