@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.errors import DamagedFileError, from_item, naming
 from lodcli.formats.core.names import check_name
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec
 from lodcli.formats.values.file_attributes import checked, parsed
@@ -371,9 +371,8 @@ def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]
         try:
             _check(item.values, item.lod, marks[name], item.nulls)
         except InvalidDataError as error:
-            first = done[name] - len(item)
-            where = f", in the items from {first} on" if first else ""
-            raise InvalidDataError(f"{name}{where}: {error}") from None
+            where = from_item(name, done[name] - len(item))
+            raise InvalidDataError(f"{where}: {error}") from None
     return LoDTensor(item.values, item.lod, marks[name], item.nulls)
 
 

@@ -52,19 +52,20 @@ def sorted_by(
         spool = _Spool(file.fileno(), schema)
         runs: list[_Run] = []
         held: list[Tensors] = []
-        held_bytes = 0
+        held_bytes = done = 0
         for items in marked(schema, batches):
             batch = {name: tensor_of(item) for name, item in items.items()}
             held.append(batch)
             held_bytes += size_bytes(batch)
             if held_bytes >= at_most(RUN_BYTES, 16) and any(map(item_count, held)):
-                runs.append(spool.write([_sorted(held, names)]))
+                runs.append(spool.write([_sorted(held, names, done)]))
+                done += sum(map(item_count, held))
                 held, held_bytes = [], 0
         if not runs:
-            yield _sorted(held, names)
+            yield _sorted(held, names, done)
             return
         if held:
-            runs.append(spool.write([_sorted(held, names)]))
+            runs.append(spool.write([_sorted(held, names, done)]))
             held.clear()
         most = max(2, at_most(MOST_RUNS * BLOCK_BYTES, 4) // BLOCK_BYTES)
         while len(runs) > most:
@@ -96,9 +97,9 @@ def joined_items(parts: Sequence[Tensors]) -> Tensors:
     return found
 
 
-def _sorted(parts: Sequence[Tensors], names: Sequence[str]) -> Tensors:
+def _sorted(parts: Sequence[Tensors], names: Sequence[str], first: int = 0) -> Tensors:
     whole = joined_items(parts)
-    order = keys.ordered(keys.columns(whole, names))
+    order = keys.ordered(keys.columns(whole, names, first))
     return whole if (order[1:] > order[:-1]).all() else taken(whole, order)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.errors import from_item, naming
 from lodcli.formats.core.schema import Schema, find
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -37,8 +37,8 @@ def check_keys(schema: Schema, names: Sequence[str]) -> None:
             )
 
 
-def columns(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> list[Column]:
-    """Return the keys of all items, for each of these tensors.
+def columns(tensors: Mapping[str, LoDTensor], names: Sequence[str], first: int = 0) -> list[Column]:
+    """Return the keys of all items, for each of these tensors; `first` is the number of the first.
 
     Equal numbers are equal keys, also -0.0 and 0.0. All nan are equal, and sort last.
 
@@ -46,7 +46,7 @@ def columns(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> list[Colu
         UnsupportedError: a key is null; names the tensor and the item.
     """
     for name in names:
-        with naming(name):
+        with naming(from_item(name, first)):
             tensors[name].refuse_nulls("a key")
     return [_column(tensors[name]) for name in names]
 

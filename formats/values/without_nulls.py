@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.errors import from_item, naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.options import fill_value
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, tensor_of
@@ -49,13 +49,7 @@ def _placed(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, str]]]:
     """Yield batches, each with the names of its tensors for messages."""
     done = dict[str, int]()
     for batch in batches:
-        yield (
-            batch,
-            {
-                name: f"{name}, in the items from {done[name]} on" if done.get(name) else name
-                for name in batch
-            },
-        )
+        yield batch, {name: from_item(name, done.get(name, 0)) for name in batch}
         for name, item in batch.items():
             done[name] = done.get(name, 0) + len(tensor_of(item))
 

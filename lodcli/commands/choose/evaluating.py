@@ -34,10 +34,10 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Arra
         none = {spec.name: spec.empty().data for spec in items.schema}
         tensors = {name: (lod, none[name]) for name, lod in items.lods.items()}
         return expression.values(tensors, items.count)
-    found = [
-        expression.of_batch(batch, item_count(batch))
-        for batch in named(source, items.range(0, items.count))
-    ]
+    found, first = list[Array](), 0
+    for batch in named(source, items.range(0, items.count)):
+        found.append(expression.of_batch(batch, item_count(batch), first))
+        first += item_count(batch)
     if len({one.dtype for one in found}) > 1:
         # Some batches have nan.
         found = [as_floats(one) for one in found]
@@ -56,6 +56,6 @@ def _ranks_of_texts(expression: Expression, items: Items, source: Reference) -> 
     require_fits(f"{spec.name}: {items.count} texts", size, 1)
     texts: list[bytes] = []
     for batch in named(source, items.range(0, items.count)):
-        texts.extend(columns(batch, [spec.name])[0])
+        texts.extend(columns(batch, [spec.name], len(texts))[0])
     ranked = ranks([texts])
     return -ranked if reverse else ranked

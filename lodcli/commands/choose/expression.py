@@ -10,7 +10,7 @@ import numpy as np
 
 from lodcli.commands.choose.item_values import REDUCTIONS, Values, below, combined, texts_among
 from lodcli.expressions.language import Evaluation, Parsed, dotted, function_name
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.errors import from_item, naming
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.structs.names import named, records_above
@@ -68,14 +68,14 @@ class Expression(Parsed):
                     self.records.setdefault(name, (spec.name, one.level))
         self.values(tensors, 0)
 
-    def of_batch(self, batch: Mapping[str, LoDTensor], count: int) -> Array:
-        """Return `values` of a batch.
+    def of_batch(self, batch: Mapping[str, LoDTensor], count: int, first: int) -> Array:
+        """Return `values` of a batch of `count` items, of which the first has number `first`.
 
         Raises:
             UnsupportedError: a tensor that is used has nulls; names it and the place.
         """
         for name in self.tensors:
-            with naming(name):
+            with naming(from_item(name, first)):
                 batch[name].refuse_nulls("an expression")
         tensors = {name: (tensor.lod, tensor.values) for name, tensor in batch.items()}
         return self.values(tensors, count)

@@ -76,7 +76,7 @@ class Filter:
             self._require_room(count)
             mask = np.ones(count, np.bool_)
             if self._expression is not None:
-                mask &= self._expression.of_batch(batch, count) != 0
+                mask &= self._expression.of_batch(batch, count, first) != 0
             mask = self._listed(mask, first) ^ self._invert
             first += count
             if mask.all():

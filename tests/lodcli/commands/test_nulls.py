@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -123,6 +125,29 @@ def test_others_refuse_nulls_with_their_place(line: str, source: str, lod: Lod) 
     assert REFUSED[line] in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not list(Path().glob("out.*"))
+
+
+@pytest.mark.parametrize(
+    "line", ["filter IN f>0", "sort IN --by f", "sort IN --by -t", "group IN --by f"]
+)
+def test_a_null_in_a_later_batch_is_named_by_its_number_in_the_file(
+    line: str, folder: Path, lod: Lod
+) -> None:
+    count, null = 40_000, 39_990
+    io.write(
+        "in.lod.h5",
+        {
+            "f": LoDTensor.from_lists([*range(null), None, *range(count - null - 1)]),
+            "t": LoDTensor.from_lists(["a"] * null + [None] + ["b"] * (count - null - 1)),
+            "wide": LoDTensor(np.zeros((count, 16))),
+        },
+    )
+    done = lod(*line.replace("IN", "in.lod.h5").split(), "-o", "out.lod.h5", "--memory", "4M")
+    assert done.code == 4
+    found = re.search(r": [ft], in the items from (\d+) on: \S+.* <(\d+)> is null;", done.stderr)
+    assert found is not None, done.stderr
+    assert int(found[1]) > 0
+    assert int(found[1]) + int(found[2]) == null
 
 
 @pytest.mark.usefixtures("file")
