@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.losses import MOST_SHOWN
@@ -64,7 +65,7 @@ class Csv(Format):
     other column, or those that `--field` chooses, is a tensor over the same levels: text if its
     first value is not a number, int64 if the finite values of the first 64 KiB are integers, else
     float64; `--dtype` overrides this. Key columns are not kept. If a key has no value, or with
-    --nulls, an empty field of numbers is a null.
+    --nulls, an empty field of numbers is a null; with --nulls also NA, null and the like.
 
     Writing: one column for each level, with the number of the item, then one for each tensor. The
     tensors must have the same levels (text has one more, for its bytes), and single numbers as
@@ -91,7 +92,9 @@ class Csv(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         found = _CsvSource(source, options, options.separator or self.separator)
-        return WideSource(found, rounded=bool(options.dtype_unsafe)) if options.wide else found
+        if not options.wide:
+            return found
+        return WideSource(found, rounded=bool(options.dtype_unsafe), nulls=options.nulls)
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         if spec.marks.is_text:
@@ -248,6 +251,7 @@ class _CsvSource(Source):
             raise InvalidDataError(f"line 1: {WITHOUT_RETURNS}")
         self._separator = separator
         self._rounded = bool(options.dtype_unsafe)
+        self._missing = frozenset({""}) if options.nulls is None else _MISSING
         self._header = header
         if len(header) == 1:
             refuse_other_separators(header[0], separator)
@@ -317,23 +321,33 @@ class _CsvSource(Source):
         self._last: list[str] | None = None
         width, done = len(self._header), False
         waiting = Table.empty(width)
+        row_bytes = sum(spec.row_bytes for spec in self.schema)
         for table in self._records.blocks(min(max(64, limit_bytes), MOST_BLOCK_BYTES), width):
+            held = len(waiting)
             waiting.extend(table)
-            end = self._whole_items(waiting)
+            end = self._whole_items(waiting, held)
             if end:
                 yield self._batch(waiting.part(0, end))
                 waiting, done = waiting.part(end, len(waiting)), True
+            if len(waiting):
+                what = f"the item that begins on line {waiting.numbers[0]}"
+                require_fits(what, len(waiting) * row_bytes, ITEM_COPIES, whole=False)
         if len(waiting) or not done:
             yield self._batch(waiting)
 
-    def _whole_items(self, table: Table) -> int:
-        """Return the number of records that certainly form whole outermost items."""
+    def _whole_items(self, table: Table, held: int) -> int:
+        """Return the number of records that certainly form whole outermost items.
+
+        Args:
+            table: the records.
+            held: how many of them are the beginning of one item.
+        """
         if not self._groups or not len(table):
             return len(table)
         keys, end = table.columns[self._groups[0]], len(table) - 1
-        while end > 0 and keys[end - 1] == keys[-1]:
+        while end > held and keys[end - 1] == keys[-1]:
             end -= 1
-        return end
+        return 0 if end == held and keys[0] == keys[-1] else end
 
     def _batch(self, table: Table) -> Batch:
         lod = self._lod(table)
@@ -381,9 +395,10 @@ class _CsvSource(Source):
         self, spec: TensorSpec, fields: list[str], numbers: array[int], lod: LoD
     ) -> LoDTensor:
         nulls = NO_NULLS
-        if spec.nullable and "" in fields:
-            nulls = Nulls.of([*[None] * lod.n_levels, [field != "" for field in fields]])
-            fields = [field or "0" for field in fields]
+        found = {field for field in set(fields) if _word(field) in self._missing}
+        if spec.nullable and found:
+            nulls = Nulls.of([*[None] * lod.n_levels, [field not in found for field in fields]])
+            fields = ["0" if field in found else field for field in fields]
         return LoDTensor(self._rows(spec, fields, numbers), lod, nulls=nulls)
 
     def _rows(self, spec: TensorSpec, fields: list[str], numbers: array[int]) -> Array:
@@ -408,8 +423,8 @@ class _CsvSource(Source):
             return WITHOUT_MARK
         if not text:
             return "the first records have all values: --nulls keep reads it as a null"
-        if text.strip().lower() in _MISSING:
-            return f"fill it, leave it out, or {_OTHERS}"
+        if _word(text) in _MISSING:
+            return f"--nulls keep reads it as a null, or {_OTHERS}"
         if _is_whole(text):
             if dtype.kind == "f" and abs(float(text)) < 2**64:
                 held = holding(int(text))
@@ -424,12 +439,16 @@ class _CsvSource(Source):
 
 
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
-_MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
+_MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?"})
+
+
+def _word(field: str) -> str:
+    return field.strip().lower()
 
 
 def _dtype_of(fields: list[str]) -> np.dtype[Any] | None:
     """Return the dtype of a column by its first fields; None if it is text."""
-    there = [field for field in fields if field.strip().lower() not in _MISSING]
+    there = [field for field in fields if _word(field) not in _MISSING]
     if there and not there[0].startswith("\ufeff") and not _is_number(there[0]):
         return None
     whole = any(map(_is_whole, there)) and not any(map(_is_fraction, there))

@@ -60,12 +60,10 @@ class Records:
     def __init__(self, reader: LineReader, separator: str) -> None:
         self._reader = reader
         self._separator = separator
-        self._line = 0
 
     def restart(self) -> None:
         """Go back to the beginning."""
         self._reader.restart()
-        self._line = 0
 
     def first(self) -> list[tuple[int, list[str]]]:
         """Return the first records, about 64 KiB, with their lines; `blocks` yields them again."""
@@ -90,17 +88,27 @@ class Records:
             width: number of fields that each must have.
         """
         begun = False
-        while block := self._reader.block(limit_bytes):
-            while self._open(block):
-                more = self._reader.block(1)
-                if not more or len(block) > limit_bytes + MOST_FIELD_BYTES:
-                    break
-                block += more
-            first = self._line + 1
-            self._line += block.count(b"\n")
+        while True:
+            first = self._reader.line + 1
+            block = self._block(limit_bytes)
+            if not block:
+                return
             table = self._simple(block, first, width) or self._exact(block, first, width)
             yield table if begun else table.part(1, len(table))
             begun = True
+
+    def _block(self, limit_bytes: int) -> bytes:
+        """Return the next lines, without an open quote at their end if it closes later."""
+        found = self._reader.block(limit_bytes)
+        parts, size, is_open = [found], len(found), self._open(found)
+        while is_open and size <= limit_bytes + MOST_FIELD_BYTES:
+            more = self._reader.block(1)
+            if not more:
+                break
+            parts.append(more)
+            size += len(more)
+            is_open ^= self._open(more)
+        return b"".join(parts)
 
     def _simple(self, block: bytes, first: int, width: int) -> Table | None:
         """Return records without quotes, split all at once; None if that may be wrong."""

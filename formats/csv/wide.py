@@ -12,6 +12,7 @@ from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Item, Schema, TensorSpec
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.values.casting import Cast
+from lodcli.formats.values.without_nulls import WithoutNulls, refusing_nulls
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -50,9 +51,10 @@ class WideSource(Wrapped):
     Args:
         inner: the open file.
         rounded: whether whole numbers beside fractions may be rounded.
+        nulls: the value of --nulls. A row of several values cannot be null in part.
     """
 
-    def __init__(self, inner: Source, *, rounded: bool) -> None:
+    def __init__(self, inner: Source, *, rounded: bool, nulls: str | None) -> None:
         numbers = [spec for spec in inner.schema if not spec.marks]
         if not numbers:
             raise InvalidDataError(
@@ -64,13 +66,16 @@ class WideSource(Wrapped):
         dtype = np.result_type(*(spec.dtype for spec in numbers))
         dtypes = dict.fromkeys(self._names, dtype)
         flag = f"--dtype {dtype} --dtype-unsafe"
-        super().__init__(Cast(inner, dtypes, rounded=rounded, flag=flag))
-        wide = replace(numbers[0], name=self._name, dtype=dtype, row_shape=(len(numbers),))
+        cast = Cast(inner, dtypes, rounded=rounded, flag=flag)
+        filled = nulls not in (None, "keep")
+        super().__init__(WithoutNulls(cast, str(nulls), records=True) if filled else cast)
+        shape = (len(numbers),)
+        wide = replace(numbers[0], name=self._name, dtype=dtype, row_shape=shape, nullable=False)
         self.schema = (wide, *others)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
-        for batch in self._inner.batches(limit_bytes):
+        for batch in refusing_nulls(self._inner.batches(limit_bytes), "a row of --wide"):
             found = {name: item for name, item in batch.items() if name not in self._names}
             parts = [item for name in self._names if isinstance(item := batch[name], LoDTensor)]
             rows = np.stack([part.data for part in parts], axis=1)

@@ -273,7 +273,7 @@ FAULTS = [
         b"a,b\n1,2\n3,1_000\n",
         ("line 3, column 'b': expected a whole number (int64), found '1_000'", "--field"),
     ),
-    Fault("missing", ".tsv", b"a\n1\nNone\n", ("line 3, column 'a'", "fill it, leave it out")),
+    Fault("missing", ".tsv", b"a\n1\nNone\n", ("line 3, column 'a'", "--nulls keep reads it")),
     Fault("missing", ".ts", TS + b"1,2\n1,NaN\n", ("line 9, channel 0, step 1: is missing",)),
     Fault(
         "missing",

@@ -7,7 +7,7 @@ import os
 import tempfile
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.csv import csv_file
+from lodcli.formats.csv.records import Records
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -299,6 +300,22 @@ def test_a_null_of_the_only_column_is_asked_for(tmp_path: Path) -> None:
     assert found.to_list() == [1, None]
 
 
+def test_words_for_missing_numbers_are_nulls_on_request(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    words = ["NA", "n/a", " null ", "None", "#N/A", "<NA>", "?", "-", ""]
+    path = tmp_path / "t.csv"
+    path.write_text("n,x,t\n1,0.5,NA\n" + "".join(f"{word},{word},b\n" for word in words))
+    with pytest.raises(LodError, match=r"line 3, column 'n': .* found 'NA'; --nulls keep reads it"):
+        io.read_all(path)
+    found = io.read_all(path, options=ReadOptions(nulls="keep"))
+    table = pd.read_csv(path, na_values=["?", "-", " null "])
+    for name in ("n", "x"):
+        nulls = cast(LoDTensor, found[name]).nulls
+        assert nulls.rows is not None
+        assert nulls.rows.tolist() == (~table[name].isna()).tolist()
+    assert found["t"].to_list() == ["NA", *"b" * len(words)]
+
+
 @pytest.mark.parametrize("items", [[[1], None], ["a", None]])
 def test_other_nulls_are_refused(tmp_path: Path, items: list[Any]) -> None:
     with pytest.raises(
@@ -334,3 +351,30 @@ def test_rows_of_large_items_are_written_part_by_part(
     empty = LoD.from_lengths([[1, 2], [3, 1, 0]])
     with pytest.raises(UnsupportedError, match="as item 2 of level 1 is"):
         io.write(tmp_path / "e.csv", {"n": LoDTensor(np.arange(4), empty)})
+
+
+def test_quotes_are_counted_once_in_each_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    counted = 0
+
+    def is_open(self: Records, block: bytes) -> bool:
+        nonlocal counted
+        counted += len(block)
+        return block.count(b'"') % 2 == 1
+
+    monkeypatch.setattr(Records, "_open", is_open)
+    data = b"a,b\n" + b"1,2\n" * 20_000 + b'"' + b"1,2\n" * 20_000 + b'",3\n'
+    found = given_lines(tmp_path, data, field=("b",))["b"].data
+    assert found.tolist() == [2] * 20_000 + [3]
+    # The first 64 KiB twice.
+    assert counted < 2 * len(data)
+
+
+def test_an_item_over_many_blocks_is_one_item(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(csv_file, "MOST_BLOCK_BYTES", 64)
+    data = b"k,v\n" + b"0,1\n" * 50 + b"1,1\n" * 1000 + b"2,1\n" * 50 + b"3,1\n4,1\n"
+    found = given_lines(tmp_path, data, levels=("k",))["v"]
+    assert found.lod.lengths(0).tolist() == [50, 1000, 50, 1, 1]

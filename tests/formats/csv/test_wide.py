@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
-from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
@@ -65,6 +65,25 @@ def test_whole_numbers_are_not_rounded_beside_fractions(tmp_path: Path) -> None:
     found = io.read(path, wide=True, dtype="float64", dtype_unsafe=True)
     assert isinstance(found, LoDTensor)
     assert found.data.tolist() == [[1, 0.5], [9007199254740992, 1.5]]
+
+
+def test_nulls_are_filled_or_dropped_as_pandas_does(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    path = tmp_path / "x.csv"
+    path.write_text("a,label,b\n1,u,2\n,v,3\n4.5,w,\n6,x,7\n")
+    frame = pd.read_csv(path)
+    for nulls, kept in (
+        ("nan", frame),
+        ("zero", frame.fillna(0)),
+        ("fill=-1", frame.fillna(-1)),
+        ("drop", frame.dropna()),
+    ):
+        found = io.read_all(path, wide=True, nulls=nulls)
+        assert isinstance(found["data"], LoDTensor)
+        np.testing.assert_array_equal(found["data"].data, kept[["a", "b"]].to_numpy())
+        assert found["label"].to_list() == kept["label"].tolist()
+    with pytest.raises(LodError, match="a: row <1> is null; a row of --wide has no nulls: --nulls"):
+        io.read_all(path, wide=True)
 
 
 def test_what_has_no_columns_is_refused(tmp_path: Path) -> None:
