@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from lodcli.formats.text.numerals import BEYOND, FLOATS, exceeds_float64, narrow
 from lodcli.formats.ts.header import COMMENTS, DIRECTIVES, Header, read_header
 from lodcli.formats.ts.writer import TsWriter, refuse_unheld
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError, counted
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -198,7 +198,7 @@ class _Series:
             fields.pop()
         if len(fields) != self._channels:
             raise InvalidDataError(
-                f"line {number}: expected {_plural(self._channels, 'channel')}"
+                f"line {number}: expected {counted(self._channels, 'channel')}"
                 f"{' and a label' if self._header.labelled else ''}, found {len(fields)}"
             )
         if self._header.labelled:
@@ -211,22 +211,23 @@ class _Series:
         for channel, values in enumerate(channels):
             if len(values) != steps:
                 raise InvalidDataError(
-                    f"line {number}, channel {channel}: expected {_plural(steps, 'step')} "
+                    f"line {number}, channel {channel}: expected {counted(steps, 'step')} "
                     f"as in channel 0, found {len(values)}"
                 )
         if self._header.equal and steps != (self._equal or steps):
             raise InvalidDataError(
-                f"line {number}: expected {_plural(self._equal or 0, 'step')}, found {steps}; "
+                f"line {number}: expected {counted(self._equal or 0, 'step')}, found {steps}; "
                 "the header says @equalLength true"
             )
         self._equal = self._equal or steps
-        flat = list(chain.from_iterable(channels))
         try:
-            # float() takes 1_000 for 1000, _number() does not.
-            numbers = list(map(_number if underlined else float, flat))
+            if underlined:
+                raise ValueError  # float() takes 1_000 for 1000
+            rows = _rows(channels, float)
         except ValueError:
-            numbers = list(map(_number, flat))
-        rows = np.array(numbers).reshape(len(channels), steps).T
+            # First, because it ends at the first value that is not a number.
+            self._check(channels, number)
+            rows = _rows(channels, _number)
         if not np.isfinite(rows).all():
             self._check(channels, number)
         self._values.append(rows)
@@ -236,16 +237,18 @@ class _Series:
         """Raise for the first value that is missing without @missing, or not a float64 number."""
         for channel, values in enumerate(channels):
             for step, value in enumerate(values):
-                where = f"line {number}, channel {channel}, step {step}"
                 missing = value.strip().lower() in (b"?", b"nan")
-                if missing and not self._header.missing:
-                    raise InvalidDataError(
-                        f"{where}: is missing, but the header does not say @missing true"
-                    )
-                if not missing and np.isnan(_number(value)):
-                    raise InvalidDataError(f"{where}: expected a number, found {shown(value)}")
-                if not missing and exceeds_float64(value):
-                    raise InvalidDataError(f"{where}: {shown(value)} {BEYOND}")
+                if missing and self._header.missing:
+                    continue
+                if missing:
+                    said = "is missing, but the header does not say @missing true"
+                elif math.isnan(_number(value)):
+                    said = f"expected a number, found {shown(value)}"
+                elif exceeds_float64(value):
+                    said = f"{shown(value)} {BEYOND}"
+                else:
+                    continue
+                raise InvalidDataError(f"line {number}, channel {channel}, step {step}: {said}")
 
     def _label(self, text: bytes, number: int) -> float:
         if self._header.target:
@@ -284,13 +287,19 @@ class _Series:
         return np.array(self._labels, np.float64 if self._header.target else np.int64)
 
 
+def _rows(channels: list[list[bytes]], number: Callable[[bytes], float]) -> Array:
+    """Return the values of one series, (steps, channels) float64."""
+    steps = len(channels[0])
+    return np.stack(
+        [np.fromiter(map(number, values), np.float64, steps) for values in channels], axis=1
+    )
+
+
 def _number(text: bytes) -> float:
     """Return the number, NaN if the text is not a number."""
+    if text.strip() == b"?":  # an exception takes far longer
+        return np.nan
     try:
         return np.nan if b"_" in text else float(text)
     except ValueError:
         return np.nan
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")

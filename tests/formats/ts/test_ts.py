@@ -11,6 +11,7 @@ import pytest
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.ts import ts
 from lodcli.formats.ts.ts import SktimeTs
 from lodcli.kernels.errors import (
     InvalidDataError,
@@ -185,6 +186,21 @@ def test_a_faulty_series_is_named(
     path.write_bytes(HEAD + lines)
     with pytest.raises(InvalidDataError, match=message):
         batches_of(path, limit_bytes)
+
+
+def test_a_faulty_series_is_read_up_to_its_first_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[bytes] = []
+
+    def number(text: bytes) -> float:
+        tried.append(text)
+        return float(text or "nan")
+
+    monkeypatch.setattr(ts, "_number", number)
+    with pytest.raises(InvalidDataError, match="step 1: expected a number, found ''"):
+        given_ts(tmp_path, b"@data\n1" + b"," * 1000 + b"\n")
+    assert tried == [b"1", b""]
 
 
 def test_series_must_be_as_equal_as_the_header_says(tmp_path: Path) -> None:
