@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -31,7 +31,6 @@ from lodcli.formats.core.schema import (
     TensorSpec,
     find,
     find_all,
-    outline,
 )
 from lodcli.formats.items.indexed_copy import Labelled, in_place, indexed
 from lodcli.formats.items.many_files import listed
@@ -41,7 +40,8 @@ from lodcli.kernels.errors import OptionError, SelectionError
 from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, reading
-from lodcli.shell.output import is_verbose, note, progressing, size_text
+from lodcli.shell.output import is_verbose, note, size_text
+from lodcli.shell.progress import Passed, ReadShare, passed_by, progressing_counts, size_of
 from lodcli.shell.references import Reference
 
 # Bytes of a batch to compute with: enough sequences to fill each step of an RNN.
@@ -49,17 +49,8 @@ COMPUTED_BYTES = 32 << 20
 # Tensors that an error lists.
 MOST_CHOICES = 20
 
-ReadShare = Callable[[], float | None]
 # In the context's meta: the attributes of every file that the command opened.
 _ATTRIBUTES = "lodcli.attributes"
-
-
-class Passed(NamedTuple):
-    """Counts of data that was processed: rows, their bytes, and outermost items."""
-
-    rows: int
-    size_bytes: int
-    items: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,9 +147,9 @@ class Opened:
             return None
 
         def passing(copied: Iterator[tuple[int, int]]) -> Iterator[Passed]:
-            share = passed_share(self.schema, self.read_share)
+            counts = (Passed(*one) for one in copied)
             with naming_os(self.reference.label), naming_file(self.reference.label):
-                yield from progressing((Passed(*one) for one in copied), lambda p: p[:2], share)
+                yield from progressing_counts(counts, self.schema, self.read_share)
 
         with naming_os(self.reference.label), naming_file(self.reference.label):
             source = in_place(self.source, [spec.name for spec in self.schema])
@@ -183,7 +174,7 @@ class Opened:
             for item in batch.values():
                 if isinstance(item, StreamedArray):
                     deque(item.blocks(), 0)  # iterating checks the blocks
-            yield _passed(batch)
+            yield passed_by(batch)
 
     def _batches(self, names: list[str], every: bool, limit_bytes: int) -> Iterator[Batch]:
         """See `batches`; of some tensors, or of every one."""
@@ -337,50 +328,3 @@ def all_indexed(references: Sequence[Reference]) -> Iterator[list[Labelled]]:
             schema = find_all(source.schema, names)
             found.append(Labelled(reference.label, source, schema))
         yield found
-
-
-def size_of(batch: Batch) -> tuple[int, int]:
-    """Return the rows and bytes of a batch."""
-    tensors = [outline(item) for item in batch.values()]
-    return sum(tensor.rows for tensor in tensors), sum(tensor.nbytes for tensor in tensors)
-
-
-def share_of(
-    schema: Schema, read_share: ReadShare | None = None
-) -> Callable[[Batch], float | None]:
-    """Return a function that is called with each batch and returns the share processed so far.
-
-    Args:
-        schema: of all batches together: the share is that of rows or else of outermost items.
-        read_share: used if the schema has neither number.
-    """
-    share = passed_share(schema, read_share)
-    return lambda batch: share(_passed(batch))
-
-
-def passed_share(schema: Schema, read_share: ReadShare | None) -> Callable[[Passed], float | None]:
-    """Return `share_of` for counts instead of batches."""
-    rows = _total([spec.rows for spec in schema])
-    items = _total([spec.items for spec in schema])
-    done = 0
-
-    def share(passed: Passed) -> float | None:
-        nonlocal done
-        if rows is not None:
-            done += passed.rows
-            return done / max(1, rows)
-        if items is not None:
-            done += passed.items
-            return done / max(1, items)
-        return None if read_share is None else read_share()
-
-    return share
-
-
-def _passed(batch: Batch) -> Passed:
-    return Passed(*size_of(batch), sum(len(outline(item)) for item in batch.values()))
-
-
-def _total(counts: list[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None

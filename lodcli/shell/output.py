@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, TextIO, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TextIO
 
 import click
 
 from lodcli.formats.core.errors import naming_os
-from lodcli.formats.storage.interrupts import checked
 from lodcli.shell.printable import printable
-
-T = TypeVar("T")
 
 SCHEMA_VERSION = 1
 # Narrower than this, text is not wrapped in its column.
@@ -80,7 +77,7 @@ def tell_of_backends(context: click.Context) -> None:
 
 def tell_of_compiling(label: str) -> None:
     """Print a note on a terminal if a kernel has to be compiled, which takes seconds."""
-    if not _is_terminal(sys.stderr):
+    if not is_terminal(sys.stderr):
         return
     from lodcli.kernels.runtime.compile_events import when_compiling
 
@@ -123,7 +120,7 @@ def colours(stream: TextIO) -> bool:
         return False
     if os.environ.get("FORCE_COLOR") or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
-    return os.environ.get("CLICOLOR") != "0" and _is_terminal(stream)
+    return os.environ.get("CLICOLOR") != "0" and is_terminal(stream)
 
 
 def width() -> int:
@@ -148,7 +145,7 @@ def _columns() -> int:
 
 def limit() -> int | None:
     """Return the maximum width of tables; None if the output is not a terminal."""
-    return width() if os.environ.get("COLUMNS") or _is_terminal(sys.stdout) else None
+    return width() if os.environ.get("COLUMNS") or is_terminal(sys.stdout) else None
 
 
 def wrapped(content: str) -> list[str]:
@@ -255,37 +252,6 @@ def is_terminal_output(path: str) -> bool:
     return path == "-" and sys.stdout.isatty()
 
 
-def progressing(
-    values: Iterable[T],
-    sizes: Callable[[T], tuple[int, int]],
-    share: Callable[[T], float | None],
-) -> Iterator[T]:
-    """Yield `values`, raise pending interrupts between them, and show progress on a terminal.
-
-    Args: see `progress.shown`.
-    """
-    if is_quiet() or not _is_terminal(sys.stderr):
-        yield from checked(values)
-        return
-    from lodcli.shell.progress import shown
-
-    yield from shown(checked(values), sizes, share)
-
-
-@contextmanager
-def progress_line() -> Iterator[Callable[[str], None]]:
-    """Yield a function that replaces the progress line on the terminal by a text."""
-    if is_quiet() or not _is_terminal(sys.stderr):
-        yield lambda text: None
-        return
-    from lodcli.shell.progress import Line
-
-    line = Line()
-    try:
-        yield line.show
-    finally:
-        line.remove()
-
-
-def _is_terminal(stream: TextIO) -> bool:
+def is_terminal(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal that can redraw lines."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"

@@ -1,23 +1,38 @@
-"""Progress on a terminal."""
+"""Progress on a terminal: amount, speed, and the share that is done."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+from lodcli.formats.core.schema import Batch, Schema, outline, total
+from lodcli.formats.storage.interrupts import checked
+from lodcli.shell.output import is_quiet, is_terminal
 
 T = TypeVar("T")
+ReadShare = Callable[[], float | None]
 
 # Shorter work shows no progress, and does not load rich.
 PATIENCE_SECONDS = 0.5
 
 
-def shown(
+class Passed(NamedTuple):
+    """Counts of data that was processed: rows, their bytes, and outermost items."""
+
+    rows: int
+    size_bytes: int
+    items: int = 0
+
+
+def progressing(
     values: Iterable[T],
     sizes: Callable[[T], tuple[int, int]],
     share: Callable[[T], float | None],
 ) -> Iterator[T]:
-    """Yield `values` and show progress on standard error: amount, speed and time left.
+    """Yield `values`, raise pending interrupts between them, and show progress on a terminal.
 
     Args:
         values: batches, for instance.
@@ -25,22 +40,97 @@ def shown(
         share: called with each value in turn; returns the share processed so far, from 0 to 1, or
             None if it is unknown.
     """
+    if is_quiet() or not is_terminal(sys.stderr):
+        yield from checked(values)
+        return
     started = time.monotonic()
     rows = size_bytes = 0
     line = None
     try:
-        for value in values:
+        for value in checked(values):
             yield value
             more_rows, more_bytes = sizes(value)
             rows, size_bytes = rows + more_rows, size_bytes + more_bytes
             done = share(value)
             seconds = time.monotonic() - started
             if seconds > PATIENCE_SECONDS:
-                line = line or Line()
+                line = line or _Line()
                 line.show(_described(rows, size_bytes, seconds, done))
     finally:
         if line is not None:
             line.remove()
+
+
+def progressing_batches(
+    batches: Iterable[Batch], schema: Schema, read_share: ReadShare | None = None
+) -> Iterator[Batch]:
+    """Yield batches as `progressing` does; for schema and read_share see `share_of`."""
+    return progressing(batches, size_of, share_of(schema, read_share))
+
+
+def progressing_counts(
+    counts: Iterable[Passed], schema: Schema, read_share: ReadShare | None
+) -> Iterator[Passed]:
+    """Yield the counts of batches as `progressing_batches` does with batches."""
+    return progressing(counts, lambda one: one[:2], _share_of_counts(schema, read_share))
+
+
+def size_of(batch: Batch) -> tuple[int, int]:
+    """Return the rows and bytes of a batch."""
+    tensors = [outline(item) for item in batch.values()]
+    return sum(tensor.rows for tensor in tensors), sum(tensor.nbytes for tensor in tensors)
+
+
+def share_of(
+    schema: Schema, read_share: ReadShare | None = None
+) -> Callable[[Batch], float | None]:
+    """Return a function that is called with each batch and returns the share processed so far.
+
+    Args:
+        schema: of all batches together: the share is that of rows or else of outermost items.
+        read_share: used if the schema has neither number.
+    """
+    share = _share_of_counts(schema, read_share)
+    return lambda batch: share(passed_by(batch))
+
+
+def _share_of_counts(
+    schema: Schema, read_share: ReadShare | None
+) -> Callable[[Passed], float | None]:
+    """Return `share_of` for counts instead of batches."""
+    rows = total([spec.rows for spec in schema])
+    items = total([spec.items for spec in schema])
+    done = 0
+
+    def share(passed: Passed) -> float | None:
+        nonlocal done
+        if rows is not None:
+            done += passed.rows
+            return done / max(1, rows)
+        if items is not None:
+            done += passed.items
+            return done / max(1, items)
+        return None if read_share is None else read_share()
+
+    return share
+
+
+def passed_by(batch: Batch) -> Passed:
+    """Return the counts of a batch."""
+    return Passed(*size_of(batch), sum(len(outline(item)) for item in batch.values()))
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str], None]]:
+    """Yield a function that replaces the progress line on the terminal by a text."""
+    if is_quiet() or not is_terminal(sys.stderr):
+        yield lambda text: None
+        return
+    line = _Line()
+    try:
+        yield line.show
+    finally:
+        line.remove()
 
 
 def _described(rows: int, size_bytes: int, seconds: float, share: float | None) -> str:
@@ -65,7 +155,7 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02} h"
 
 
-class Line:
+class _Line:
     """One line of a terminal that is redrawn, by rich."""
 
     def __init__(self) -> None:

@@ -19,7 +19,6 @@ from lodcli.shell.output import (
     is_verbose,
     note,
     plural,
-    progressing,
     size_text,
 )
 
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
     from lodcli.formats.core.losses import Loss
     from lodcli.formats.core.schema import Batch, Item, Schema
     from lodcli.reports.written import WrittenFile
-    from lodcli.shell.opened import Opened, ReadShare
+    from lodcli.shell.opened import Opened
+    from lodcli.shell.progress import ReadShare
 
 _REPORT = "lodcli.written"
 # In the context's meta: a lod stream will be written to standard output, and is not begun yet.
@@ -140,22 +140,18 @@ class Target:
         Args:
             schema: of all batches together.
             batches: the data.
-            read_share: returns how much of the input was read; see `share_of`.
+            read_share: returns how much of the input was read; see `progress.share_of`.
             stored: the open file, if the batches are its whole content.
         """
         from lodcli.formats.core import io
-        from lodcli.shell.opened import share_of, size_of
+        from lodcli.shell.progress import progressing_batches
 
         click.get_current_context().meta.pop(STREAM_TO_COME, None)
         with naming_os("standard output" if self.path == "-" else self.path):
             io.write_batches(
                 self.path,
                 schema,
-                self._told(
-                    self.path,
-                    schema,
-                    progressing(batches, size_of, share_of(schema, read_share)),
-                ),
+                self._told(self.path, schema, progressing_batches(batches, schema, read_share)),
                 format_name=self.format_name,
                 overwrite=self.overwrite,
                 strict=self.strict,
@@ -170,12 +166,12 @@ class Target:
     ) -> None:
         """Write several files instead of this one, all or none; see `io.write_set`."""
         from lodcli.formats.core import io
-        from lodcli.shell.opened import share_of, size_of
+        from lodcli.shell.progress import progressing_batches
 
         io.write_set(
             paths,
             (
-                (schema, self._told(path, schema, progressing(batches, size_of, share_of(schema))))
+                (schema, self._told(path, schema, progressing_batches(batches, schema)))
                 for path, (schema, batches) in zip(paths, parts, strict=False)
             ),
             format_name=self.format_name,

@@ -20,7 +20,8 @@ from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
     from lodcli.formats.core.schema import Batch, Schema
-    from lodcli.shell.opened import Opened, ReadShare
+    from lodcli.shell.opened import Opened
+    from lodcli.shell.progress import ReadShare
 
 
 class _Form(click.Choice[str]):

@@ -27,8 +27,9 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import attributes_text
 from lodcli.reports.counting import described
 from lodcli.shell import output
-from lodcli.shell.opened import Opened, share_of, size_of
+from lodcli.shell.opened import Opened
 from lodcli.shell.printable import printable
+from lodcli.shell.progress import progressing_batches
 
 # Limits on a preview of text: bytes read, and finest sequences.
 PREVIEW_BYTES = 1 << 20
@@ -140,9 +141,7 @@ def _from_batches(opened: Opened, whole: bool) -> Iterator[TensorSummary]:
     collected = {spec.name: _Collected(spec, whole=whole) for spec in opened.schema}
     rows = dict.fromkeys(collected, 0)
     texts: dict[str, str | None] = {}
-    for batch in output.progressing(
-        opened.batches(), size_of, share_of(opened.schema, opened.read_share)
-    ):
+    for batch in progressing_batches(opened.batches(), opened.schema, opened.read_share):
         for name, item in batch.items():
             tensor = item.array.steps if isinstance(item, StoredArray) else item
             collected[name].add(tensor.lod)

@@ -154,6 +154,7 @@ def command(
     from lodcli.commands.train import training
     from lodcli.kernels.rnn.training.train import Recipe, accuracy, train
     from lodcli.shell.device import computing_on, rounding_to
+    from lodcli.shell.progress import progress_line
 
     _check(out, force, epochs, weights)
     beside = [parse_reference(one) for one in (test, weights) if one is not None]
@@ -194,7 +195,7 @@ def command(
     context.with_resource(rounding_to(precision, model.weight.dtype, remedy))
     keeper = training.Keeper(out, examples.names, force)
     unicode = output.shows_unicode(sys.stderr)
-    with training.saving(keeper), output.progress_line() as show:
+    with training.saving(keeper), progress_line() as show:
         display = training.Display(show, epochs, unicode)
         for epoch in train(model, examples.labelled, recipe, between=interrupts.check):
             keeper.offer(epoch)

@@ -148,7 +148,8 @@ def _verified(
     from lodcli.formats.core.limits import Limits
     from lodcli.kernels.errors import UnsupportedError
     from lodcli.shell.limits import limits
-    from lodcli.shell.opened import opened, passed_share
+    from lodcli.shell.opened import opened
+    from lodcli.shell.progress import progressing_counts
 
     # A sandbox reads all shards in one process; a tensor of a dataset is read like that of a file.
     if not (source.name or limits() != Limits()) and os.path.isdir(source.path):
@@ -161,8 +162,7 @@ def _verified(
     rows = size_bytes = 0
     with opened(source) as file:
         schema = file.schema
-        share = passed_share(schema, file.read_share)
-        for passed in output.progressing(file.checked(), lambda one: one[:2], share):
+        for passed in progressing_counts(file.checked(), schema, file.read_share):
             rows, size_bytes = rows + passed.rows, size_bytes + passed.size_bytes
         checksums = file.checksums()
         return {

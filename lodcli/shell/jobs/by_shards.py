@@ -32,7 +32,8 @@ from lodcli.shell import failures
 from lodcli.shell.jobs.division import divided
 from lodcli.shell.jobs.fingerprint import digest
 from lodcli.shell.limits import chosen_limits
-from lodcli.shell.output import QUIET, is_json, note, plural, progressing
+from lodcli.shell.output import QUIET, is_json, note, plural
+from lodcli.shell.progress import progressing
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 

@@ -12,7 +12,8 @@ from lodcli.formats.core.schema import schema_of
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell import progress
-from lodcli.shell.opened import opened, share_of
+from lodcli.shell.opened import opened
+from lodcli.shell.progress import share_of
 from lodcli.shell.references import Reference
 
 
