@@ -32,6 +32,7 @@ from lodcli.kernels.errors import (
     LodError,
     SelectionError,
     UnsupportedError,
+    counted,
 )
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -494,10 +495,10 @@ class Format(ABC):
                 f"{self.name} holds no TensorArray, {spec.name} is one; `lod pack` it first"
             )
         if depth > (most := self.deepest if self.max_levels is None else self.max_levels):
-            held = ("at most " if self.max_levels is None else "") + _plural(most, "level")
+            held = ("at most " if self.max_levels is None else "") + counted(most, "level")
             raise UnsupportedError(f"{self.name} holds {held}, {spec.name} has {depth}")
         if depth < self.min_levels:
-            needed = _plural(self.min_levels, "level")
+            needed = counted(self.min_levels, "level")
             raise UnsupportedError(f"{self.name} needs {needed}, {spec.name} has {depth}")
         if spec.dtype.name not in self.dtypes:
             raise UnsupportedError(
@@ -506,7 +507,7 @@ class Format(ABC):
             )
         if self.row_ranks is not None and len(spec.row_shape) > self.row_ranks:
             raise UnsupportedError(
-                f"{self.name} holds rows of at most {_plural(self.row_ranks, 'dimension')}, "
+                f"{self.name} holds rows of at most {counted(self.row_ranks, 'dimension')}, "
                 f"those of {spec.name} have shape {spec.row_shape}"
             )
 
@@ -529,7 +530,3 @@ def named_batches(label: str, batches: Callable[[], Iterator[Batch]]) -> Iterato
     """Yield the batches of `batches()`, with errors prefixed by the file."""
     with naming(label):
         yield from batches()
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -188,6 +188,11 @@ class TensorSpec:
         """The names of the levels, outermost first."""
         return tuple(level.name for level in self.levels)
 
+    @property
+    def depth(self) -> int:
+        """Number of levels above the values, which are rows, or whole texts or bytes."""
+        return len(self.levels) - (self.marks.values is not None)
+
     def uncounted(self, key: str = "{}") -> TensorSpec:
         """Return this spec with unknown counts, for a selection of the items.
 
@@ -209,6 +214,12 @@ class TensorSpec:
 
 
 Schema = tuple[TensorSpec, ...]
+
+
+def total(counts: Sequence[int | None]) -> int | None:
+    """Return the sum of counts, None if one is unknown."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def find(schema: Schema, name: str | None) -> TensorSpec:

@@ -10,7 +10,15 @@ import numpy as np
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import joined as joined_batches
 from lodcli.formats.core.names import listing
-from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec
+from lodcli.formats.core.schema import (
+    Batch,
+    Item,
+    LevelKeys,
+    LevelSpec,
+    Schema,
+    TensorSpec,
+    total,
+)
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -38,10 +46,10 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
         # Tensors share a level only if they do in all sources; in some it may be a coincidence.
         shared = keys.of(tuple(level.key for level in same) for same in parts)
         levels = tuple(
-            LevelSpec(key, same[0].name, _sum([level.items for level in same]))
+            LevelSpec(key, same[0].name, total([level.items for level in same]))
             for key, same in zip(shared, parts, strict=True)
         )
-        rows = _sum([spec.rows for spec in specs])
+        rows = total([spec.rows for spec in specs])
         nullable = any(spec.nullable for spec in specs)
         same = all(spec.marks.attributes == specs[0].marks.attributes for spec in specs)
         # Attributes are kept only if they hold for all items.
@@ -139,11 +147,6 @@ def _with_all_words(
             assert one.marks.categories is not None
             words = words.with_words(one.marks.categories)
     return spec.with_words(words)
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
 
 
 def _difference(first: Schema, other: Schema) -> str | None:

@@ -115,24 +115,19 @@ def _require_fit(
     spec: TensorSpec, lod: LoD, label: str, known: Sequence[tuple[TensorSpec, LoD]]
 ) -> None:
     for other, other_lod in known:
-        depth = min(_depth(spec), _depth(other))
+        depth = min(spec.depth, other.depth)
         if depth == 0:
             if spec.items == other.items:
                 return
         elif _upper(lod, depth).same_levels(_upper(other_lod, depth)):
             return
-    other, other_lod = next(((o, found) for o, found in known if _depth(o)), known[0])
-    depth = min(_depth(spec), _depth(other))
+    other, other_lod = next(((o, found) for o, found in known if o.depth), known[0])
+    depth = min(spec.depth, other.depth)
     found = _upper(lod, depth).difference(_upper(other_lod, depth)) if depth else None
     items = f"{spec.items} outermost items against {other.items}"
     raise ShapeMismatchError(
         f"{spec.name} does not have the index of {other.name} in {label}: {found or items}"
     )
-
-
-def _depth(spec: TensorSpec) -> int:
-    """Return the number of levels above the values, which are rows or whole texts."""
-    return len(spec.levels) - (spec.marks.values is not None)
 
 
 def _upper(lod: LoD, depth: int) -> LoD:

@@ -18,7 +18,7 @@ from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.compression import Unpacked, codec_of
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.tfrecord.description import Inference, described, inner, kind_of, lists_of
+from lodcli.formats.tfrecord.description import Inference, described, inner, kind_of
 from lodcli.formats.tfrecord.features import (
     KINDS,
     LISTS,
@@ -61,7 +61,7 @@ class ExampleRecords(Records):
         description = first and first[1].schema
         if description is not None:
             specs = described(description)
-            self._listed = {spec.name for spec in specs if lists_of(spec) == LISTS}
+            self._listed = {spec.name for spec in specs if spec.depth == LISTS}
         else:
             found = Inference()
             if not self._again:
@@ -152,7 +152,7 @@ class ExampleRecords(Records):
             values = values_of(spans, spec.name)
             counts[spans.owner], present[spans.owner] = values.counts, values.present
         data, width = _data(spec, values), _width(spec)
-        if lists_of(spec):
+        if spec.depth:
             levels = [_divided(counts, width, spec)]
         else:
             levels = []
@@ -189,7 +189,7 @@ class ExampleRecords(Records):
             values = values_of(each, spec.name)
         data, width = _data(spec, values), _width(spec)
         levels = [outer]
-        if lists_of(spec) == LISTS:
+        if spec.depth == LISTS:
             levels.append(_divided(values.counts, width, spec))
         elif (values.counts != width).any():
             wrong = int(values.counts[values.counts != width][0])

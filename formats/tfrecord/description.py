@@ -30,11 +30,6 @@ DTYPES = ALL_DTYPES - {"bfloat16", "complex64", "complex128", "float64", "uint64
 MOST_LISTS = 2
 
 
-def lists_of(spec: TensorSpec) -> int:
-    """Return the number of levels of lists of a tensor; the bytes of a text do not count."""
-    return len(spec.levels) - bool(spec.marks.values)
-
-
 def kind_of(spec: TensorSpec) -> int:
     """Return the kind of list that holds the values of a tensor."""
     if spec.marks.values:
@@ -55,9 +50,7 @@ def described(description: bytes) -> Schema:
     """
     schema = decode(description).schema
     for spec in schema:
-        held = (
-            spec.dtype.name in DTYPES and lists_of(spec) <= MOST_LISTS and 0 not in spec.row_shape
-        )
+        held = spec.dtype.name in DTYPES and spec.depth <= MOST_LISTS and 0 not in spec.row_shape
         if spec.array or not held:
             raise DamagedFileError(f"its description: {spec.name} is not a tensor of TFRecord")
     return tuple(_uncounted(spec) for spec in schema)

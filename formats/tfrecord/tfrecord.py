@@ -12,7 +12,7 @@ from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.compression import codec_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.tfrecord.description import DTYPES, MOST_LISTS, lists_of
+from lodcli.formats.tfrecord.description import DTYPES, MOST_LISTS
 from lodcli.formats.tfrecord.frames import HEAD_BYTES, begins_record
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.marks import ALL_MARKS
@@ -56,7 +56,7 @@ class TfRecord(Columns):
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
         for spec in schema:
-            if lists_of(spec) > MOST_LISTS:
+            if spec.depth > MOST_LISTS:
                 raise UnsupportedError(
                     f"tfrecord holds {MOST_LISTS} levels of numbers, {spec.name} has "
                     f"{len(spec.levels)}"

@@ -14,7 +14,7 @@ from lodcli.formats.arrow.files import step_of
 from lodcli.formats.arrow.writer import record_batches
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.tfrecord.description import kind_of, lists_of, written
+from lodcli.formats.tfrecord.description import kind_of, written
 from lodcli.formats.tfrecord.features import (
     BYTES_LIST,
     CONTEXT,
@@ -67,7 +67,7 @@ def _examples(schema: Schema, records: Any) -> Iterator[bytes]:
     for spec, column in zip(schema, records.columns, strict=True):
         rows, lod, _, nulls = from_arrow(column)
         entries = _entries(spec, rows, lod, nulls)
-        (lists if lists_of(spec) == LISTS else context).append(entries)
+        (lists if spec.depth == LISTS else context).append(entries)
     if not lists:
         for found in zip(*context, strict=True):
             yield _part(CONTEXT, b"".join(found))
@@ -91,7 +91,7 @@ def _entries(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls) -> list[byte
     levels = [offsets.tolist() for offsets in lod.levels]
     count = lod.count(0) if lod.n_levels else rows.shape[0]
     features = _features(spec, rows, lod)
-    if lists_of(spec) == LISTS:
+    if spec.depth == LISTS:
         grouped = (b"".join(_part(1, one) for one in features[a:b]) for a, b in pairwise(levels[0]))
         features = list(grouped)
     found = [_part(1, key + _part(2, feature)) for feature in features]
@@ -107,7 +107,7 @@ def _features(spec: TensorSpec, rows: Array, lod: LoD) -> list[bytes]:
     kind = kind_of(spec)
     ends: Offsets = np.arange(rows.shape[0] + 1)
     if kind == BYTES_LIST:
-        return _bytes(rows, lod, lists_of(spec))
+        return _bytes(rows, lod, spec.depth)
     if lod.n_levels:
         ends = lod.levels[-1]
     flat = np.ascontiguousarray(rows).reshape(-1)
