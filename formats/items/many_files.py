@@ -22,6 +22,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.platform.files import PathLike
 
 # The level whose items are files of a format whose tensors have no levels, such as .npy.
 FILE_LEVEL = "file"
@@ -60,7 +61,7 @@ class Listed:
     paths: tuple[str, ...]
 
 
-def listed(path: str | os.PathLike[str], format_name: str | None) -> Listed | None:
+def listed(path: PathLike, format_name: str | None) -> Listed | None:
     """Return the files that a path denotes, unless it is a file or a folder of a format.
 
     A pattern has `*`, `?` or `[..]`, and is not the name of an existing file. For a folder that no

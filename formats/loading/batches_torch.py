@@ -8,7 +8,6 @@ from typing import Any, Unpack
 import numpy as np
 import torch
 
-from lodcli.formats.core.io import PathLike
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords
 from lodcli.formats.loading.dataset_torch import Batch, Dataset, Layout, collate
@@ -22,6 +21,7 @@ from lodcli.formats.loading.samplers import (
 )
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.platform.files import PathLike
 
 # Reading a single item costs as much time as copying this many bytes.
 ITEM_BYTES = 64 << 10

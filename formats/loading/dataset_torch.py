@@ -12,7 +12,7 @@ from typing import Any, Literal, Unpack, get_args
 import numpy as np
 import torch
 
-from lodcli.formats.core.io import PathLike, open_file
+from lodcli.formats.core.io import open_file
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords, read_options
 from lodcli.formats.core.schema import Schema
@@ -30,6 +30,7 @@ from lodcli.kernels.errors import (
     UnsupportedError,
 )
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.tensor.exchange.torch import rows_from_torch, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import REMEDY

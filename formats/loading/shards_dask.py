@@ -19,6 +19,7 @@ from lodcli.formats.remote.folder import RemoteFolder
 from lodcli.formats.remote.urls import is_url
 from lodcli.formats.storage.inputs import absolute
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.platform.files import PathLike
 
 _PACKAGE = Package("dask", "lodcli[dask]")
 if not _PACKAGE.installed:
@@ -28,7 +29,7 @@ Read = Item | Mapping[str, Item]
 
 
 def from_dataset(
-    path: io.PathLike,
+    path: PathLike,
     name: str | None = None,
     *,
     limits: Limits | None = None,

@@ -16,6 +16,7 @@ from lodcli.formats.storage.journal import opened, remove_unused
 from lodcli.formats.storage.outputs import Output, TargetExistsError
 from lodcli.formats.storage.partials import SUFFIX, partial_prefix
 from lodcli.kernels.platform import files
+from lodcli.kernels.platform.files import PathLike
 
 
 class FolderOutput(Output):
@@ -38,9 +39,7 @@ class FolderOutput(Output):
         OSError: the folder above cannot be written to.
     """
 
-    def __init__(
-        self, target: str | os.PathLike[str], *, overwrite: bool = False, may_hold: str
-    ) -> None:
+    def __init__(self, target: PathLike, *, overwrite: bool = False, may_hold: str) -> None:
         self._may_hold = may_hold
         self._below: dict[Path, None] = {}
         super().__init__(target, overwrite=overwrite)
@@ -155,9 +154,7 @@ class _Inside(Output):
         self._settle()
 
 
-def refuse_existing_folder(
-    target: str | os.PathLike[str], *, overwrite: bool, may_hold: str
-) -> None:
+def refuse_existing_folder(target: PathLike, *, overwrite: bool, may_hold: str) -> None:
     """Raise TargetExistsError if something is there that may not be replaced, links followed."""
     label = os.fspath(target)
     try:

@@ -28,6 +28,7 @@ from lodcli.formats.storage.durable import OpenFolder
 from lodcli.formats.storage.journal import opened
 from lodcli.kernels.errors import OptionError, UnsupportedError
 from lodcli.kernels.platform import files
+from lodcli.kernels.platform.files import PathLike
 
 if TYPE_CHECKING:
     from lodcli.formats.remote.fetched import FetchedFile
@@ -53,7 +54,7 @@ def require_path(path: object) -> None:
     raise OptionError(f"expected first the path of a file (str or os.PathLike), found {found}")
 
 
-def absolute(path: str | os.PathLike[str]) -> str:
+def absolute(path: PathLike) -> str:
     """Return a path that means the same in every folder; a URL is returned as it is.
 
     Raises:
@@ -189,7 +190,7 @@ class Input:
     folder: OpenFolder | RemoteFolder
     when_copied: Callable[[int], object] | None = None
 
-    def __init__(self, source: str | os.PathLike[str]) -> None:
+    def __init__(self, source: PathLike) -> None:
         require_path(source)
         self._begin()
         if os.fspath(source) == "-":

@@ -26,6 +26,7 @@ from lodcli.formats.storage.partials import SUFFIX, partial_prefix, remove
 from lodcli.formats.storage.set_commit import commit
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files
+from lodcli.kernels.platform.files import PathLike
 
 COPY_BYTES = 8 << 20
 # Each time this much was written to a file, the system is told to write it to the disk.
@@ -54,7 +55,7 @@ def refuse_missing_folder(path: Path, label: str) -> None:
         ) from None
 
 
-def refuse_url(target: str | os.PathLike[str]) -> None:
+def refuse_url(target: PathLike) -> None:
     """Raise UnsupportedError if this is a URL; the message shows no password in it."""
     if is_url(target):
         label = shown(os.fspath(target))
@@ -94,7 +95,7 @@ class Output:
     _parts: Sequence[Output] = ()
 
     def __init__(
-        self, target: str | os.PathLike[str], *, overwrite: bool = False, seekable: bool = False
+        self, target: PathLike, *, overwrite: bool = False, seekable: bool = False
     ) -> None:
         self._begin("standard output", None, overwrite=overwrite)
         if os.fspath(target) == "-":
@@ -382,7 +383,7 @@ class Beside(Output):
             self.commit()
 
 
-def refuse_existing(target: str | os.PathLike[str], *, overwrite: bool) -> None:
+def refuse_existing(target: PathLike, *, overwrite: bool) -> None:
     """Raise for an invalid path of a file, following links.
 
     Raises:

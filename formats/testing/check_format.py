@@ -24,6 +24,7 @@ from lodcli.formats.testing.comparing import difference
 from lodcli.formats.testing.shapes import Content, by_dtype, shapes
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.platform import processes
+from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Options = Callable[[Mapping[str, Item]], Mapping[str, Any]]
@@ -49,7 +50,7 @@ def check_format(
     kind: type[Format],
     *,
     examples: Mapping[str, Content] | None = None,
-    files: Iterable[str | os.PathLike[str]] = (),
+    files: Iterable[PathLike] = (),
     read_options: Options = lambda content: {},
     write_options: Options = lambda content: {},
 ) -> FormatReport:

@@ -15,11 +15,10 @@ from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import SAVE_ARRAYS
 from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict
 from lodcli.kernels.runtime.argument_types import types_explained
-
-PathLike = str | os.PathLike[str]
 
 # name: module, which has `read(Input) -> StateDict` and `write(RNNWeights, Output)`.
 KINDS = {

@@ -12,6 +12,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.safetensors.header import Header, encoded_header
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.safetensors_weights import SAID
+from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 # Key of lod's entry in the file's metadata, which holds only text; SAID is the key of the RNN.
@@ -19,7 +20,7 @@ _KEY = "lod.classifier"
 
 
 def write_model(
-    path: str | os.PathLike[str],
+    path: PathLike,
     arrays: StateDict,
     about: dict[str, Any],
     *,
@@ -47,7 +48,7 @@ def write_model(
             output.write(array.reshape(-1).view(np.uint8).data)
 
 
-def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_about(path: PathLike) -> dict[str, Any]:
     """Return the metadata that `write_model` stored; empty for other files.
 
     Args:

@@ -21,6 +21,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+PathLike = str | os.PathLike[str]
 # Errors of calls that the system or the file system does not support.
 NOT_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
 _AT_FDCWD = -100
@@ -40,7 +41,7 @@ FOLDERS_OPEN = hasattr(os, "O_DIRECTORY")
 OPEN_FILES_MOVE = sys.platform != "win32"
 
 
-def open_folder(path: str | os.PathLike[str], *, within: int | None = None) -> int:
+def open_folder(path: PathLike, *, within: int | None = None) -> int:
     """Return a descriptor of a folder.
 
     Args:
@@ -60,7 +61,7 @@ def descriptor_path(fd: int) -> str:
     return f"/proc/self/fd/{fd}"
 
 
-def reopen(fd: int, path: str | os.PathLike[str] | None) -> int | None:
+def reopen(fd: int, path: PathLike | None) -> int | None:
     """Return another descriptor of an open file, with a position of its own.
 
     Args:
@@ -70,7 +71,7 @@ def reopen(fd: int, path: str | os.PathLike[str] | None) -> int | None:
     Returns:
         The descriptor; None without /proc, if the file is no longer at `path`.
     """
-    places: list[str | os.PathLike[str]] = [descriptor_path(fd)]
+    places: list[PathLike] = [descriptor_path(fd)]
     if path is not None:
         places.append(path)
     for place in places:
@@ -105,7 +106,7 @@ def _umask_of_a_probe() -> int:
         os.unlink(probe)  # after it was closed: Windows removes no open file
 
 
-def owns(path: str | os.PathLike[str]) -> bool:
+def owns(path: PathLike) -> bool:
     """Return whether a file belongs to the user of this process; True if files have no owners."""
     found = os.lstat(path)
     return user_id() in (None, found.st_uid)
@@ -307,7 +308,7 @@ def start_sync(fd: int) -> None:
         call(fd, ctypes.c_longlong(0), ctypes.c_longlong(0), _SYNC_FILE_RANGE_WRITE)
 
 
-def exchange(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+def exchange(one: PathLike, other: PathLike) -> bool:
     """Exchange the names of two files or folders of one file system atomically.
 
     Returns:
@@ -316,7 +317,7 @@ def exchange(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool
     return _renameat2(one, other, _RENAME_EXCHANGE)
 
 
-def rename_unless_there(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> bool:
+def rename_unless_there(old: PathLike, new: PathLike) -> bool:
     """Rename a file atomically, without replacing another one.
 
     Returns:
@@ -328,7 +329,7 @@ def rename_unless_there(old: str | os.PathLike[str], new: str | os.PathLike[str]
     return _renameat2(old, new, _RENAME_NOREPLACE)
 
 
-def _renameat2(old: str | os.PathLike[str], new: str | os.PathLike[str], flags: int) -> bool:
+def _renameat2(old: PathLike, new: PathLike, flags: int) -> bool:
     """Call Linux's renameat2; return False if it is not supported."""
     call = libc("renameat2")
     if call is None:

@@ -66,12 +66,13 @@ class Target:
     @property
     def kind(self) -> Format:
         """The format that will be written."""
-        from lodcli.formats.core import io, registry
+        from lodcli.formats.core import registry
+        from lodcli.formats.core.writing import output_format
 
         found = self.format_name
         if found is None and self.shard_option and self.path != "-":
             found = registry.of_name(self.path) or "lod.dataset"
-        return registry.get(io.output_format(self.path, found))
+        return registry.get(output_format(self.path, found))
 
     def with_options(self, **chosen: Any) -> Target:
         """Return the target with other values for fields of WriteOptions."""
@@ -96,7 +97,7 @@ class Target:
             SelectionError: the format is unknown.
             OSError: something exists that may not be replaced.
         """
-        from lodcli.formats.core import io
+        from lodcli.formats.core.writing import refuse_target
 
         kind = self.kind
         self._check_scheduler()
@@ -105,7 +106,7 @@ class Target:
                 raise click.UsageError(f"{self.shard_option} writes files; name one with -o")
             if kind.name == "lod.dataset":
                 return  # an unfinished dataset in the folder may be continued
-        io.refuse_target(self.path, kind, overwrite=self.overwrite)
+        refuse_target(self.path, kind, overwrite=self.overwrite)
         if kind.binary and is_terminal_output(self.path):
             raise click.UsageError(
                 f"{kind.name} is binary and cannot be printed to a terminal; write it to a file "

@@ -19,6 +19,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Item, TensorSpec
+from lodcli.formats.core.writing import output_format
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -132,7 +133,7 @@ SAMPLES = sorted(
 def test_everything_agrees_about_the_samples(
     path: Path, packed: str | None, tmp_path: Path
 ) -> None:
-    name = io.output_format(path, None)
+    name = output_format(path, None)
     if packed is not None:
         copy = tmp_path / path.name
         copy.write_bytes(path.read_bytes())

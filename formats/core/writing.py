@@ -1,0 +1,215 @@
+"""Writing a file of one format: checks before and during, and what the target may be."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+from lodcli.formats.core import registry
+from lodcli.formats.core.errors import Incoming, name_file, naming_file
+from lodcli.formats.core.format import Format, Stored
+from lodcli.formats.core.losses import Loss, losses
+from lodcli.formats.core.marks import marked
+from lodcli.formats.core.options import WriteOptions, refuse_unknown_options
+from lodcli.formats.core.schema import Batch, Schema, rekeyed
+from lodcli.formats.core.table import SUFFIXES
+from lodcli.formats.remote.urls import shown
+from lodcli.formats.storage.compression import codec_suffix, require_zstandard, suffix_codec
+from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
+from lodcli.formats.storage.outputs import Output, refuse_existing, refuse_url
+from lodcli.formats.structs.tree import broken_columns, flattened, record_columns
+from lodcli.formats.values.in_words import batches_in_words, in_words, writes_words
+from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.platform.files import PathLike
+
+
+class Writing:
+    """Writing files of one format.
+
+    Attributes:
+        lost: the losses of the schema that was checked last.
+    """
+
+    def __init__(self, kind: Format, options: WriteOptions, strict: bool) -> None:
+        self._kind = kind
+        self._options = options
+        self._strict = strict
+        self._incoming: Incoming[Any] = Incoming([])
+        self.lost: tuple[Loss, ...] = ()
+
+    @contextmanager
+    def naming(self, path: PathLike) -> Iterator[None]:
+        """Add the name of the target to errors, except to those of the input."""
+        try:
+            yield
+        except LodError as error:
+            if error is not self._incoming.error:
+                name_file(error, target_label(path))
+            raise
+
+    def check(self, schema: Schema) -> None:
+        """Raise UnsupportedError for what the format cannot hold."""
+        self._kind.require("writing")
+        refuse_unknown_options(self._kind.write_options, self._options, self._kind.name)
+        schema = self._told_apart(rekeyed(schema))
+        broken = broken_columns(schema)
+        held = self._held(schema)
+        if writes_words(self._kind, held):
+            held = in_words(held)
+        self._kind.refuse_unheld(self._kind.laid_out(held, self._options))
+        self.lost = losses(self._kind, flattened(schema, broken), self._options)
+        if broken:
+            why = "records, whose fields do not share their levels"
+            self.lost = (*self.lost, Loss(self._kind.name, why, broken))
+        if self._strict and self.lost:
+            raise UnsupportedError(
+                f"{'; '.join(map(str, self.lost))}; write lod.h5, which keeps everything, or do "
+                "without --strict"
+            )
+
+    def refusals(self, schema: Schema) -> list[str]:
+        """Return the messages of `check`; those for each tensor, if the first is about one."""
+        try:
+            self.check(schema)
+        except LodError as error:
+            first = str(error)
+        else:
+            return []
+        found = [reason for spec in schema if len(schema) > 1 for reason in self.refusals((spec,))]
+        return list(dict.fromkeys(found)) if first in found else [first]
+
+    def write(
+        self, output: Output, codec: str | None, schema: Schema, batches: Iterable[Batch]
+    ) -> None:
+        """Write batches to an output that was opened for them."""
+        if codec is not None:
+            output.pack(codec)
+        told = self._told_apart(schema)
+        if len(told) < len(schema):
+            names = [spec.name for spec in told]
+            parts = ({name: batch[name] for name in names if name in batch} for batch in batches)
+            batches = (part for part in parts if part)
+        schema = self._held(told)
+        schema, found = self.in_words(schema, marked(schema, batches))
+        self._incoming = Incoming(self.with_held_nulls(schema, found) or found)
+        self._kind.write(output, rekeyed(schema), self._incoming, self._options)
+
+    def copy(self, output: Output, stored: Stored) -> bool:
+        """Write all of a file to an output as it is stored; return whether that can be done."""
+        copied = self._kind.copy(output, stored.source, self._options)
+        if copied is None:
+            return False
+        self._incoming = Incoming(stored.passing(copied))
+        with closing(copied):  # its threads end before the output does
+            deque(self._incoming, 0)
+        return True
+
+    def _told_apart(self, schema: Schema) -> Schema:
+        """Return the schema without validity masks of records, if the format has no records."""
+        if self._kind.structs:
+            return schema
+        return tuple(spec for spec in schema if not spec.marks.tells_records) or schema
+
+    def _held(self, schema: Schema) -> Schema:
+        """Return the tensors in the records that the format writes."""
+        schema = flattened(schema, broken_columns(rekeyed(schema)))
+        return schema if self._kind.structs else flattened(schema, record_columns(schema))
+
+    def in_words(self, schema: Schema, batches: Iterable[Batch]) -> tuple[Schema, Iterable[Batch]]:
+        """Return categories converted to text, if that is how the format stores them."""
+        if not writes_words(self._kind, schema):
+            return schema, batches
+        return in_words(schema), batches_in_words(batches)
+
+    def with_held_nulls(self, schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch] | None:
+        """Return the batches with an error at the first null that the format cannot hold.
+
+        None if it can hold all nulls that may occur.
+        """
+        kind = self._kind
+        if not any(spec.nullable for spec in schema) or (kind.nulls and kind.null_items):
+            return None
+        from lodcli.formats.values.without_nulls import refusing_nulls
+
+        what = f"for items and text {kind.name}" if kind.nulls else kind.name
+        return refusing_nulls(batches, what, numbers=not kind.nulls)
+
+
+def new_output(path: PathLike, kind: Format, overwrite: bool) -> Output:
+    """Return an output for a file, or for the folder of a format that is one."""
+    if kind.layout == "folder":
+        return FolderOutput(path, overwrite=overwrite, may_hold=kind.folder_files)
+    return Output(path, overwrite=overwrite, seekable=kind.seekable_output)
+
+
+def codec_of_name(path: PathLike, kind: Format) -> str | None:
+    """Return the codec of the file name's extension, for text formats; others raise."""
+    codec = suffix_codec(os.fspath(path))
+    if codec is not None and kind.binary and not kind.packed:
+        raise UnsupportedError(
+            f"{kind.name} is not compressed as a whole, so that parts can be read; omit "
+            f"{codec_suffix(codec)}"
+            + (", and give --compress" if "compression" in kind.write_options else "")
+        )
+    if codec == "zstd":
+        require_zstandard()
+    return codec
+
+
+def refuse_target(path: PathLike, kind: Format, *, overwrite: bool) -> None:
+    """Raise for an invalid target, before anything is read.
+
+    Raises:
+        UnsupportedError: a folder or several files for a pipe; a format that cannot be written.
+        TargetExistsError: something is there that may not be replaced.
+    """
+    with naming_file(target_label(path)):
+        kind.require("writing")
+        refuse_pipe(path, kind)
+    if os.fspath(path) == "-":
+        return
+    if kind.layout == "folder":
+        refuse_existing_folder(path, overwrite=overwrite, may_hold=kind.folder_files)
+    else:
+        refuse_existing(path, overwrite=overwrite)
+
+
+def target_label(path: PathLike) -> str:
+    """Return the name of a target for messages."""
+    return "standard output" if os.fspath(path) == "-" else shown(os.fspath(path))
+
+
+def refuse_pipe(path: PathLike, kind: Format) -> None:
+    """Raise UnsupportedError if `path` is "-" and the format is more than one file."""
+    if os.fspath(path) == "-" and kind.layout != "file":
+        what = "a folder" if kind.layout == "folder" else "several files"
+        raise UnsupportedError(f"{kind.name} is {what}, not one stream of bytes; name a path")
+
+
+def output_format(path: PathLike, format_name: str | None) -> str:
+    """Return the output format: given, by the extension, or the lod stream for "-".
+
+    Raises:
+        SelectionError: a path with an unknown extension.
+        UnsupportedError: a URL.
+    """
+    refuse_url(path)
+    if format_name:
+        return registry.get(format_name).name
+    if os.fspath(path) == "-":
+        return "lod.stream"
+    found = registry.of_name(path)
+    if found is None:
+        if os.path.exists(path) and not os.path.isdir(path):
+            refuse_existing(path, overwrite=True)  # a device, which no format makes a file
+        from lodcli.formats.catalogue import plugins
+
+        known = " ".join([*SUFFIXES, *plugins.endings()])
+        raise SelectionError(
+            f"{os.fspath(path)}: unknown file extension ({known}); choose one with --to"
+            f"{plugins.advice()}"
+        )
+    return "lod.h5" if found == "hdf5" else found
