@@ -20,7 +20,7 @@ from lodcli.formats.core.format import Format
 from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.storage.pread import read_into
-from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
@@ -240,10 +240,3 @@ class _Queue:
 
 def _row_bytes(spec: TensorSpec) -> int:
     return prod(spec.row_shape) * spec.dtype.itemsize
-
-
-def refuse_deep(schema: Schema, what: str) -> None:
-    """Raise UnsupportedError for rows without bytes, whose number a sample does not keep."""
-    for spec in schema:
-        if 0 in spec.row_shape:
-            raise UnsupportedError(f"{what} holds no rows of shape {spec.row_shape}: {spec.name}")
