@@ -315,8 +315,8 @@ def source(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def tensor_names(argument: str) -> Callable[[F], F]:
-    """An argument of names of tensors, completed from the file on the line."""
+def tensor_names(function: F) -> F:
+    """The argument `tensors`: names, completed from the file on the line."""
 
     def names(
         ctx: click.Context, param: click.Parameter, incomplete: str
@@ -326,8 +326,8 @@ def tensor_names(argument: str) -> Callable[[F], F]:
         return tensors(ctx, incomplete)
 
     return click.argument(
-        argument, nargs=-1, required=True, metavar="TENSOR...", shell_complete=names
-    )
+        "tensors", nargs=-1, required=True, metavar="TENSOR...", shell_complete=names
+    )(function)
 
 
 def refuse_two_pipes(references: Iterable[Reference]) -> None:

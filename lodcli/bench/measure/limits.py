@@ -57,11 +57,12 @@ def best_rates(kinds: Sequence[LimitKind], threads: int) -> dict[str, float]:
     return found
 
 
-def best_gemm_rate(size: int = 1024) -> dict[str, float]:
+def best_gemm_rate() -> dict[str, float]:
     """Return operations per second of a product of square float32 matrices, by NumPy and torch.
 
     torch only if a peer has loaded it: its BLAS is another one, often faster.
     """
+    size = 1024
     a, b = (np.ones((size, size), np.float32) for _ in range(2))
     out = np.empty_like(a)
     calls: dict[str, Callable[[], Any]] = {"gemm numpy": lambda: np.matmul(a, b, out=out)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import textwrap
 
 from lodcli.commands.apply.arguments import Described, described, example
 from lodcli.kernels.ops.registry import OPS, OpEntry
@@ -36,8 +37,9 @@ example.
 
 def page() -> str:
     """Return the text of docs/ops.md."""
-    names = [f"[{name}](#{name})" for name in OPS]
-    return "\n".join([_HEAD, _wrapped(names), *(_section(name) for name in OPS)])
+    links = ", ".join(f"[{name}](#{name})" for name in OPS)
+    links = textwrap.fill(links, 97, break_on_hyphens=False)
+    return "\n".join([_HEAD, links, *(_section(name) for name in OPS)])
 
 
 def twins_of(entry: OpEntry, own: Described) -> list[str]:
@@ -74,15 +76,6 @@ def _levels(own: Described) -> str:
         return "no choice"
     default = {-1: "-1, the finest", 0: "0, the outermost", None: "the only one"}
     return f"any, `{chosen[0].option}` (default {default[chosen[0].default]})"
-
-
-def _wrapped(words: list[str], width: int = 96) -> str:
-    lines = [""]
-    for word in words:
-        if len(lines[-1]) + len(word) > width:
-            lines.append("")
-        lines[-1] += f"{word}, "
-    return "\n".join(line.rstrip() for line in lines).rstrip(",")
 
 
 if __name__ == "__main__":

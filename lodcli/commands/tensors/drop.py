@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=options.Command)
 @options.source
-@options.tensor_names("tensors")
+@options.tensor_names
 @options.target
 def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None:
     """Write all tensors of SOURCE except the given TENSORs (or records).

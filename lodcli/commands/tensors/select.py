@@ -11,7 +11,7 @@ from lodcli.shell.targets import Target
 
 @click.command(cls=options.Command)
 @options.source
-@options.tensor_names("tensors")
+@options.tensor_names
 @options.target
 def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None:
     """Write only the given TENSORs (or records) of SOURCE, in this order.
