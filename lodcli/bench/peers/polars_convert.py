@@ -9,14 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from lodcli.bench.peers.polars import threads, version
+from lodcli.bench.peers.stdlib_json import save, saved
 
-def version() -> str:
-    """Return the measured version."""
-    return str(pl.__version__)
-
-
-def threads(count: int) -> None:
-    """Do nothing: Polars reads POLARS_MAX_THREADS when it is loaded."""
+__all__ = ["convert", "threads", "version"]
 
 
 def convert(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -28,12 +24,7 @@ def _save(frame: Any, target: str, dtype: Any) -> None:
     lists = frame["data"]
     offsets = np.concatenate([[0], np.cumsum(lists.list.len().to_numpy())]).astype(np.int64)
     values = lists.explode(empty_as_null=False).to_numpy()
-    np.save(target + ".values.npy", values.astype(dtype, copy=False))
-    np.save(target + ".offsets.npy", offsets)
-
-
-def _saved(target: str) -> list[Any]:
-    return [np.load(target + ".values.npy"), np.load(target + ".offsets.npy")]
+    save(target, values.astype(dtype, copy=False), offsets)
 
 
 def _reading(read: Any) -> Any:
@@ -43,7 +34,7 @@ def _reading(read: Any) -> Any:
         def call() -> None:
             _save(read(inputs["source"]), target, dtype)
 
-        return {read.__name__: (call, lambda _: _saved(target))}
+        return {read.__name__: (call, lambda _: saved(target))}
 
     return ways
 

@@ -9,15 +9,10 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet
 
+from lodcli.bench.peers.pyarrow import threads, version
+from lodcli.bench.peers.stdlib_json import save, saved
 
-def version() -> str:
-    """Return the measured version."""
-    return str(pa.__version__)
-
-
-def threads(count: int) -> None:
-    """Set the number of threads of Arrow."""
-    pa.set_cpu_count(count)
+__all__ = ["convert", "threads", "version"]
 
 
 def convert(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -38,14 +33,9 @@ def _jsonl(inputs: dict[str, Any]) -> dict[str, Any]:
     target, dtype = inputs["target"], inputs["data"].dtype
 
     def call() -> None:
-        values, offsets = _arrays(pyarrow.json.read_json(inputs["source"]), dtype)
-        np.save(target + ".values.npy", values)
-        np.save(target + ".offsets.npy", offsets)
+        save(target, *_arrays(pyarrow.json.read_json(inputs["source"]), dtype))
 
-    def arrays(_: Any) -> list[Any]:
-        return [np.load(target + ".values.npy"), np.load(target + ".offsets.npy")]
-
-    return {"json.read_json": (call, arrays)}
+    return {"json.read_json": (call, lambda _: saved(target))}
 
 
 def _read_ipc(inputs: dict[str, Any]) -> dict[str, Any]:

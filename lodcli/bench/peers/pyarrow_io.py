@@ -9,15 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from lodcli.bench.peers.pyarrow import threads, version
 
-def version() -> str:
-    """Return the measured version."""
-    return str(pa.__version__)
-
-
-def threads(count: int) -> None:
-    """Set the number of threads of Arrow."""
-    pa.set_cpu_count(count)
+__all__ = ["io", "threads", "version"]
 
 
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,7 @@ def line_by_line(op: str, inputs: dict[str, Any], loads: Any, dumps: Any) -> dic
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         values = np.fromiter(itertools.chain.from_iterable(rows), dtype, int(offsets[-1]))
-        np.save(target + ".values.npy", values)
-        np.save(target + ".offsets.npy", offsets)
+        save(target, values, offsets)
 
     def write() -> None:
         bounds = inputs["offsets"].tolist()
@@ -51,8 +50,14 @@ def line_by_line(op: str, inputs: dict[str, Any], loads: Any, dumps: Any) -> dic
     return {}
 
 
+def save(target: str, values: Any, offsets: Any) -> None:
+    """Save values and offsets as two npy files."""
+    np.save(target + ".values.npy", values)
+    np.save(target + ".offsets.npy", offsets)
+
+
 def saved(target: str) -> list[Any]:
-    """Return the arrays that a peer saved as two npy files."""
+    """Return the arrays of `save`."""
     return [np.load(target + ".values.npy"), np.load(target + ".offsets.npy")]
 
 
