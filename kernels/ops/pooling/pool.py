@@ -315,7 +315,7 @@ def segment_mean(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
     """Return the mean of every segment: (N, ...) to (S, ...)."""
-    means = _divided(_totals(data, offsets), _counts(offsets, data.ndim))
+    means = _divided(_wide_totals(data, offsets), _counts(offsets, data.ndim))
     return _filled(means, offsets, pad_value, data, mean_dtype(data.dtype), out)
 
 
@@ -323,7 +323,7 @@ def segment_sqrt(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
     """Return the sum over the square root of the length of every segment."""
-    scaled = _divided(_totals(data, offsets), np.sqrt(_counts(offsets, data.ndim)))
+    scaled = _divided(_wide_totals(data, offsets), np.sqrt(_counts(offsets, data.ndim)))
     return _filled(scaled, offsets, pad_value, data, mean_dtype(data.dtype), out)
 
 
@@ -418,6 +418,16 @@ def _totals(data: Array, offsets: Offsets) -> Array:
     if not starts.size:
         return np.zeros((0, *data.shape[1:]), wide)
     result: Array = np.add.reduceat(data.astype(wide), starts, axis=0)
+    return result
+
+
+def _wide_totals(data: Array, offsets: Offsets) -> Array:
+    """Return `_totals`; of whole numbers of 64 bits as float64, which does not wrap around."""
+    if data.dtype.kind not in "iu" or data.dtype.itemsize < 8:
+        return _totals(data, offsets)
+    # Both halves are summed exactly, so that only their sum is rounded.
+    high, low = _totals(data >> 32, offsets), _totals(data & 0xFFFFFFFF, offsets)
+    result: Array = high * 2.0**32 + low
     return result
 
 

@@ -142,6 +142,21 @@ def test_means_of_whole_numbers_are_sums_over_lengths(backend: Backend) -> None:
     assert low.data.tolist() == [-4 / 3]
 
 
+@both
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_means_do_not_wrap_where_the_sum_exceeds_64_bits(dtype: str, backend: Backend) -> None:
+    far = np.array([2**62, 2**62 + 2048, 2**62, 2**62, 2**62, 5], dtype)  # such as times in ns
+    total = 5 * 2**62 + 2048
+    tensor = LoDTensor(far, [[5, 0, 1]])
+    means = pool.sequence_mean(tensor, pad_value=-1, backend=backend)
+    assert means.data.tolist() == [total / 5, -1, 5]
+    roots = pool.sequence_sqrt(tensor, backend=backend)
+    assert roots.data.tolist()[0] == total / math.sqrt(5)
+    if dtype == "int64":
+        low = pool.sequence_mean(LoDTensor(-far, [[5, 1]]), backend=backend)
+        assert low.data.tolist() == [-total / 5, -5]
+
+
 @pytest.mark.parametrize(
     ("dtype", "backend"), compiled_for([], [np.dtype(np.float16), BFLOAT16], BACKENDS), ids=str
 )
