@@ -453,15 +453,16 @@ class LoDTensor(NumpyProtocol, Conversions):
         except (TypeError, OverflowError) as error:
             raise InvalidDataError(f"value: not one of {self.dtype}: {error}") from None
 
-    def iterate(self, level: int | str = 0) -> Iterator[LoDTensor]:
-        """Yield the items of a level in order, as views.
+    def iterate(self, level: int | str = 0) -> Iterator[Any]:
+        """Yield the items of a level in order, as views; None for a null item.
 
         >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[2, 1], [3, 1, 2]]))
         >>> [sentence.data.tolist() for sentence in words.iterate(level=1)]
         [[0, 1, 2], [3], [4, 5]]
         """
+        level = self._lod.level(level)
         for item in range(self._lod.count(level)):
-            yield self.select(item, level=level)
+            yield None if self._nulls.is_null(level, item) else self.select(item, level=level)
 
     def __len__(self) -> int:
         """Number of outermost items; of rows where there are no levels."""
@@ -608,8 +609,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         if not parts:
             raise ShapeMismatchError("nothing to concatenate: no tensor given")
-        first = parts[0]
-        words = None if first._marks is NO_MARKS else first._marks.categories
+        words = None if parts[0]._marks is NO_MARKS else parts[0]._marks.categories
         if words is not None and any(part.marks != parts[0].marks for part in parts):
             for part in parts:
                 words = words.with_words(part.marks.categories or words)

@@ -22,6 +22,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import whole_number
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import NO_NULLS
 from lodcli.kernels.tensor.time_steps import (
     STEP_LEVEL,
     IndexMap,
@@ -139,8 +140,8 @@ class TensorArray:
 
         Args:
             tensor: data (N, ...), any dtype, at least one level.
-            level: whose sequences run in parallel. On the finest level steps hold rows,
-                on an upper one whole sequences of the next level.
+            level: whose sequences run in parallel. On the finest level steps hold rows, and those
+                of text are numbers; on an upper one whole sequences of the next level.
             sort_by_length: longest sequence first, equal ones in their order, so that
                 each step's batch is a prefix of the one before; else in their order.
 
@@ -264,20 +265,20 @@ class TensorArray:
 
         Raises:
             SelectionError: a value was never written.
-            ShapeMismatchError: values that differ in row shape, dtype or number of levels.
+            ShapeMismatchError: values that differ in row shape, dtype, marks or number of levels.
             InvalidDataError: no values, so that their dtype is not known.
         """
         source = self._source
         if source is not None and not self._written and source.lod.count(0) == self._size:
             return _as_tensor(source)
-        values = self._alike("joined")
+        values = LoDTensor._agreeing(self._alike("joined"))
         rows = values[0].data
         if len(values) > 1:
             rows = np.concatenate([value.data for value in values])
         lod = LoD.concatenate([value.lod for value in values])
         sizes = lengths_to_offsets(np.array([len(value) for value in values]), level=0)
-        names = (STEP_LEVEL, *lod.names)
-        return LoDTensor._made(rows, LoD._trusted((sizes, *lod.levels), names))
+        index = LoD._trusted((sizes, *lod.levels), (STEP_LEVEL, *lod.names))
+        return values[0]._part(rows, index, NO_NULLS)
 
     def stack(self) -> LoDTensor:
         """Return the values stacked along a new first axis, copied.
@@ -368,5 +369,6 @@ def _restored(size: int, source: LoDTensor | None, written: dict[int, LoDTensor]
 def _as_tensor(value: LoDTensor | npt.ArrayLike) -> LoDTensor:
     # A new object over the same memory: setting its index must not change the value in the array.
     if isinstance(value, LoDTensor):
-        return LoDTensor._made(value.data, value.lod)
+        value.refuse_nulls("a TensorArray")
+        return value._part(value.values, value.lod, NO_NULLS)
     return LoDTensor(value)

@@ -31,6 +31,7 @@ from lodcli.kernels.runtime.argument_types import construction_explained
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import taken
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS
 
 STEP_LEVEL = "step"
 # Up to this many lengths, sorting them takes no longer than finding a narrower dtype for them.
@@ -176,7 +177,8 @@ def to_steps(tensor: LoDTensor, index_map: IndexMap) -> LoDTensor:
         raise ShapeMismatchError(f"the index map belongs to another tensor: {found}")
     items, sizes = index_map.steps()
     rows, below = _taken(tensor, depth, items)
-    return LoDTensor._made(rows, LoD._trusted((sizes, *below.levels), (STEP_LEVEL, *below.names)))
+    index = LoD._trusted((sizes, *below.levels), (STEP_LEVEL, *below.names))
+    return _marked(rows, index, tensor, below)
 
 
 def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
@@ -193,9 +195,16 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
     outer = index_map.outer
     rows, below = _taken(steps, 1, _places(steps.lod, index_map))
     if not below.levels:
-        return LoDTensor._made(rows, outer)
+        return _marked(rows, outer, steps, below)
     names = (*outer.names, *below.names)
-    return LoDTensor._made(rows, LoD._trusted((*outer.levels, *below.levels), names))
+    return _marked(rows, LoD._trusted((*outer.levels, *below.levels), names), steps, below)
+
+
+def _marked(rows: Array, lod: LoD, source: LoDTensor, below: LoD) -> LoDTensor:
+    """Return items of `source` under other levels; without levels below, they are no texts."""
+    if source.marks is NO_MARKS:
+        return LoDTensor._made(rows, lod)
+    return LoDTensor(rows, lod, source.marks.kept(below.n_levels, source.lod.n_levels))
 
 
 def found_in_steps(steps: LoD, index_map: IndexMap) -> FoundItems:

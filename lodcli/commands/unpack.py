@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from lodcli.shell import options
+from lodcli.shell.output import note
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
+
+if TYPE_CHECKING:
+    from lodcli.formats.core.schema import TensorSpec
 
 
 @click.command(cls=options.Command)
@@ -42,6 +48,7 @@ def command(
     level = -1 if level is None else level
     with opened(source) as file:
         spec = file.tensor()
+        _report_lost(spec, target)
         fit = spec.rows is not None and fits(declared_bytes(spec), WHOLE_COPIES)
         if not (fit or spec.nullable):
             with indexed(file.source, [spec.name]) as found:
@@ -51,3 +58,16 @@ def command(
         name, tensor = file.read_tensor()
         array, index_map = TensorArray.unpack(tensor, level, sort_by_length)
     target.write_item(name, StoredArray(array, index_map))
+
+
+def _report_lost(spec: TensorSpec, target: Target) -> None:
+    """Report marks, which a file does not keep of time steps. With --strict they are an error."""
+    from lodcli.kernels.errors import UnsupportedError
+
+    marks = spec.marks
+    parts = (marks.kind and str(marks.of_values), "attributes" * bool(marks.attributes))
+    if lost := ", ".join(filter(None, parts)):
+        message = f"{spec.name}: files of time steps do not keep these marks: {lost}"
+        if target.strict:
+            raise UnsupportedError(f"{message}; do without --strict")
+        note(f"note: {message}")

@@ -27,6 +27,7 @@ from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import NO_NULLS
 
 Tail = Literal["drop", "keep"]
 
@@ -167,14 +168,16 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     """
     op = "sequence_interleave"
     indexes, number = _alike(tensors, level, op)
-    data = [one.data for one in tensors]
-    for place, one in enumerate(data):
-        if one.dtype != data[0].dtype:
+    for place, one in enumerate(tensors):
+        if one.dtype != tensors[0].dtype:
             raise ShapeMismatchError(
-                f"{op}: tensors 0 and {place} differ: {data[0].dtype} against {one.dtype}"
+                f"{op}: tensors 0 and {place} differ: {tensors[0].dtype} against {one.dtype}"
             )
+    tensors = LoDTensor._agreeing(tensors)
+    data = [one.data for one in tensors]
     levels, bounds = _in_turn(indexes, number)
-    return LoDTensor._made(rows_in_turn(data, bounds), LoD._trusted(levels, indexes[0].names))
+    lod = LoD._trusted(levels, indexes[0].names)
+    return tensors[0]._part(rows_in_turn(data, bounds), lod, NO_NULLS)
 
 
 @types_explained
@@ -250,7 +253,7 @@ def sequence_deinterleave(
     [[0, 2], [1, 3]]
     """
     return [
-        LoDTensor._made(gather_items(tensor.data, part), part.lod)
+        tensor._part(gather_items(tensor.data, part), part.lod, NO_NULLS)
         for part in _every_nth(tensor, count, level, "sequence_deinterleave")
     ]
 

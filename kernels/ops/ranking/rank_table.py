@@ -18,7 +18,7 @@ from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
-from lodcli.kernels.tensor.gather import take_known, taken
+from lodcli.kernels.tensor.gather import take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import (
@@ -276,7 +276,7 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
     """
     lod = tensor.lod
     number = lod.level(level)
-    return LoDTensor._made(*taken(tensor.data, lod, longest_first(lod.lengths(number)), number))
+    return take_known(tensor, longest_first(lod.lengths(number)), number)
 
 
 @types_explained

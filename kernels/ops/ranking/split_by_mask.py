@@ -28,6 +28,7 @@ from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import NO_NULLS
 
 Mask = npt.NDArray[np.bool_]
 
@@ -124,7 +125,7 @@ def sequence_merge_by_mask(
     levels, bounds = _merged_levels(mask, *parts)
     rows = rows_in_turn((parts[0].data, parts[1].data), bounds)
     names = true.lod.names if above is None else (*above.names, *true.lod.names)
-    return LoDTensor._made(rows, LoD._trusted(_under(above, levels), names))
+    return parts[0]._part(rows, LoD._trusted(_under(above, levels), names), NO_NULLS)
 
 
 @types_explained

@@ -13,9 +13,13 @@ import pytest
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.joining.windows import sequence_deinterleave, sequence_interleave
+from lodcli.kernels.ops.ranking.rank_table import sequence_sort_by_length
+from lodcli.kernels.ops.ranking.split_by_mask import sequence_merge_by_mask, sequence_split_by_mask
 from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, check_text
+from lodcli.kernels.tensor.tensor_array import TensorArray
 
 NESTED = [["Grüß", "a"], [], ["", "😀z"]]
 
@@ -25,6 +29,13 @@ def words() -> LoDTensor:
     return LoDTensor.from_lists(NESTED)
 
 
+def packed(words: LoDTensor, values: list[LoDTensor] | None = None) -> LoDTensor:
+    """Return time steps of articles, or other values of them, as articles again."""
+    array, index_map = TensorArray.unpack(words, 0)
+    return (array if values is None else TensorArray(values=values)).pack(0, index_map)
+
+
+MASK = [False, True, False]
 KEPT: dict[str, tuple[Callable[[LoDTensor], LoDTensor], object]] = {
     "an item": (lambda t: t[0], NESTED[0]),
     "a range": (lambda t: t[1:], NESTED[1:]),
@@ -38,6 +49,16 @@ KEPT: dict[str, tuple[Callable[[LoDTensor], LoDTensor], object]] = {
     "pickle": (lambda t: pickle.loads(pickle.dumps(t)), NESTED),
     "concatenate": (lambda t: LoDTensor.concatenate([t, t]), NESTED + NESTED),
     "to_device": (lambda t: t.to_device("cpu"), NESTED),
+    "a time step": (lambda t: TensorArray.unpack(t, 0)[0].read(0), ["Grüß", ""]),
+    "pack": (packed, NESTED),
+    "pack of written steps": (lambda t: packed(t, [*TensorArray.unpack(t, 0)[0]]), NESTED),
+    "sort_by_length": (sequence_sort_by_length, [NESTED[0], NESTED[2], NESTED[1]]),
+    "merge_by_mask": (
+        lambda t: sequence_merge_by_mask(*sequence_split_by_mask(t, MASK), MASK),
+        NESTED,
+    ),
+    "interleave": (lambda t: sequence_interleave([t, t]), [one for one in NESTED for _ in "ab"]),
+    "deinterleave": (lambda t: sequence_deinterleave(t, 3)[2], NESTED[2:]),
     "arrow": (lambda t: LoDTensor.from_arrow(t.to_arrow()), NESTED),
     "arrow table": (lambda t: LoDTensor.from_arrow(pa.table(t)), NESTED),
 }
@@ -59,6 +80,8 @@ NUMBERS: dict[str, Callable[[LoDTensor], LoDTensor]] = {
     "astype": lambda t: t.astype("uint8"),
     "with_data": lambda t: t.with_data(t.data),
     "as_numbers": LoDTensor.as_numbers,
+    "a step of bytes": lambda t: TensorArray.unpack(t)[0].read(0),
+    "steps of bytes": lambda t: TensorArray.unpack(t)[0].steps,
 }
 
 

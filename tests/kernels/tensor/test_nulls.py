@@ -91,6 +91,14 @@ def test_keys_pick_what_python_picks(values: list[Any]) -> None:
         tensor[[count]]
 
 
+@pytest.mark.parametrize("level", [0, 1])
+def test_null_items_are_none_where_items_of_a_level_are_iterated(level: int) -> None:
+    values = CASES["two levels"]
+    items = values if level == 0 else [item for one in values if one is not None for item in one]
+    found = LoDTensor.from_lists(values).iterate(level)
+    assert [None if item is None else item.to_list() for item in found] == items
+
+
 def test_branches_of_numbers_pick_what_python_picks() -> None:
     values = [[[1, None], None], None, [[3]]]
     tensor = LoDTensor.from_lists(values)

@@ -8,6 +8,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import StoredArray
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
 
@@ -57,3 +58,15 @@ def test_a_format_without_tensor_arrays_says_so(lod: Lod, folder: Path) -> None:
     done = lod("unpack", "words.lod.h5", "-o", "steps.jsonl")
     assert done.code == 4
     assert "TensorArray" in done.stderr
+
+
+def test_marks_that_a_file_of_time_steps_does_not_keep_are_reported(lod: Lod, folder: Path) -> None:
+    codes = LoDTensor([1, 0, 1], [[2, 1]]).as_categories(["no", "yes"])
+    io.write("codes.lod.h5", codes.with_attributes({"unit": "m"}))
+    done = lod("unpack", "codes.lod.h5", "-o", "steps.lod.h5")
+    expected = "data: files of time steps do not keep these marks: category[2], attributes"
+    assert (done.code, done.stderr) == (0, f"lod unpack: note: {expected}\n")
+    strict = lod("unpack", "codes.lod.h5", "--strict", "-o", "strict.lod.h5")
+    assert strict.code == 1
+    assert expected in strict.stderr
+    assert not Path("strict.lod.h5").exists()
