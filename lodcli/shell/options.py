@@ -38,7 +38,7 @@ _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 
 
 class Command(click.Command):
-    """A command whose arguments may be negative numbers, as in `lod slice words.lod.h5 -1`."""
+    """A command whose arguments may begin with -, as in `lod slice -::ids -1`."""
 
     # Arguments that begin with - and are no options.
     negative: ClassVar[re.Pattern[str]] = _NEGATIVE
@@ -46,7 +46,7 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before = args[: args.index("--")] if "--" in args else args
         # Hidden from click's option parser by a character that no argument can have.
-        hidden = [f"\0{arg}" if self.negative.fullmatch(arg) else arg for arg in before]
+        hidden = [f"\0{arg}" if self._is_value(arg) else arg for arg in before]
         allowed, ctx.allow_extra_args = ctx.allow_extra_args, True
         rest = super().parse_args(ctx, [*_with_codecs(hidden), *args[len(before) :]])
         ctx.allow_extra_args = allowed
@@ -56,6 +56,9 @@ class Command(click.Command):
             # click lists all, and a pattern of the shell may have thousands of files.
             ctx.fail(f"got unexpected extra argument{'s'[: len(rest) > 1]} ({listing(rest)})")
         return rest
+
+    def _is_value(self, arg: str) -> bool:
+        return arg.startswith("-::") or self.negative.fullmatch(arg) is not None
 
     def make_parser(self, ctx: click.Context) -> Any:
         parser = super().make_parser(ctx)

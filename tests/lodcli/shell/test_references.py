@@ -9,6 +9,7 @@ import pytest
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.selection import Key
 from lodcli.shell.references import parse_branch, parse_reference
+from tests.lodcli.conftest import Lod
 
 
 @pytest.mark.parametrize(
@@ -85,3 +86,20 @@ def test_a_reference_without_file_or_name_is_refused(text: str) -> None:
 def test_standard_input_has_a_name_for_messages() -> None:
     assert parse_reference("-::a").label == "standard input"
     assert parse_reference("b.npz::a").label == "b.npz"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "slice -q -::tags 0 -o out.lod.h5",
+        "head -o out.lod.h5 -n 1 -::tags -q",
+        "filter -q -::tags 'length() > 3' -o out.lod.h5",
+        "apply sum -::tags -q -o out.lod.h5",
+        "apply mul many.lod.h5::tags 2 --then add -::tags -q -o out.lod.h5",
+        "apply 'tags + 1' -::tags -q -o out.lod.h5",
+        "inspect -::tags --json",
+    ],
+)
+def test_commands_take_a_tensor_of_standard_input(line: str, shell: Lod) -> None:
+    done = shell(f"cat many.lod.h5 | lod {line}")
+    assert (done.code, done.stderr) == (0, "")
