@@ -34,7 +34,7 @@ from lodcli.kernels.index.checks import (
     lengths_to_offsets,
 )
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Marks
+from lodcli.kernels.tensor.marks import TEXT, Marks
 
 # The options of all formats of flat arrays.
 FLAT_OPTIONS = frozenset({"data", "offsets", "lengths"})
@@ -59,15 +59,20 @@ class Parts:
     masks: Mapping[int, str] = field(default_factory=dict)
 
 
-class ArrayInfo(Protocol):
-    """Metadata of an array whose values are not read yet; `label` is its name in messages."""
+class ArrayType(Protocol):
+    """What an array holds."""
 
-    @property
-    def label(self) -> str: ...
     @property
     def dtype(self) -> np.dtype[Any]: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
+
+
+class ArrayInfo(ArrayType, Protocol):
+    """Metadata of an array whose values are not read yet; `label` is its name in messages."""
+
+    @property
+    def label(self) -> str: ...
 
 
 def array_name(tensor: str, level: int) -> str:
@@ -256,23 +261,31 @@ def described(
                     f"one with lod merge OUT FILE::{name}"
                 )
             check_rows(lod.levels, info.shape[0])
-        dtype, shape, marks = info.dtype.newbyteorder("="), info.shape, NO_MARKS
-        if isinstance(info, FixedTexts):
-            lod, marks = LoD([*lod.levels, info.offsets]), TEXT
-            dtype, shape = info.data.dtype, info.data.shape
-        times = times_of(info.dtype)
-        if times is not None:
-            dtype, marks = np.dtype(np.int64), Marks(unit=times)
+        spec, lod = unlevelled(name, info, lod)
         levels, lods[name] = equal.shared(lod)
-        spec = TensorSpec(
-            *(name, dtype, shape[1:], levels, shape[0]),
-            marks=marks,
-            nullable=bool(parts.masks) or times is not None,
-        )
+        spec = replace(spec, levels=levels, nullable=spec.nullable or bool(parts.masks))
         for level, array in parts.masks.items():
             _require_mask(spec, level, arrays[array])
         specs.append(spec)
     return tuple(specs), lods
+
+
+def unlevelled(name: str, info: ArrayType, lod: LoD) -> tuple[TensorSpec, LoD]:
+    """Return the spec of an array as a tensor, without levels, and its index with that of texts.
+
+    Args:
+        name: of the tensor.
+        info: the array, or its texts.
+        lod: the index above its items.
+    """
+    if isinstance(info, FixedTexts):
+        spec = TensorSpec(name, info.data.dtype, rows=info.data.size, marks=TEXT)
+        return spec, LoD([*lod.levels, info.offsets])
+    rows, *row_shape = info.shape
+    spec = TensorSpec(name, info.dtype.newbyteorder("="), tuple(row_shape), rows=rows)
+    if (times := times_of(info.dtype)) is not None:
+        spec = replace(spec, dtype=np.dtype(np.int64), marks=Marks(unit=times), nullable=True)
+    return spec, lod
 
 
 def _require_mask(spec: TensorSpec, level: int, info: ArrayInfo) -> None:

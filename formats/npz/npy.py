@@ -8,26 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from lodcli.formats.arrays.dates import as_numbers, times_of, valid_rows
+from lodcli.formats.arrays.dates import as_numbers, valid_rows
 from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
+from lodcli.formats.arrays.flat_arrays import unlevelled
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import (
-    DEFAULT_NAME,
-    Batch,
-    LevelKeys,
-    Schema,
-    TensorSpec,
-    tensor_of,
-)
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelKeys, Schema, tensor_of
 from lodcli.formats.npz.npy_header import MAGIC, NPY_DTYPES, native, read_header, written_header
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.marks import TEXT, Marks
 from lodcli.kernels.tensor.nulls import Mask
 
 
@@ -72,23 +65,13 @@ class _NpySource(IndexedSource):
         self._header = header = read_header(file, os.fstat(self._fd).st_size, marked=True)
         self._whole: Array | None = None
         self._texts: FixedTexts | None = None
-        rows, *row_shape = header.shape
         if header.dtype.kind in KINDS:
-            source.bounds.check_block(header.dtype.itemsize * rows, "holds texts of")
-            self._texts = texts = FixedTexts.of(source.label, self._read(header.shape, 0))
-            lod = LoD([texts.offsets])
-            levels, rows = LevelKeys().specs(lod), texts.data.size
-            self.schema = (
-                TensorSpec(DEFAULT_NAME, texts.data.dtype, (), levels, rows, marks=TEXT),
-            )
-            self.lods = {DEFAULT_NAME: lod}
-            return
-        native, times = header.dtype.newbyteorder("="), times_of(header.dtype)
-        spec = TensorSpec(DEFAULT_NAME, native, tuple(row_shape), (), rows)
-        if times is not None:
-            spec = replace(spec, dtype=np.dtype(np.int64), marks=Marks(unit=times), nullable=True)
-        self.schema = (spec,)
-        self.lods = {DEFAULT_NAME: LoD()}
+            size_bytes = header.dtype.itemsize * header.shape[0]
+            source.bounds.check_block(size_bytes, "holds texts of")
+            self._texts = FixedTexts.of(source.label, self._read(header.shape, 0))
+        spec, lod = unlevelled(DEFAULT_NAME, self._texts or header, LoD())
+        self.schema = (replace(spec, levels=LevelKeys().specs(lod)),)
+        self.lods = {DEFAULT_NAME: lod}
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         if self._texts is not None:
