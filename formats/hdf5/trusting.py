@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import h5py
@@ -160,6 +161,19 @@ def item_dtype(found: h5py.Dataset, field: str | None = None) -> tuple[np.dtype[
             return np.dtype(np.uint8), True
         kind = h5py.check_vlen_dtype(stored)
     return None if kind is None else np.dtype(kind), False
+
+
+@lru_cache
+def keeps_big_endian() -> bool:
+    """Return whether h5py returns the bytes of big-endian sequences unchanged, as 3.16 does."""
+    number, stored = 0x01020304, b"\1\2\3\4"
+    with h5py.File("probe", "w", driver="core", backing_store=False) as file:
+        made = file.create_dataset("x", (1,), h5py.vlen_dtype(np.dtype(">i4")))
+        made[0] = np.array([number], ">i4")
+        file.flush()
+        if stored not in file.id.get_file_image():
+            raise UnsupportedError("holds big-endian sequences, which this h5py does not write")
+        return int(made[0][0]) != number
 
 
 def sequences(

@@ -26,7 +26,7 @@ PORTION = 1 << 12
 
 
 class Hdf5Vlen(Format):
-    """One level of numbers, or of the bytes of texts.
+    """One level of rows, or of the bytes of texts.
 
     `--data /x` names the dataset, `--data /x/field` a field of compounds.
 
@@ -37,7 +37,6 @@ class Hdf5Vlen(Format):
 
     name = "hdf5-vlen"
     min_levels = max_levels = 1
-    row_ranks = 0
     dtypes = ALL_DTYPES - {"bfloat16"}
     read_only = "write lod.h5, whose rows need no such type"
     options = frozenset({"data", "levels"})
@@ -63,9 +62,8 @@ class _VlenSource(Source):
             kind = self._dataset.dtype
             kind = kind if self._field is None else kind[self._field]
             raise UnsupportedError(f"{path}: is {kind}, not variable-length data; --from hdf5")
-        if not dtype.isnative:
-            # h5py 3.16 returns their bytes unchanged, as if they were in native order.
-            raise UnsupportedError(f"{path}: holds big-endian sequences, which h5py reads wrongly")
+        dtype, row_shape = dtype.subdtype or (dtype, ())
+        self._swapped = not dtype.isnative and hdf5.keeps_big_endian()
         if dtype.kind not in "biufc" or dtype.itemsize > 16:
             raise UnsupportedError(f"{path}: holds {dtype}, which tensors cannot hold")
         if shape is None or len(shape) != 1:
@@ -75,7 +73,8 @@ class _VlenSource(Source):
         if names is not None and len(names) != 1:
             raise UnsupportedError(f"hdf5-vlen has 1 level, found {len(names)} names")
         marks = TEXT if self._text else NO_MARKS
-        spec = TensorSpec(DEFAULT_NAME, dtype, (), (level,), marks=marks)
+        native = dtype.newbyteorder("=")
+        spec = TensorSpec(DEFAULT_NAME, native, row_shape, (level,), marks=marks)
         spec.empty()  # raises for an invalid level name
         self.schema = (spec,)
 
@@ -86,10 +85,12 @@ class _VlenSource(Source):
         return marked(self.schema, found)
 
     def _tensor(self, start: int, stop: int) -> LoDTensor:
-        parts = self._sequences(start, stop)
-        rows = np.concatenate([np.empty(0, self.schema[0].dtype), *parts])
-        lod = LoD.from_lengths([[part.size for part in parts]], self.schema[0].level_names)
-        return LoDTensor(rows.astype(self.schema[0].dtype, copy=False), lod)
+        parts, spec = self._sequences(start, stop), self.schema[0]
+        rows = np.concatenate([np.empty((0, *spec.row_shape), spec.dtype), *parts])
+        lod = LoD.from_lengths([[len(part) for part in parts]], spec.level_names)
+        if self._swapped:
+            rows.byteswap(inplace=True)
+        return LoDTensor(rows.astype(spec.dtype, copy=False), lod)
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         find(self.schema, name)

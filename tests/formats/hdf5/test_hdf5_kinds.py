@@ -133,7 +133,6 @@ def vlen(tmp_path: Path) -> Path:
         items = np.empty(3, object)
         items[:] = [np.array(part, np.int32) for part in ([1, 2], [], [3])]
         file.create_dataset("numbers", data=items, dtype=h5py.vlen_dtype(np.int32))
-        file.create_dataset("big", data=items, dtype=h5py.vlen_dtype(np.dtype(">i4")))
         file.create_dataset("none", (0,), h5py.vlen_dtype(np.float32))
         file["text"] = ["ab", "", "größe"]
         file["fixed"] = np.array([b"ab", b"c"])
@@ -168,7 +167,6 @@ def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
         ("/", "/: is not a dataset"),
         ("/plain", "is int64, not variable-length data; --from hdf5"),
         ("/square", r"expected one dimension of sequences, found \(2, 2\)"),
-        ("/big", "holds big-endian sequences, which h5py reads wrongly"),
         ("/nested", "holds object, which tensors cannot hold"),
         ("/table/n", "/table/n: is int32, not variable-length data; --from hdf5"),
         ("/table/x", "/table/x: there is no such field"),
@@ -180,6 +178,37 @@ def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
 def test_what_is_no_such_data_is_named(data: str | None, message: str, vlen: Path) -> None:
     with pytest.raises(LodError, match=message):
         read_as("hdf5-vlen", vlen, data=data)
+
+
+@pytest.mark.parametrize("name", ["points", "images", "big"])
+def test_rows_and_byte_orders_of_pytables_are_read(name: str) -> None:
+    path = THEIRS / "pytables.h5"
+    shape = {"points": (2,), "images": (2, 3), "big": ()}[name]
+    counts = [np.arange(length * np.prod(shape, dtype=int)) for length in (2, 0, 3)]
+    expected = np.concatenate(counts).reshape(-1, *shape) - (name == "big")
+    found = read_as("hdf5-vlen", path, data=f"/{name}")["data"]
+    assert found.recursive_sequence_lengths() == [[2, 0, 3]]
+    assert found.data.dtype.isnative
+    np.testing.assert_array_equal(found.data, expected)
+    with io.open_source(path, format_name="hdf5-vlen", data=f"/{name}") as source:
+        assert source.slice("data", (slice(1, 3),)).identical(found[1:3])
+        part = source.slice("data", (2, slice(1, 2)))
+        np.testing.assert_array_equal(part.data, expected[3:4])
+
+
+@pytest.mark.parametrize("dtype", ["i2", "u8", "f4", "f8", "c8", "c16"])
+def test_big_endian_sequences_of_h5py_are_read(dtype: str, tmp_path: Path) -> None:
+    kind = h5py.vlen_dtype(np.dtype(f">{dtype}"))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        made = file.create_dataset("x", (2,), kind)
+        table = file.create_dataset("t", (1,), np.dtype([("n", "i4"), ("v", kind)]))
+        made[0] = np.array([1, 259], f">{dtype}")
+        table[0] = (1, np.array([1, 259], f">{dtype}"))
+    assert np.array(259, f">{dtype}").tobytes() in (tmp_path / "x.h5").read_bytes()
+    found = read_as("hdf5-vlen", tmp_path / "x.h5", data="/x")["data"]
+    assert found.data.tolist() == [1, 259]
+    assert found.dtype == np.dtype(dtype)
+    assert read_as("hdf5-vlen", tmp_path / "x.h5", data="/t/v")["data"].data.tolist() == [1, 259]
 
 
 def test_fields_of_compounds_are_those_of_h5py(vlen: Path) -> None:
