@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -119,19 +119,24 @@ class Csv(Format):
                 f"{self.name} holds columns of different names, two are called {double}: levels, "
                 "and tensors; --levels and --name rename them"
             )
-        keys = {tuple(level.key for level in _groups(spec)) for spec in schema}
+        sharing: dict[tuple[str, ...], list[str]] = {}
+        for spec in schema:
+            keys = tuple(level.key for level in _groups(spec))
+            sharing.setdefault(keys, []).append(spec.name)
         counts = [spec.levels[-1].items if spec.marks.is_text else spec.rows for spec in schema]
         rows = {count for count in counts if count is not None}
-        if len(keys) > 1 or len(rows) > 1:
-            raise self._not_shared()
+        if len(sharing) > 1 or len(rows) > 1:
+            raise self._not_shared(max(sharing.values(), key=len) if len(sharing) > 1 else [])
 
     def laid_out(self, schema: Schema, options: WriteOptions) -> Schema:
         return columns(schema) if options.wide else schema
 
-    def _not_shared(self) -> UnsupportedError:
+    def _not_shared(self, sharing: Sequence[str] = ()) -> UnsupportedError:
+        """Return the error; `sharing` are tensors that share their levels."""
+        several = f", or {listing(sharing)} with lod convert --columns" if len(sharing) > 1 else ""
         return UnsupportedError(
             f"{self.name} holds only tensors that share all their levels and have equally many "
-            "rows; choose one with FILE::NAME"
+            f"rows; choose one with FILE::NAME{several}"
         )
 
     def write(
