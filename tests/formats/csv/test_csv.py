@@ -240,7 +240,7 @@ def test_columns_that_are_not_there_are_named(tmp_path: Path) -> None:
 def test_tensors_that_share_no_levels_are_refused(tmp_path: Path) -> None:
     two = {name: LoDTensor(np.arange(2), LoD.from_lengths([[2]])) for name in "ab"}
     with pytest.raises(
-        LodError, match="share all their levels and .*; choose one with FILE::NAME$"
+        LodError, match=r"share all their levels and .*; choose one with FILE::NAME$"
     ):
         io.write(tmp_path / "t.csv", two)
     shared = {"c": LoDTensor(np.arange(2), two["b"].lod)}
