@@ -130,7 +130,7 @@ class BatchSplitter:
             self.counts[Kind.ORDER, spec.name] = part.count
         self._collect_levels(parts, spec.name, spec.levels, tensor.lod)
         if tensor.nulls and not (self._nulls and spec.nullable):
-            raise InvalidDataError("was announced without nulls, and has some")
+            raise InvalidDataError("was announced without nulls, found nulls")
         if isinstance(tensor, StreamedArray):
             rows = Part(Kind.ROWS, spec.name, spec.name, -1, np.empty(0), streamed=tensor)
         else:

@@ -71,7 +71,7 @@ class H5ad(Format):
                 f"LoD, or join them with lod merge FILE::{DEFAULT_NAME} FILE::{INDICES}"
             )
         if indices.dtype.kind not in "iu":
-            raise UnsupportedError(f"h5ad: {INDICES} are whole numbers, found {indices.dtype}")
+            raise UnsupportedError(f"h5ad: {INDICES} must be whole numbers, found {indices.dtype}")
         for name in (OBS, VAR):
             if name in specs and specs[name].dtype != np.uint8:
                 raise UnsupportedError(f"h5ad: {name} are text, uint8; found {specs[name].dtype}")

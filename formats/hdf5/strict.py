@@ -105,7 +105,7 @@ class StrictFile:
             found = column_of(dataset, members, path)
             self._check_place(dataset, path)
             if not found.size_bytes and found.shape and found.shape[0] > self._size + FREE_ROWS:
-                raise DamagedFileError(f"{path}: {found.shape[0]} rows of no bytes")
+                raise DamagedFileError(f"{path}: {found.shape[0]} rows without values")
             return found
 
     def read_rows(self, column: Column, start: int, out: Array) -> None:

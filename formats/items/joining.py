@@ -24,6 +24,7 @@ from lodcli.kernels.tensor.nulls import Nulls
 
 How = Literal["inner", "left", "semi", "anti"]
 Tensors = dict[str, LoDTensor]
+_NUMBERS = {"uint64", "whole numbers", "floating numbers"}  # of `_kind`
 
 
 def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -> Schema:
@@ -35,9 +36,10 @@ def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -
     for name in names:
         one, two = (_kind(find(schema, name)) for schema in (left, right))
         if one != two:
+            # Only numbers can be cast.
+            remedy = "; `lod cast` makes them equal" if {one, two} <= _NUMBERS else ""
             raise InvalidDataError(
-                f"{name}: the keys are {one} in the first file and {two} in the second; `lod cast` "
-                "makes them alike"
+                f"{name}: the keys are {one} in the first file and {two} in the second{remedy}"
             )
     added = [spec for spec in right if spec.name not in names] if how in ("inner", "left") else []
     known = {spec.name for spec in left}

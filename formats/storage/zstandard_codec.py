@@ -29,8 +29,8 @@ def _loaded() -> Any:
         import zstandard
     except ModuleNotFoundError:
         raise UnsupportedError(
-            "is packed by Zstandard (.zst), which needs the package zstandard; install "
-            "lodcli[codecs], or unpack it with `zstd -d`"
+            "is compressed with Zstandard (.zst), which needs the package zstandard; install "
+            "lodcli[codecs], or decompress it with `zstd -d`"
         ) from None
     return zstandard
 

@@ -30,7 +30,8 @@ def refuse_unheld(schema: Schema) -> None:
     keys = [level.key for level in data.levels]
     if len(keys) != 2 or [level.key for level in mode.levels] != keys[:1]:
         raise UnsupportedError(
-            f"megatron holds {MODE} only with the documents of {data.name} as its one level"
+            f"megatron holds {MODE} only beside {data.name} of two levels, the outer of which is "
+            f"the one level of {MODE}"
         )
 
 

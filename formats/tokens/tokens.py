@@ -51,7 +51,7 @@ class Tokens(Format):
             raise UnsupportedError("begins like a file of llm.c; read it with --from llmc")
         dtype = np.dtype(np.uint16) if options.dtype is None else np.dtype(options.dtype)
         if dtype.kind not in "iu":
-            raise UnsupportedError(f"tokens are whole numbers; no dtype {dtype}")
+            raise UnsupportedError(f"tokens must be of an integer dtype, found {dtype}")
         found = _TokensSource(source, options, dtype, count=None)
         if options.dtype is None:
             found.notes = (

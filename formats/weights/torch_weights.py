@@ -79,5 +79,5 @@ def refuse_unheld(weights: RNNWeights) -> None:
         raise UnsupportedError("torch's LSTM has no peepholes")
     if "weight_hr" in arrays and arrays["weight_hr"].shape[0] >= weights.hidden_size:
         raise UnsupportedError(
-            f"torch's LSTM has only projections to fewer values than its {weights.hidden_size}"
+            f"torch's LSTM projects only to less than its hidden size, {weights.hidden_size}"
         )

@@ -342,8 +342,8 @@ def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
         values = moved(values, "cpu")
     if first or values.ndim != 1 or values.dtype.kind not in "iub":
         raise SelectionError(
-            "a tensor in a key holds a boolean or a place for each item, from the outermost level "
-            f"on; found {values.ndim} dimensions of {values.dtype}"
+            "a tensor in a key holds booleans or positions, one-dimensional, from the outermost "
+            f"level on; found {values.ndim} dimensions of {values.dtype}"
         )
     if not depth:
         return picked(lod, (rows,), values)

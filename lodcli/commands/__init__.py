@@ -24,7 +24,7 @@ TABLE = {
     "rename": ("lodcli.commands.tensors.rename", "Give tensors other names."),
     "cast": ("lodcli.commands.tensors.cast", "Convert values to another dtype, checked."),
     "convert": ("lodcli.commands.convert.command", "Convert from one format to another."),
-    "concat": ("lodcli.commands.concat.command", "Concatenate several batches."),
+    "concat": ("lodcli.commands.concat.command", "Concatenate the items of several files."),
     "merge": (
         "lodcli.commands.tensors.merge",
         "Combine tensors with one index from several files.",

@@ -20,7 +20,7 @@ def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Q
     # Positions in a window, and windows of an image, are 32-bit.
     if max(images.shape[1] * kernels[0] * kernels[1], below * beside) > MOST:
         raise UnsupportedError(
-            f"im2sequence on a GPU takes less than {MOST + 1} columns, and windows of a image; "
+            f"im2sequence on a GPU supports at most {MOST} columns, and windows of an image; "
             "move the images to main memory (LoDTensor.to_device, --device cpu)"
         )
     shape = (len(images) * below * beside, images.shape[1] * kernels[0] * kernels[1])

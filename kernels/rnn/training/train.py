@@ -157,7 +157,7 @@ def train(
     examples = Labelled(examples.sequences.with_data(moved(rows, recipe.device)), examples.labels)
     model = model.moved(recipe.device)
     if not len(examples.labels):
-        raise InvalidDataError("nothing to learn from: no sequences")
+        raise InvalidDataError("there are no sequences to train on")
     check_labels(examples.labels, model.classes)
     backend: Backend = "auto"
     if recipe.device == "cpu":

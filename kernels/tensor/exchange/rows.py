@@ -33,6 +33,6 @@ def rows_of(values: Any) -> Array:
             return from_dlpack(values)
         except (BufferError, RuntimeError, TypeError) as error:
             raise InvalidDataError(
-                f"data: {type(values).__name__} gives no array: {error}"
+                f"data: {type(values).__name__} cannot be used as an array: {error}"
             ) from None
     return as_array(values)

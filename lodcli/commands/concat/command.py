@@ -18,7 +18,7 @@ from lodcli.shell.targets import Target
 )
 @options.target
 def command(sources: list[Reference], new_level: str | None, target: Target) -> None:
-    """Concatenate the batches of all SOURCES along the outermost level.
+    """Concatenate the items of all SOURCES along the outermost level.
 
     All must hold the same tensors: names, dtypes, row shapes and numbers of levels. With
     --new-level each file becomes one sequence: one recording per .npy file, for example.

@@ -183,7 +183,7 @@ DATA, INDICES = LoDTensor(np.arange(3.0), LOD), LoDTensor(np.arange(3), LOD)
             UnsupportedError,
             "them with lod merge FILE::data",
         ),
-        ({"data": DATA, "indices": DATA}, UnsupportedError, "are whole numbers, found float64"),
+        ({"data": DATA, "indices": DATA}, UnsupportedError, "must be whole numbers, found float64"),
         (
             {"data": DATA, "indices": INDICES, "obs_names": INDICES},
             UnsupportedError,

@@ -222,7 +222,7 @@ def test_a_tensor_as_key_must_have_the_same_sequences() -> None:
         HOLES[LoDTensor([0, 0], [[1, 1]])]
     with pytest.raises(SelectionError, match="position 1: rows: no item 0 in item 1, there are 0"):
         HOLES[LoDTensor([0, 0, 0], [[1, 1, 1]])]
-    with pytest.raises(SelectionError, match="a boolean or a place for each item"):
+    with pytest.raises(SelectionError, match="holds booleans or positions"):
         HOLES[HOLES / 2]
 
 

@@ -100,8 +100,14 @@ def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> 
     write("a.jsonl", [{"k": 1, "x": 2}])
     write("b.jsonl", [{"k": "one", "y": 2}])
     write("c.jsonl", [{"k": 1, "x": 3}])
+    write("f.jsonl", [{"k": 1.5, "y": 3}])
     for other, said in (
-        ("b.jsonl", "k: the keys are whole numbers in the first file and text in the second"),
+        ("b.jsonl", "k: the keys are whole numbers in the first file and text in the second\n"),
+        (
+            "f.jsonl",
+            "k: the keys are whole numbers in the first file and floating numbers in the second; "
+            "`lod cast` makes them equal\n",
+        ),
         (
             "c.jsonl",
             "both files have a tensor x; rename one first, as with lod rename FILE x=OTHER",
