@@ -31,19 +31,22 @@ def fits(size_bytes: int, copies: int) -> bool:
     return budget is None or size_bytes * copies <= budget
 
 
-def require_fits(what: str, size_bytes: int, copies: int) -> None:
+def require_fits(what: str, size_bytes: int, copies: int, *, whole: bool = True) -> None:
     """Raise TooLargeError unless this many copies fit into the memory budget.
 
     Args:
         what: name for the message, such as "item 3".
         size_bytes: size of one copy.
         copies: number of copies in memory at the same time.
+        whole: whether the size is final; if not, there is more to come.
     """
     budget = memory_budget()
     if budget is not None and not fits(size_bytes, copies):
+        enough = f"--memory {_megabytes(size_bytes * copies)} is enough"
         raise TooLargeError(
-            f"{what}: {size_bytes} bytes, of which memory holds up to {copies} copies; the budget "
-            f"is {_megabytes(budget)}, --memory {_megabytes(size_bytes * copies)} is enough"
+            f"{what}: {'' if whole else 'at least '}{size_bytes} bytes, of which memory holds up "
+            f"to {copies} copies; the budget is {_megabytes(budget)}, "
+            f"{enough if whole else 'set a larger one with --memory'}"
         )
 
 

@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
-from lodcli.formats.arrays.budget import batch_bytes
+from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, fits, require_items_fit
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, outline, tensor_of
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets
@@ -111,6 +113,35 @@ def _cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[Batc
             nulls = tensor.nulls.part(tensor.lod, 0, start, stop)
             part[name] = LoDTensor(tensor.values[rows], lod, tensor.marks, nulls)
         yield part
+
+
+def items_within_budget(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches, each of which holds only items that fit into the memory budget.
+
+    Raises:
+        TooLargeError: names the item.
+    """
+    firsts: dict[str, int] = {}
+    for batch in batches:
+        tensors = {name: item for name, item in batch.items() if isinstance(item, LoDTensor)}
+        if not fits(sum(tensor.nbytes for tensor in tensors.values()), ITEM_COPIES):
+            for group in groups(tuple(spec for spec in schema if spec.name in tensors)):
+                names = [spec.name for spec in group]
+                with naming(listing(names)):
+                    require_items_fit(
+                        [_item_ends(tensors[name]) for name in names],
+                        [spec.row_bytes for spec in group],
+                        firsts.get(names[0], 0),
+                    )
+        for name, tensor in tensors.items():
+            firsts[name] = firsts.get(name, 0) + len(tensor)
+        yield batch
+        del batch, tensors
+
+
+def _item_ends(tensor: LoDTensor) -> Offsets | range:
+    """Return the offsets of the outermost items, in rows."""
+    return tensor.lod.absolute(0) if tensor.lod.n_levels else range(tensor.rows + 1)
 
 
 def together(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:

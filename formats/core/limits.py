@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
+from lodcli.formats.core.batching import items_within_budget
 from lodcli.formats.core.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, RowBlocks, Source, StoredRows
@@ -34,6 +35,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.platform import processes
+from lodcli.kernels.runtime.memory_budget import memory_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -90,7 +92,8 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
         inner = kind.open(source, options)
         if kind.layout == "file" and kind.streams and not inner.partial:
             inner = _overlapping(inner, kind, source, options)
-    return inner if bounds.max_bytes is None else Limited(inner, bounds)
+    unlimited = bounds.max_bytes is None and memory_budget() is None
+    return inner if unlimited else Limited(inner, bounds)
 
 
 def _overlapping(inner: Source, kind: Format, source: Input, options: ReadOptions) -> Source:
@@ -111,7 +114,7 @@ def _overlapping(inner: Source, kind: Format, source: Input, options: ReadOption
 
 
 class Limited(Wrapped):
-    """A source with a limit on its decompressed size.
+    """A source with limits on its decompressed size, and on its items: the memory budget.
 
     Args:
         inner: the open file.
@@ -129,7 +132,8 @@ class Limited(Wrapped):
         wanted = names_of(names)
         self._refuse_declared(find_all(self.schema, wanted))
         total = 0
-        for batch in self._inner.batches_of(wanted, limit_bytes):
+        batches = self._inner.batches_of(wanted, limit_bytes)
+        for batch in items_within_budget(self.schema, batches):
             total += sum(_item_bytes(item) for item in batch.values())
             self._bounds.check(total, "comes to at least")
             yield batch

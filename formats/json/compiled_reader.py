@@ -101,7 +101,7 @@ class FastColumns:
                     found, lines = future.result()
                     yield found if found is not None else (bytes(room[:size]), reader.line + 1)
                     reader.line += room.count(b"\n", 0, size) if found is None else lines
-                    blocks.give_back(room)
+                    blocks.give_back()
             finally:
                 pool.shutdown(cancel_futures=True)
 
@@ -150,6 +150,8 @@ class Blocks:
         self._reader = reader
         self._size = size
         self._spare: list[bytearray] = []
+        # Blocks that were not given back, with the sizes of their lines.
+        self._out: deque[tuple[bytearray, int]] = deque()
         self._begun = b""
 
     @staticmethod
@@ -174,14 +176,17 @@ class Blocks:
             if not held:
                 return None
             if not end:
+                lines_out = sum(other.count(b"\n", 0, size) for other, size in self._out)
+                self._reader.check_line(held, self._reader.line + lines_out + 1)
                 room += bytes(len(room))
         self._begun = bytes(room[end:held])
         room[end : end + PADDING_BYTES] = bytes(PADDING_BYTES)
+        self._out.append((room, end))
         return room, end
 
-    def give_back(self, room: bytearray) -> None:
-        """Return the memory of a block for reuse."""
-        self._spare.append(room)
+    def give_back(self) -> None:
+        """Return the memory of the first block that is still out, for reuse."""
+        self._spare.append(self._out.popleft()[0])
 
 
 def _tensor(column: Column, found: Scanned) -> LoDTensor | None:

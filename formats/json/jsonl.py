@@ -246,7 +246,6 @@ class JsonSource(Source):
         """Return the next lines, None at the end."""
         first = self._reader.line + 1
         block = self._reader.block(min(limit_bytes, MOST_BLOCK_BYTES))
-        self._reader.line += block.count(b"\n")
         return (block, first) if block else None
 
     def _exactly(self, block: bytes, first: int) -> Batch:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 from zlib import adler32
 
+from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
 
@@ -72,7 +73,12 @@ class Content:
         self._left = size + -size % BLOCK
 
     def read(self) -> bytes:
-        """Return all bytes. Takes no more memory than the archive has bytes."""
+        """Return all bytes. Takes no more memory than the archive has bytes.
+
+        Raises:
+            TooLargeError: they do not fit into the memory budget.
+        """
+        require_fits("its content", self._size, ITEM_COPIES)
         parts = []
         while self._left:
             parts.append(self._block())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import BinaryIO
 
+from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.storage.compression import MAGICS, codec_suffix
 from lodcli.formats.storage.inputs import Input
@@ -15,6 +17,7 @@ from lodcli.kernels.errors import UnsupportedError
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _XZ_MAGIC = b"\xfd7z"
+_PART_BYTES = 1 << 20
 # Advice in messages about invalid lines.
 TO_UTF_8 = "give its --encoding, such as latin1 or cp1252"
 WITHOUT_MARK = "a byte order mark stands at its beginning, as after joining files; remove it there"
@@ -53,7 +56,7 @@ class LineReader:
         if derived is not None:
             self._file = derived(self._file).buffered()
         self._bounds = source.bounds
-        self._kept: list[bytes] = []
+        self._kept: deque[bytes] = deque()
         self._started = self._peeked = False
         self.line = 0
         start = self._file.read(len(BYTE_ORDER_MARK))
@@ -66,7 +69,7 @@ class LineReader:
         if source.seekable:
             self._file.seek(self.mark_bytes)
         elif not self.mark_bytes:
-            self._kept = split(self._finished(start))
+            self._kept.extend(split(self._finished(start)))
         self.begin_here()
 
     def begin_here(self) -> None:
@@ -86,7 +89,7 @@ class LineReader:
                     f"{self._source.label}: a pipe can be read only once; use a file"
                 )
             self._file.seek(self._begin_byte)
-            self._kept = []
+            self._kept.clear()
         self._started = True
         self.line = self._begin_line
 
@@ -94,8 +97,8 @@ class LineReader:
         """Return further lines of about `limit_bytes`; `lines` returns them again."""
         found = split(self._read(limit_bytes))
         if not self._peeked:
-            self._peeked, found = True, self._kept + found
-            self._kept = []
+            self._peeked, found = True, [*self._kept, *found]
+            self._kept.clear()
         self._kept += found
         return found
 
@@ -109,16 +112,17 @@ class LineReader:
         return found
 
     def _take_kept(self, limit_bytes: int) -> list[bytes]:
-        size = count = 0
-        while count < len(self._kept) and (not count or size < limit_bytes):
-            size += len(self._kept[count])
-            count += 1
-        taken, self._kept = self._kept[:count], self._kept[count:]
+        size, taken = 0, list[bytes]()
+        while self._kept and (not taken or size < limit_bytes):
+            taken.append(self._kept.popleft())
+            size += len(taken[-1])
         return taken
 
     def block(self, limit_bytes: int) -> bytes:
-        """Return about `limit_bytes`, up to the end of a line; `line` is unchanged."""
-        return b"".join(self._take_kept(limit_bytes)) or self._read(limit_bytes)
+        """Return about `limit_bytes`, up to the end of a line."""
+        found = b"".join(self._take_kept(limit_bytes)) or self._read(limit_bytes)
+        self.line += found.count(b"\n")
+        return found
 
     def _read(self, limit_bytes: int) -> bytes:
         """Return about `limit_bytes` of the file, up to the end of a line."""
@@ -133,10 +137,26 @@ class LineReader:
         if not found or found.endswith(b"\n"):
             return found
         begun = len(found) - found.rfind(b"\n") - 1
-        rest = self._file.readline(max(0, self._bounds.line_bytes - begun) + 1)
+        parts, size = [found], begun
         number = self.line + len(self._kept) + found.count(b"\n") + 1
-        self._bounds.check_line(begun + len(rest.rstrip(b"\r\n")), number)
-        return found + rest
+        # In parts: a line may have no end.
+        while rest := self._file.readline(_PART_BYTES):
+            parts.append(rest)
+            size += len(rest.rstrip(b"\r\n"))
+            self.check_line(size, number)
+            if rest.endswith(b"\n"):
+                break
+        return b"".join(parts)
+
+    def check_line(self, size_bytes: int, number: int) -> None:
+        """Raise TooLargeError if a line is longer than the bounds or the memory budget allow.
+
+        Args:
+            size_bytes: of what was read of the line.
+            number: of the line, from 1.
+        """
+        self._bounds.check_line(size_bytes, number)
+        require_fits(f"line {number}", size_bytes, ITEM_COPIES, whole=False)
 
     def fill(self, room: memoryview) -> int:
         """Fill `room` with the next bytes, and return their number, less only at the end.
@@ -148,7 +168,7 @@ class LineReader:
             kept = b"".join(self._kept)
             done = min(len(kept), len(room))
             room[:done] = kept[:done]
-            self._kept = [kept[done:]] if done < len(kept) else []
+            self._kept = deque([kept[done:]] if done < len(kept) else [])
         while done < len(room) and (got := self._file.readinto(room[done:])):  # type: ignore[attr-defined]
             done += got
         return done

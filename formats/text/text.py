@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lodcli.formats.arrays.budget import require_fits
+from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.errors import NotThisFormatError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -135,6 +135,7 @@ class _TextSource(Source):
     def _blocks(self, limit_bytes: int) -> Iterator[bytes]:
         """Yield the text in pieces of whole outermost items."""
         begun: list[bytes] = []
+        begun_bytes = 0
         block = self._reader.block(limit_bytes)
         while block:
             following = self._reader.block(limit_bytes)
@@ -142,9 +143,11 @@ class _TextSource(Source):
             end = _articles_end(block) if following and self._depth == 3 else len(block)
             if end:
                 yield b"".join([*begun, block[:end]])
-                begun = []
+                begun, begun_bytes = [], 0
             if end < len(block):
                 begun.append(block[end:])
+                begun_bytes += len(block) - end
+                require_fits("an article", begun_bytes, ITEM_COPIES, whole=False)
             block = following
 
     def _tensor(self, block: bytes, lines_before: int) -> LoDTensor:

@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from lodcli.formats.arrays import crc32c
+from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.tfrecord.messages import PADDING, Spans
@@ -79,13 +80,14 @@ def records_of(file: BinaryIO, limit_bytes: int, bounds: Bounds) -> Iterator[Rec
                 raise DamagedFileError(f"is truncated: it ends within record {number}")
             return
         if not begins and len(waiting) >= HEAD_BYTES:
-            waiting = _filled(file, waiting, bounds)
+            waiting = _filled(file, waiting, number, bounds)
 
 
-def _filled(file: BinaryIO, waiting: bytes, bounds: Bounds) -> bytes:
+def _filled(file: BinaryIO, waiting: bytes, number: int, bounds: Bounds) -> bytes:
     """Return the bytes of a record that is larger than a batch, as far as the file has them."""
     size = HEAD_BYTES + _HEAD.unpack_from(waiting)[0] + _CRC.size
     bounds.check_block(size, "has a record of")
+    require_fits(f"record {number}", size, ITEM_COPIES)
     parts, found = [waiting], len(waiting)
     # In parts: the file may be shorter than the declared length.
     while found < size and (part := file.read(min(_READ_BYTES, size - found))):

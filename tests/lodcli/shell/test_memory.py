@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
+from lodcli.formats.core.errors import TooLargeError
 from lodcli.formats.core.schema import StoredArray
+from lodcli.formats.json.compiled_reader import Blocks
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.text.lines import LineReader
+from lodcli.formats.tfrecord.frames import framed
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.ranking.rank_table import sequence_rank_table
-from lodcli.kernels.runtime.memory_budget import memory_budget
+from lodcli.kernels.runtime.memory_budget import memory_budget, within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.lodcli.conftest import Lod, tensor
@@ -112,6 +117,53 @@ def test_every_way_of_reading_refuses_it(command: str, lod: Lod, tmp_path: Path)
     done = lod(*args, "-o", tmp_path / "out.lod.h5", "--memory", "4M")
     assert done.code == 1
     assert "item 1: 1600000 bytes" in done.stderr
+
+
+@pytest.mark.parametrize("suffix", ["lods", "npz", "jsonl", "parquet", "arrow", "tfrecord", "tar"])
+def test_every_format_refuses_it(suffix: str, lod: Lod, tmp_path: Path) -> None:
+    rows = np.zeros(ROWS, np.int64)
+    io.write(tmp_path / f"one.{suffix}", LoDTensor(rows, [[10, 200_000, ROWS - 200_010]]))
+    done = lod("verify", tmp_path / f"one.{suffix}", "--memory", "4M")
+    assert done.code == 1
+    what = "its content" if suffix == "tar" else "item 1"
+    assert re.search(rf"{what}: 1600\d\d\d bytes.* --memory 5M is enough", done.stderr)
+    assert lod("verify", tmp_path / f"one.{suffix}", "--memory", "5M").code == 0
+
+
+def test_rows_are_the_items_of_a_tensor_without_levels(lod: Lod, tmp_path: Path) -> None:
+    io.write(tmp_path / "rows.lods", LoDTensor(np.zeros((3, 400_000))))
+    done = lod("verify", tmp_path / "rows.lods", "--memory", "9M")
+    assert "data: item 0: 3200000 bytes" in done.stderr
+    assert lod("verify", tmp_path / "rows.lods", "--memory", "10M").code == 0
+
+
+LARGE = {
+    "jsonl": (b"[1]\n[" + b"1," * 2_000_000 + b"1]\n", "line 2: at least"),
+    "csv": (b"k,v\n1,1\n" + b"2,1\n" * 800_000, "the item that begins on line 3: at least"),
+    "txt": (b"a\n\n" + b"a b\n" * 900_000, "an article: at least"),
+    "tfrecord": (b"".join(framed(b"") + framed(bytes(3 << 20))), "record 1: 3145744 bytes"),
+}
+
+
+@pytest.mark.parametrize("suffix", LARGE)
+def test_an_item_is_refused_before_all_of_it_is_read(suffix: str, lod: Lod, tmp_path: Path) -> None:
+    data, what = LARGE[suffix]
+    path = tmp_path / f"one.{suffix}"
+    path.write_bytes(data)
+    levels = ["--levels", "k"] if suffix == "csv" else []
+    args = ["convert", path, tmp_path / "out.lod.h5", *levels, "--memory", "4M"]
+    done = lod(*args)
+    assert done.code == 1
+    assert f"one.{suffix}: {what}" in done.stderr
+
+
+def test_the_compiled_scanner_refuses_a_line_without_an_end(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b"1\n" * 1000 + b"1," * 2_000_000)
+    with Input(tmp_path / "lines") as file, within_budget(4 << 20):
+        blocks = Blocks(LineReader(file), 1000)
+        assert blocks.next() is not None
+        with pytest.raises(TooLargeError, match=r"^line 1001: at least"):
+            list(iter(blocks.next, None))
 
 
 def test_an_item_too_large_for_a_slice_is_read_as_a_range(lod: Lod, tmp_path: Path) -> None:
