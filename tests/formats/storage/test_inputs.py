@@ -139,6 +139,19 @@ def test_what_is_no_regular_file_is_not_opened_beside(tmp_path: Path) -> None:
                 source.beside(name)
 
 
+def test_a_link_to_a_regular_file_is_followed_as_in_caches_of_hugging_face(tmp_path: Path) -> None:
+    for folder in ("blobs", "snapshot"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "blobs" / "1f").write_bytes(b"content")
+    (tmp_path / "snapshot" / "a.bin").symlink_to("../blobs/1f")
+    (tmp_path / "snapshot" / "zero").symlink_to("/dev/zero")
+    with Input(tmp_path / "snapshot") as source:
+        assert source.listed.entries()[0] == ["a.bin"]
+        assert source.beside("a.bin").file.read() == b"content"
+        with pytest.raises(DamagedFileError, match="zero: is not a regular file"):
+            source.beside("zero")
+
+
 def test_nothing_is_beside_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").touch()
     with (tmp_path / "a").open() as stdin:
