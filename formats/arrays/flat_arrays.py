@@ -22,7 +22,14 @@ from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.marks import Kept, check_fit, mask_name
 from lodcli.formats.core.names import check_name, component, listing, name_of, named
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import DEFAULT_NAME, LevelKeys, LevelSpec, Schema, TensorSpec
+from lodcli.formats.core.schema import (
+    DEFAULT_NAME,
+    EqualOffsets,
+    LevelKeys,
+    LevelSpec,
+    Schema,
+    TensorSpec,
+)
 from lodcli.formats.structs.tree import check_tree
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import (
@@ -298,28 +305,17 @@ def _require_mask(spec: TensorSpec, level: int, info: ArrayInfo) -> None:
 
 
 class EqualLevels:
-    """Detects equal levels by comparing them, for formats that do not store sharing."""
+    """Finds equal levels by comparing them, for formats that do not store sharing."""
 
     def __init__(self) -> None:
-        self._keys = LevelKeys()
-        self._known: dict[tuple[int, int], list[Offsets]] = {}
+        self._keys, self._equal = LevelKeys(), EqualOffsets()
         self._lods: dict[tuple[LevelSpec, ...], LoD] = {}
 
     def shared(self, lod: LoD) -> tuple[tuple[LevelSpec, ...], LoD]:
         """Return the levels of one more tensor, and its index: one object if all are the same."""
-        lod = LoD._trusted([self._first(offsets) for offsets in lod.levels], lod.names)
+        lod = LoD._trusted(map(self._equal.first, lod.levels), lod.names)
         levels = self._keys.specs(lod)
         return levels, self._lods.setdefault(levels, lod)
-
-    def _first(self, offsets: Offsets) -> Offsets:
-        """Return the first array with the same values."""
-        # No look-up by a copy of the bytes, since an index may be large.
-        alike = self._known.setdefault((offsets.size, int(offsets[-1])), [])
-        for other in alike:
-            if other is offsets or np.array_equal(other, offsets):
-                return other
-        alike.append(offsets)
-        return offsets
 
 
 def marked(schema: Schema, kept: Mapping[str, Kept]) -> Schema:

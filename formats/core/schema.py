@@ -317,6 +317,23 @@ class LevelKeys:
         return tuple(LevelSpec(key, name, offsets.size - 1) for key, name, offsets in found)
 
 
+class EqualOffsets:
+    """Finds equal offsets by comparing them, for files that do not store sharing."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], list[Offsets]] = {}
+
+    def first(self, offsets: Offsets) -> Offsets:
+        """Return the first array with the same values that was given; at first `offsets` itself."""
+        # No look-up by a copy of the bytes, since an index may be large.
+        alike = self._known.setdefault((offsets.size, int(offsets[-1])), [])
+        for other in alike:
+            if other is offsets or np.array_equal(other, offsets):
+                return other
+        alike.append(offsets)
+        return offsets
+
+
 def rekeyed(
     schema: Schema, same: Callable[[LevelSpec], Hashable] = lambda level: level.key
 ) -> Schema:

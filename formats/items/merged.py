@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.core.schema import LevelKeys, LevelSpec, TensorSpec
+from lodcli.formats.core.schema import EqualOffsets, LevelKeys, LevelSpec, TensorSpec
 from lodcli.formats.items.indexed_copy import Labelled
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -56,11 +54,11 @@ class MergedSource(IndexedSource):
 
     def _unify(self, tensors: Sequence[tuple[Labelled, TensorSpec]]) -> None:
         """Give equal levels one key, one array and one name."""
-        keys, same = LevelKeys(), _SameOffsets()
+        keys, equal = LevelKeys(), EqualOffsets()
         names: dict[str, tuple[str, str]] = {}
         chains: dict[str, tuple[list[Offsets], tuple[str, ...]]] = {}
         for part, spec in tensors:
-            offsets = [same.of(one) for one in part.source.lods[spec.name].levels]
+            offsets = [equal.first(one) for one in part.source.lods[spec.name].levels]
             chain = keys.of(map(id, offsets))
             chains[spec.name] = offsets, chain
             for key, level in zip(chain, spec.levels, strict=True):
@@ -95,20 +93,6 @@ class MergedSource(IndexedSource):
         part = self._part_of[name]
         with naming_file(part.label):
             return part.source.read_mask(name, level, start, stop)
-
-
-class _SameOffsets:
-    """Returns the same array for equal arrays."""
-
-    def __init__(self) -> None:
-        self._known: list[Offsets] = []
-
-    def of(self, offsets: Offsets) -> Offsets:
-        for known in self._known:
-            if known is offsets or np.array_equal(known, offsets):
-                return known
-        self._known.append(offsets)
-        return offsets
 
 
 def _require_fit(
