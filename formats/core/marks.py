@@ -322,7 +322,7 @@ def _misfit(spec: TensorSpec, marks: Marks) -> str | None:
         return "a TensorArray has no marks"
     if not marks:
         return None
-    if marks.fields and marks.fields[-1].level > len(spec.levels) - (marks.values is not None):
+    if marks.fields and marks.fields[-1].level > spec.depth:
         return f"field {marks.path} begins below the levels, of which there are {len(spec.levels)}"
     if marks.tells_records and marks.fields[-1].level < len(spec.levels):
         return f"{marks.path} marks which records are null, and has levels below them"

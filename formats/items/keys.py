@@ -29,7 +29,7 @@ def check_keys(schema: Schema, names: Sequence[str]) -> None:
         spec = find(schema, name)
         if spec.dtype.kind == "c":
             raise UnsupportedError(f"{name}: complex numbers have no order, so they cannot be keys")
-        if len(spec.levels) != (spec.marks.values is not None) or spec.row_shape:
+        if spec.depth or spec.row_shape:
             depth = len(spec.levels)
             what = f"{depth} level{'s' * (depth > 1)}" if depth else f"rows of {spec.row_shape}"
             raise SelectionError(
