@@ -189,19 +189,17 @@ def build_parts(level: Level, folder: Path, wanted: list[Task]) -> None:
             write(folder, file_of(folder, level, module, types, alone), content)
 
 
-def build_package(levels: list[Level], folder: Path, *, show: bool = False) -> None:
+def build_package(levels: list[Level], folder: Path) -> None:
     """Build a library of all kernels for each level, and the module that describes them."""
     folder.mkdir(parents=True, exist_ok=True)
     build = sources.digest_of_all()
     for level in levels:
-        began, wall = time.process_time(), time.perf_counter()
+        start = time.perf_counter()
         wanted = tasks(level.name, sources.units())
         done = compiled(level.name, wanted)
         content = library(level, done, build)
         write(folder, folder / f"{level.name}.so", content)
-        if show:
-            _report(level, done, len(content), time.perf_counter() - wall)
-        del began
+        _report(level, done, len(content), time.perf_counter() - start)
     names = tuple(level.name for level in levels)
     text = f'"""Written when the package was built."""\n\nBUILD = "{build}"\nLEVELS = {names!r}\n'
     write(folder, folder / STAMP, text.encode())
@@ -244,7 +242,7 @@ def main() -> None:
         parser.error(f"--level: expected one of {names}")
     chosen = [level for level in levels if level is not None]
     if given.into:
-        build_package(chosen, given.into, show=True)
+        build_package(chosen, given.into)
     if given.cache:
         for level in chosen:
             build_parts(level, given.cache, [_parsed(each) for each in given.parts])
