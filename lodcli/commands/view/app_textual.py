@@ -88,7 +88,9 @@ class Viewer(App[None]):
             f"{count:,} {name}"
             for count, name in zip(browser.counts, [*self._level_names(), "rows"], strict=True)
         )
-        head = f"{self._label}::{browser.spec.name}: {browser.spec.dtype.name}, {names}"
+        marks = browser.spec.marks
+        kind = str(marks.of_values) if marks.kind else browser.spec.dtype.name
+        head = f"{self._label}::{browser.spec.name}: {kind}, {names}"
         where = f"{browser.level_name} {browser.item:,} of {browser.count:,}"
         said = f"  {self.note}" if self.note else ""
         self.query_one("#head", Static).update(f"{printable(head)}\n{printable(where + said)}")

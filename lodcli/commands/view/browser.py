@@ -15,8 +15,9 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.tensor.display import item_text
+from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Marks
+from lodcli.kernels.tensor.marks import Categories, Marks, Unit
 
 # For a longer item, the number of its rows is shown instead of its values.
 MOST_ROWS = 20_000
@@ -110,7 +111,7 @@ class Browser:
         if level == lod.n_levels:
             row = self._source.read_rows(self.spec.name, item, item + 1)
             nulls = self._source.read_nulls(self.spec.name, level, item, item + 1)
-            return Line(item, place, None, item_text(row, LoD(), 0, nulls=nulls))
+            return Line(item, place, None, item_text(row, LoD(), 0, self._marks, nulls))
         inner, rows = lod.items(level, item, item + 1)
         length = int(np.diff(inner.levels[0])[0])
         if rows.stop - rows.start > MOST_ROWS:
@@ -189,7 +190,8 @@ class Browser:
         """Return the next item of this level that holds a value or a text, None if none does.
 
         Args:
-            text: a number; for a tensor of single bytes, a text that is within one item.
+            text: a number; for a tensor of single bytes, a text that is within one item; for times,
+                decimals and categories, a part of the text that is shown.
             stopped: called between blocks; True ends the search.
         """
         spec, lod = self.spec, self.lod
@@ -198,12 +200,14 @@ class Browser:
             bounds = offsets[bounds]
         wanted = _wanted(spec, text)
         overlap = len(wanted) - 1 if isinstance(wanted, bytes) else 0
-        step = max(overlap + 1, SEARCH_BYTES // max(1, spec.row_bytes))
+        # As texts, values take about 16 times their bytes.
+        row_bytes = spec.row_bytes * (16 if isinstance(wanted, str) else 1)
+        step = max(overlap + 1, SEARCH_BYTES // max(1, row_bytes))
         start, end = int(bounds[min(self.item + 1, self.count)]), int(bounds[-1])
         while start < end and not stopped():
             block = self._source.read_rows(spec.name, start, min(start + step + overlap, end))
             there = self._source.read_mask(spec.name, lod.n_levels, start, start + len(block))
-            for place in _places(block, wanted):
+            for place in _places(block, wanted, spec.marks.unit):
                 if there is not None and not there[place]:
                     continue
                 item = int(np.searchsorted(bounds, start + place, side="right")) - 1
@@ -221,7 +225,9 @@ def _inside(number: int, start: int, stop: int, name: str) -> int:
     return found
 
 
-def _wanted(spec: TensorSpec, text: str) -> bytes | float | int:
+def _wanted(spec: TensorSpec, text: str) -> bytes | str | float | int:
+    if spec.marks.unit is not None:
+        return text
     is_bytes = spec.dtype.name == "uint8" and not spec.row_shape
     if spec.marks.kind or (is_bytes and not text.lstrip("-").isdigit()):
         return text.encode()
@@ -231,7 +237,7 @@ def _wanted(spec: TensorSpec, text: str) -> bytes | float | int:
         raise SelectionError(f"{spec.name} holds {spec.dtype.name}: search for a number") from None
 
 
-def _places(block: Array, wanted: bytes | float | int) -> list[int]:
+def _places(block: Array, wanted: bytes | str | float | int, unit: Unit | None) -> list[int]:
     """Return the rows of a block that hold a value, or at which a text begins."""
     if isinstance(wanted, bytes):
         raw, found = block.tobytes(), []
@@ -240,6 +246,18 @@ def _places(block: Array, wanted: bytes | float | int) -> list[int]:
             found.append(place)
             place = raw.find(wanted, place + 1)
         return found
-    same = np.isnan(block) if wanted != wanted else block == np.asarray(wanted)
+    if isinstance(wanted, str):
+        assert unit is not None
+        same = _holding(block, wanted, unit)
+    else:
+        same = np.isnan(block) if wanted != wanted else block == np.asarray(wanted)
     rows: list[int] = np.flatnonzero(same.reshape(len(block), -1).any(axis=1)).tolist()
     return rows
+
+
+def _holding(block: Array, text: str, unit: Unit) -> Array:
+    """Return the mask of the values of a block that are shown as a text with this part."""
+    if isinstance(unit, Categories):
+        return np.isin(block, [code for code, word in enumerate(unit.words) if text in word])
+    shown = texts(np.ascontiguousarray(block).reshape(-1), unit)
+    return np.array([text in one for one in shown], np.bool_).reshape(block.shape)

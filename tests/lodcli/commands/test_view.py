@@ -19,7 +19,10 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from tests.lodcli.conftest import Lod
+
+MILLISECONDS = Times("timestamp", "ms", "UTC")
 
 
 @contextmanager
@@ -92,6 +95,34 @@ def test_search_finds_what_a_plain_loop_finds(
             assert it.search(str(number)) == (int(later[0]) if later.size else None)
         with pytest.raises(SelectionError, match="search for a number"):
             it.search("x")
+
+
+@pytest.mark.parametrize("block_bytes", [1, 8 << 20])
+def test_times_decimals_and_categories_are_shown_and_found_as_text(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    monkeypatch.setattr("lodcli.commands.view.browser.SEARCH_BYTES", block_bytes)
+    day = 86_400_000
+    lod = LoD.from_lengths([[2, 1, 2]])
+    times = LoDTensor(np.array([0, 1500, day, day + 1, 3 * day]), lod, Marks(unit=MILLISECONDS))
+    prices = LoDTensor(np.array([100, 250, 50, 1250, 7]), lod, Marks(unit=Decimals(6, 2)))
+    kinds = LoDTensor(np.array([0, 0, 1, 49, 1], np.int8), lod)
+    words = ["bus", "bike", *(f"w{n}" for n in range(48))]
+    io.write("u.lod.h5", {"t": times, "p": prices, "k": kinds.as_categories(words)})
+    expected = {
+        "t": ("1970-01-01T00:00:01.500Z", {"01.500Z": 1, "1970-01-02": 2, "1970-01-04": 4}),
+        "p": ("2.50", {"2.50": 1, "0.07": 4, "12": 3}),
+        "k": ("'bus'", {"bike": 2, "w47": 3}),
+    }
+    for name, (shown, places) in expected.items():
+        with browser("u.lod.h5", name) as it:
+            it.go(1, 0)
+            assert it.line(1).values == shown
+            for text, place in places.items():
+                it.go(1, 0)
+                assert it.search(text) == place
+            it.go(1, 0)
+            assert it.search("1" if name == "k" else "x") is None
 
 
 def test_a_search_can_be_stopped(folder: Path) -> None:
