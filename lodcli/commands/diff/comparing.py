@@ -20,6 +20,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.tensor.compare import same_bytes
+from lodcli.kernels.tensor.marks import Unit
 from lodcli.kernels.tensor.nulls import Mask
 
 
@@ -52,6 +53,7 @@ class TensorComparison:
     Attributes:
         name: of the tensor.
         level_names: of its levels, as in the first file that has it.
+        unit: of the values in both files; None if they are numbers.
         rows: compared rows; None if the values could not be compared.
         different_rows, different_values: how many differ.
         max_abs: greatest difference of two values; None if no difference is a number.
@@ -60,6 +62,7 @@ class TensorComparison:
 
     name: str
     level_names: tuple[str | None, ...] = ()
+    unit: Unit | None = None
     rows: int | None = None
     different_rows: int = 0
     different_values: int = 0
@@ -236,6 +239,7 @@ def _compare_values(
 ) -> None:
     lod = a.source.lods[one.name]
     result.rows = one.rows
+    result.unit = one.marks.unit if one.marks.unit == two.marks.unit else None
     if not one.row_bytes and not two.row_bytes:
         return  # no values: there may be too many rows to loop over
     for start, x, y in checked(ahead(_blocks(a, b, one, two))):

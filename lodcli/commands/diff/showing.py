@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from lodcli.commands.diff.comparing import Comparison, Difference, TensorComparison
 from lodcli.kernels.index.places import named_branch
+from lodcli.kernels.tensor.exchange.units import texts
+from lodcli.kernels.tensor.marks import Categories, Decimals
 from lodcli.shell.output import plural, table
 from lodcli.shell.printable import printable
 
@@ -21,7 +25,8 @@ def as_text(result: Comparison, *, stat: bool) -> str:
     for tensor in result.tensors:
         lines += [_line(tensor, one) for one in tensor.differences]
         if tensor.different_values:
-            by = "" if tensor.max_abs is None else f", by at most {tensor.max_abs:g}"
+            apart = _apart(tensor)
+            by = "" if apart is None else f", by at most {apart}"
             lines.append(
                 f"{tensor.name}: {plural(tensor.different_values, 'value')} in "
                 f"{tensor.different_rows:,} of {plural(tensor.rows or 0, 'row')} differ{by}"
@@ -37,10 +42,28 @@ def _shown(value: object) -> str:
     return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
 
 
+def _apart(tensor: TensorComparison) -> str | None:
+    """Return the greatest difference, with its unit; None if no difference is a number."""
+    found, unit = tensor.max_abs, tensor.unit
+    if found is None or isinstance(unit, Categories):
+        return None
+    if isinstance(unit, Decimals):
+        return f"{found * 10.0**-unit.scale:g}"
+    return f"{found:g}" if unit is None else f"{found:g} {unit.unit}"
+
+
 def _line(tensor: TensorComparison, one: Difference) -> str:
     if one.what == "tensor":
         return f"{tensor.name}: only in the {'second' if one.left is None else 'first'} file"
-    return f"{tensor.name}: {_place(tensor, one)}: {one.left} against {one.right}"
+    left, right = one.left, one.right
+    if one.what == "value" and tensor.unit is not None:
+        left, right = texts(np.array([left, right]), tensor.unit)
+    what = f"{tensor.name}: {_place(tensor, one)}"
+    return f"{what}: {_or_nothing(left)} against {_or_nothing(right)}"
+
+
+def _or_nothing(value: object) -> object:
+    return "nothing" if value is None or value == "" else value
 
 
 def _place(tensor: TensorComparison, one: Difference) -> str:
@@ -66,7 +89,7 @@ def _statistics(result: Comparison) -> str:
                 f"{tensor.rows:,}",
                 f"{tensor.different_rows:,}",
                 f"{tensor.different_values:,}",
-                "-" if tensor.max_abs is None else f"{tensor.max_abs:g}",
+                _apart(tensor) or "-",
             ]
         rows.append([tensor.name, "equal" if tensor.equal else "differs", *cells])
     if result.attributes:
@@ -81,6 +104,7 @@ def as_object(result: Comparison, paths: Sequence[str]) -> dict[str, Any]:
         for tensor in result.tensors
     ]
     for tensor in tensors:
+        del tensor["unit"]
         tensor["max_abs"] = _plain(tensor["max_abs"])
         for one in tensor["differences"]:
             one["left"], one["right"] = _plain(one["left"]), _plain(one["right"])

@@ -15,6 +15,7 @@ from lodcli.formats.core import io
 from lodcli.formats.items.indexed_copy import in_place
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from tests.lodcli.conftest import Lod, articles
 
 
@@ -31,6 +32,43 @@ def test_equal_files_give_nothing_and_0(lod: Lod, folder: Path) -> None:
     found = json.loads(lod("diff", "many.lod.h5", "copy.lods", "--json").stdout)
     assert (found["equal"], found["schema_version"]) == (True, 1)
     assert lod("diff", "many.lod.h5", "copy.lods", "--stat").stdout.count("equal") == 3
+
+
+def test_times_decimals_and_words_are_shown_as_text(lod: Lod, folder: Path) -> None:
+    times, prices = Times("timestamp", "s", "UTC"), Decimals(6, 2)
+    for path, more in (("a.lod.h5", 0), ("b.lod.h5", 1)):
+        data = np.array([0, 60 * more])
+        content = {
+            "t": LoDTensor(data, marks=Marks(unit=times)),
+            "p": LoDTensor(data + 125, marks=Marks(unit=prices)),
+            "k": LoDTensor([0, more]).as_categories(["bus", "bike"]),
+        }
+        io.write(path, content)
+    done = lod("diff", "a.lod.h5", "b.lod.h5")
+    assert done.stdout.splitlines() == [
+        "t: row 1: 1970-01-01T00:00:00Z against 1970-01-01T00:01:00Z",
+        "t: 1 value in 1 of 2 rows differ, by at most 60 s",
+        "p: row 1: 1.25 against 1.85",
+        "p: 1 value in 1 of 2 rows differ, by at most 0.6",
+        "k: row 1: 'bus' against 'bike'",
+        "k: 1 value in 1 of 2 rows differ",
+    ]
+    assert [
+        line.split()[-1]
+        for line in lod("diff", "a.lod.h5", "b.lod.h5", "--stat").stdout.splitlines()[1:]
+    ] == ["s", "0.6", "-"]
+    found = json.loads(lod("diff", "a.lod.h5", "b.lod.h5", "--json").stdout)["tensors"]
+    assert [one["differences"][0]["right"] for one in found] == [60, 185, 1]
+
+
+def test_what_only_one_file_has_is_nothing_in_the_other(lod: Lod, folder: Path) -> None:
+    save("a.lod.h5", np.arange(3), [[1, 2]], ["clip"])
+    plain = LoDTensor(np.arange(3), LoD.from_lengths([[1, 2]]))
+    io.write("b.lod.h5", plain.with_attributes({"unit": "m"}))
+    assert lod("diff", "a.lod.h5", "b.lod.h5").stdout.splitlines() == [
+        'data: attributes: nothing against {"unit":"m"}',
+        "data: level 0: name: clip against nothing",
+    ]
 
 
 def test_the_first_differences_are_shown_by_branch(lod: Lod, folder: Path) -> None:
