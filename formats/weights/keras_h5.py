@@ -9,10 +9,12 @@ are Keras's defaults.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +33,8 @@ from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import gated, keeping_by_update
-from lodcli.formats.weights.keras_layers import CLASSES, Layer, from_keras, stacked, to_keras
+from lodcli.formats.weights.keras_layers import Layer, from_keras, stacked, to_keras
+from lodcli.formats.weights.keras_model import Described, configs_of, has_layers, recurrent_layers
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -43,9 +46,12 @@ _CELL = re.compile(
     r"(?P<layer>.*?)/(?P<direction>forward_layer/|backward_layer/)?cell/vars/(?P<var>[0-2])"
 )
 _OLD_CELL = re.compile(
-    r"(?P<layer>.*?)/(?P<direction>forward_|backward_)?(?P<inner>[^/]+)/(?:[^/]*cell[^/]*/)?"
+    r"(?P<layer>.*?)/(?P<direction>forward_|backward_)?(?P<inner>[^/]+)/(?P<cell>[^/]*cell[^/]*/)?"
     r"(?P<var>kernel|recurrent_kernel|bias)(?::0)?"
 )
+# Attributes of the file: Keras's description of a whole model, and that lod wrote a single RNN.
+STACK = "lod.rnn"
+_ATTRIBUTES = ("model_config", STACK)
 _VARIABLES = {"0": "kernel", "1": "recurrent_kernel", "2": "bias"}
 
 
@@ -71,15 +77,22 @@ class _Variables(Format):
 
         fd = source.make_seekable().fileno()
         strict = StrictFile(fd, os.fstat(fd).st_size)
-        paths = list(_recurrent(dataset_paths(strict)))
+        places = _recurrent(dataset_paths(strict))
+        # Layers of the same names with convolutions instead of products.
+        others = {place[0] for path, place in places.items() if len(strict.column(path).shape) > 2}
+        if others < {place[0] for place in places.values()}:
+            places = {path: place for path, place in places.items() if place[0] not in others}
+        paths = list(places)
         texts = [path.encode() for path in paths]
         lod = LoD.from_lengths([[len(text) for text in texts]])
         items = {"paths": LoDTensor(np.frombuffer(b"".join(texts), np.uint8), lod)}
         items |= {
             str(n): LoDTensor(_read(strict, path, source.bounds)) for n, path in enumerate(paths)
         }
-        text = strict.attributes()[0].get("model_config", "")
-        items["model"] = LoDTensor(np.frombuffer(str(text).encode(), np.uint8))
+        there = strict.attributes()[0]
+        for name in _ATTRIBUTES:
+            text = str(there.get(name, ""))
+            items[name] = LoDTensor(np.frombuffer(text.encode(), np.uint8))
         return MemorySource(items)
 
 
@@ -88,52 +101,71 @@ _UNTOLD = ("nonlinearity", "gate_activation", "cell_activation", "candidate_acti
 
 
 def read(source: Input) -> StateDict:
-    """Return the weights of the recurrent layers; consecutive ones that match form one RNN."""
-    before: dict[str, str] = {}  # the path of the last layer, for each model
+    """Return the weights of the recurrent layers, each an RNN if their connections are unknown."""
+    found_layers, attributes = stored_layers(source)
+    described = _described(attributes["model_config"])
+    if described is None:
+        layers = [layer_of(stored, {}, after=None) for stored in found_layers]
+        if attributes[STACK]:
+            paths = [None, *(layer.path for layer in layers)]
+            layers = [dataclasses.replace(a, after=b) for a, b in zip(layers, paths, strict=False)]
+        found = stacked(layers)
+        found.untold = frozenset(_UNTOLD)
+        return found
+    return stacked(_as_described(found_layers, described))
+
+
+def _as_described(found: list[Stored], described: list[Described]) -> list[Layer]:
+    """Return layers in the order of the model, with their options and connections."""
+    counts = Counter(each.name for each in described)
+    known = {each.name: each for each in described if counts[each.name] == 1}
+    # The name of a layer is that of a group; in some versions those below add numbers to it.
+    names = {
+        stored.path: next((part for part in reversed(stored.path.split("/")) if part in known), "")
+        for stored in found
+    }
+    paths = {known[name].path: path for path, name in names.items() if name}
+    order = {each.name: place for place, each in enumerate(described)}
     layers = []
-    found_layers, text = stored_layers(source)
-    entries = _described(text)
-    for stored in found_layers:
-        model = stored.path.rpartition("/layers/")[0]
-        name = stored.path.rpartition("/")[2]
-        if name in entries:
-            with naming(f"model_config: {name}"):
-                layers.append(layer_as_described(stored, entries[name], after=before.get(model)))
+    for stored in sorted(found, key=lambda one: order.get(names[one.path], len(order))):
+        name = names[stored.path]
+        if name and paths[known[name].path] == stored.path:
+            after = known[name].after
+            after = None if after is None else paths.get(after)
+            layers.append(layer_as_described(stored, known[name], "model_config", after=after))
         else:
-            layers.append(layer_of(stored, {}, after=before.get(model)))
-        before[model] = stored.path
-    found = stacked(layers)
-    return StateDict(found, found.said, untold=() if entries else _UNTOLD)
+            layers.append(
+                _refused(
+                    stored,
+                    UnsupportedError(
+                        f"{stored.path}: model_config describes no LSTM, GRU or SimpleRNN of this "
+                        "name, or several"
+                    ),
+                )
+            )
+    return layers
 
 
-def _described(text: str) -> dict[str, dict[str, Any]]:
-    """Return the recurrent layers of model_config by name; none of a name that is repeated."""
-    try:
-        waiting = [json.loads(text)] if text else []
-    except (ValueError, RecursionError) as error:
-        raise DamagedFileError(f"model_config: is not JSON ({str(error)[:100]})") from None
-    found: dict[str, list[dict[str, Any]]] = {}
-    while waiting:
-        entry = waiting.pop()
-        config = entry.get("config") if isinstance(entry, dict) else None
-        name = config.get("name") if isinstance(config, dict) else None
-        if isinstance(name, str) and cell_of(entry) is not None:
-            found.setdefault(name, []).append(entry)
-            continue
-        # A Sequential of old versions of Keras has a list.
-        below = config.get("layers") if isinstance(config, dict) else config
-        waiting += below if isinstance(below, list) else []
-    return {name: entries[0] for name, entries in found.items() if len(entries) == 1}
+def _described(text: str) -> list[Described] | None:
+    """Return the recurrent layers of model_config; None without a description of layers."""
+    with naming("model_config"):
+        try:
+            config = json.loads(text) if text else {}
+        except (ValueError, RecursionError) as error:
+            raise DamagedFileError(f"is not JSON ({str(error)[:100]})") from None
+        # A model that is a class of its own has no layers here.
+        return list(recurrent_layers(config)) if has_layers(config) else None
 
 
-def stored_layers(source: Input) -> tuple[list[Stored], str]:
-    """Return likely recurrent layers, in the order of their numbered names, and model_config."""
+def stored_layers(source: Input) -> tuple[list[Stored], dict[str, str]]:
+    """Return likely recurrent layers, in the order of their numbered names, and attributes."""
     opened = open_within(Limits(), _Variables(), source, ReadOptions())
     try:
         items = {name: _tensor(item) for name, item in opened.read().items()}
     finally:
         opened.close()
-    texts, model = items.pop("paths"), items.pop("model")
+    texts = items.pop("paths")
+    attributes = {name: bytes(items.pop(name).data).decode() for name in _ATTRIBUTES}
     places = _recurrent(bytes(texts[n].data).decode() for n in range(len(texts)))
     found: dict[str, dict[str, dict[str, Array]]] = {}
     for (layer, direction, variable), tensor in zip(places.values(), items.values(), strict=True):
@@ -144,7 +176,7 @@ def stored_layers(source: Input) -> tuple[list[Stored], str]:
             "shows what is in other files"
         )
     layers = [Stored(path, found[path]) for path in sorted(found, key=_numbered)]
-    return layers, bytes(model.data).decode()
+    return layers, attributes
 
 
 def _tensor(item: Item) -> LoDTensor:
@@ -156,6 +188,7 @@ def _recurrent(paths: Iterable[str]) -> dict[str, tuple[str, str, str]]:
     """Return layer, direction and variable of each dataset of a recurrent layer."""
     found: dict[str, tuple[str, str, str]] = {}
     old: dict[str, tuple[str, str, str]] = {}
+    cells: dict[tuple[str, str], set[str]] = {}
     for path in paths:
         match = _CELL.fullmatch(path)
         if match:
@@ -167,8 +200,10 @@ def _recurrent(paths: Iterable[str]) -> dict[str, tuple[str, str, str]]:
             direction = (match["direction"] or "").removesuffix("_")
             layer = match["layer"] if direction else f"{match['layer']}/{match['inner']}"
             old[path] = (layer, direction, match["var"])
-    # Dense layers have a kernel and a bias as well.
+            cells.setdefault((layer, direction), set()).add(match["cell"] or "")
+    # Dense layers have a kernel and a bias as well. Several cells in a layer are one step of it.
     recurrent = {place[0] for place in old.values() if place[2] == "recurrent_kernel"}
+    recurrent -= {layer for (layer, _), inside in cells.items() if len(inside) > 1}
     return found | {path: place for path, place in old.items() if place[0] in recurrent}
 
 
@@ -221,38 +256,27 @@ def layer_of(stored: Stored, configs: Mapping[str, dict[str, Any]], *, after: st
         return Layer(stored.path, name, saids[0], directions, after)
 
 
-def cell_of(entry: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the recurrent layer that a model describes, that within a Bidirectional; else None."""
-    options = entry.get("config")
-    bidirectional = entry.get("class_name") == "Bidirectional" and isinstance(options, dict)
-    cell = options.get("layer") if bidirectional and isinstance(options, dict) else entry
-    return cell if isinstance(cell, dict) and cell.get("class_name") in CLASSES else None
-
-
-def layer_as_described(stored: Stored, entry: dict[str, Any], *, after: str | None) -> Layer:
+def layer_as_described(
+    stored: Stored, described: Described, place: str, *, after: str | None
+) -> Layer:
     """Return a layer with its arrays in torch's layout, and the options that a model describes.
 
     Args:
         stored: its arrays.
-        entry: its description, for which `cell_of` returns a layer.
+        described: its description.
+        place: of the description in the file, for messages.
         after: see Layer.
     """
-    cell, options = cell_of(entry), entry["config"]
-    inner = None if cell is None else cell.get("config")
-    if not isinstance(inner, dict):
-        raise DamagedFileError("is described without a config")
-    if inner.get("go_backwards"):
-        raise UnsupportedError(
-            "is backward-only, which is not supported; expected forward or bidirectional"
-        )
-    if cell is entry:
-        return layer_of(stored, {"": inner}, after=after)
-    if options.get("merge_mode", "concat") != "concat":
-        raise UnsupportedError(f"merge_mode {ascii(options['merge_mode'])[:40]}; expected 'concat'")
-    backward = options.get("backward_layer", cell)
-    if not isinstance(backward, dict) or not isinstance(backward.get("config"), dict):
-        raise DamagedFileError("describes no backward layer")
-    return layer_of(stored, {"forward": inner, "backward": backward["config"]}, after=after)
+    try:
+        with naming(f"{place}: {described.name}"):
+            layer = layer_of(stored, configs_of(described.entry), after=after)
+    except UnsupportedError as error:
+        return _refused(stored, error)
+    return dataclasses.replace(layer, starts_from=described.starts_from)
+
+
+def _refused(stored: Stored, error: UnsupportedError) -> Layer:
+    return Layer(stored.path, stored.path.rpartition("/")[2], {}, [], None, refused=error)
 
 
 def write(weights: RNNWeights, output: Output) -> None:
@@ -281,6 +305,7 @@ def image_of(weights: RNNWeights) -> tuple[bytes, list[dict[str, Any]]]:
     described: list[dict[str, Any]] = []
     require_memory()
     with h5py.File(image, "w") as file:
+        file.attrs[STACK] = "the layers are those of one RNN, in the order of their names"
         for number, layer in enumerate(weights.layers):
             kind, config, _ = to_keras(gated(layer[0]))
             base = "simple_rnn" if kind == "SimpleRNN" else kind.lower()

@@ -42,6 +42,8 @@ class Layer:
         said: the cell and its options.
         directions: arrays by torch's names, forward and then backward.
         after: path of the recurrent layer whose output is its input; None for another input.
+        starts_from: the layer that its initial states come from, if there is one.
+        refused: why it is not supported; then it has no directions.
     """
 
     path: str
@@ -49,6 +51,8 @@ class Layer:
     said: Said
     directions: list[dict[str, Array]]
     after: str | None
+    starts_from: str | None = None
+    refused: UnsupportedError | None = None
 
     @property
     def sizes(self) -> list[int]:
@@ -62,7 +66,14 @@ class Layer:
 
 
 def stacked(layers: Sequence[Layer]) -> StateDict:
-    """Return layers by torch's names; layers that feed each other form one RNN."""
+    """Return layers by torch's names; layers that feed each other form one RNN.
+
+    Raises:
+        UnsupportedError: no layer is supported.
+    """
+    refused = [layer.refused for layer in layers if layer.refused is not None]
+    if refused and len(refused) == len(layers):
+        raise refused[0]
     stacks: list[list[Layer]] = []
     open_ends: dict[str | None, list[Layer]] = {}  # stacks by the path of their last layer
     for layer in layers:
@@ -76,6 +87,10 @@ def stacked(layers: Sequence[Layer]) -> StateDict:
     found = StateDict()
     for stack, prefix in zip(stacks, prefixes(stack[0].name for stack in stacks), strict=True):
         found.said[prefix] = stack[0].said
+        if stack[0].refused is not None:
+            found.refused[prefix] = str(stack[0].refused)
+        if stack[0].starts_from is not None:
+            found.starts_from[prefix] = stack[0].starts_from
         for number, layer in enumerate(stack):
             for arrays, direction in zip(layer.directions, ("", "_reverse"), strict=False):
                 for field, array in arrays.items():
@@ -86,7 +101,9 @@ def stacked(layers: Sequence[Layer]) -> StateDict:
 def _feeds(before: Layer, layer: Layer) -> bool:
     """Return whether two layers have one kind, options and size, as layers of one RNN have."""
     return (
-        layer.said == before.said
+        layer.refused is before.refused is None
+        and (layer.starts_from is None) == (before.starts_from is None)
+        and layer.said == before.said
         and layer.sizes == before.sizes
         and layer.input_size == sum(before.sizes)
     )

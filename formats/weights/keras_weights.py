@@ -6,7 +6,6 @@ import dataclasses
 import io
 import json
 import os
-import re
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -21,21 +20,18 @@ from lodcli.formats.storage.zip_archive import damage, open_archive
 from lodcli.formats.weights.common import SAVE_ARRAYS
 from lodcli.formats.weights.keras_h5 import (
     Stored,
-    cell_of,
     image_of,
     layer_as_described,
     stored_layers,
 )
 from lodcli.formats.weights.keras_layers import Layer, stacked
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.formats.weights.keras_model import has_layers, recurrent_layers
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 WEIGHTS, CONFIG, METADATA = "model.weights.h5", "config.json", "metadata.json"
 MOST_CONFIG_BYTES = 64 << 20
-MOST_DEPTH = 32
-# Layers that do not change rows or their positions, except in training.
-_TRANSPARENT = {"InputLayer", "Dropout", "Masking", "GaussianNoise", "SpatialDropout1D"}
 
 
 def read(source: Input) -> StateDict:
@@ -55,7 +51,7 @@ def read(source: Input) -> StateDict:
         image.flush()
         with Input.of_raw(io.FileIO(os.dup(image.fileno())), WEIGHTS) as weights:
             stored = {layer.path.lstrip("/"): layer for layer in stored_layers(weights)[0]}
-    found = list(_layers(config, "layers/", "", stored, 0))
+    found = list(_layers(config, stored))
     if not found:
         raise InvalidDataError("the model has no LSTM, GRU or SimpleRNN")
     return stacked(found)
@@ -76,83 +72,21 @@ def _config(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
         return config
 
 
-def _layers(
-    config: dict[str, Any], prefix: str, model: str, stored: dict[str, Stored], depth: int
-) -> Iterator[Layer]:
-    """Yield the recurrent layers of a model.
-
-    Args:
-        config: the description of the model.
-        prefix: of the paths of its layers in the weights.
-        model: the names of nested models around its layers, each with a dot.
-        stored: arrays of recurrent layers by path.
-        depth: number of models around this one.
-    """
-    if depth > MOST_DEPTH:
-        raise DamagedFileError(f"{CONFIG}: models nested more than {MOST_DEPTH} deep")
-    used: dict[str, int] = {}
-    # The recurrent layer whose output a layer passes on: of each layer by name, of the one before.
-    passed: dict[str | None, str | None] = {}
-    before: str | None = None
-    for entry in _entries(config):
-        kind, options = entry["class_name"], entry["config"]
-        base = _snake(kind)
-        path = prefix + base + (f"_{used[base]}" if base in used else "")
-        used[base] = used.get(base, 0) + 1
-        if "inbound_nodes" in entry:
-            before = passed.get(_input_of(entry))
-        name = options.get("name")
-        name = name if isinstance(name, str) and re.fullmatch(r"[\w.-]{1,100}", name) else path
-        if cell_of(entry) is not None:
-            with naming(f"{CONFIG}: {name}"):
-                if path not in stored:
-                    raise DamagedFileError(f"{WEIGHTS} has no {path} for it")
-                layer = layer_as_described(stored[path], entry, after=before)
-            yield dataclasses.replace(layer, name=f"{model}{name.rpartition('/')[2]}")
-            before = layer.path
-        elif kind not in _TRANSPARENT:
-            before = None
-        passed[name] = before if _calls(entry) < 2 else None
-        if isinstance(options.get("layers"), list):
-            yield from _layers(entry, f"{path}/layers/", f"{model}{name}.", stored, depth + 1)
-
-
-def _calls(entry: dict[str, Any]) -> int:
-    """Return how often a functional model calls a layer; 0 in other models."""
-    nodes = entry.get("inbound_nodes")
-    return len(nodes) if isinstance(nodes, list) else 0
-
-
-def _input_of(entry: dict[str, Any]) -> str | None:
-    """Return the name of the layer whose first output a layer of a functional model takes.
-
-    None if it takes another input, or is called several times.
-    """
-    try:
-        (call,) = entry["inbound_nodes"]
-        name, _, output = call["args"][0]["config"]["keras_history"]
-    except (LookupError, TypeError, ValueError):
-        return None
-    return name if isinstance(name, str) and output == 0 else None
-
-
-def _entries(config: dict[str, Any]) -> list[dict[str, Any]]:
-    inner = config.get("config")
-    entries = inner.get("layers") if isinstance(inner, dict) else None
-    if not isinstance(entries, list):
-        raise DamagedFileError(f"{CONFIG}: describes no model of layers")
-    for entry in entries:
-        sound = isinstance(entry, dict) and isinstance(entry.get("class_name"), str)
-        if not sound or not isinstance(entry.get("config"), dict):
-            raise DamagedFileError(f"{CONFIG}: a layer without class_name and config")
-    return entries
-
-
-def _snake(name: str) -> str:
-    """Return the name of a class in Keras's paths of weights: SimpleRNN is simple_rnn."""
-    name = re.sub(r"\W+", "", name)
-    name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
-    return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
+def _layers(config: dict[str, Any], stored: dict[str, Stored]) -> Iterator[Layer]:
+    """Yield the recurrent layers of a model; `stored` has their arrays by path."""
+    with naming(CONFIG):
+        if isinstance(config.get("config"), dict) and not has_layers(config):
+            raise UnsupportedError(
+                "describes no layers, as of a model that is a class of its own; read the file of "
+                "model.save_weights('model.weights.h5')"
+            )
+        described = list(recurrent_layers(config))
+    for each in described:
+        if each.path not in stored:
+            raise DamagedFileError(f"{CONFIG}: {each.name}: {WEIGHTS} has no {each.path} for it")
+        after = stored[each.after].path if each.after in stored else None
+        layer = layer_as_described(stored[each.path], each, CONFIG, after=after)
+        yield dataclasses.replace(layer, name=f"{each.models}{each.name.rpartition('/')[2]}")
 
 
 def write(weights: RNNWeights, output: Output) -> None:

@@ -31,7 +31,11 @@ KINDS = ("safetensors", "torch", "keras", "keras-h5", "onnx", "paddle")
 @click.option(
     "--cell", type=click.Choice(tuple(CELLS)), help="The cell, if the file does not store it."
 )
-@click.option("--prefix", metavar="NAME", help="Which RNN, if there are several.")
+@click.option(
+    "--prefix",
+    metavar="NAME",
+    help="Which RNN, if there are several; A,B takes A and B as layers of one.",
+)
 @click.option(
     "--set",
     "settings",
@@ -68,13 +72,10 @@ def command(
     if out is None and (kind or force):
         raise click.UsageError("--to and --force are for -o OUT")
     with naming_os(source):
-        found = _rnns(source, cell, prefix, _settings(settings))
+        found = _rnns(source, cell, prefix, _settings(settings), alone=out is not None)
     if out is None:
         _show(source, found, as_json)
         return
-    if len(found) > 1:
-        names = ", ".join(repr(name.removesuffix(".")) for name in found)
-        raise click.UsageError(f"{source} holds {len(found)} RNNs, {names}; pick one with --prefix")
     from lodcli.formats.weights import write_weights
 
     (weights,) = found.values()
@@ -85,22 +86,55 @@ def command(
 
 
 def _rnns(
-    source: str, cell: str | None, prefix: str | None, settings: dict[str, str | bool]
+    source: str,
+    cell: str | None,
+    prefix: str | None,
+    settings: dict[str, str | bool],
+    *,
+    alone: bool,
 ) -> dict[str, RNNWeights]:
-    """Return the RNNs of a file by prefix, at least one."""
+    """Return the RNNs of a file by prefix, at least one; `alone`: exactly one.
+
+    Of several, those that are not supported are left out, with a note.
+    """
     from lodcli.formats.core.errors import naming
     from lodcli.formats.weights import read_weights
+    from lodcli.kernels.errors import LodError
     from lodcli.kernels.rnn.stack.state_dict import rnn_prefixes, weights_from_state_dict
 
     entries = read_weights(source)
     prefixes = rnn_prefixes(entries) if prefix is None else [prefix]
+    if alone and len(prefixes) > 1:
+        names = ", ".join(repr(name.removesuffix(".")) for name in prefixes)
+        raise click.UsageError(
+            f"{source} holds {len(prefixes)} RNNs, {names}; pick one with --prefix, or several "
+            "that are the layers of one: --prefix A,B"
+        )
+    found, errors = {}, []
     with naming(os.fspath(source)):
         if len(prefixes) < 2 and prefix is None:
-            return {"": weights_from_state_dict(entries, cell, options=settings)}
-        return {
-            name: weights_from_state_dict(entries, cell, prefix=name, options=settings)
-            for name in prefixes
-        }
+            found[""] = weights_from_state_dict(entries, cell, options=settings)
+        else:
+            for name in prefixes:
+                try:
+                    shown = "" if not name or "," in name else f"{name.removesuffix('.')}."
+                    found[shown] = weights_from_state_dict(
+                        entries, cell, prefix=name, options=settings
+                    )
+                except LodError as error:
+                    errors.append((name, error))
+        if not found:
+            raise errors[0][1]
+    for name, why in errors:
+        output.note(f"{source}: {name.removesuffix('.')}: is left out: {why}")
+    for name, layer in entries.starts_from.items():
+        if prefix is None or name.removesuffix(".") in prefix.split(","):
+            rnn = f"{name.removesuffix('.')}: " if name else ""
+            output.note(
+                f"{source}: {rnn}the model takes initial states from {layer}, which is not part of "
+                "it; lod run-rnn starts from zeros, or from --h0 and --c0"
+            )
+    return found
 
 
 def _settings(settings: tuple[str, ...]) -> dict[str, str | bool]:

@@ -21,7 +21,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    OptionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.registry import CELLS, weights_class
@@ -107,6 +112,9 @@ class StateDict(dict[str, Array]):
         said: for the prefix of each RNN, with its dot, its "cell" and those of its options that
             differ from the defaults: {"": {"cell": "gru_paddle", "origin_mode": True}}.
         untold: options that this kind of file cannot store.
+        refused: for the prefix of each RNN that is not supported, why.
+        starts_from: for the prefix of each RNN whose initial states another part of its model
+            computes, the name of that part.
     """
 
     @types_explained
@@ -115,8 +123,12 @@ class StateDict(dict[str, Array]):
         arrays: Mapping[str, Array] | None = None,
         said: Mapping[str, Mapping[str, str | bool]] | None = None,
         untold: Iterable[str] = (),
+        refused: Mapping[str, str] | None = None,
+        starts_from: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(arrays or {})
+        self.refused = dict(refused or {})
+        self.starts_from = dict(starts_from or {})
         self.untold = frozenset(untold)
         self.said = {prefix: dict(options) for prefix, options in (said or {}).items()}
 
@@ -179,7 +191,8 @@ def weights_from_state_dict(
             "encoder.lstm.") is stripped, and entries without it are ignored.
         cell: one of CELLS; None: that of a StateDict, else inferred from names and shapes, where
             a GRU is taken for torch's.
-        prefix: which RNN, if there are several; "" is the one without a prefix.
+        prefix: which RNN, if there are several; "" is the one without a prefix. Several RNNs,
+            separated by commas, are the layers of one.
         options: of the cells, if `entries` do not hold them: see RNNWeights.with_options.
 
     Raises:
@@ -187,7 +200,8 @@ def weights_from_state_dict(
             entry among the weights, which would change the results.
         OptionError: a cell or an option that disagrees with `entries`.
         ShapeMismatchError: shapes that do not fit each other or the cell.
-        UnsupportedError: no such cell or option.
+        UnsupportedError: no such cell or option; a StateDict whose file has an RNN that is not
+            supported.
 
     >>> import numpy as np
     >>> names = {"rnn.weight_ih_l0": (8, 3), "rnn.weight_hh_l0": (8, 2), "out.weight": (1, 2)}
@@ -195,7 +209,15 @@ def weights_from_state_dict(
     >>> weights.cell, weights.input_size, weights.hidden_size
     ('lstm', 3, 2)
     """
+    if prefix is not None and "," in prefix:
+        parts = [
+            weights_from_state_dict(entries, cell, prefix=part, options=options)
+            for part in prefix.split(",")
+        ]
+        return RNNWeights(tuple(layer for part in parts for layer in part.layers))
     picked = _pick_prefix(entries, prefix)
+    if picked in _refused(entries):
+        raise UnsupportedError(_refused(entries)[picked])
     found = _entries_under(entries, picked, strict=prefix is None)
     said = dict(entries.said.get(picked, {})) if isinstance(entries, StateDict) else {}
     told = said.pop("cell", None)
@@ -254,7 +276,12 @@ def require_shape(
 def rnn_prefixes(entries: Mapping[str, Array]) -> list[str]:
     """Return the prefixes, with their dots, under which there are RNN weights; sorted."""
     parsed = (_parsed(name) for name in entries if not _is_repeated(name, entries))
-    return sorted({entry.prefix for entry in parsed if entry and entry.name in _telling()})
+    found = {entry.prefix for entry in parsed if entry and entry.name in _telling()}
+    return sorted(found | _refused(entries).keys())
+
+
+def _refused(entries: Mapping[str, Array]) -> dict[str, str]:
+    return entries.refused if isinstance(entries, StateDict) else {}
 
 
 def _is_repeated(name: str, entries: Mapping[str, Array]) -> bool:
@@ -283,7 +310,7 @@ def _pick_prefix(entries: Mapping[str, Array], wanted: str | None) -> str:
     if len(prefixes) > 1:
         raise InvalidDataError(
             f"state dict: {len(prefixes)} RNNs, under {listed}; pick one with prefix, or write it "
-            "to a separate file with `lod weights --prefix`"
+            "to a separate file with `lod weights --prefix` (A,B takes A and B as layers of one)"
         )
     return prefixes[0]
 

@@ -103,8 +103,14 @@ def _weights(width: int, given: dict[str, Any]) -> RNNWeights:
         wanted["coupled"] = True
     if path is not None:
         with naming_file(path):
-            weights = weights_from_state_dict(read_weights(path), cell, options=wanted)
+            entries = read_weights(path)
+            weights = weights_from_state_dict(entries, cell, options=wanted)
             require_shape(weights, hidden=given["hidden"], **shape)
+        for layer in entries.starts_from.values() if given["h0"] is None else ():
+            output.note(
+                f"{path}: the model takes initial states from {layer}, which is not part of it; "
+                "starting from zeros, as without --h0 and --c0"
+            )
         return weights
     shape |= {"layers": given["layers"] or 1, "heads": given["heads"] or 1}
     shape |= {"rng": np.random.default_rng(given["seed"])}

@@ -31,7 +31,13 @@ CLOSE = 1e-6  # float32, sums of eight products, two layers
 def test_files_of_keras_compute_what_keras_does(name: str, suffix: str) -> None:
     with np.load(MADE / "keras.npz") as made:
         data, expected = made["x"], made[name]
-    weights = weights_from_state_dict(read_weights(MADE / f"keras_{name}.{suffix}"))
+    stored = read_weights(MADE / f"keras_{name}.{suffix}")
+    prefix = None
+    if suffix == "weights.h5" and len(rnn_prefixes(stored)) > 1:  # connections are not stored
+        prefix = ",".join(part.removesuffix(".") for part in rnn_prefixes(stored))
+        with pytest.raises(InvalidDataError, match=r"2 RNNs, .*\(A,B takes A and B as layers"):
+            weights_from_state_dict(stored)
+    weights = weights_from_state_dict(stored, prefix=prefix)
     if name == "gru_before" and suffix == "weights.h5":  # only the model's description says relu
         assert weights.layers[0][0].candidate_activation == "tanh"  # type: ignore[attr-defined]
         weights = weights.with_options(candidate_activation="relu")
@@ -239,6 +245,127 @@ def test_layers_of_a_functional_model_are_stacked_as_they_are_connected(
         prefix: len(weights_from_state_dict(found, prefix=prefix).layers)
         for prefix in rnn_prefixes(found)
     } == layers_of
+
+
+def whole(config: Any, *names: str, shapes: Any = ((2, 8), (2, 8), (8,))) -> bytes:
+    """Return a whole model in HDF5 with LSTMs of 2 inputs and H 2 of these names."""
+    stream = bytes_io.BytesIO()
+    with h5py.File(stream, "w") as file:
+        for name in names:
+            for variable, shape in zip(("kernel", "recurrent_kernel", "bias"), shapes, strict=True):
+                path = f"model_weights/{name}/{name}/lstm_cell/{variable}:0"
+                file[path] = np.ones(shape, np.float32)
+        file.attrs["model_config"] = json.dumps(config)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(("entries", "layers_of"), FUNCTIONAL.values(), ids=FUNCTIONAL)
+@pytest.mark.parametrize("old", [False, True])
+def test_layers_of_a_whole_model_in_hdf5_are_stacked_as_they_are_connected(
+    tmp_path: Path, entries: list[Any], layers_of: dict[str, int], old: bool
+) -> None:
+    names = [entry["config"]["name"] for entry in entries[1:]]
+    if old:  # Keras 2: [NAME, NODE, OUTPUT, {..}] for each tensor of each call
+        entries = [
+            {**entry, "inbound_nodes": [
+                [[*call["args"][0]["config"]["keras_history"], {}]]
+                for call in entry["inbound_nodes"]
+            ]}
+            for entry in entries
+        ]  # fmt: skip
+    (tmp_path / "w").write_bytes(whole(layers(*entries), *names))
+    found = read_weights(tmp_path / "w")
+    assert {
+        prefix: len(weights_from_state_dict(found, prefix=prefix).layers)
+        for prefix in rnn_prefixes(found)
+    } == layers_of
+
+
+def history(name: str, output: int = 0) -> dict[str, Any]:
+    return {"class_name": "__keras_tensor__", "config": {"keras_history": [name, 0, output]}}
+
+
+def test_the_layer_that_initial_states_come_from_is_named(tmp_path: Path) -> None:
+    states = [history("a", 1), history("a", 2)]
+    given = {"args": [history("rows")], "kwargs": {"initial_state": states, "mask": history("x")}}
+    decoder = {**lstm(name="b"), "inbound_nodes": [given]}
+    masked = {**given, "kwargs": {"initial_state": None, "mask": history("x")}}
+    from_input = {**given, "kwargs": {"initial_state": [history("rows", 0)] * 2}}
+    for node, names in ((given, {"b.": "a"}), (masked, {}), (from_input, {})):
+        decoder["inbound_nodes"] = [node]
+        config = layers(IN, called("a", "rows"), decoder)
+        for data in (
+            archive(config, cells("layers/lstm", "layers/lstm_1")),
+            whole(config, "a", "b"),
+        ):
+            (tmp_path / "w").write_bytes(data)
+            assert read_weights(tmp_path / "w").starts_from == names
+    decoder["inbound_nodes"] = [[["rows", 0, 0, {}], ["a", 0, 1, {}], ["a", 0, 2, {}]]]
+    (tmp_path / "w").write_bytes(whole(config, "a", "b"))  # Keras 2
+    assert read_weights(tmp_path / "w").starts_from == {"b.": "a"}
+
+
+def test_an_unsupported_layer_does_not_prevent_reading_the_others(tmp_path: Path) -> None:
+    config = layers(lstm(name="a", activation="gelu"), lstm(name="b"))
+    for data in (archive(config, cells("layers/lstm", "layers/lstm_1")), whole(config, "a", "b")):
+        (tmp_path / "w").write_bytes(data)
+        found = read_weights(tmp_path / "w")
+        assert rnn_prefixes(found) == ["a.", "b."]
+        assert weights_from_state_dict(found, prefix="b").hidden_size == 2
+        with pytest.raises(UnsupportedError, match=r": a: .*activation 'gelu'; expected one of"):
+            weights_from_state_dict(found, prefix="a")
+        with pytest.raises(InvalidDataError, match="2 RNNs, under 'a', 'b'"):
+            weights_from_state_dict(found)
+
+
+def test_layers_of_convolutions_are_no_rnns(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "w", "w") as file:
+        for name, ranks in (("lstm", (2, 2, 1)), ("conv_lstm1d", (3, 3, 1))):
+            for number, rank in enumerate(ranks):
+                shape = (2,) * (rank - 1) + (8,)
+                file[f"layers/{name}/cell/vars/{number}"] = np.ones(shape, np.float32)
+    assert rnn_prefixes(read_weights(tmp_path / "w")) == [""]
+
+
+def test_several_cells_in_a_layer_are_no_rnn(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "w", "w") as file:
+        for number in range(2):
+            for variable, shape in (("kernel", (2, 8)), ("recurrent_kernel", (2, 8))):
+                path = f"model_weights/rnn/rnn/stacked_rnn_cells/lstm_cell_{number}/{variable}"
+                file[path] = np.ones(shape, np.float32)
+    with pytest.raises(InvalidDataError, match="holds no weights of an RNN"):
+        read_weights(tmp_path / "w")
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize(("kind", "inside"), [("RNN", "cell"), ("TimeDistributed", "layer")])
+def test_a_cell_or_layer_in_another_has_the_options_described(
+    tmp_path: Path, kind: str, inside: str, activation: str
+) -> None:
+    inner = lstm(name="inner", activation=activation)
+    if kind == "RNN":
+        inner["class_name"] = "LSTMCell"
+    config = layers({"class_name": kind, "config": {"name": "outer", inside: inner}})
+    path = "layers/rnn" if kind == "RNN" else "layers/time_distributed/layer"
+    name = "outer" if kind == "RNN" else "inner"
+    for data in (archive(config, cells(path)), whole(config, name)):
+        (tmp_path / "w").write_bytes(data)
+        if activation == "gelu":
+            with pytest.raises(UnsupportedError, match="activation 'gelu'"):
+                read_weights(tmp_path / "w")
+        else:
+            assert read_weights(tmp_path / "w").said[""]["cell_activation"] == "relu"
+
+
+def test_a_layer_that_the_model_does_not_describe_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "w").write_bytes(whole(layers({"class_name": "Mine", "config": {}}), "mine"))
+    with pytest.raises(UnsupportedError, match="model_config describes no LSTM, GRU or SimpleRNN"):
+        read_weights(tmp_path / "w")
+    (tmp_path / "w").write_bytes(whole({"class_name": "Mine", "config": {}}, "mine"))
+    assert "nonlinearity" in read_weights(tmp_path / "w").untold
+    (tmp_path / "w").write_bytes(archive({"class_name": "Mine", "config": {"name": "mine"}}))
+    with pytest.raises(UnsupportedError, match=r"describes no layers, .*; read .*save_weights"):
+        read_weights(tmp_path / "w")
 
 
 def test_layers_of_one_name_in_two_models_are_all_read(tmp_path: Path) -> None:

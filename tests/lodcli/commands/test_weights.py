@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from lodcli.formats.weights import read_weights, write_weights
 from lodcli.kernels.rnn.stack.run import run_rnn
@@ -22,6 +24,10 @@ ROOT = Path(__file__).parents[3]
 
 def lstm() -> RNNWeights:
     return seeded_weights("lstm", 2, 3, layers=2, bidirectional=True, rng=np.random.default_rng(4))
+
+
+def gru() -> RNNWeights:
+    return seeded_weights("gru", 2, 3, rng=np.random.default_rng(4))
 
 
 def test_what_a_file_holds_is_shown(lod: Lod, folder: Path) -> None:
@@ -141,3 +147,52 @@ def test_without_onnx_the_remedy_is_reported(folder: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS)
     assert done.returncode == 4
     assert "ONNX models need the package onnx; pip install 'lodcli[onnx]'" in done.stderr
+
+
+def test_an_unsupported_rnn_is_noted_beside_others(lod: Lod, folder: Path) -> None:
+    cell = {f"a.{name.removesuffix('_l0')}": array for name, array in state_dict(gru()).items()}
+    arrays = {**cell, "a.norm.weight": np.ones(3), "b.weight_hh_l0": np.ones((12, 3))}
+    arrays["b.weight_ih_l0"] = np.ones((12, 2))
+    save_file(arrays, "w.safetensors")
+    done = lod("weights", "w.safetensors")
+    assert (done.code, done.stdout.splitlines()[0][:7]) == (0, "b: lstm")
+    assert "w.safetensors: a: is left out: state dict: a.norm.weight is in the" in done.complaints
+    done = lod("weights", "w.safetensors", "-o", "b.pt")
+    assert (done.code, "holds 2 RNNs, 'a', 'b'" in done.complaints) == (2, True)
+    done = lod("weights", "w.safetensors", "--prefix", "a")
+    assert (done.code, "a.norm.weight is in the same" in done.complaints) == (1, True)
+
+
+def test_two_rnns_become_the_layers_of_one(lod: Lod, folder: Path) -> None:
+    layers = {f"l{n}.": RNNWeights((layer,)) for n, layer in enumerate(lstm().layers)}
+    arrays = {p + name: a for p, rnn in layers.items() for name, a in state_dict(rnn).items()}
+    save_file(arrays, "w.safetensors")
+    assert lod("weights", "w.safetensors", "--prefix", "l0,l1", "-o", "both.safetensors").code == 0
+    expected = state_dict(lstm())
+    found = read_weights("both.safetensors")
+    assert found.keys() == expected.keys()
+    assert all((found[name] == expected[name]).all() for name in expected)
+    done = lod("weights", "w.safetensors", "--prefix", "l1,l0")
+    assert (done.code, "weight_ih_l1: expected shape" in done.complaints) == (1, True)
+
+
+def test_initial_states_of_another_layer_are_noted(lod: Lod, folder: Path) -> None:
+    write_weights("w.keras", gru())
+    with zipfile.ZipFile("w.keras") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(members["config.json"])
+    states = [[["rows", 0, 0, {}], ["encoder", 0, 1, {}]]]
+    config["config"]["layers"][1]["inbound_nodes"] = states
+    members["config.json"] = json.dumps(config).encode()
+    with zipfile.ZipFile("w.keras", "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    noted = "w.keras: the model takes initial states from encoder, which is not part of it; "
+    assert noted + "lod run-rnn starts" in lod("weights", "w.keras").complaints
+    done = lod("run-rnn", "words.lod.h5", "--weights", "w.keras", "-o", "out.npz")
+    assert (done.code, noted + "starting from zeros" in done.complaints) == (0, True)
+    np.savez("h0.npz", data=np.zeros((articles().lod.count(-1), 3), np.float32))
+    done = lod(
+        "run-rnn", "words.lod.h5", "--weights", "w.keras", "--h0", "h0.npz", "-o", "out2.npz"
+    )
+    assert (done.code, done.complaints) == (0, "")
