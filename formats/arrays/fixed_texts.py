@@ -1,4 +1,4 @@
-"""Arrays of texts of one length, padded with zeros, as NumPy stores them."""
+"""Arrays of texts: of one length, padded with zeros, as NumPy stores them, or of any length."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 
 KINDS = "US"  # of dtypes: of characters of 4 bytes, and of bytes
+STRINGS = "T"  # of NumPy's StringDType
 # Decoded at a time: as Python objects, short texts take far more memory than as bytes.
 _DECODED = 1 << 16
 
@@ -41,7 +42,7 @@ class FixedTexts:
 
         Args:
             label: name in messages.
-            texts: (S,) of a dtype in KINDS.
+            texts: (S,) of a dtype in KINDS or STRINGS.
 
         Raises:
             InvalidDataError: bytes that are not UTF-8, or characters that Unicode does not have.
@@ -69,10 +70,11 @@ def _encoded(texts: Array) -> Iterator[list[bytes]]:
     for start in range(0, texts.size, _DECODED):
         part = texts[start : start + _DECODED]
         try:
-            if part.dtype.kind == "U":
-                # With characters that Unicode does not have, `tolist` ends with a SystemError.
-                if part.view(f"{part.dtype.str[0]}u4").max() > sys.maxunicode:
-                    raise ValueError("a character is beyond U+10FFFF")
+            is_wide = part.dtype.kind == "U"
+            # With characters that Unicode does not have, `tolist` ends with a SystemError.
+            if is_wide and part.view(f"{part.dtype.str[0]}u4").max() > sys.maxunicode:
+                raise ValueError("a character is beyond U+10FFFF")
+            if is_wide or part.dtype.kind == STRINGS:
                 found = [text.encode() for text in part.tolist()]
             else:
                 found = part.tolist()

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import zarr
 
 from lodcli.formats.arrays.dates import as_numbers, times_of, valid_rows
+from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS, FixedTexts, require_texts
 from lodcli.formats.arrays.flat_arrays import described, held, tensors_in
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
@@ -26,6 +27,7 @@ from lodcli.formats.zarr.stores import ReadStore
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import in_native_order
 from lodcli.kernels.tensor.nulls import Mask
 
 
@@ -51,11 +53,13 @@ class ZarrSource(IndexedSource):
     def __init__(self, store: ReadStore, options: ReadOptions, bounds: Bounds) -> None:
         self._store, self._bounds = store, bounds
         self.left_out = LeftOut()
-        arrays: dict[str, ZarrArray] = {}
+        arrays: dict[str, ZarrArray | FixedTexts] = {}
 
-        def look(name: str) -> ZarrArray:
+        def look(name: str) -> ZarrArray | FixedTexts:
             if name not in arrays:
-                arrays[name] = self._look(name, names[name])
+                found = self._look(name, names[name])
+                is_text = found.dtype.kind in KINDS + STRINGS
+                arrays[name] = self._texts(found) if is_text else found
             return arrays[name]
 
         root = self._attributes()
@@ -75,17 +79,19 @@ class ZarrSource(IndexedSource):
         self._rows = {name: arrays[parts.data] for name, parts in tensors.items()}
         if kept is None:
             self.notes = [*self.notes, *self._as_stored()]
+        # Neither masks nor offsets are texts.
         self._masks = {
-            name: {level: arrays[array] for level, array in parts.masks.items()}
+            name: {level: cast(ZarrArray, arrays[array]) for level, array in parts.masks.items()}
             for name, parts in tensors.items()
         }
         for name in options.offsets or options.lengths or ():
-            if name in arrays and INSTANCES in arrays[name].array.attrs:
+            index = arrays.get(name)
+            if isinstance(index, ZarrArray) and INSTANCES in index.array.attrs:
                 raise UnsupportedError(f"{name}: {NO_LENGTHS}")
         schema, lods = described(
             tensors,
             arrays,
-            lambda name: self._read(arrays[name], 0, arrays[name].shape[0]),
+            lambda name: self._read(cast(ZarrArray, arrays[name]), 0, arrays[name].shape[0]),
             options,
         )
         self.schema, self.lods = schema, lods
@@ -114,7 +120,8 @@ class ZarrSource(IndexedSource):
     def _as_stored(self) -> Iterator[str]:
         """Yield a note for each array with attributes of netCDF that would change its values."""
         for name, rows in self._rows.items():
-            if named := [one for one in CONVENTIONS if one in rows.array.attrs]:
+            attributes = rows.array.attrs if isinstance(rows, ZarrArray) else ()
+            if named := [one for one in CONVENTIONS if one in attributes]:
                 yield f"{name}: values are as stored: {', '.join(named)} not applied"
 
     def _look(self, name: str, path: str) -> ZarrArray:
@@ -122,29 +129,40 @@ class ZarrSource(IndexedSource):
             found = zarr.open_array(self._store, path=path, mode="r")
             dtype, shape = np.dtype(found.dtype), tuple(map(int, found.shape))
             chunk = math.prod(found.shards or found.chunks)
-        if dtype.name not in NPY_DTYPES and times_of(dtype) is None:
+        if dtype.kind in KINDS + STRINGS:
+            with naming(name):
+                require_texts(dtype, shape)
+        elif dtype.name not in NPY_DTYPES and times_of(dtype) is None:
             remedy = remedy_of(np.lib.format.dtype_to_descr(dtype))
             raise UnsupportedError(f"{name}: holds {dtype}, which tensors cannot hold; {remedy}")
         self._bounds.check_block(chunk * dtype.itemsize, f"{name}: has chunks of")
         return ZarrArray(name, found, dtype, shape)
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
-        return as_numbers(self._read(self._rows[name], start, stop))
+        rows = self._rows[name]
+        if isinstance(rows, FixedTexts):
+            return rows.data[start:stop]
+        return as_numbers(self._read(rows, start, stop))
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
         mask, rows = self._masks[name].get(level), self._rows[name]
         if mask is not None:
             return self._read(mask, start, stop)
-        if level < self.lods[name].n_levels or times_of(rows.dtype) is None:
+        is_finest = level == self.lods[name].n_levels
+        if isinstance(rows, FixedTexts) or not is_finest or times_of(rows.dtype) is None:
             return None
         return valid_rows(self._read(rows, start, stop), start)
+
+    def _texts(self, array: ZarrArray) -> FixedTexts:
+        with naming(array.label):
+            return FixedTexts.of(array.label, self._read(array, 0, array.shape[0]))
 
     def _read(self, array: ZarrArray, start: int, stop: int) -> Array:
         size = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
         self._bounds.check_block(size, f"{array.label}: has")
         with self._damage(array.label):
             found = np.asarray(array.array[start:stop])
-        return np.ascontiguousarray(found, array.dtype.newbyteorder("="))
+        return np.ascontiguousarray(in_native_order(found))
 
     @contextmanager
     def _damage(self, name: str) -> Iterator[None]:

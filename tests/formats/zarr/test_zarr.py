@@ -310,6 +310,24 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     _refused(tmp_path / "t.zarr", LodError, "holds no array")
 
 
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("dtype", [str, "<U4", ">U4", "S6"])
+@pytest.mark.filterwarnings("ignore")  # of zarr, for types that are in no specification yet
+def test_arrays_of_texts_are_read(version: int, dtype: Any, tmp_path: Path) -> None:
+    words = np.array(["a", "Grüß", "", "日本"])
+    given = np.array([word.encode() for word in words]) if dtype == "S6" else words
+    group = zarr.open_group(tmp_path / "t.zarr", mode="w", zarr_format=version)
+    group.create_array("word", shape=(4,), chunks=(3,), dtype=dtype)[:] = given.astype(dtype)
+    group.create_array("ends", shape=(3,), dtype="i4")[:] = [0, 3, 4]
+    group.create_array("square", shape=(2, 2), dtype=dtype)
+    with pytest.raises(UnsupportedError, match=r"square: has texts of dtype .* in 2 dimensions"):
+        io.read_all(tmp_path / "t.zarr")
+    found = io.read(tmp_path / "t.zarr", data="word", offsets="ends")
+    assert found.to_list() == [["a", "Grüß", ""], ["日本"]]
+    with io.open_source(tmp_path / "t.zarr", options=ReadOptions(data="word")) as source:
+        assert source.slice("word", (slice(1, 3),)).to_list() == ["Grüß", ""]
+
+
 def test_times_of_other_units_are_refused_with_what_to_do(tmp_path: Path) -> None:
     zarr.save_array(tmp_path / "t.zarr", np.zeros(2, "M8[h]"))
     said = r"holds datetime64\[h\], which tensors cannot hold; save array.astype\('M8\[s\]'\)"
