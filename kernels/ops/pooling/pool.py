@@ -444,6 +444,9 @@ def _extremes(data: Array, offsets: Offsets, extreme: np.ufunc) -> Array:
         worst = -np.inf if extreme is np.maximum else np.inf
         values[np.isnan(values) & later.reshape(-1, *[1] * (data.ndim - 1))] = worst
     result: Array = extreme.reduceat(values, starts, axis=0).astype(data.dtype)
+    if is_float(data.dtype) and not result.all():  # 0.0 and -0.0 are equal: the first one counts
+        rows = _rows_of(result, data, offsets, None)[offsets[:-1] < offsets[1:]]
+        return np.take_along_axis(data, rows, axis=0)
     return result
 
 

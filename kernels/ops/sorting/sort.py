@@ -207,7 +207,8 @@ def sequence_deduplicate(
     """Return the sequences without rows equal to the one before, or to any earlier one.
 
     Args:
-        tensor: data (N, ...), any dtype. Rows are equal when all their values are.
+        tensor: data (N, ...), any dtype. Rows are equal when all their values
+            are; NaN equals NaN.
         level: the level whose sequences are looked at, each with all its rows.
         adjacent: drop a row only if it equals the one just before it in its sequence;
             otherwise if it equals any before it.
