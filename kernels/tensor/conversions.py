@@ -43,7 +43,7 @@ class Conversions:
         def __init__(
             self,
             data: npt.ArrayLike,
-            lod: LoD | None = None,
+            lod: LoD | Sequence[Sequence[int]] | None = None,
             marks: Marks = NO_MARKS,
             nulls: Nulls = NO_NULLS,
         ) -> None: ...
@@ -61,6 +61,19 @@ class Conversions:
         def as_text(self) -> Self: ...
 
     # -- in ------------------------------------------------------------------------
+
+    @classmethod
+    def from_dlpack(cls, data: Any, lod: LoD | Sequence[Sequence[int]] | None = None) -> Self:
+        """Return a tensor over the rows of another library's array, in place; no copy.
+
+        Args:
+            data: anything with `__dlpack__`, such as a torch tensor, in main memory or on a GPU.
+            lod: as for LoDTensor.
+
+        Raises:
+            UnsupportedError: the rows are on any other device.
+        """
+        return cls(rows_of(data), lod)
 
     @classmethod
     @types_explained

@@ -23,7 +23,6 @@ from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, why_not_held
 from lodcli.kernels.tensor.conversions import Conversions
-from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes, has_value, words_of
 from lodcli.kernels.tensor.indexing import picked, whole_items
 from lodcli.kernels.tensor.marks import (
@@ -657,19 +656,6 @@ class LoDTensor(NumpyProtocol, Conversions):
 
         data = moved(self._data, device)
         return self if data is self._data else LoDTensor(data, self._lod, self._marks, self._nulls)
-
-    @staticmethod
-    def from_dlpack(data: Any, lod: LoD | Sequence[Sequence[int]] | None = None) -> LoDTensor:
-        """Return a tensor over the rows of another library's array, in place; no copy.
-
-        Args:
-            data: anything with `__dlpack__`, such as a torch tensor, in main memory or on a GPU.
-            lod: as for LoDTensor.
-
-        Raises:
-            UnsupportedError: the rows are on any other device.
-        """
-        return LoDTensor(rows_of(data), lod)
 
     def __repr__(self) -> str:
         from lodcli.kernels.tensor.display import as_text
