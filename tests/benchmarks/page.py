@@ -190,8 +190,8 @@ def _misses(verdicts: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[str
     on_gpu = [one.word for one in verdicts if one.target.device != "cpu"]
     if on_gpu and set(on_gpu) == {UNMEASURED}:
         yield (
-            "Nothing was measured on a GPU, because none was available; its targets are listed "
-            "below, and [gpu.md](gpu.md) describes how to measure them."
+            "Nothing was measured on a GPU; its targets are listed below, and [gpu.md](gpu.md) "
+            "describes how to measure them."
         )
         unmeasured = [target for target in unmeasured if target.device == "cpu"]
     names = [name_of(target) for target in unmeasured]
