@@ -20,7 +20,7 @@ import re
 import stat
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from lodcli.formats.storage.partials import (
     exists,
     is_partial_of,
     partial_prefix,
+    partials_in,
     remove,
     shortened,
 )
@@ -359,16 +360,17 @@ def opened(path: Path, opener: Callable[[Path], T]) -> T:
     return opener(path)
 
 
-def remove_stale(target: Path) -> None:
-    """Remove partial files of `target` left by killed writers, except those of a committed set."""
-    try:
-        names = os.listdir(target.parent)
-    except PermissionError:
-        return  # a folder may be writable but not readable
-    for name in names:
-        if is_partial_of(name, target):
-            with contextlib.suppress(OSError):
-                remove_unused(target.parent / name, target)
+def remove_stale(target: Path, partials: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Remove partial files of `target` left by killed writers, except those of a committed set.
+
+    Args:
+        target: the path of a file or a folder.
+        partials: see `partials_in`, of the folder of the target; None: that folder is read.
+    """
+    found = partials_in(target.parent) if partials is None else partials
+    for name in found.get(shortened(target.name), ()):
+        with contextlib.suppress(OSError):
+            remove_unused(target.parent / name, target)
 
 
 def remove_unused(partial: Path, target: Path, *, ours: bool = False) -> None:

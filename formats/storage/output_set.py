@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lodcli.formats.storage.journal import Journal
 from lodcli.formats.storage.outputs import Beside, Output, TargetExistsError, refuse_existing
+from lodcli.formats.storage.partials import partials_in
 from lodcli.formats.storage.set_commit import commit
 from lodcli.kernels.errors import UnsupportedError
 
@@ -39,8 +40,13 @@ class OutputSet:
         try:
             for target in targets:
                 refuse_existing(target, overwrite=overwrite)
+            partials: Mapping[str, Sequence[str]] | None = None
             for target in targets:
-                self.files.append(Beside(target, overwrite=overwrite))
+                self.files.append(Beside(target, overwrite=overwrite, partials=partials))
+                if partials is None:
+                    assert self.files[0].path is not None
+                    # Once: for each file, the time would grow with the square of their number.
+                    partials = partials_in(self.files[0].path.parent)
             self._journal()
         except BaseException:
             self._abort()

@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -73,6 +73,7 @@ class Output:
         overwrite: whether an existing file may be replaced.
         seekable: whether the writer needs `pwrite`; standard output is then written from an
             anonymous temporary file at the commit.
+        partials: `partials_in` of its folder, if that was read for many outputs; else None.
 
     Attributes:
         path: the file, links followed; None for standard output.
@@ -95,7 +96,12 @@ class Output:
     _parts: Sequence[Output] = ()
 
     def __init__(
-        self, target: PathLike, *, overwrite: bool = False, seekable: bool = False
+        self,
+        target: PathLike,
+        *,
+        overwrite: bool = False,
+        seekable: bool = False,
+        partials: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._begin("standard output", None, overwrite=overwrite)
         if os.fspath(target) == "-":
@@ -115,7 +121,7 @@ class Output:
                 self.path = Path(os.path.realpath(target))
                 self._refuse_existing()
                 self._refuse_nameless()
-                remove_stale(self.path)
+                remove_stale(self.path, partials)
                 self._open_partial(self.path)
         except BaseException:
             self.abort()

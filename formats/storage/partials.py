@@ -32,6 +32,19 @@ def is_partial_of(name: str, target: Path) -> bool:
     return re.fullmatch(prefix + _TOKEN + re.escape(SUFFIX), name) is not None
 
 
+def partials_in(folder: Path) -> dict[str, list[str]]:
+    """Return the names of the partial files in a folder, by `shortened` names of their targets."""
+    found: dict[str, list[str]] = {}
+    try:
+        names = os.listdir(folder)
+    except PermissionError:
+        return found  # a folder may be writable but not readable
+    for name in names:
+        if (match := PARTIAL_NAME.fullmatch(name)) is not None:
+            found.setdefault(match["target"], []).append(name)
+    return found
+
+
 def exists(path: str | os.PathLike[str]) -> bool:
     """Return whether a path exists. Unlike in os.path.lexists, a failing disk is an error."""
     try:

@@ -15,6 +15,7 @@ import pytest
 
 from lodcli.formats.storage import journal
 from lodcli.formats.storage.folder_output import FolderOutput
+from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.storage.outputs import Output, TargetExistsError
 from lodcli.formats.storage.set_commit import UnfinishedError
 from lodcli.kernels.errors import UnsupportedError
@@ -328,3 +329,24 @@ def test_the_umask_and_the_old_permissions_are_respected(mask: int, folder: Path
         assert modes("t.bin", "t") == [0o640, 0o750]
     finally:
         os.umask(before)
+
+
+def test_the_files_of_a_large_set_do_not_list_the_folder_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".t-7.x.abcdefgh.lod-partial").touch()
+    listed: list[object] = []
+    listdir = os.listdir
+
+    def counted(path: str) -> list[str]:
+        listed.append(path)
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    names = [f"t-{number}.x" for number in range(20)]
+    with OutputSet([str(tmp_path / name) for name in names]) as outputs:
+        for output in outputs.files:
+            with output:
+                output.write(b"1")
+    assert len(listed) < 5
+    assert sorted(listdir(tmp_path)) == sorted(names)
