@@ -32,6 +32,7 @@ def command(source: Reference, branch: str, level: int | str | None, target: Tar
       lod slice vowels.lod.h5 0:10,20:30:2 -o fifteen.lod.h5
       lod slice articles.lod.h5 -1 --to jsonl
     """
+    options.file_first(source, branch)
     keys = parse_branch(branch)
     from lodcli.commands.choose.branches import write_branch
     from lodcli.shell.opened import opened

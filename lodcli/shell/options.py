@@ -6,12 +6,15 @@ import dataclasses
 import functools
 import itertools
 import math
+import os
 import re
 from collections.abc import Callable, Iterable
+from shlex import quote
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
+from lodcli.formats.core.names import split_reference
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.table import TABLE
 from lodcli.kernels.runtime.precision import PRECISIONS, Precision
@@ -54,8 +57,18 @@ class Command(click.Command):
             from lodcli.formats.core.names import listing
 
             # click lists all, and a pattern of the shell may have thousands of files.
-            ctx.fail(f"got unexpected extra argument{'s'[: len(rest) > 1]} ({listing(rest)})")
+            several = "s"[: len(rest) > 1]
+            hint = self._misplaced_number(args)
+            ctx.fail(f"got unexpected extra argument{several} ({listing(rest)}){hint}")
         return rest
+
+    def _misplaced_number(self, args: list[str]) -> str:
+        """Return a hint if a number is an argument of a command that takes it after -n."""
+        if any("-n" in parameter.opts for parameter in self.params):
+            for before, arg in itertools.pairwise(["", *args]):
+                if re.fullmatch(r"-?[0-9]{1,18}", arg) and before not in ("-n", "--items"):
+                    return f"; the number of items goes after -n: -n {arg.removeprefix('-')}"
+        return ""
 
     def _is_value(self, arg: str) -> bool:
         return arg.startswith("-::") or self.negative.fullmatch(arg) is not None
@@ -208,6 +221,15 @@ def level(function: F) -> F:
         metavar="LEVEL",
         help="A level by number (0 the outermost, -1 the finest) or by name.",
     )(function)
+
+
+def file_first(source: Reference, other: str) -> None:
+    """Raise click.UsageError if SOURCE is no file, but the argument after it is."""
+    if os.path.exists(split_reference(other)[0]) and not os.path.exists(source.path):
+        name = click.get_current_context().info_name
+        raise click.UsageError(
+            f"the file goes first: lod {name} {quote(other)} {quote(source.path)}"
+        )
 
 
 def items(function: F) -> F:

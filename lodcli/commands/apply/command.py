@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from lodcli.formats.core.names import split_reference
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.ops.plugins import find_op, op_names, working
 from lodcli.kernels.ops.registry import OPS
@@ -47,6 +50,7 @@ class OpGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and not re.fullmatch(r"[\w-]+", args[0]):
+            _check_expression(args, ctx)
             return "EXPRESSION", expression_command(args[0]), args[1:]
         return args[0], known(args[0], ctx), args[1:]
 
@@ -56,6 +60,16 @@ class OpGroup(click.Group):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["OP|EXPRESSION [OPTIONS] SOURCE...", f"[{THEN} OP [OPTIONS]]...", "-o OUT"]
+
+
+def _check_expression(args: list[str], ctx: click.Context) -> None:
+    """Raise click.UsageError if the first argument is a file before an op, or others follow it."""
+    text, *rest = args
+    if os.path.exists(split_reference(text)[0]):
+        op = next((arg for arg in rest if find_op(arg.replace("-", "_")) is not None), "OP")
+        ctx.fail(f"the op goes first: lod apply {op} {quote(text)}")
+    if THEN in rest:
+        ctx.fail(f"{THEN} chains ops; in an expression write softmax(..) or another op around it")
 
 
 def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Command:

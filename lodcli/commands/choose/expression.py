@@ -184,10 +184,12 @@ class _Items(Evaluation[Values]):
         found = [spec for spec in self._expression.measured if len(spec.levels) > depth]
         if len({spec.levels[: depth + 1] for spec in found}) > 1:
             names = [spec.name for spec in found]
+            lists = (name for name in names if name not in self._expression.of_text)
+            one = next(lists, names[0])
             self.fail(
                 node,
-                f"{listing(names)} differ in their lengths: write length({names[0]}), or "
-                f"FILE::{names[0]} for the file",
+                f"{listing(names)} differ in their lengths: write length({one}), or "
+                f"FILE::{one} for the file",
             )
         return self._tensors[found[0].name][0] if found else self._deepest()
 

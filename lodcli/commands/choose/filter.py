@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-from shlex import quote
 
 import click
 
@@ -66,10 +64,8 @@ def command(
     """
     if expression is None and indices is None:
         raise click.UsageError("give an expression, such as 'length() > 5', or --indices FILE")
-    if expression is not None and os.path.exists(expression) and not os.path.exists(source.path):
-        raise click.UsageError(
-            f"the file goes first: lod filter {quote(expression)} {quote(source.path)}"
-        )
+    if expression is not None:
+        options.file_first(source, expression)
     from lodcli.commands.choose.choosing import items_or_stream, named
     from lodcli.commands.choose.expression import Expression
     from lodcli.commands.choose.filtering import Filter, read_numbers

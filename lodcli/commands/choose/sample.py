@@ -44,6 +44,7 @@ def command(
       lod sample articles.lod.h5 10% --seed 7 -o tenth.lod.h5
       lod sample articles.lod.h5 2 --level sentence --to jsonl
     """
+    options.file_first(source, amount)
     number, share = _share(amount)
     from lodcli.commands.choose.choosing import items_of, named
     from lodcli.formats.items.random_order import sampled

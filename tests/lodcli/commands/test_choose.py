@@ -242,7 +242,7 @@ def test_lengths_are_of_the_tensor_that_the_reference_names(
     for words in (("filter", name, "length() > 1"), ("sort", name)):
         refused = lod(*words, "-o", "out.jsonl")
         assert refused.code == 2
-        expected = "text, ids differ in their lengths: write length(text), or FILE::text"
+        expected = "text, ids differ in their lengths: write length(ids), or FILE::ids"
         assert expected in refused.stderr
         assert not Path("out.jsonl").exists()
 
