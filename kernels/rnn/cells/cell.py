@@ -123,7 +123,6 @@ class Cell(ABC, Generic[W]):
             kept: the values saved by the step.
         """
 
-    @abstractmethod
     def recurrent_gradients(
         self, kept: tuple[Array, ...], recurrent: tuple[Array, ...]
     ) -> dict[str, Array]:
@@ -132,7 +131,10 @@ class Cell(ABC, Generic[W]):
         Args:
             kept: the saved values of all steps, concatenated.
             recurrent: StepGradients.recurrent of all steps, in the same order.
+
+        Here for one `recur` of kept[0], with recurrent[0] the gradient of its result.
         """
+        return {"weight_hh": recurrent[0].T @ kept[0], "bias_hh": column_sums(recurrent[0])}
 
     def recur(self, hidden: Array, rows: slice = slice(None)) -> Array:
         """Return hidden @ weight_hh.T + bias_hh, for the given rows of weight_hh."""
@@ -140,11 +142,6 @@ class Cell(ABC, Generic[W]):
         if self.weights.bias_hh is not None:
             result += self.weights.bias_hh[rows]
         return result
-
-
-def linear_gradients(grad: Array, operand: Array) -> dict[str, Array]:
-    """Return the gradients of weight_hh and bias_hh for cells whose step is one `recur`."""
-    return {"weight_hh": grad.T @ operand, "bias_hh": column_sums(grad)}
 
 
 def column_sums(rows: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.activations import activation_named
-from lodcli.kernels.rnn.cells.cell import Cell, CellWeights, State, StepGradients, linear_gradients
+from lodcli.kernels.rnn.cells.cell import Cell, CellWeights, State, StepGradients
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,8 +53,3 @@ class ElmanCell(Cell[ElmanWeights]):
         _, new = kept
         inner = grad[0] * self.activation.slope(new)
         return StepGradients(inner, (inner @ self.weights.weight_hh,), (inner,))
-
-    def recurrent_gradients(
-        self, kept: tuple[Array, ...], recurrent: tuple[Array, ...]
-    ) -> dict[str, Array]:
-        return linear_gradients(recurrent[0], kept[0])

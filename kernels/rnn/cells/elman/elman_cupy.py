@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
 from lodcli.kernels.rnn.engine.cupy.cell_steps import CellSteps
-from lodcli.kernels.rnn.engine.cupy.spaces import Backward, activation
-from lodcli.kernels.rnn.engine.cupy.steps import linear_gradients
+from lodcli.kernels.rnn.engine.cupy.spaces import activation
 
 
 class ElmanSteps(CellSteps[ElmanWeights]):
@@ -16,6 +14,3 @@ class ElmanSteps(CellSteps[ElmanWeights]):
 
     def cell(self) -> str:
         return f"Elman<{activation(self.weights.nonlinearity)}>"
-
-    def recurrent_gradients(self, space: Backward, sums: Array | None) -> dict[str, Array]:
-        return linear_gradients(space, sums)

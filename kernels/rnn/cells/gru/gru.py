@@ -22,7 +22,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.activations import sigmoid
-from lodcli.kernels.rnn.cells.cell import Cell, CellWeights, State, StepGradients, linear_gradients
+from lodcli.kernels.rnn.cells.cell import Cell, CellWeights, State, StepGradients
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,8 +59,3 @@ class GRUCell(Cell[GRUWeights]):
         recurrent = np.concatenate([grad_reset, grad_update, grad_new * reset], axis=1)
         previous = grad[0] * update + recurrent @ self.weights.weight_hh
         return StepGradients(projected, (previous,), (recurrent,))
-
-    def recurrent_gradients(
-        self, kept: tuple[Array, ...], recurrent: tuple[Array, ...]
-    ) -> dict[str, Array]:
-        return linear_gradients(recurrent[0], kept[0])

@@ -31,14 +31,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.activations import activation_named
-from lodcli.kernels.rnn.cells.cell import (
-    Cell,
-    CellWeights,
-    State,
-    StepGradients,
-    column_sums,
-    linear_gradients,
-)
+from lodcli.kernels.rnn.cells.cell import Cell, CellWeights, State, StepGradients, column_sums
 from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
 
 
@@ -160,9 +153,9 @@ class LSTMCell(Cell[LSTMWeights]):
     def recurrent_gradients(
         self, kept: tuple[Array, ...], recurrent: tuple[Array, ...]
     ) -> dict[str, Array]:
-        hidden, cell, _, _, _, o, new_cell, shown = kept
+        _, cell, _, _, _, o, new_cell, shown = kept
         inner, grad_hidden = recurrent
-        gradients = linear_gradients(inner, hidden)
+        gradients = super().recurrent_gradients(kept, recurrent)
         if self.weights.peepholes is not None:
             grad_i, grad_f, _, grad_o = np.split(inner, 4, axis=1)
             seen = (grad_i * cell, grad_f * cell, grad_o * new_cell)

@@ -14,7 +14,6 @@ from lodcli.kernels.rnn.engine.cupy.steps import (
     BackwardStep,
     ForwardStep,
     column_sums,
-    linear_gradients,
 )
 from lodcli.kernels.rnn.engine.cupy.table import Launch, step_launch
 
@@ -75,7 +74,7 @@ class LSTMSteps(CellSteps[LSTMWeights]):
 
     def recurrent_gradients(self, space: Backward, sums: Array | None) -> dict[str, Array]:
         kept, size = space.kept, self.weights.hidden_size
-        gradients = linear_gradients(space, sums)
+        gradients = super().recurrent_gradients(space, sums)
         if self.weights.peepholes is not None:
             assert kept.cells is not None
             by_i, by_f, _, by_o = (

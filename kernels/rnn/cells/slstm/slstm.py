@@ -35,7 +35,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import is_immutable
 from lodcli.kernels.rnn.cells.activations import sigmoid
-from lodcli.kernels.rnn.cells.cell import Cell, CellWeights, State, StepGradients, linear_gradients
+from lodcli.kernels.rnn.cells.cell import Cell, CellWeights, State, StepGradients
 from lodcli.kernels.rnn.cells.weights import LayerWeights, Shapes, Sizes, require_rank
 from lodcli.kernels.runtime.argument_types import types_explained
 
@@ -227,11 +227,6 @@ class SLSTMCell(Cell[SLSTMHead]):
         inner = np.concatenate([grad_i, grad_before * slope_f, grad_z, grad_o], axis=1)
         previous = np.concatenate([grad_c * keep, grad_n * keep, grad_before], axis=1)
         return StepGradients(inner, (inner @ self.weights.weight_hh, previous), (inner,))
-
-    def recurrent_gradients(
-        self, kept: tuple[Array, ...], recurrent: tuple[Array, ...]
-    ) -> dict[str, Array]:
-        return linear_gradients(recurrent[0], kept[0])
 
 
 def _shares(lead: Array) -> tuple[Array, Array]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.slstm.slstm import SLSTMHead
 from lodcli.kernels.rnn.engine.cupy.cell_steps import CellSteps
-from lodcli.kernels.rnn.engine.cupy.spaces import Backward
-from lodcli.kernels.rnn.engine.cupy.steps import linear_gradients
 
 
 class SLSTMSteps(CellSteps[SLSTMHead]):
@@ -16,6 +13,3 @@ class SLSTMSteps(CellSteps[SLSTMHead]):
 
     def cell(self) -> str:
         return "SLSTM"
-
-    def recurrent_gradients(self, space: Backward, sums: Array | None) -> dict[str, Array]:
-        return linear_gradients(space, sums)

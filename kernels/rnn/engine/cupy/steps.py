@@ -60,14 +60,18 @@ class Steps(ABC, Generic[W]):
     def backward(self, space: Backward) -> BackwardStep:
         """Return what goes a step back."""
 
-    @abstractmethod
     def recurrent_gradients(self, space: Backward, sums: Array | None) -> dict[str, Array]:
         """Return the gradients of weight_hh, bias_hh and the cell's own weights, by field.
 
         Args:
             space: gone all the way back.
             sums: of its gradients, by column; None if there is no bias to need them.
+
+        Here for a step that is one product.
         """
+        found = {"weight_hh": dot(space.gradients.T, hidden_before(space))}
+        # Copied: a change of one bias's gradient must not change the other's.
+        return found if sums is None else found | {"bias_hh": sums.copy()}
 
 
 def hidden_before(space: Backward) -> Array:
@@ -79,10 +83,3 @@ def column_sums(rows: Array) -> Array:
     """Return the sum of all rows, (N, D) to (D,): the kernel that pools, with one segment."""
     one: Array = segment_sum(cupy.ascontiguousarray(rows), np.array([0, len(rows)]))[0]
     return one
-
-
-def linear_gradients(space: Backward, sums: Array | None) -> dict[str, Array]:
-    """Return weight_hh's and bias_hh's gradients, where the whole step was one product."""
-    found = {"weight_hh": dot(space.gradients.T, hidden_before(space))}
-    # Copied: a change of one bias's gradient must not change the other's.
-    return found if sums is None else found | {"bias_hh": sums.copy()}
