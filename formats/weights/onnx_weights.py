@@ -20,6 +20,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import Said, options_of, prefixes
 from lodcli.formats.weights.onnx_model import model_of
 from lodcli.formats.weights.onnx_tables import ACTIVATIONS, ORDERS, PEEPHOLES, onnx
+from lodcli.formats.weights.safetensors_weights import exact
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.stack.stack import RNNWeights
@@ -29,7 +30,9 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 # Nodes allowed between two layers: they do not move values from one sequence to another.
 _BETWEEN = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast"}
-_FLOATS = ("float32", "float64", "float16")
+# Nodes whose values are those of their first input; of a Concat those of all.
+_PASSING = _BETWEEN | {"Expand", "Slice", "Gather", "Tile", "Split", "Concat"}
+_FLOATS = ("float", "double", "float16", "bfloat16")
 MOST_BYTES = 2**31  # limit of protobuf
 
 
@@ -38,13 +41,17 @@ MOST_BYTES = 2**31  # limit of protobuf
 
 @dataclass(frozen=True)
 class _Node:
-    """One node: its cell, and its arrays by torch's names, for each direction."""
+    """One node: its cell, and its arrays by torch's names, for each direction.
+
+    `starts_from` is the node that computes its initial states; None: they are zeros, or inputs.
+    """
 
     name: str
     said: Said
     directions: list[dict[str, Array]]
     takes: str
     gives: str
+    starts_from: str | None
 
     @property
     def output_size(self) -> int:
@@ -56,22 +63,38 @@ def read(source: Input) -> StateDict:
     """Return the weights of all RNNs of a model; several have the names of nodes as prefixes."""
     graph = _graph(source)
     constants = _constants(graph)
-    nodes = []
+    makers = {output: node for node in graph.node for output in node.output if output}
+    nodes: list[_Node] = []
+    refused: list[tuple[str, UnsupportedError]] = []
     for number, node in enumerate(graph.node):
         if node.op_type in GATES and node.domain in ("", "ai.onnx"):
-            with naming(node.name or f"node {number}"):
-                nodes.append(_read_node(node, number, constants))
+            try:
+                with naming(node.name or f"node {number}"):
+                    nodes.append(_read_node(node, number, constants, makers))
+            except UnsupportedError as error:
+                refused.append((_name(node, number), error))
+    if refused and not nodes:
+        raise refused[0][1]
     if not nodes:
         raise InvalidDataError("the model has no node LSTM, GRU or RNN")
-    stacks = _stacks(nodes, graph)
-    found = StateDict()
-    for stack, prefix in zip(stacks, prefixes(_plain(s[0].name) for s in stacks), strict=True):
+    stacks = _stacks(nodes, makers)
+    names = [*(stack[0].name for stack in stacks), *(name for name, _ in refused)]
+    found, every = StateDict(), prefixes(map(_plain, names))
+    for stack, prefix in zip(stacks, every, strict=False):
         found.said[prefix] = stack[0].said
+        if stack[0].starts_from is not None:
+            found.starts_from[prefix] = stack[0].starts_from
         for layer, node in enumerate(stack):
             for arrays, direction in zip(node.directions, ("", "_reverse"), strict=False):
                 for field, array in arrays.items():
                     found[f"{prefix}{field}_l{layer}{direction}"] = array
+    for (_, why), prefix in zip(refused, every[len(stacks) :], strict=True):
+        found.refused[prefix] = str(why)
     return found
+
+
+def _name(node: Any, number: int) -> str:
+    return node.name or f"{node.op_type}_{number}"
 
 
 def _graph(source: Input) -> Any:
@@ -103,7 +126,7 @@ def _constants(graph: Any) -> dict[str, Any]:
     return found
 
 
-def _read_node(node: Any, number: int, constants: dict[str, Any]) -> _Node:
+def _read_node(node: Any, number: int, constants: dict[str, Any], makers: dict[str, Any]) -> _Node:
     kind = node.op_type
     package = onnx()
     attributes = {a.name: package.helper.get_attribute_value(a) for a in node.attribute}
@@ -120,19 +143,51 @@ def _read_node(node: Any, number: int, constants: dict[str, Any]) -> _Node:
         raise DamagedFileError("has no inputs W and R")
     if attributes.get("clip") is not None:
         raise UnsupportedError("clips its cells, which is not supported")
-    for place, what in ((5, "initial_h"), (6, "initial_c")):
-        if inputs[place] in constants and _array(inputs[place], what, constants).any():
-            raise UnsupportedError(
-                f"{what} ({ascii(inputs[place])[1:-1][:80]}): the model stores initial states that "
-                "are not zeros, which are no weights; remove this input of the node, and give them "
-                "as --h0 and --c0"
-            )
+    starts_from = [
+        _starts_from(inputs[place], what, constants, makers)
+        for place, what in ((5, "initial_h"), (6, "initial_c"))
+    ]
     _check_shapes(given, GATES[kind], directions)
     said = _said(kind, attributes, directions)
     order = ORDERS[str(said["cell"])]
     parts = [_parts({n: a[d] for n, a in given.items()}, order) for d in range(directions)]
     gives = node.output[0] if node.output else ""
-    return _Node(node.name or f"{kind}_{number}", said, parts, inputs[0], gives)
+    return _Node(
+        *(_name(node, number), said, parts, inputs[0], gives),
+        starts_from=next((each for each in starts_from if each is not None), None),
+    )
+
+
+def _starts_from(
+    name: str, what: str, constants: dict[str, Any], makers: dict[str, Any]
+) -> str | None:
+    """Return the node that computes initial states; None for zeros, and for inputs of the model.
+
+    Raises:
+        UnsupportedError: the model stores initial states that are not zeros.
+    """
+    waiting, seen = [name], {""}
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        maker = makers.get(value)
+        stored = value in constants and _array(value, what, constants).any()
+        if maker is not None and maker.op_type == "ConstantOfShape":
+            filled = {attribute.name: attribute.t for attribute in maker.attribute}
+            stored = "value" in filled and _array("value", what, filled).any()
+        elif maker is not None and maker.op_type in _PASSING:
+            waiting += maker.input if maker.op_type == "Concat" else maker.input[:1]
+        elif maker is not None and value not in constants:
+            return ascii(maker.name or f"{maker.op_type} node {value}")[1:-1][:80]
+        if stored:
+            raise UnsupportedError(
+                f"{what} ({ascii(value)[1:-1][:80]}): the model stores initial states that are not "
+                "zeros, which are no weights; remove this input of the node, and give them as --h0 "
+                "and --c0"
+            )
+    return None
 
 
 def _direction_count(attributes: dict[str, Any]) -> int:
@@ -162,15 +217,15 @@ def _array(name: str, what: str, constants: dict[str, Any]) -> Array:
     kinds = package.TensorProto.DataType
     known = tensor.data_type in kinds.values()
     wanted = kinds.Name(tensor.data_type).lower() if known else str(tensor.data_type)
-    if wanted not in ("float", "double", "float16"):
-        raise UnsupportedError(f"{what}: is of type {wanted}; expected float, double or float16")
+    if wanted not in _FLOATS:
+        raise UnsupportedError(f"{what}: is of type {wanted}; expected one of {', '.join(_FLOATS)}")
     try:
         if any(extent < 0 for extent in tensor.dims):
             raise ValueError(f"dims {list(tensor.dims)}")
         array: Array = np.array(package.numpy_helper.to_array(tensor))
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise DamagedFileError(f"{what}: {' '.join(str(error).split())[:120]}") from None
-    return array
+    return exact(array)
 
 
 def _check_shapes(given: dict[str, Array], gates: int, directions: int) -> None:
@@ -248,15 +303,14 @@ def _activation(name: bytes) -> str:
     return shown
 
 
-def _stacks(nodes: list[_Node], graph: Any) -> list[list[_Node]]:
+def _stacks(nodes: list[_Node], makers: dict[str, Any]) -> list[list[_Node]]:
     """Return a list of layers for each RNN: nodes that feed each other, or a single node."""
-    makers = {output: node for node in graph.node for output in node.output if output}
     by_output = {node.gives: node for node in nodes}
     stacks: list[list[_Node]] = []
     open_ends: dict[str, list[_Node]] = {}  # stacks by the output of their last node
     for node in nodes:
         name = node.takes
-        for _ in range(len(graph.node)):
+        for _ in range(len(makers)):
             maker = makers.get(name)
             if name in by_output or maker is None or maker.op_type not in _BETWEEN:
                 break
@@ -276,6 +330,7 @@ def _feeds(before: _Node, node: _Node) -> bool:
     """Return whether two nodes have one kind, options and size, as layers of one RNN have."""
     return (
         before.said == node.said
+        and (before.starts_from is None) == (node.starts_from is None)
         and _sizes(before) == _sizes(node)
         and before.output_size == _input_size(node)
     )

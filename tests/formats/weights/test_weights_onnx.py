@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -125,13 +126,75 @@ def test_initial_states_in_a_model_must_be_zeros(tmp_path: Path, kind: str) -> N
             read(tmp_path, data)
 
 
+def between(kind: str, *inputs: str, output: str = "H", **attributes: Any) -> Any:
+    return onnx.helper.make_node(kind, list(inputs), [output], name=f"a {kind}", **attributes)
+
+
+def filled(value: float) -> Any:
+    return onnx.helper.make_tensor("value", onnx.TensorProto.FLOAT, [1], [value])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "computed"),
+    [
+        ([], None),  # H is an input of the model
+        ([between("ConstantOfShape", "shape")], None),
+        ([between("ConstantOfShape", "shape", value=filled(0))], None),
+        ([between("Expand", "zeros", "shape")], None),
+        ([between("Concat", "zeros", "x", axis=0)], None),
+        ([between("Add", "x", "zeros")], "a Add"),
+        ([between("Mul", "x", "x", output="m"), between("Concat", "zeros", "m", axis=0)], "a Mul"),
+        ([between("Slice", "Y_first", "b", "e")], "first"),
+        ([between("Reshape", "H", "shape")], None),  # a loop, in a damaged model
+    ],
+)
+def test_the_node_that_computes_initial_states_is_named(
+    tmp_path: Path, nodes: list[Any], computed: str | None
+) -> None:
+    first = node(name="first")
+    given = {**arrays(), "zeros": np.zeros((1, 1, 2), np.float32)}
+    found = read(tmp_path, model(first, *nodes, node(inputs="X W R B - H", name="last"), **given))
+    assert found.starts_from == ({} if computed is None else {"last.": computed})
+
+
+@pytest.mark.parametrize(
+    "states",
+    [between("Expand", "ones", "shape"), between("ConstantOfShape", "shape", value=filled(1))],
+)
+def test_learned_initial_states_are_refused(tmp_path: Path, states: Any) -> None:
+    given = {**arrays(), "ones": np.ones((1, 1, 2), np.float32)}
+    data = model(states, node(inputs="X W R B - H"), **given)
+    with pytest.raises(UnsupportedError, match=r"initial_h .*: the model stores initial states"):
+        read(tmp_path, data)
+
+
+def test_an_unsupported_node_does_not_prevent_reading_the_others(tmp_path: Path) -> None:
+    found = read(tmp_path, model(node(name="a", clip=1.0), node(name="b"), **arrays()))
+    assert rnn_prefixes(found) == ["a.", "b."]
+    assert weights_from_state_dict(found, prefix="b").hidden_size == 2
+    with pytest.raises(UnsupportedError, match="a: clips its cells"):
+        weights_from_state_dict(found, prefix="a")
+
+
+def test_weights_of_bfloat16_are_read(tmp_path: Path) -> None:
+    given = arrays()
+    halves = {name: array.astype(ml_dtypes.bfloat16) for name, array in given.items()}
+    tensors = [
+        onnx.helper.make_tensor(name, onnx.TensorProto.BFLOAT16, array.shape, array.tobytes(), True)
+        for name, array in halves.items()
+    ]
+    graph = onnx.helper.make_graph([node()], "g", [], [], tensors)
+    found = read(tmp_path, onnx.helper.make_model(graph).SerializeToString())
+    np.testing.assert_array_equal(found["weight_ih_l0"], halves["W"][0].astype(np.float32))
+
+
 def test_layers_are_found_behind_transpose_and_reshape(tmp_path: Path) -> None:
-    between = [
+    nodes = [
         onnx.helper.make_node("Transpose", ["Y_one"], ["t"]),
         onnx.helper.make_node("Reshape", ["t", "shape"], ["r"]),
     ]
     second = {f"{name}2": array for name, array in arrays(width=2).items()}
-    data = model(node(name="one"), *between, node("RNN", "r W2 R2 B2", "two"), **arrays(), **second)
+    data = model(node(name="one"), *nodes, node("RNN", "r W2 R2 B2", "two"), **arrays(), **second)
     assert len(weights_from_state_dict(read(tmp_path, data)).layers) == 2
 
 
