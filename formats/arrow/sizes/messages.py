@@ -125,11 +125,15 @@ def file_messages(data: Bytes) -> Iterator[tuple[int, Message]]:
         blocks = [*_blocks(table, _FOOTER_DICTIONARIES), *_blocks(table, _FOOTER_RECORDS)]
     except (struct.error, IndexError):
         raise DamagedFileError("is damaged (in its footer)") from None
+    total = 0
     for place, header_bytes, body_bytes in blocks:
         message = next_message(Cursor(data, place).read)
         if isinstance(message, bytes):
             raise DamagedFileError("is damaged (no message at the position in its footer)")
         sizes = len(message.raw), message.body_bytes
+        total += sum(sizes)
+        if total > len(data):  # a small file could repeat a large message any number of times
+            raise DamagedFileError("is damaged (its footer refers to the same bytes repeatedly)")
         if place % 8 or sizes != (header_bytes, body_bytes):
             message = replace(message, regular=False)
         yield place + len(message.raw), message

@@ -24,7 +24,7 @@ from lodcli.formats.arrow.sizes.parquet_runs import delta_sum, dictionary_length
 from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Reader, ThriftError
 from lodcli.formats.core.bounds import Bounds
 
-_META = {1: I32, 4: I32, 5: I64, 7: I64, 9: I64, 11: I64}
+_META = {1: I32, 4: I32, 5: I64, 7: I64, 9: I64, 11: I64, 12: {3: I64}}
 # Field 8 exists if a column chunk is encrypted, with a separate key or that of the footer.
 _FOOTER = {4: [{1: [{1: BINARY, 3: _META, 8: {}}], 3: I64}]}
 _PAGE = {
@@ -102,6 +102,11 @@ class Pages:
         """Return the number of values of a column in a row group, from the footer."""
         return int(self._groups[group][leaf].get(5, 0))
 
+    def nulls(self, group: int, leaf: int) -> int | None:
+        """Return the number of nulls of a column in a row group, from the footer, if it has it."""
+        statistics = self._groups[group][leaf].get(12, {})
+        return None if 3 not in statistics else int(statistics[3])
+
     def estimate(self, group: int, leaves: list[int], bounds: Bounds) -> int:
         """Return the approximate decoded bytes of the columns of a row group.
 
@@ -143,6 +148,9 @@ class Column:
         self._pages = list(_pages(data, meta))
         for page in self._pages:
             bounds.check_block(page.size, f"a page of column {self._about.path} decompresses to")
+        if self._kind == _BYTE_ARRAY:  # each value takes an offset, each word a pointer and a size
+            values = sum(page.values * (2 if page.is_dictionary else 1) for page in self._pages)
+            bounds.check_block(8 * values, f"column {self._about.path} has offsets of")
         self.most = sum(map(self._most, self._pages))
         self.estimate = sum(map(self._estimate, self._pages))
 
@@ -176,7 +184,7 @@ class Column:
         return sum(page.size for page in self._pages if page.is_dictionary)
 
     def measured(self) -> int:
-        """Return its decoded bytes; the lengths of text are summed."""
+        """Return its decoded bytes; the lengths of text are summed, and correct the estimate."""
         if self._kind != _BYTE_ARRAY:
             return self.most
         lengths = np.zeros(0, np.int64)
@@ -190,6 +198,8 @@ class Column:
                 total += page.size + delta_sum(self._values_of(page))
             else:
                 total += page.size
+        # Words of very different lengths: their mean would be far off, and batches tiny.
+        self.estimate = max(total, sum(page.values for page in self._pages))
         return total
 
     def _values_of(self, page: Page) -> bytes:
@@ -250,9 +260,9 @@ def _pages(data: Bytes, meta: dict[int, Any]) -> Iterator[Page]:
     while left > 0 and 0 <= at < len(data):
         header, start = _header(data, at)
         stored, size = header.get(3, 0), header.get(2, 0)
-        if stored < 0 or size < 0:
-            raise ThriftError(f"a page of {min(stored, size)} bytes")
         at = start + stored
+        if stored < 0 or size < 0 or at > len(data):
+            raise ThriftError(f"a page of {size if size < 0 else stored} bytes")
         if (about := header.get(5)) is not None:
             codes = about.get(4, _RLE), about.get(3, _RLE)
             left -= about.get(1, 0)

@@ -5,9 +5,13 @@ https://parquet.apache.org/docs/file-format/data-pages/encodings/
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
+
+_PART = 1 << 16  # numbers; a multiple of 8
 
 
 def dictionary_lengths(body: bytes, words: int) -> Array:
@@ -32,19 +36,20 @@ def indexed_sum(body: bytes, lengths: Array, most: int) -> int:
     if not body:
         return 0
     width, at, total = body[0], 1, 0
+    size = (width + 7) // 8
+    words = lengths.tolist()
     while most > 0 and at < len(body):
-        head, at = _varint(body, at)
+        head = body[at]  # one byte, except for very long runs
+        head, at = (head, at + 1) if head < 128 else _varint(body, at)
         if head & 1:
             count = min(8 * (head >> 1), most)
-            size = width * (head >> 1)
-            indices = _unpacked(body[at : at + size], width)[:count]
-            total += int(lengths[indices[indices < lengths.size]].sum())
-            at += size
+            for indices in _unpacked(body[at : at + width * (head >> 1)], width, count):
+                total += int(lengths[indices[indices < lengths.size]].sum())
+            at += width * (head >> 1)
         else:
             count = min(head >> 1, most)
-            size = (width + 7) // 8
             index = int.from_bytes(body[at : at + size], "little")
-            total += count * int(lengths[index]) if index < lengths.size else 0
+            total += count * words[index] if index < len(words) else 0
             at += size
         most -= count
     return total
@@ -66,23 +71,31 @@ def delta_sum(body: bytes) -> int:
             if left <= 0:
                 break
             size = width * each // 8
-            deltas = _unpacked(body[at : at + size], width, each)[: min(each, left)]
-            values = value + np.cumsum(deltas + least)
-            total += int(values.sum())
-            value = int(values[-1]) if values.size else value
+            for deltas in _unpacked(body[at : at + size], width, min(each, left)):
+                values = value + np.cumsum(deltas + least)
+                total += int(values.sum())
+                value = int(values[-1])
             at, left = at + size, left - each
     return total
 
 
-def _unpacked(packed: bytes, width: int, count: int | None = None) -> Array:
-    """Return numbers of `width` bits each, the lowest bit first, as int64."""
-    if not width:
-        return np.zeros(count or 0, np.int64)
+def _unpacked(packed: bytes, width: int, count: int) -> Iterator[Array]:
+    """Yield up to `count` numbers of `width` bits each, the lowest bit first, as int64, in parts.
+
+    A few bytes may be any number of them, and each bit takes 8 bytes here.
+    """
     if width > 62:
-        return np.zeros(0, np.int64)
-    bits = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")
-    whole = bits[: bits.size // width * width].reshape(-1, width)
-    return whole @ (1 << np.arange(width, dtype=np.int64))
+        return
+    places = 1 << np.arange(width, dtype=np.int64)
+    for start in range(0, count, _PART):
+        many = min(_PART, count - start)
+        first = start * width // 8
+        part = np.frombuffer(packed, np.uint8)[first : first + (many * width + 7) // 8]
+        bits = np.unpackbits(part, bitorder="little")
+        many = min(many, bits.size // width) if width else many
+        if not many:
+            return
+        yield bits[: many * width].reshape(many, width) @ places
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:

@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lodcli.formats.core import io
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, TooLargeError
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import content, pipe
 from tests.hanging import HANG_SECONDS
+from tests.reliability.mutators import thrift
 
 ROOT = Path(__file__).parents[3]
 NAMES = {".arrow": "arrow", ".arrows": "arrow-stream", ".parquet": "parquet"}
@@ -243,6 +244,90 @@ def test_a_body_that_claims_too_much_is_refused(tmp_path: Path) -> None:
             except LodError:
                 pass
         data[place : place + 8] = length
+
+
+def _parquet(folder: Path, change: Callable[[Any], None]) -> Path:
+    """Return a Parquet file of which the parsed footer was changed."""
+    path = folder / "t.parquet"
+    pq.write_table(pa.table({"s": ["a", "b"], "x": [1, None]}), path)
+    raw = path.read_bytes()
+    start, root = thrift._footer(raw)
+    change(root)
+    footer = thrift._put(root)
+    path.write_bytes(raw[:start] + footer + len(footer).to_bytes(4, "little") + raw[-4:])
+    return path
+
+
+def _chunk(root: Any, column: int) -> Any:
+    """Return the metadata of a column of the first row group."""
+    group = thrift._field(root, 4)[1][0]
+    chunk = thrift._field(group, 1)[1][column]
+    return next(node for number, node in chunk.value if number == 3)
+
+
+def test_a_column_of_another_type_than_the_schema_is_refused(tmp_path: Path) -> None:
+    def change(root: Any) -> None:
+        for number, node in _chunk(root, 1).value:
+            if number == 1:
+                node.value = 99
+
+    # pyarrow ends the process when it is asked for the statistics of such a column.
+    with pytest.raises(DamagedFileError, match="type does not match"):
+        content(_parquet(tmp_path, change))
+
+
+def test_a_page_that_ends_behind_the_file_is_refused(tmp_path: Path) -> None:
+    path = _parquet(tmp_path, lambda root: None)
+    raw = path.read_bytes()
+    reader = thrift._Reader(raw, 4)
+    header = reader.struct()
+    for number, node in header.value:
+        if number == 3:
+            node.value = 1 << 30  # which pyarrow allocates before it reads
+    path.write_bytes(raw[:4] + thrift._put(header) + raw[reader.at :])
+    with pytest.raises(DamagedFileError, match="page of 1073741824 bytes"):
+        content(path)
+
+
+def test_offsets_of_more_values_than_the_limit_are_refused(tmp_path: Path) -> None:
+    path = _parquet(tmp_path, lambda root: None)
+    raw = path.read_bytes()
+    reader = thrift._Reader(raw, 4)
+    header = reader.struct()
+    dictionary = next(node for number, node in header.value if number == 7)
+    dictionary.value = [(1, thrift.Node(thrift.I32, 1 << 30)), *dictionary.value[1:]]
+    path.write_bytes(raw[:4] + thrift._put(header) + raw[reader.at :])
+    with pytest.raises(TooLargeError, match="column s has offsets of 17179869200 bytes"):
+        io.read_all(path)
+
+
+def test_a_footer_that_repeats_a_message_is_refused(tmp_path: Path) -> None:
+    # Each time a dictionary that adds words comes, memory grows.
+    path = tmp_path / "t.arrow"
+    words = [pa.array(["a"]), pa.array(["a", *map(str, range(1000))])]
+    batches = [
+        pa.RecordBatch.from_arrays([pa.DictionaryArray.from_arrays(pa.array([0]), one)], ["d"])
+        for one in words
+    ]
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    with pa.ipc.new_file(str(path), batches[0].schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[-10:-6], "little")
+    footer = bytearray(raw[-10 - size : -10])
+    at = int.from_bytes(footer[:4], "little")
+    table = at - int.from_bytes(footer[at : at + 4], "little", signed=True)
+    field = at + int.from_bytes(footer[table + 8 : table + 10], "little")
+    vector = field + int.from_bytes(footer[field : field + 4], "little")
+    assert footer[vector] == 2
+    blocks = footer[vector + 4 : vector + 52]
+    footer += bytes(-len(footer) % 8 + 4)
+    footer[field : field + 4] = (len(footer) - field).to_bytes(4, "little")
+    footer += (9).to_bytes(4, "little") + blocks + 7 * blocks[24:]
+    path.write_bytes(raw[: -10 - size] + footer + len(footer).to_bytes(4, "little") + raw[-6:])
+    with pytest.raises(DamagedFileError, match="refers to the same bytes repeatedly"):
+        content(path)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,48 @@ def test_text_in_parquet_is_measured(
             if encoding == "dictionary":  # the last run of a page is filled up to eight
                 assert measured <= 1.1 * text
             assert measured <= found.most
+
+
+def test_a_word_that_differs_from_all_others_in_length_is_estimated(tmp_path: Path) -> None:
+    from lodcli.formats.arrow.sizes.parquet_pages import Pages
+
+    path = tmp_path / "t.parquet"
+    words = pa.array(["a" * (1 << 20), *["b"] * 5000])
+    pq.write_table(pa.table({"words": words}), path, dictionary_pagesize_limit=1 << 30)
+    pages = Pages(memoryview(path.read_bytes()), pq.ParquetFile(path).metadata.schema)
+    # The mean of both words would be 512 KB, and each batch have four of them.
+    assert pages.estimate(0, [0], Bounds(max_bytes=1 << 30)) < 2 << 20
+
+
+def _packed_page(width: int, count: int) -> bytes:
+    """Return a page of indices that are all 0, as one bit-packed run."""
+    head, groups = bytearray(), (count // 8) << 1 | 1
+    while groups > 127:
+        head.append(groups & 127 | 128)
+        groups >>= 7
+    return bytes([width, *head, groups]) + bytes(width * count // 8)
+
+
+def test_indices_without_bits_refer_to_the_first_word() -> None:
+    from lodcli.formats.arrow.sizes.parquet_runs import indexed_sum
+
+    assert indexed_sum(_packed_page(0, 80), np.array([7]), 75) == 75 * 7
+
+
+def test_a_long_packed_run_takes_little_memory() -> None:
+    from lodcli.formats.arrow.sizes.parquet_runs import delta_sum, indexed_sum
+
+    count = 1 << 22
+    body = _packed_page(1, count)
+    # One block of one miniblock without bits, all numbers 0.
+    deltas = b"\x80\x80\x80\x02\x01\x80\x80\x80\x02\0\0\0"
+    tracemalloc.start()
+    try:
+        assert indexed_sum(body, np.array([3, 5]), count) == 3 * count
+        assert delta_sum(deltas) == 0
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20  # 64 bytes a byte before
+    finally:
+        tracemalloc.stop()
 
 
 def test_numbers_in_parquet_are_counted(tmp_path: Path) -> None:
