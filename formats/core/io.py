@@ -112,21 +112,9 @@ def open_file(
         opening.enter_context(naming_file(source.label))  # and no file that is open already
         kind = format_of(source, format_name, options)
         kind.require("reading")
-        dropped: dict[str, Any] = dict.fromkeys({*optional, *GENERAL} - kind.options)
         # Readers of text get the dtype; where values may be rounded, a dtype that holds them.
         casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
-        if casts and "dtype" in kind.options:
-            dropped["dtype"] = wide_dtype(options.dtype)
-            if dropped["dtype"] is None:
-                dropped["dtype_unsafe"] = None
-        changed = any(getattr(options, name) != value for name, value in dropped.items())
-        told = dataclasses.replace(options, **dropped) if changed else options
-        refuse_unknown_options(kind.options, told, kind.name)
-        if options.columns is not None and "field" in kind.options and options.field is None:
-            told = dataclasses.replace(told, field=tuple(dict.fromkeys(options.columns)))
-        if name is not None or options.columns is not None:
-            # Columns that were not selected may be of a kind that no tensor holds.
-            told = dataclasses.replace(told, skip_unsupported=True)
+        told = _of_reader(kind, options, name, optional, casts=casts)
         opened = open_within(Limits() if limits is None else limits, kind, source, told)
         try:
             for wanted in (name,) if name is not None else options.columns or ():
@@ -150,6 +138,34 @@ def open_file(
             yield OpenFile(opened, kind, source)
         finally:
             opened.close()
+
+
+def _of_reader(
+    kind: Format, options: ReadOptions, name: str | None, optional: frozenset[str], *, casts: bool
+) -> ReadOptions:
+    """Return the options for the reader of a format, without those applied to its tensors.
+
+    Args:
+        kind: the format.
+        options: all options.
+        name: see `open_file`.
+        optional: see `open_file`.
+        casts: whether the dtype is applied to the tensors.
+    """
+    dropped: dict[str, Any] = dict.fromkeys({*optional, *GENERAL} - kind.options)
+    if casts and "dtype" in kind.options:
+        dropped["dtype"] = wide_dtype(options.dtype)
+        if dropped["dtype"] is None:
+            dropped["dtype_unsafe"] = None
+    changed = any(getattr(options, name) != value for name, value in dropped.items())
+    told = dataclasses.replace(options, **dropped) if changed else options
+    refuse_unknown_options(kind.options, told, kind.name)
+    if options.columns is not None and "field" in kind.options and options.field is None:
+        told = dataclasses.replace(told, field=tuple(dict.fromkeys(options.columns)))
+    if name is not None or options.columns is not None:
+        # Columns that were not selected may be of a kind that no tensor holds.
+        told = dataclasses.replace(told, skip_unsupported=True)
+    return told
 
 
 def _relabelled(
