@@ -23,20 +23,26 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 Upstream = dict[str, Feed]
 
 
-class _Gradients:
+class _Gradients(Runner):
     """Sums the gradients of weights over batches, and reads upstream gradients from files.
 
     Args:
         upstream: upstream gradients by the name of the result; ones for other results.
-        device: of the results.
     """
 
-    def __init__(self, upstream: Upstream, device: str) -> None:
+    def __init__(self, *args: Any, upstream: Upstream, **more: Any) -> None:
+        super().__init__(*args, **more)
         self.upstream = upstream
-        self._device = device
-        self.sums: dict[str, Array] = {}
+        self._sums: dict[str, Array] = {}
+        self.work.passes = 3
 
-    def of(self, name: str, result: LoDTensor) -> Array:
+    def totals(self) -> dict[str, Array]:
+        return self._sums
+
+    def feeds(self) -> list[Feed]:
+        return [*super().feeds(), *self.upstream.values()]
+
+    def upstream_of(self, name: str, result: LoDTensor) -> Array:
         """Return the upstream gradient of a result."""
         feed = self.upstream.get(name)
         if feed is None:
@@ -48,13 +54,13 @@ class _Gradients:
                 f"--upstream: expected rows of shape {result.row_shape} for {name}, "
                 f"found {found.shape[1:]}"
             )
-        return moved(found.astype(result.dtype, copy=False), self._device)
+        return self.there(found.astype(result.dtype, copy=False))
 
     def add(self, found: dict[str, Array]) -> None:
         """Add the gradients of one batch."""
         for name, there in found.items():
             array = moved(there, "cpu")
-            self.sums[name] = self.sums[name] + array if name in self.sums else array
+            self._sums[name] = self._sums[name] + array if name in self._sums else array
 
 
 def _states(found: Any, lod: LoD) -> dict[str, LoDTensor]:
@@ -67,68 +73,49 @@ def _states(found: Any, lod: LoD) -> dict[str, LoDTensor]:
     }
 
 
-class PlainGradients(PlainRunner):
+class PlainGradients(_Gradients, PlainRunner):
     """The gradients of a plain RNN."""
 
-    def __init__(self, *args: Any, upstream: Upstream, chunking: Chunking, **more: Any) -> None:
+    def __init__(self, *args: Any, chunking: Chunking, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.gradients = _Gradients(upstream, self.settings.device)
         self.chunking = chunking if chunking != Chunking() else None
-        self.work.passes = 3
 
     def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
         result = self.forward(tensor, keep=True, chunking=self.chunking)
         given: dict[str, Array] = {}
         if "all" in self.settings.kinds:
-            given["grad_outputs"] = self.gradients.of("all", result.all)
+            given["grad_outputs"] = self.upstream_of("all", result.all)
         if "last" in self.settings.kinds:
-            by_last = self.gradients.of("last", result.last)
+            by_last = self.upstream_of("last", result.last)
             given["grad_last_hidden"] = last_of_gradient(self.weights, by_last)
         found = stack_backward(result.tape, **given, threads=self.settings.threads)
-        self.gradients.add(state_dict(found.weights))
+        self.add(state_dict(found.weights))
         rows = found.input.reshape(tensor.data.shape)
         above = tensor.lod.above(self.level)
         return {"input": tensor.with_data(rows), **_states(found, above)}
 
-    def totals(self) -> dict[str, Array]:
-        return self.gradients.sums
 
-    def feeds(self) -> list[Feed]:
-        return [*super().feeds(), *self.gradients.upstream.values()]
-
-
-class NestedGradients(NestedRunner):
+class NestedGradients(_Gradients, NestedRunner):
     """The gradients of nested RNNs."""
-
-    def __init__(self, *args: Any, upstream: Upstream, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.gradients = _Gradients(upstream, self.settings.device)
-        self.work.passes = 3
 
     def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
         result = self.forward(tensor, keep=True)
         top = self.rnn.levels[0]
         by_states, by_last = None, None
         if "all" in self.settings.kinds:
-            by_states = tuple(map(self.gradients.of, self.names, result.states))
+            by_states = tuple(map(self.upstream_of, self.names, result.states))
         if "last" in self.settings.kinds:
-            by_last = last_of_gradient(top.weights, self.gradients.of("last", result.last))
+            by_last = last_of_gradient(top.weights, self.upstream_of("last", result.last))
         found = nested_backward(
             result.tape,
             grad_states=by_states,
             grad_last_hidden=by_last,
             threads=self.settings.threads,
         )
-        self.gradients.add(nested_state_dict(found.levels, self.names))
+        self.add(nested_state_dict(found.levels, self.names))
         rows = found.input.reshape(tensor.data.shape)
         above = tensor.lod.above(top.level)
         return {"input": tensor.with_data(rows), **_states(found, above)}
-
-    def totals(self) -> dict[str, Array]:
-        return self.gradients.sums
-
-    def feeds(self) -> list[Feed]:
-        return [*super().feeds(), *self.gradients.upstream.values()]
 
 
 def upstream_names(runner: Runner, emit: tuple[str, ...]) -> list[str]:

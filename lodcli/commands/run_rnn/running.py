@@ -53,7 +53,7 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
         runner = _runner(settings, file.tensor(), dtype, given)
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
-            runner.gradients.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
+            runner.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
         tensors = file.tensors(runner.state_bytes(file.tensor()))
         # Rows of float64 may be infinite in float32.
         stack.enter_context(np.errstate(over="ignore"))
