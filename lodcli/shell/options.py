@@ -340,18 +340,19 @@ def source(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
+def complete_tensors(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Return the names of the tensors of the file on the line, for one name or a,b."""
+    from lodcli.shell.complete.names import tensors
+
+    return tensors(ctx, incomplete)
+
+
 def tensor_names(function: F) -> F:
     """The argument `tensors`: names, completed from the file on the line."""
-
-    def names(
-        ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[str]]:
-        from lodcli.shell.complete.names import tensors
-
-        return tensors(ctx, incomplete)
-
     return click.argument(
-        "tensors", nargs=-1, required=True, metavar="TENSOR...", shell_complete=names
+        "tensors", nargs=-1, required=True, metavar="TENSOR...", shell_complete=complete_tensors
     )(function)
 
 

@@ -14,6 +14,7 @@ from lodcli.shell.targets import Target
 @click.option(
     "--by",
     metavar="KEY",
+    shell_complete=options.complete_tensors,
     default="length",
     show_default=True,
     help="length, length:LEVEL (total length of the sequences of a level below), a tensor of "

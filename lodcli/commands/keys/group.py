@@ -15,6 +15,7 @@ from lodcli.shell.targets import Target
     "--by",
     required=True,
     metavar="KEYS",
+    shell_complete=options.complete_tensors,
     help="The tensor of the keys, one number or text for each item; several: a,b.",
 )
 @click.option(

@@ -17,6 +17,7 @@ from lodcli.shell.targets import Target
     "--on",
     required=True,
     metavar="KEYS",
+    shell_complete=options.complete_tensors,
     help="The tensor of the keys in both files, one number or text for each item; several: a,b.",
 )
 @click.option(

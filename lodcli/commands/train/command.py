@@ -33,6 +33,7 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
     "--labels",
     default="label",
     metavar="NAME",
+    shell_complete=options.complete_tensors,
     help="The tensor of class numbers [default: label].",
 )
 @options.level

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # to know their tensors.
 MOST_BYTES = 16 << 20
 # A shell interprets other characters, and the file may be untrusted.
-_SAFE = re.compile(r"[\w./+@%:-]+")
+_SAFE = re.compile(r"[\w./+@%:,-]+")
 # Names of the commands' arguments that are files.
 _ARGUMENTS = ("source", "sources", "inputs", "file")
 
@@ -36,8 +36,9 @@ def references(incomplete: str) -> list[CompletionItem[str]] | None:
 
 
 def tensors(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-    """Return the names of the tensors of the file on the line."""
-    return list(_fitting((spec.name for _, spec in _on_line(ctx)), incomplete))
+    """Return the names of the tensors of the file on the line; after a comma, for the last name."""
+    before, comma, _ = incomplete.rpartition(",")
+    return list(_fitting((f"{before}{comma}{spec.name}" for _, spec in _on_line(ctx)), incomplete))
 
 
 def levels(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:

@@ -115,6 +115,16 @@ def offered(shell: Lod) -> Offered:
     return ask
 
 
+def test_keys_and_labels_are_completed_with_names_of_tensors(
+    folder: Path, offered: Offered
+) -> None:
+    assert offered("lod group many.lod.h5 --by t") == ["tags"]
+    assert offered("lod group many.lod.h5 --by tags,o") == ["tags,other"]
+    assert offered("lod sort many.lod.h5 --by v") == ["vectors"]
+    assert offered("lod join many.lod.h5 words.lod.h5 --on ") == ["vectors", "tags", "other"]
+    assert offered("lod train many.lod.h5 --labels ot") == ["other"]
+
+
 def test_levels_without_names_have_numbers(folder: Path, offered: Offered) -> None:
     assert offered("lod slice many.lod.h5::other 0 --level ") == ["0"]
     assert offered("lod slice many.lod.h5 0 --level ") == ["article", "sentence", "0"]
