@@ -12,6 +12,7 @@ from lodcli.commands.choose.choosing import named, note_left_out
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema, TensorSpec, find, find_all, rekeyed
 from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.items.items import Items
@@ -137,9 +138,21 @@ def _cut(
             and (len(spec.levels) == depth or (below <= depth and not ranges))
         )
     chosen = {spec.name for spec in found}
-    others = tuple(spec.name for spec in specs if spec.name not in chosen)
+    of = shared.level_name or f"level {shared.level}"
+    values = [
+        spec.name
+        for spec in shared.specs
+        if spec.name not in chosen
+        and (levels := [one.key for one in spec.levels[: _depth(spec)]]) == keys[: len(levels)]
+        and len(levels) < below
+    ]
+    if values:
+        verb, its = ("are", "their") if len(values) > 1 else ("is", "its")
+        why = f"an index drops {its} level ({of}); a range such as 3:4 keeps it"
+        note(f"note: {listing(values)} {verb} left out: {why}")
+    others = tuple(spec.name for spec in specs if spec.name not in {*chosen, *values})
     if others:
-        note_left_out(others, lead.name, shared.level_name or f"level {shared.level}")
+        note_left_out(others, lead.name, of)
     return _Cut(path, ranges, lead, shared.level, found)
 
 

@@ -61,6 +61,17 @@ def test_a_branch_is_cut_out_of_what_has_as_many_outermost_items(lod: Lod, folde
     assert "other is left out: does not share the items of vectors (article)" in done.stderr
 
 
+def test_the_note_on_labels_says_that_an_index_drops_them(lod: Lod, folder: Path) -> None:
+    rows = LoDTensor(np.arange(6), LoD.from_lengths([[4, 2]], ["clip"]))
+    label = LoDTensor(np.array([7, 8]), LoD())
+    io.write("clips.lod.h5", {"data": rows, "label": label})
+    done = lod("slice", "clips.lod.h5", "1", "-o", "one.lod.h5")
+    why = "label is left out: an index drops its level (clip); a range such as 3:4 keeps it"
+    assert done.stderr == f"lod slice: note: {why}\n"
+    assert lod("slice", "clips.lod.h5", "1:2", "-o", "range.lod.h5").stderr == ""
+    assert tensor("range.lod.h5", "label").data.tolist() == [8]
+
+
 def test_tensors_of_different_counts_need_a_name(lod: Lod, folder: Path) -> None:
     io.write(
         "two.npz", {n: LoDTensor(np.arange(6), [[6 // k] * k]) for n, k in (("a", 2), ("b", 3))}
