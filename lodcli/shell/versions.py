@@ -17,11 +17,12 @@ def _below() -> str:
         from h5py.version import hdf5_version as hdf5
     except ImportError as error:
         hdf5 = f"not usable ({error})"
-    numpy, h5py = _version("numpy"), _version("h5py")
+    numpy, h5py = installed_version("numpy"), installed_version("h5py")
     return f"Python {platform.python_version()}, NumPy {numpy}, h5py {h5py}, HDF5 {hdf5}"
 
 
-def _version(package: str) -> str:
+def installed_version(package: str) -> str:
+    """Return the version of a package, or "not installed"."""
     try:
         return version(package)
     except PackageNotFoundError:

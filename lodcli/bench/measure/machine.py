@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from lodcli.kernels.errors import LodError
@@ -15,6 +14,7 @@ from lodcli.kernels.platform.machine import (
     memory_bytes,
     usable_cores,
 )
+from lodcli.shell.versions import installed_version
 
 OURS_STANDS_ON = ("numpy", "numba", "h5py")
 
@@ -38,8 +38,12 @@ def machine() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Return the versions of lod and its dependencies."""
     kernels = "built with the package" if is_shipped() else "compiled when needed"
-    found = {"lod": _version("lodcli"), "kernels": kernels, "python": platform.python_version()}
-    return found | {name: _version(name) for name in OURS_STANDS_ON}
+    found = {
+        "lod": installed_version("lodcli"),
+        "kernels": kernels,
+        "python": platform.python_version(),
+    }
+    return found | {name: installed_version(name) for name in OURS_STANDS_ON}
 
 
 def require_memory(needed_bytes: int, what: str) -> None:
@@ -50,10 +54,3 @@ def require_memory(needed_bytes: int, what: str) -> None:
             f"{what} needs about {needed_bytes / 1e9:.1f} GB of memory, {there / 1e9:.1f} GB are "
             "available; choose a smaller case with --rows, --features or --sequences"
         )
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

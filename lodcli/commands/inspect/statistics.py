@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,10 +33,6 @@ class Padding:
     padded_rows: int
     fraction: float
     saved_bytes: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures by name."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -84,10 +79,6 @@ class LevelStatistics:
     histogram: tuple[Bucket, ...]
     padding: Padding
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures by name."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Statistics:
@@ -100,10 +91,6 @@ class Statistics:
 
     levels: tuple[LevelStatistics, ...]
     padding: Padding
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures by name."""
-        return asdict(self)
 
 
 class Lengths:

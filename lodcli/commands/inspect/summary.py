@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from lodcli.commands.inspect.drawing import draw, preview
@@ -178,8 +178,8 @@ def _tensor_json(summary: TensorSummary, level: int | str | None) -> dict[str, A
     content: dict[str, Any] = described(spec) | {
         "rows": summary.rows,
         "bytes": summary.size_bytes,
-        "levels": [one.to_json() for one in levels],
-        "padding": figures.padding.to_json(),
+        "levels": [asdict(one) for one in levels],
+        "padding": asdict(figures.padding),
     }
     if spec.array:
         content["step_sizes"] = summary.head.lengths(0).tolist()

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from types import FrameType
 from typing import Any
 
@@ -119,7 +120,7 @@ def test_figures_agree_with_plain_loops(lod: LoD) -> None:
 
 
 def test_figures_go_to_json() -> None:
-    found = statistics(LoD.from_lengths([[1, 2], [1, 1, 2]]), 4, 4).to_json()
+    found = asdict(statistics(LoD.from_lengths([[1, 2], [1, 1, 2]]), 4, 4))
     assert json.loads(json.dumps(found))["levels"][0]["p90"] == 2
     assert found["levels"][1]["histogram"][0] == {"low": 1, "high": 1, "count": 2}
     assert found["padding"]["padded_rows"] == 8
