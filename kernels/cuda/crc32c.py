@@ -18,7 +18,6 @@ from typing import Any
 
 import cupy
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.cuda.launch import blocks, run
 from lodcli.kernels.index.checks import Array
@@ -30,8 +29,6 @@ POLYNOMIAL = 0x82F63B78
 # Powers of x repeat after so many: the polynomial is x + 1 times a primitive one of degree 31.
 ORDER = 2**31 - 1
 ONES = 2**32 - 1
-
-Remainders = npt.NDArray[np.uint32]
 
 
 def block_crc32c(data: Array, block_bytes: int) -> Array:
