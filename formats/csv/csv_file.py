@@ -258,8 +258,14 @@ class _CsvSource(Source):
         self._rounded = bool(options.dtype_unsafe)
         self._missing = frozenset({""}) if options.nulls is None else _MISSING
         self._header = header
+        if header == ["sep=", ""]:
+            raise InvalidDataError(
+                f"line 1: names the separator for Excel ({shown(separator.join(header))}); remove "
+                "this line, as with tail -n +2"
+            )
         if len(header) == 1:
-            refuse_other_separators(header[0], separator)
+            following = None if first is None else first[1][0]
+            refuse_other_separators(header[0], separator, below=following)
         if first is not None and len(first[1]) != len(header):  # before any field is parsed
             raise InvalidDataError(f"line {first[0]}: {wrong_width(first[1], len(header))}")
         names, groups = list(map(name_of, header)), options.levels or ()

@@ -60,10 +60,12 @@ class Records:
     def __init__(self, reader: LineReader, separator: str) -> None:
         self._reader = reader
         self._separator = separator
+        self._blank: int | None = None
 
     def restart(self) -> None:
         """Go back to the beginning."""
         self._reader.restart()
+        self._blank = None
 
     def first(self) -> list[tuple[int, list[str]]]:
         """Return the first records, about 64 KiB, with their lines; `blocks` yields them again."""
@@ -74,7 +76,8 @@ class Records:
             if not more:
                 break
             lines, size = lines + more, 2 * size
-        return self._parsed(b"".join(lines), 1)
+        found = self._parsed(b"".join(lines), 1)
+        return found[: _end(found, len(found[0][1]))] if found else found
 
     def _open(self, block: bytes) -> bool:
         """Return whether a block ends inside quotes, which come in pairs."""
@@ -132,16 +135,30 @@ class Records:
         fields = text.replace("\n", self._separator).split(self._separator)
         fields.pop()
         numbers = array("q", range(first, first + len(ends)))
+        self._refuse_blank(width)
         return Table(numbers, [fields[column::width] for column in range(width)])
 
     def _exact(self, block: bytes, first: int, width: int) -> Table:
         """Return records that are parsed and checked one by one."""
         found = self._parsed(block, first)
+        end = _end(found, width)
+        if end:
+            self._refuse_blank(width)
+        if end < len(found) and self._blank is None:
+            self._blank = found[end][0]  # an error if records follow
+        found = found[:end]
         for number, record in found:
             if len(record) != width:
                 raise InvalidDataError(f"line {number}: {wrong_width(record, width)}")
         numbers = array("q", (number for number, _ in found))
+        if not found:
+            return Table.empty(width)
         return Table(numbers, [list(column) for column in zip(*(r for _, r in found), strict=True)])
+
+    def _refuse_blank(self, width: int) -> None:
+        """Raise InvalidDataError if there were blank lines, before a record."""
+        if self._blank is not None:
+            raise InvalidDataError(f"line {self._blank}: {wrong_width([''], width)}")
 
     def _parsed(self, block: bytes, first: int) -> list[tuple[int, list[str]]]:
         try:
@@ -185,16 +202,30 @@ class Records:
         return found
 
 
-def refuse_other_separators(header: str, separator: str, *, after: str = "") -> None:
+def _end(found: list[tuple[int, list[str]]], width: int) -> int:
+    """Return the number of records before the blank lines at the end.
+
+    If there is only one column, a blank line is a record.
+    """
+    end = len(found)
+    while width > 1 and end and found[end - 1][1] == [""]:
+        end -= 1
+    return end
+
+
+def refuse_other_separators(
+    header: str, separator: str, *, after: str = "", below: str | None = None
+) -> None:
     """Raise if a header without separators contains another one.
 
     Args:
         header: the line, or its only name.
         separator: the character between fields.
         after: what comes before a separator.
+        below: the next record; if it lacks the other separator, the header is a single name.
     """
     other = next((mark for mark in _NAMES if mark != " " and after + mark in header), None)
-    if other is not None and other != separator:
+    if other is not None and other != separator and (below is None or other in below):
         raise InvalidDataError(
             f"line 1: has no {_NAMES.get(separator, separator)} but "
             f"{_NAMES[other]}s: {shown(header)}; give --separator {_NAMES[other]}"

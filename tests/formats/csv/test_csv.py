@@ -160,11 +160,28 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
             'line 1: has no comma but semicolons: \'"a";"b"\'; give --separator semicolon',
         ),
         (b"a|b\n", "line 1: has no comma but bars"),
+        (b"sep=,\na,b\n1,2\n", r"line 1: names the separator for Excel \('sep=,'\); remove"),
+        (b"k,v\na,1\n\n" + b"\n" * 200_000 + b"a,2\n", "line 3: .* found a blank line"),
     ],
 )
 def test_what_is_wrong_is_reported_with_its_line(data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(LodError, match=message):
         given_lines(tmp_path, data, levels=("k",) if data[:1] == b"k" else None)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("blank", [1, 100, 200_000])
+def test_blank_lines_at_the_end_are_none(end: str, blank: int, tmp_path: Path) -> None:
+    text = f'k,v{end}a,1{end}"b{end}",2{end}{end * blank}'
+    assert given_lines(tmp_path, text.encode())["v"].to_list() == [1, 2]
+    assert given_lines(tmp_path, f"k,v\n{end * blank}".encode())["v"].rows == 0
+    with pytest.raises(LodError, match=r"line 3, column 'k': .* found ''"):
+        given_lines(tmp_path, f"k\n1\n{end * blank}".encode())
+
+
+def test_a_name_with_another_separator_is_one_name(tmp_path: Path) -> None:
+    found = given_lines(tmp_path, b"City; State\nOslo\n")
+    assert {name: item.to_list() for name, item in found.items()} == {"City; State": ["Oslo"]}
 
 
 def test_a_space_as_separator_has_a_name_in_errors(tmp_path: Path) -> None:
