@@ -298,7 +298,7 @@ class Conversions:
     @classmethod
     @types_explained
     def from_torch(cls, values: Any, *, names: Names = None) -> Self:
-        """Return a tensor over a nested tensor of torch, or of a PackedSequence; needs torch."""
+        """Return a tensor over a nested tensor of torch, a Varlen, or of a PackedSequence."""
         from lodcli.kernels.tensor.exchange.torch import from_torch
 
         return cls._renamed(*from_torch(values), names)

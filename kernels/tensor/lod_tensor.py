@@ -77,7 +77,7 @@ class LoDTensor(NumpyProtocol, Conversions):
     True
     """
 
-    __slots__ = ("_data", "_lod", "_marks", "_nulls")
+    __slots__ = ("__weakref__", "_data", "_lod", "_marks", "_nulls")
 
     @types_explained
     def __init__(

@@ -55,7 +55,7 @@ class TensorArray:
     [[[1.0, 2.0]], [[10.0, 20.0]]]
     """
 
-    __slots__ = ("_size", "_source", "_written")
+    __slots__ = ("__weakref__", "_size", "_source", "_written")
 
     @types_explained
     def __init__(

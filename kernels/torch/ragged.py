@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import offsets_to_lengths
-from lodcli.kernels.tensor.exchange.torch import Varlen, step_order
+from lodcli.kernels.tensor.exchange.torch import Varlen, require_tensors, step_order
 from lodcli.kernels.torch.autograd import gather, indices, scatter
 from lodcli.kernels.torch.sequences import sequences
 
@@ -72,15 +72,8 @@ def varlen(rows: torch.Tensor, offsets: torch.Tensor) -> Varlen:
 
 
 def _of_varlen(values: Varlen) -> Ragged:
+    require_tensors(values)
     rows, starts, longest = values
-    for name, each in (("values", rows), ("cu_seqlens", starts)):
-        if not isinstance(each, torch.Tensor):
-            raise InvalidDataError(
-                f"{name}: expected a tensor of torch, found {type(each).__name__}; torch.tensor "
-                "makes one"
-            )
-    if starts.is_floating_point():
-        raise InvalidDataError(f"cu_seqlens: expected whole numbers, found {starts.dtype}")
     return Ragged(
         rows,
         starts.to(torch.int64),

@@ -30,8 +30,8 @@ class _Ragged(torch.nn.RNNBase):
         """Return the outputs, in the form of the input, and the last states.
 
         Args:
-            input: a nested tensor of the jagged layout, a PackedSequence, a LoDTensor, or a
-                padded tensor; sequences may be empty, but for a PackedSequence.
+            input: a nested tensor of the jagged layout, a PackedSequence, a Varlen, a LoDTensor,
+                or a padded tensor; sequences may be empty, but for a PackedSequence.
             hx: initial states as torch takes them, in the order of the batch; None is zeros.
             lengths: rows of each sequence of a padded tensor; outputs beyond are zeros.
 

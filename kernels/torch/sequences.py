@@ -11,9 +11,15 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
-from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Offsets, check_rows, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.tensor.exchange.torch import packed_rows, rows_to_torch
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.exchange.torch import (
+    Varlen,
+    packed_rows,
+    require_tensors,
+    rows_to_torch,
+)
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.torch.autograd import gather, indices, scatter
 
@@ -36,7 +42,7 @@ class Sequences:
 
 
 def sequences(values: Any, lengths: Any, batch_first: bool) -> Sequences:
-    """Return the rows of a nested tensor, a PackedSequence, a LoDTensor or a padded tensor.
+    """Return the rows of a nested tensor, PackedSequence, Varlen, LoDTensor or padded tensor.
 
     Args:
         values: one of these; dense, (T, D) for one sequence, (T, B, D), or (B, T, D).
@@ -52,12 +58,14 @@ def sequences(values: Any, lengths: Any, batch_first: bool) -> Sequences:
         raise InvalidDataError("lengths: only for a padded tensor; other forms store their own")
     if isinstance(values, PackedSequence):
         return _of_packed(values)
+    if isinstance(values, Varlen):
+        return _of_varlen(values)
     if isinstance(values, LoDTensor):
         return _of_lod_tensor(values)
     if not isinstance(values, torch.Tensor):
         raise InvalidDataError(
-            "input: expected a tensor of torch, jagged or padded, a PackedSequence or a "
-            f"LoDTensor, found {type(values).__name__}"
+            "input: expected a tensor of torch, jagged or padded, a PackedSequence, a Varlen or "
+            f"a LoDTensor, found {type(values).__name__}"
         )
     return _of_padded(values, lengths, batch_first) if padded else _of_jagged(values)
 
@@ -74,6 +82,14 @@ def _of_packed(values: PackedSequence) -> Sequences:
         )
 
     return Sequences(gather(values.data, indices(places, values.data)), offsets, back)
+
+
+def _of_varlen(values: Varlen) -> Sequences:
+    require_tensors(values)
+    rows, starts, longest = values
+    offsets = LoD([starts.numpy(force=True)]).levels[0]
+    check_rows((offsets,), len(rows))
+    return Sequences(rows, offsets, lambda found: Varlen(found, starts, longest))
 
 
 def _of_lod_tensor(values: LoDTensor) -> Sequences:

@@ -245,9 +245,11 @@ def lengths_of_ids(ids: npt.ArrayLike, rows: int, count: int | None) -> Offsets:
 def _items(values: Any) -> list[Any]:
     if isinstance(values, list | tuple):
         return list(values)
+    remedy = "an array of rows is given with lengths, LoDTensor(rows, lengths)"
+    if hasattr(values, "to_list"):  # a column of pandas or Polars
+        remedy = "its to_list() makes one"
     raise InvalidDataError(
-        f"values: expected a list of sequences, found {type(values).__name__}; an array of rows is "
-        "given with lengths, LoDTensor(rows, lengths)"
+        f"values: expected a list of sequences, found {type(values).__name__}; {remedy}"
     )
 
 

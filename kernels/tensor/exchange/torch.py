@@ -98,12 +98,16 @@ def to_torch(data: Array, lod: LoD, layout: str, padding: Any) -> Any:
 
 
 def from_torch(values: Any) -> tuple[Array, LoD]:
-    """Return the rows and the index of a nested tensor or of a packed sequence."""
+    """Return the rows and the index of a nested tensor, a packed sequence or a Varlen."""
     if isinstance(values, torch.nn.utils.rnn.PackedSequence):
         return _unpacked(values)
+    if isinstance(values, Varlen):
+        require_tensors(values)
+        return rows_from_torch(values.values), LoD([values.cu_seqlens.numpy(force=True)])
     if not isinstance(values, torch.Tensor):
         raise InvalidDataError(
-            f"values: expected a tensor of torch or a PackedSequence, found {type(values).__name__}"
+            "values: expected a tensor of torch, a PackedSequence or a Varlen, found "
+            f"{type(values).__name__}"
         )
     if not values.is_nested:
         return rows_from_torch(values), LoD()
@@ -121,6 +125,19 @@ def from_torch(values: Any) -> tuple[Array, LoD]:
     lengths = [len(part) for part in parts]
     rows = torch.cat(parts) if parts else torch.zeros(0, dtype=values.dtype)
     return rows_from_torch(rows), LoD.from_lengths([lengths])
+
+
+def require_tensors(values: Varlen) -> None:
+    """Raise InvalidDataError unless values and offsets are tensors, the offsets whole numbers."""
+    rows, starts, _ = values
+    for name, each in (("values", rows), ("cu_seqlens", starts)):
+        if not isinstance(each, torch.Tensor):
+            raise InvalidDataError(
+                f"{name}: expected a tensor of torch, found {type(each).__name__}; torch.tensor "
+                "makes one"
+            )
+    if starts.is_floating_point():
+        raise InvalidDataError(f"cu_seqlens: expected whole numbers, found {starts.dtype}")
 
 
 def _of_jagged(values: Any) -> tuple[Array, LoD]:

@@ -389,6 +389,13 @@ def test_an_array_of_several_chunks_is_read_as_a_stream() -> None:
     assert LoDTensor.from_arrow(Chunks([[1], []], [[2, 3]])).to_list() == [[1], [], [2, 3]]
 
 
+def test_lists_in_a_column_of_pandas_are_given_as_a_list() -> None:
+    column = pytest.importorskip("pandas").Series([[1, 2], [3]])
+    with pytest.raises(InvalidDataError, match=r"found Series; its to_list\(\) makes one"):
+        LoDTensor.from_lists(column)
+    assert LoDTensor.from_lists(column.to_list()).to_list() == [[1, 2], [3]]
+
+
 def test_pandas_takes_a_tensor_through_arrow_and_gives_it_back() -> None:
     pd = pytest.importorskip("pandas")
     words = LoDTensor([1, 2, 3], [[2, 0, 1]])
@@ -473,6 +480,7 @@ def test_packed_is_what_torch_packs(torch: Any, lengths: list[int]) -> None:
 def test_every_form_of_torch_comes_back(torch: Any) -> None:
     holes = LoDTensor(ROWS, [[3, 0, 1, 2]])
     assert same(LoDTensor.from_torch(holes.to_torch()), holes)
+    assert same(LoDTensor.from_torch(holes.to_torch("varlen")), holes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that strided ones are no longer developed
         strided = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)])

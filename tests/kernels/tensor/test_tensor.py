@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.oracles import gathered, rows_of, tree_of
 from tests.strategies import BFLOAT16, DTYPES, FLOATS, tensors
 
@@ -349,3 +351,10 @@ def test_a_value_of_another_type_is_not_set(value: Any) -> None:
     with pytest.raises(InvalidDataError, match="value: "):
         tensor[:] = value
     assert tensor.data.tolist() == [0, 0]
+
+
+def test_tensors_can_be_referred_to_weakly() -> None:
+    tensor = LoDTensor([1, 2], [[2]])
+    assert weakref.ref(tensor)() is tensor
+    array = TensorArray()
+    assert weakref.ref(array)() is array

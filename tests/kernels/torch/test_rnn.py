@@ -12,7 +12,7 @@ import pytest
 
 import lodcli
 from lodcli import LoDTensor
-from lodcli.errors import InvalidDataError, LodError, ShapeMismatchError
+from lodcli.errors import InvalidDataError, InvalidLoDError, LodError, ShapeMismatchError
 
 torch: Any = pytest.importorskip("torch")
 ours: Any = lodcli.torch
@@ -31,7 +31,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tanh": ("RNN", {"num_layers": 2}),
     "relu": ("RNN", {"nonlinearity": "relu", "bidirectional": True}),
 }
-FORMS = ["jagged", "jagged-gaps", "packed", "padded", "padded-batch-first", "lod"]
+FORMS = ["jagged", "jagged-gaps", "packed", "padded", "padded-batch-first", "varlen", "lod"]
 # Sums over other orders of terms, in float64.
 TOLERANCE = 1e-10
 
@@ -75,6 +75,9 @@ def given_as(form: str, parts: list[Any]) -> tuple[Any, dict[str, Any]]:
         return torch.nested.as_nested_tensor(parts, layout=torch.jagged), {}
     if form == "packed":
         return torch.nn.utils.rnn.pack_sequence(parts, enforce_sorted=False), {}
+    if form == "varlen":
+        bounds = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int()
+        return ours.Varlen(torch.cat(parts), bounds, int(lengths.max())), {}
     if form == "lod":
         return LoDTensor(torch.cat(parts).detach().numpy(), [lengths.tolist()]), {}
     first = form != "padded"
@@ -89,6 +92,9 @@ def rows_of(form: str, found: Any, lengths: list[int]) -> Any:
     if form.startswith("jagged"):
         assert found.layout == torch.jagged
         return found.values()
+    if form == "varlen":
+        assert found.cu_seqlens.diff().tolist() == lengths
+        return found.values
     if form == "lod":
         assert found.lod.lengths(-1).tolist() == lengths
         return torch.from_numpy(np.asarray(found.data))
@@ -278,6 +284,12 @@ def test_a_model_is_replaced_in_place_and_back() -> None:
     ("values", "more", "error", "said"),
     [
         (np.zeros((2, 3)), {}, InvalidDataError, "found ndarray"),
+        (
+            ours.Varlen(torch.zeros(5, 3), torch.tensor([0, 4]), 4),
+            {},
+            InvalidLoDError,
+            r"position 1: .* \(expected 5, found 4\)",
+        ),
         ((2, 5, 4), {}, ShapeMismatchError, "expected rows of 3 values, found \\(4,\\)"),
         ((3,), {}, ShapeMismatchError, "expected 2 or 3 dimensions"),
         ((2, 5, 3), {"lengths": [1, 3]}, InvalidDataError, "expected 5 whole numbers"),
@@ -292,7 +304,7 @@ def test_what_does_not_fit_is_an_error(
     values: Any, more: dict[str, Any], error: type[LodError], said: str
 ) -> None:
     mine, _ = layers("lstm")
-    if isinstance(values, tuple):
+    if type(values) is tuple:
         values = torch.zeros(values, dtype=torch.float64)
     with pytest.raises(error, match=said):
         mine(values, **more)
