@@ -9,6 +9,7 @@ import numpy as np
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.losses import MOST_SHOWN
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME
 from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
@@ -74,7 +75,7 @@ def _told(source: Source, datasets: Datasets) -> Source:
     found, others = datasets.strict.attributes()
     source.attributes, notes = fitting(found)
     if others:
-        names = ", ".join(map(shown, others[:MOST_SHOWN])) + " .." * (len(others) > MOST_SHOWN)
+        names = listing(map(shown, others), MOST_SHOWN)
         notes.append(f"attributes that are neither text nor numbers are not kept: {names}")
     source.notes = [*source.notes, *notes]
     return source
