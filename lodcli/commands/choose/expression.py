@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from shlex import quote
 
 import numpy as np
 
@@ -18,10 +19,12 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Categories
+from lodcli.kernels.tensor.marks import Categories, Times
 
 # Maximum number of words in a message.
 MOST_WORDS = 20
+# Of the command date, by unit, what prints the digits after those of the seconds.
+_DIGITS = {"s": "", "ms": "%3N", "us": "%6N", "ns": "%9N"}
 _FUNCTIONS = ("length", *REDUCTIONS, "abs", "tensor")
 
 # By name, the index from the level of the items on, and the rows.
@@ -40,6 +43,8 @@ class Expression(Parsed):
     of_text: frozenset[str] = frozenset()
     # By tensor, the words of its codes; set by `check`.
     categories: Mapping[str, Categories] = {}
+    # By tensor, the unit of its times; set by `check`.
+    times: Mapping[str, Times] = {}
     # The tensors that length() may refer to; set by `check`.
     measured: Schema = ()
     # By the name of lists of records, a tensor in them and their level; set by `check`.
@@ -57,6 +62,8 @@ class Expression(Parsed):
             tensors[spec.name] = (empty.lod, empty.data)
         found = {spec.name: spec.marks.categories for spec in schema}
         self.categories = {name: words for name, words in found.items() if words is not None}
+        units = {spec.name: spec.marks.unit for spec in schema}
+        self.times = {name: unit for name, unit in units.items() if isinstance(unit, Times)}
         self.of_text = frozenset(spec.name for spec in schema if spec.marks.is_text)
         chosen = [s for s in named(schema, lead) if s.levels] if lead is not None else []
         self.measured = tuple(chosen[:1] or (spec for spec in schema if spec.levels))
@@ -124,6 +131,17 @@ class _Items(Evaluation[Values]):
             more_text = f" and {more:,} more" if more > 0 else ""
             self.fail(node, f"no category {node.value!r} of {name}; there are: {known}{more_text}")
         return Values(np.asarray(words.words.index(node.value)))
+
+    def _beside(self, node: ast.expr, other: ast.expr, op: ast.cmpop) -> Values:
+        name = self._expression.named(other)
+        unit = self._expression.times.get(name or "")
+        if unit is not None and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            what = f"{name} is {unit}; compare it with a number of {unit.unit}"
+            digits = _DIGITS.get(unit.unit)
+            if unit.kind == "timestamp" and digits is not None:
+                what += f" since 1970: date -u -d {quote(node.value)} +%s{digits}"
+            self.fail(node, what)
+        return super()._beside(node, other, op)
 
     def texts(self, node: ast.expr, words: Sequence[str]) -> Values | None:
         name = self._expression.named(node)
