@@ -108,8 +108,8 @@ def of_input(source: Input, options: ReadOptions) -> str:
             if by_name is not None and not plugged and TABLE[by_name].begins_like == name:
                 return by_name
             return "hdf5" if name == "lod.h5" and options.data is not None else name
-    if by_name in ("lod.h5", "hdf5") and options.data is not None:
-        return "hdf5"  # it may begin with a user block
+    if options.data is not None and (by_name in ("lod.h5", "hdf5") or head.startswith(_MATLAB)):
+        return "hdf5"  # it may begin with a user block, as files of MATLAB do
     if by_name is None:
         from lodcli.formats.catalogue import plugins
 

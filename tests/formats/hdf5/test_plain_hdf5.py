@@ -136,6 +136,17 @@ def test_no_rows_and_rows_without_bytes(theirs: h5py.File, shape: tuple[int, ...
     assert _read(theirs, data="/none", offsets=("/one",)).data.shape == shape
 
 
+def test_a_file_of_matlab_is_hdf5_if_its_dataset_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.mat"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["x"] = [1.0, 2.0]
+    with open(path, "r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(116) + bytes(8) + b"\0\2IM")
+    assert io.read(path, data="/x").to_list() == [1, 2]
+    with pytest.raises(LodError, match=r"MATLAB 7\.3, which is HDF5"):
+        io.read(path)
+
+
 def test_a_user_block_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "theirs.h5"
     with h5py.File(path, "w", userblock_size=512) as file:
