@@ -41,7 +41,7 @@ _OPTIONS = ("IndexedOptionArray", "ByteMaskedArray", "BitMaskedArray")
 # Awkward's names for lists that are text or bytes, and for their items.
 _CALLED = {"string": TEXT, "bytestring": BYTES}
 _NAMES = {"text": ("string", "char"), "bytes": ("bytestring", "byte")}
-_REMEDY = "ak.fill_none or ak.drop_none first"
+_REMEDY = "apply ak.fill_none or ak.drop_none first"
 
 Fetch = Callable[[str], Array]
 Form = dict[str, Any]

@@ -178,7 +178,9 @@ class Csv(Format):
         ends = tensor.lod.levels[-1][part.start : part.stop + 1].tolist()
         raw = tensor.data[ends[0] : ends[-1]].tobytes()
         if b"\0" in raw:
-            raise UnsupportedError(f"{self.name} holds no NUL, which is in the text of {spec.name}")
+            raise UnsupportedError(
+                f"{self.name} holds no NUL characters, found in the text of {spec.name}"
+            )
         texts = (raw[a - ends[0] : b - ends[0]].decode() for a, b in pairwise(ends))
         return [quoted(text, separator) or empty for text in texts]
 

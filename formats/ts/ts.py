@@ -101,7 +101,7 @@ class _TsSource(Source):
             raise UnsupportedError(f"ts has 1 level, found {len(names)} names")
         dtype = np.dtype(np.float64) if options.dtype is None else np.dtype(options.dtype)
         if dtype.name not in FLOATS:
-            raise UnsupportedError(f"ts values are real numbers; no dtype {dtype}")
+            raise UnsupportedError(f"ts values are real numbers, found dtype {dtype}")
         self._reader = LineReader(source, encoding=options.encoding)
         header = self._header = read_header(self._reader)
         self._reader.begin_here()

@@ -170,8 +170,8 @@ class TsWriter:
                 wrong = ~np.isfinite(labels)
             if wrong.any():
                 raise UnsupportedError(
-                    f"ts holds no {labels[np.argmax(wrong)]} as {LABEL}; "
-                    f"that of series {np.argmax(wrong)} is"
+                    f"ts holds finite numbers as {LABEL}, that of series {np.argmax(wrong)} is "
+                    f"{labels[np.argmax(wrong)]}"
                 )
             return b"@targetLabel true", [text.encode() for text in texts(labels)]
         names = self._class_names(labels)

@@ -44,8 +44,8 @@ def part(level: Level, module: str, name: str, types: tuple[str, ...]) -> Librar
         return found
     if not sources.has_tools():
         raise NotBuiltError(
-            "no compiled kernels are installed for some of this; pip install 'lodcli[jit]' has "
-            "them compiled when they are needed"
+            "some of the kernels for this are not installed; with pip install 'lodcli[jit]' lod "
+            "compiles them when they are needed"
         )
     import tempfile
 

@@ -38,6 +38,8 @@ def recoded(array: Any, categories: Categories, kind: Any) -> Any:
         try:
             mapping = pa.array([places[word] for word in words], kind)
         except KeyError as error:
-            raise InvalidDataError(f"a word of the dictionary is new: {error}") from None
+            raise InvalidDataError(
+                f"a word of a dictionary is not among the categories: {error}"
+            ) from None
         codes = pc.take(mapping, codes)
     return codes if codes.type == kind else codes.cast(kind)

@@ -225,7 +225,7 @@ def test_a_target_that_is_no_number_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"dtype": np.dtype(np.int64)}, UnsupportedError, "real numbers; no dtype int64"),
+        ({"dtype": np.dtype(np.int64)}, UnsupportedError, "real numbers, found dtype int64"),
         ({"dtype": np.dtype(np.float16)}, InvalidDataError, "line 3: holds a value beyond float16"),
         ({"levels": ("a", "b")}, UnsupportedError, "ts has 1 level, found 2 names"),
     ],

@@ -177,7 +177,7 @@ def names(*given_names: bytes) -> LoDTensor:
         (
             {"data": SERIES, "label": LoDTensor(np.array([0, np.nan]))},
             UnsupportedError,
-            "no nan as label; that of series 1",
+            "that of series 1 is nan",
         ),
         (
             {"data": SERIES, "label": LABELS, "label_names": names(b"a", b"b c")},

@@ -105,7 +105,9 @@ def test_without_numba_or_a_library_numpy_computes_and_it_is_said_once(
     more = {"LOD_CACHE": str(tmp_path / "cache"), "PYTHONPATH": paths}
     out, error = run(**more)
     assert out == NUMPY
-    assert error.startswith("lod: no compiled kernels are installed for some of this; pip install ")
+    assert error.startswith(
+        "lod: some of the kernels for this are not installed; with pip install "
+    )
     assert error.endswith("; NumPy is used, which is slower\n")
     assert error.count("\n") == 1  # for two kernels
     done = python(PROGRAM, "float32", "raise", **more)
