@@ -33,8 +33,9 @@ from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import gated, keeping_by_update
-from lodcli.formats.weights.keras_layers import Layer, from_keras, stacked, to_keras
+from lodcli.formats.weights.keras_layers import from_keras, to_keras
 from lodcli.formats.weights.keras_model import Described, configs_of, has_layers, recurrent_layers
+from lodcli.formats.weights.layers import Layer, stacked
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD

@@ -24,8 +24,8 @@ from lodcli.formats.weights.keras_h5 import (
     layer_as_described,
     stored_layers,
 )
-from lodcli.formats.weights.keras_layers import Layer, stacked
 from lodcli.formats.weights.keras_model import has_layers, recurrent_layers
+from lodcli.formats.weights.layers import Layer, stacked
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict

@@ -9,7 +9,8 @@ References: https://onnx.ai/onnx/operators
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ import numpy as np
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.weights.common import Said, options_of, prefixes
+from lodcli.formats.weights.common import Said, options_of
+from lodcli.formats.weights.layers import Layer, stacked
 from lodcli.formats.weights.onnx_model import model_of
 from lodcli.formats.weights.onnx_tables import ACTIVATIONS, ORDERS, PEEPHOLES, onnx
 from lodcli.formats.weights.safetensors_weights import exact
@@ -39,62 +41,29 @@ MOST_BYTES = 2**31  # limit of protobuf
 # -- reading -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Node:
-    """One node: its cell, and its arrays by torch's names, for each direction.
-
-    `starts_from` is the node that computes its initial states; None: they are zeros, or inputs.
-    """
-
-    name: str
-    said: Said
-    directions: list[dict[str, Array]]
-    takes: str
-    gives: str
-    starts_from: str | None
-
-    @property
-    def output_size(self) -> int:
-        """Width of its output to the next layer."""
-        return sum(int(arrays["weight_hh"].shape[1]) for arrays in self.directions)
-
-
 def read(source: Input) -> StateDict:
     """Return the weights of all RNNs of a model; several have the names of nodes as prefixes."""
     graph = _graph(source)
     constants = _constants(graph)
     makers = {output: node for node in graph.node for output in node.output if output}
-    nodes: list[_Node] = []
-    refused: list[tuple[str, UnsupportedError]] = []
+    layers: list[Layer] = []
+    refused: list[Layer] = []
     for number, node in enumerate(graph.node):
         if node.op_type in GATES and node.domain in ("", "ai.onnx"):
             try:
                 with naming(node.name or f"node {number}"):
-                    nodes.append(_read_node(node, number, constants, makers))
+                    layers.append(_read_node(node, number, constants, makers))
             except UnsupportedError as error:
-                refused.append((_name(node, number), error))
-    if refused and not nodes:
-        raise refused[0][1]
-    if not nodes:
+                refused.append(Layer("", _name(node, number), {}, [], None, refused=error))
+    if not (layers or refused):
         raise InvalidDataError("the model has no node LSTM, GRU or RNN")
-    stacks = _stacks(nodes, makers)
-    names = [*(stack[0].name for stack in stacks), *(name for name, _ in refused)]
-    found, every = StateDict(), prefixes(map(_plain, names))
-    for stack, prefix in zip(stacks, every, strict=False):
-        found.said[prefix] = stack[0].said
-        if stack[0].starts_from is not None:
-            found.starts_from[prefix] = stack[0].starts_from
-        for layer, node in enumerate(stack):
-            for arrays, direction in zip(node.directions, ("", "_reverse"), strict=False):
-                for field, array in arrays.items():
-                    found[f"{prefix}{field}_l{layer}{direction}"] = array
-    for (_, why), prefix in zip(refused, every[len(stacks) :], strict=True):
-        found.refused[prefix] = str(why)
-    return found
+    return stacked([*_linked(layers, makers), *refused])
 
 
 def _name(node: Any, number: int) -> str:
-    return node.name or f"{node.op_type}_{number}"
+    """Return a node's name as a prefix of names of weights."""
+    name = node.name or f"{node.op_type}_{number}"
+    return "".join(char if char.isalnum() or char in "_-." else "_" for char in name).strip("_.")
 
 
 def _graph(source: Input) -> Any:
@@ -126,7 +95,7 @@ def _constants(graph: Any) -> dict[str, Any]:
     return found
 
 
-def _read_node(node: Any, number: int, constants: dict[str, Any], makers: dict[str, Any]) -> _Node:
+def _read_node(node: Any, number: int, constants: dict[str, Any], makers: dict[str, Any]) -> Layer:
     kind = node.op_type
     package = onnx()
     attributes = {a.name: package.helper.get_attribute_value(a) for a in node.attribute}
@@ -152,8 +121,8 @@ def _read_node(node: Any, number: int, constants: dict[str, Any], makers: dict[s
     order = ORDERS[str(said["cell"])]
     parts = [_parts({n: a[d] for n, a in given.items()}, order) for d in range(directions)]
     gives = node.output[0] if node.output else ""
-    return _Node(
-        *(_name(node, number), said, parts, inputs[0], gives),
+    return Layer(
+        *(gives, _name(node, number), said, parts, inputs[0]),
         starts_from=next((each for each in starts_from if each is not None), None),
     )
 
@@ -303,50 +272,17 @@ def _activation(name: bytes) -> str:
     return shown
 
 
-def _stacks(nodes: list[_Node], makers: dict[str, Any]) -> list[list[_Node]]:
-    """Return a list of layers for each RNN: nodes that feed each other, or a single node."""
-    by_output = {node.gives: node for node in nodes}
-    stacks: list[list[_Node]] = []
-    open_ends: dict[str, list[_Node]] = {}  # stacks by the output of their last node
-    for node in nodes:
-        name = node.takes
+def _linked(layers: list[Layer], makers: dict[str, Any]) -> Iterator[Layer]:
+    """Yield the layers with the output that each takes, unchanged by nodes between."""
+    outputs = {layer.path for layer in layers}
+    for layer in layers:
+        name = layer.after or ""
         for _ in range(len(makers)):
             maker = makers.get(name)
-            if name in by_output or maker is None or maker.op_type not in _BETWEEN:
+            if name in outputs or maker is None or maker.op_type not in _BETWEEN:
                 break
             name = maker.input[0] if maker.input else ""
-        if name in open_ends and _feeds(open_ends[name][-1], node):
-            stack = open_ends.pop(name)
-        else:
-            stack = []
-            stacks.append(stack)
-        stack.append(node)
-        if node.gives:
-            open_ends[node.gives] = stack
-    return stacks
-
-
-def _feeds(before: _Node, node: _Node) -> bool:
-    """Return whether two nodes have one kind, options and size, as layers of one RNN have."""
-    return (
-        before.said == node.said
-        and (before.starts_from is None) == (node.starts_from is None)
-        and _sizes(before) == _sizes(node)
-        and before.output_size == _input_size(node)
-    )
-
-
-def _sizes(node: _Node) -> list[int]:
-    return [int(arrays["weight_hh"].shape[1]) for arrays in node.directions]
-
-
-def _input_size(node: _Node) -> int:
-    return int(node.directions[0]["weight_ih"].shape[1])
-
-
-def _plain(name: str) -> str:
-    """Return a node's name as a prefix of names of weights."""
-    return "".join(char if char.isalnum() or char in "_-." else "_" for char in name).strip("_.")
+        yield replace(layer, after=name)
 
 
 def write(weights: RNNWeights, output: Output) -> None:
