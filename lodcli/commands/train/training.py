@@ -19,7 +19,7 @@ from lodcli.formats.text.lines import shown
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import read_about, write_model
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.stack.state_dict import require_shape
@@ -89,11 +89,26 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
             numbers, words = _numbered(given)
         with naming(reference.label, name):
             rows = tensor.data
+            _require_finite(rows, offsets)
         sequences = LoDTensor(rows_as_vectors(rows), LoD([offsets]))
         if not len(sequences):
             raise InvalidDataError(f"{name}: no sequences")
         labelled = Labelled(sequences, numbers)
         return Examples(labelled, words or names, reference.label, bool(words))
+
+
+def _require_finite(rows: Array, offsets: Offsets) -> None:
+    """Raise InvalidDataError if a value is not finite: weights, or a score, would become nan."""
+    if rows.dtype.kind in "biu":
+        return
+    finite = np.isfinite(rows)
+    if not finite.all():
+        row, *place = (int(index[0]) for index in np.nonzero(~finite))
+        sequence = int(np.searchsorted(offsets, row, side="right")) - 1
+        raise InvalidDataError(
+            f"row {row} (of sequence {sequence}): expected finite values, found "
+            f"{rows[(row, *place)]}; replace it, or leave the sequence out"
+        )
 
 
 def _numbered(labels: LoDTensor) -> tuple[Array, tuple[str, ...]]:
@@ -214,6 +229,8 @@ def starting_model(
         LodError: a model that does not fit the examples or the options.
     """
     if path is None:
+        if not examples.width:
+            raise ShapeMismatchError(f"{examples.label}: expected rows of values, found none")
         _refuse_far_labels(examples, hidden or 64)
         return seeded_classifier(
             cell or "lstm",

@@ -358,17 +358,21 @@ def test_labels_that_are_no_classes_are_refused(
     assert not Path("m").exists()
 
 
-def test_an_infinite_row_is_one_error_and_no_warning(lod: Lod, signs: Path) -> None:
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_a_value_that_is_not_finite_is_named(lod: Lod, signs: Path, value: float) -> None:
     items = io.read_all(signs)
     data = items["data"]
     assert isinstance(data, LoDTensor)
     rows = data.data.copy()
-    rows[4] = np.inf
+    rows[data.lod.levels[-1][3], -1] = value
     io.write("far.lod.h5", {"data": data.with_data(rows), "label": items["label"]})
-    done = lod("train", "far.lod.h5", "-o", "m", "--epochs", "1")
-    assert (done.code, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[-1].startswith("lod train: epoch 1: the loss is nan; check")
-    assert "Warning" not in done.stderr
+    row = f"row {data.lod.levels[-1][3]} (of sequence 3): expected finite values, found {value}"
+    for args in (["far.lod.h5", "-o", "m"], [signs, "--test", "far.lod.h5", "-o", "m"]):
+        done = lod("train", *args, "--epochs", "1")
+        assert (done.code, done.stdout) == (1, "")
+        assert done.stderr == f"lod train: far.lod.h5: data: {row}; " + (
+            "replace it, or leave the sequence out\n"
+        )
 
 
 def test_a_row_too_large_for_float32_is_infinite_without_a_warning(lod: Lod, folder: Path) -> None:
