@@ -115,7 +115,7 @@ def node_of(
     """
     column = name_of(field.name)
     found = _Reading(chosen, {} if left_out is None else left_out, words)
-    return found.node(field, name or column, 0, (Field(column, 0),))
+    return found.node(field, _Part(name or column, (Field(column, 0),)))
 
 
 def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
@@ -131,6 +131,25 @@ def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
             yield Place(node.present, keys)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """Where a field is in its column.
+
+    Attributes:
+        name: of the part of the column.
+        path: the column, and the fields of structs.
+        depth: number of enclosing types.
+        levels: number of levels above.
+        nullable: whether it, or an enclosing list or struct, may be null.
+    """
+
+    name: str
+    path: tuple[Field, ...]
+    depth: int = 0
+    levels: int = 0
+    nullable: bool = False
+
+
 class _Reading:
     """Converts fields to nodes; see node_of."""
 
@@ -139,57 +158,31 @@ class _Reading:
         self._words = words
         self._left_out = left_out
 
-    def node(
-        self,
-        field: pa.Field,
-        name: str,
-        depth: int,
-        path: tuple[Field, ...],
-        *,
-        levels: int = 0,
-        nullable: bool = False,
-    ) -> Node | None:
-        """Return the layout of a field.
-
-        Args:
-            field: of a column, a struct or a list.
-            name: of the part of the column.
-            depth: number of enclosing types.
-            path: the column, and the fields of structs.
-            levels: number of levels above.
-            nullable: whether an enclosing list or struct may be null.
-        """
+    def node(self, field: pa.Field, part: _Part) -> Node | None:
+        """Return the layout of a field of a column, a struct or a list."""
         try:
-            return self._node(field, name, depth, path, levels, nullable or field.nullable)
+            return self._node(field, part)
         except (UnsupportedError, InvalidDataError) as error:
-            self._left_out[name] = error
+            self._left_out[part.name] = error
             return None
 
-    def _node(
-        self,
-        field: pa.Field,
-        name: str,
-        depth: int,
-        path: tuple[Field, ...],
-        levels: int,
-        nullable: bool,
-    ) -> Node | None:
-        kind = field.type
+    def _node(self, field: pa.Field, part: _Part) -> Node | None:
+        kind, name, path, depth = field.type, part.name, part.path, part.depth
         if depth > MOST_LEVELS:
             raise UnsupportedError(f"column {shown(name)}: nested deeper than {MOST_LEVELS} levels")
-        encoded = plain_type(kind) != kind  # a dictionary may hold nulls
-        nullable = nullable or encoded
+        optional = field.nullable or plain_type(kind) != kind  # a dictionary may hold nulls
+        nullable = part.nullable or optional
+        part = replace(part, nullable=nullable)
         if types.is_struct(plain_type(kind)):
-            required = not (field.nullable or encoded)
-            path = (*path[:-1], replace(path[-1], required=required))
-            return self._record(plain_type(kind), name, depth, path, levels, nullable)
+            path = (*path[:-1], replace(path[-1], required=not optional))
+            return self._record(plain_type(kind), replace(part, path=path))
         own = path if len(path) > 1 or path[0].name != name else ()
         row = _row(kind, name, self._words) if self._is_chosen(name) else None
         if row is not None:
             return replace(row, nullable=nullable, marks=replace(row.marks, fields=own))
         item = item_field(kind)
         if item is not None:
-            below = self.node(item, name, depth + 1, path, levels=levels + 1, nullable=nullable)
+            below = self.node(item, replace(part, depth=depth + 1, levels=part.levels + 1))
             return None if below is None else Level(f"{name}/{depth}", below)
         if not self._is_chosen(name):
             return None
@@ -200,17 +193,10 @@ class _Reading:
             f"column {shown(name)}: no tensor holds the Arrow type {kind}; {OTHERS}"
         )
 
-    def _record(
-        self,
-        kind: Any,
-        name: str,
-        depth: int,
-        path: tuple[Field, ...],
-        levels: int,
-        nullable: bool,
-    ) -> Node | None:
+    def _record(self, kind: Any, part: _Part) -> Node | None:
         fields, seen = [], set[str]()
-        name = name if len(path) > 1 else undotted(name)
+        path, levels = part.path, part.levels
+        name = part.name if len(path) > 1 else undotted(part.name)
         for number in range(kind.num_fields):
             inner = kind.field(number)
             field = Field(name_of(inner.name), levels)
@@ -219,9 +205,8 @@ class _Reading:
             if called in seen:
                 raise InvalidDataError(f"two fields are named {shown(called)}")
             seen.add(called)
-            below = self.node(
-                inner, called, depth + 1, (*path, field), levels=levels, nullable=nullable
-            )
+            place = replace(part, name=called, path=(*path, field), depth=part.depth + 1)
+            below = self.node(inner, place)
             if below is not None:
                 fields.append((number, below))
         if kind.num_fields == 0 and self._is_chosen(name):
@@ -233,7 +218,7 @@ class _Reading:
         told = None
         if not required and self._is_chosen(f"{name}.{own}"):
             marks = Marks(fields=(*path, Field(own, levels, present=True)))
-            told = Leaf(f"{name}.{own}", _BOOL, marks=marks, nullable=nullable and levels > 0)
+            told = Leaf(f"{name}.{own}", _BOOL, marks=marks, nullable=part.nullable and levels > 0)
         return Record(name, tuple(fields), required, told) if fields or told else None
 
     def _is_chosen(self, name: str) -> bool:
