@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -58,8 +59,8 @@ def require_shape(found: tuple[int, ...], expected: tuple[int, ...], what: str) 
 
 
 def require_at_least(value: int, least: int, what: str) -> None:
-    """Raise OptionError for a number below `least`."""
-    if value < least:
+    """Raise OptionError for a number below `least`; TypeError if it is not whole."""
+    if operator.index(value) < least:
         raise OptionError(f"{what} must be at least {least}, found {value}")
 
 

@@ -175,7 +175,8 @@ def _checked(
 
 def default_scale(width: int, scale: float | None = None) -> float:
     """Return the scale of the scores: 1 / sqrt(D) where none is given."""
-    return 1 / math.sqrt(max(width, 1)) if scale is None else float(scale)
+    # The product, because float() reads text.
+    return 1 / math.sqrt(max(width, 1)) if scale is None else float(1.0 * scale)
 
 
 def _with_heads(data: Array) -> Array:

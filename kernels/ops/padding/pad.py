@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -225,7 +227,7 @@ def sequence_mask(
         counts = counts.astype(np.float64)
     elif counts.dtype.kind not in "iu":
         raise InvalidDataError(f"sequence_mask: lengths must be integers, found {counts.dtype}")
-    if maxlen == 0 or maxlen < -1:
+    if operator.index(maxlen) == 0 or maxlen < -1:
         raise OptionError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")
     # Not max(initial=0): arrays of cupy do not support it.
     steps = max(0, int(counts.max()) if counts.size else 0) if maxlen == -1 else maxlen

@@ -6,6 +6,8 @@ of the next level, longest first, equal lengths in their order.
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -203,7 +205,7 @@ def sequence_shrink_memory_grad(
 
 def _alive(x: LoDTensor, table: npt.ArrayLike, step: int) -> int:
     """Return how many sequences are alive at a step; checks that `x` has as many items."""
-    if step < 0:
+    if operator.index(step) < 0:
         raise SelectionError(f"no step {step}: steps start at 0")
     alive = int(np.count_nonzero(_checked(table)[:, 1] > step))
     if len(x) < alive:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
@@ -53,7 +55,7 @@ def _reshaped(
     offsets = segments(tensor, number, op)
     if len(tensor.row_shape) != 1:
         raise ShapeMismatchError(f"{op}: expected data (N, D), found {tensor.data.shape}")
-    if new_dim < 1:
+    if operator.index(new_dim) < 1:
         raise OptionError(f"{op}: new_dim must be at least 1, found {new_dim}")
     if new_dim >= MOST_ITEMS:
         raise OptionError(f"{op}: new_dim must be below 2**61, found {new_dim}")

@@ -162,3 +162,29 @@ def test_what_takes_several_tensors_names_what_is_none() -> None:
     }.items():
         with pytest.raises(InvalidDataError, match=said):
             call()  # type: ignore[no-untyped-call]
+
+
+ROWS = LoDTensor(np.ones((6, 2), np.float32), [[4, 2]])
+NUMBERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "windows": ("length", {"tensor": ROWS}),
+    "enumerate": ("win_size", {"tensor": LoDTensor([1, 2, 3], [[3]])}),
+    "reshape": ("new_dim", {"tensor": ROWS, "level": 0}),
+    "deinterleave": ("count", {"tensor": ROWS}),
+    "truncate": ("length", {"tensor": ROWS}),
+    "mask": ("maxlen", {"lengths": [1, 2]}),
+    "shrink_memory": ("step", {"x": LoDTensor([1, 2]), "table": [[0, 2], [1, 1]]}),
+    "conv": ("context_length", {"tensor": ROWS, "weight": np.ones((4, 1)), "context_start": 0}),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_float_is_no_number_of_items(name: str) -> None:
+    option, given = NUMBERS[name]
+    for wrong in (1.5, np.float32(2), float("nan")):
+        with pytest.raises(InvalidDataError, match=f"{option}: expected an int, found float"):
+            OPS[name].load()(**given, **{option: wrong})
+
+
+def test_the_scale_of_attention_is_not_text() -> None:
+    with pytest.raises(InvalidDataError, match="scale: expected a float or None, found '2'"):
+        OPS["attention"].load()(ROWS, ROWS, ROWS, scale="2")
