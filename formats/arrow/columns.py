@@ -292,6 +292,9 @@ def _mask(array: Any) -> Mask | None:
 def opened(array: Any) -> tuple[Offsets, Any]:
     """Return the offsets of lists, text or bytes without nulls, from 0, and their items."""
     kind = array.type
+    if not len(array) and not types.is_fixed_size_list(kind):
+        # Then its offsets may have no bytes, not even the 0 before the first item.
+        return np.zeros(1, np.int64), _no_items(array)
     if is_bytes(kind):
         array = large_binary(array)
         offsets = buffer_of(array, 1, np.dtype(np.int64), array.offset, len(array) + 1)
@@ -311,6 +314,16 @@ def opened(array: Any) -> tuple[Offsets, Any]:
         parts = [array.keys.slice(low, high - low), array.items.slice(low, high - low)]
         return _rebased(offsets), pa.StructArray.from_arrays(parts, ["key", "value"])
     return _rebased(offsets), array.values.slice(low, high - low)
+
+
+def _no_items(array: Any) -> Any:
+    """Return the items of no lists, text or bytes."""
+    if is_bytes(array.type):
+        return array_of(np.zeros(0, np.uint8))
+    if types.is_map(array.type):
+        parts = [array.keys.slice(0, 0), array.items.slice(0, 0)]
+        return pa.StructArray.from_arrays(parts, ["key", "value"])
+    return array.values.slice(0, 0)
 
 
 def _items(array: Any, count: int) -> Any:

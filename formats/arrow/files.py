@@ -155,9 +155,10 @@ def opened(data: Bytes) -> pa.NativeFile:
     return pa.PythonFile(Cursor(data), "r")
 
 
-def pieces(batch: pa.RecordBatch, limit_bytes: int) -> Iterator[Found]:
-    """Yield a record batch in parts of about `limit_bytes`, assuming records of equal size."""
-    step = step_of(batch.num_rows, batch.nbytes, limit_bytes)
+def pieces(batch: pa.RecordBatch, size_bytes: int, limit_bytes: int) -> Iterator[Found]:
+    """Yield a record batch of `size_bytes` in parts of about `limit_bytes`, assuming records of
+    equal size."""
+    step = step_of(batch.num_rows, size_bytes, limit_bytes)
     for start in range(0, batch.num_rows, step):
         yield start, batch.slice(start, step)
 

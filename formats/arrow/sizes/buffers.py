@@ -57,6 +57,8 @@ def item_bounds(array: Any) -> tuple[Offsets, Offsets]:
         begin = buffer_of(array, 1, width, first, count).astype(np.int64)
         size = buffer_of(array, 2, width, first, count).astype(np.int64)
     else:
+        if not count:  # then the offsets may have no bytes
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         large = types.is_large_list(kind) or types.is_large_string(kind)
         wide = large or types.is_large_binary(kind)
         ends = buffer_of(array, 1, np.dtype(np.int64 if wide else np.int32), first, count + 1)

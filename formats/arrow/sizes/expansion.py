@@ -59,7 +59,9 @@ def plain(array: Any, bounds: Bounds) -> Any:
             array = _taken(array.dictionary, array.indices, bounds)
         elif isinstance(array, pa.RunEndEncodedArray):
             bounds.check_block(len(array), _WHAT)
-            array = _taken(array.values, array_of(_runs(array)), bounds)
+            sizes = item_bytes(array.values) * _run_lengths(array)
+            bounds.check_block(int(sizes.sum()), _WHAT)
+            array = _picked(array.values, array_of(_runs(array)), bounds)
         else:
             return array
 
@@ -85,6 +87,7 @@ def check_views(array: Any, bounds: Bounds) -> None:
 
 
 def _taken(words: Any, indices: Any, bounds: Bounds) -> Any:
+    bounds.check_block(len(words), _WHAT)
     there = indices.drop_null() if indices.null_count else indices
     sizes = item_bytes(words)
     if sizes.size:
@@ -110,10 +113,17 @@ def _picked(words: Any, indices: Any, bounds: Bounds) -> Any:
     return without_views(words, bounds).take(indices)
 
 
+def _run_lengths(array: Any) -> Array:
+    """Return the number of items of each run that are in the array, which may be a slice."""
+    ends = np.clip(integers(array.run_ends), array.offset, array.offset + len(array))
+    return np.diff(ends.astype(np.int64), prepend=array.offset)
+
+
 def _runs(array: Any) -> Array:
     """Return the number of the run of each item."""
-    ends = integers(array.run_ends)
-    return np.searchsorted(ends, np.arange(array.offset, array.offset + len(array)), side="right")
+    lengths = _run_lengths(array)
+    # A few bytes may be any number of items, so each takes only four bytes here.
+    return np.repeat(np.arange(lengths.size, dtype=np.int32), lengths)
 
 
 def item_bytes(array: Any) -> Array:
@@ -128,7 +138,7 @@ def item_bytes(array: Any) -> Array:
         words, places = item_bytes(array.dictionary), integers(array.indices.fill_null(0))
         return words.take(places) if words.size else np.zeros(len(array))
     if isinstance(array, pa.RunEndEncodedArray):
-        return item_bytes(array.values)[_runs(array)]
+        return item_bytes(array.values).repeat(_run_lengths(array))
     if types.is_struct(kind):
         parts = [item_bytes(array.field(number)) for number in range(kind.num_fields)]
         total: Array = np.array(parts).reshape(len(parts), len(array)).sum(axis=0)

@@ -140,7 +140,7 @@ class IpcFile(Records):
         if self._hollow is not None:
             return self._hollow.parts(batch, start, stop, wanted.limit_bytes, values=wanted.values)
         batch.validate(full=True)
-        return pieces(batch, wanted.limit_bytes)
+        return pieces(batch, batch.get_total_buffer_size(), wanted.limit_bytes)
 
 
 class IpcPipe(Records):
@@ -165,7 +165,8 @@ class IpcPipe(Records):
             for batch in self._reader:
                 chosen = batch.select(wanted.names)
                 chosen.validate(full=True)
-                for place, part in pieces(chosen, wanted.limit_bytes):
+                size = chosen.get_total_buffer_size()
+                for place, part in pieces(chosen, size, wanted.limit_bytes):
                     yield first + place, part
                 first += batch.num_rows
             if self._checked.cut:

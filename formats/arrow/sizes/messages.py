@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -161,8 +162,9 @@ def decompressed_sizes(
     buffers, views = iter(message.buffers), iter(message.views)
     found = []
     for field in schema:
-        count = _buffer_count(field.type, views, message.version)
-        found.append(sum(_size(*next(buffers, (0, 0)), data, body) for _ in range(count)))
+        count = min(_buffer_count(field.type, views, message.version), len(message.buffers))
+        # A column of views claims any number of buffers.
+        found.append(sum(_size(*buffer, data, body) for buffer in islice(buffers, count)))
     return found
 
 

@@ -137,7 +137,7 @@ class ParquetRecords(Records):
         first = 0
         for batch in self._file.iter_batches(step, [group], columns):
             batch.validate(full=True)
-            for place, part in pieces(batch, 2 * limit_bytes):
+            for place, part in pieces(batch, batch.nbytes, 2 * limit_bytes):
                 yield first + place, part
             first += batch.num_rows
         if first != rows:

@@ -300,3 +300,36 @@ def test_rows_of_the_null_type_may_all_be_null(suffix: str, tmp_path: Path) -> N
     table = pa.table({"x": pa.nulls(2, pa.list_(pa.null(), 3))})
     found = column(written_by_pyarrow(tmp_path / f"t{suffix}", table))
     assert found.to_list() == [None, None]
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".arrows"])
+@pytest.mark.parametrize("codec", [None, "zstd"])
+def test_offsets_of_no_items_may_have_no_bytes(
+    codec: str | None, suffix: str, tmp_path: Path
+) -> None:
+    # Some programs write them so; pyarrow's `nbytes` then reads from a null pointer.
+    empty = pa.py_buffer(b"")
+    fields = [pa.field("key", pa.int8(), nullable=False), pa.field("value", pa.int8())]
+    pairs = pa.array([], pa.struct(fields))
+    kinds: list[tuple[Any, list[Any]]] = [
+        (pa.list_(pa.int8()), [pa.array([], pa.int8())]),
+        (pa.large_list(pa.int8()), [pa.array([], pa.int8())]),
+        (pa.map_(pa.int8(), pa.int8()), [pairs]),
+        (pa.string(), []),
+        (pa.large_binary(), []),
+    ]
+    columns = []
+    for kind, children in kinds:
+        held = [None, empty] if children else [None, empty, empty]
+        inner = pa.Array.from_buffers(kind, 0, held, children=children)
+        offsets = pa.py_buffer(bytes(12))
+        columns.append(pa.Array.from_buffers(pa.list_(kind), 2, [None, offsets], children=[inner]))
+    batch = pa.RecordBatch.from_arrays(columns, list("abcde"))
+    path = tmp_path / f"t{suffix}"
+    making = pa.ipc.new_file if suffix == ".arrow" else pa.ipc.new_stream
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with making(str(path), batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    found = content(path)
+    assert sorted(found) == ["a", "b", "c.key", "c.value", "d", "e"]
+    assert all(tensor.to_list() == [[], []] for tensor in found.values())

@@ -92,6 +92,29 @@ def test_headers_tell_what_the_columns_of_arrow_decompress_to(
     assert dictionaries > 0
 
 
+def test_views_that_claim_any_number_of_buffers_are_not_counted() -> None:
+    from lodcli.formats.arrow.sizes.messages import RECORDS, Message, decompressed_sizes
+
+    message = Message(b"", RECORDS, 0, 1, ((0, 0), (0, 16)), compressed=True, views=(1 << 60,))
+    schema = pa.schema([("x", pa.string_view()), ("y", pa.int8())])
+    assert decompressed_sizes(message, schema, (5).to_bytes(8, "little") + bytes(8)) == [5, 0]
+
+
+def test_long_runs_are_expanded_in_little_memory() -> None:
+    from lodcli.formats.arrow.sizes.expansion import plain
+
+    count = 1 << 20
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([3, count], pa.int32()), [1, 2])
+    tracemalloc.start()
+    try:
+        found = plain(runs.slice(2), NO_BOUNDS)
+        assert tracemalloc.get_traced_memory()[1] < 8 * count
+    finally:
+        tracemalloc.stop()
+    assert found[:3].to_pylist() == [1, 2, 2]
+    assert len(found) == count - 2
+
+
 def _sizes(batch: Any) -> list[int]:
     """Return the bytes of all buffers of each column, without those of its dictionary."""
     return [
