@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
@@ -119,14 +120,10 @@ def compared(a: Labelled, b: Labelled, *, rtol: float, atol: float, first: int) 
             )
         elif one.array or two.array:
             raise SelectionError(f"{name} is a TensorArray; `lod pack` it first")
-        elif (
-            _alike(result, one, two)
-            and _same_index(
-                result, a.source.lods[one.name], b.source.lods[two.name], one, two, first
-            )
-            and _same_nulls(result, a, b, one, two, first)
-        ):
-            _compare_values(result, a, b, one, two, (rtol, atol), first)
+        elif _alike(result, one, two):
+            x, y = _Side(a, one), _Side(b, two)
+            if _same_index(result, x, y, first) and _same_nulls(result, x, y, first):
+                _compare_values(result, x, y, (rtol, atol), first)
     return Comparison(found, _unlike(a.source.attributes, b.source.attributes))
 
 
@@ -163,11 +160,29 @@ def _alike(result: TensorComparison, one: TensorSpec, two: TensorSpec) -> bool:
     return True
 
 
-def _same_index(
-    result: TensorComparison, a: LoD, b: LoD, one: TensorSpec, two: TensorSpec, first: int
-) -> bool:
+class _Side(NamedTuple):
+    """A tensor in one of the files."""
+
+    file: Labelled
+    spec: TensorSpec
+
+    @property
+    def lod(self) -> LoD:
+        return self.file.source.lods[self.spec.name]
+
+    def rows(self, start: int, stop: int) -> Array:
+        with naming_file(self.file.label):
+            return self.file.source.read_rows(self.spec.name, start, stop)
+
+    def mask(self, level: int, start: int, stop: int) -> Mask:
+        with naming_file(self.file.label):
+            mask = self.file.source.read_mask(self.spec.name, level, start, stop)
+        return np.ones(stop - start, np.bool_) if mask is None else mask
+
+
+def _same_index(result: TensorComparison, a: _Side, b: _Side, first: int) -> bool:
     """Record differences on the first level that differs; return whether the indexes are equal."""
-    for number, (x, y) in enumerate(zip(a.levels, b.levels, strict=True)):
+    for number, (x, y) in enumerate(zip(a.lod.levels, b.lod.levels, strict=True)):
         if x is y or np.array_equal(x, y):
             continue
         if x.size != y.size:
@@ -183,35 +198,27 @@ def _same_index(
                     int(lengths[item]),
                     int(others[item]),
                     level=number,
-                    branch=branch_of(a, number, int(item)),
+                    branch=branch_of(a.lod, number, int(item)),
                 )
             )
         return False
-    if one.rows != two.rows:
-        result.differences.append(Difference("rows", one.rows, two.rows))
+    if a.spec.rows != b.spec.rows:
+        result.differences.append(Difference("rows", a.spec.rows, b.spec.rows))
         return False
-    return one.row_shape == two.row_shape
+    return a.spec.row_shape == b.spec.row_shape
 
 
-def _same_nulls(
-    result: TensorComparison,
-    a: Labelled,
-    b: Labelled,
-    one: TensorSpec,
-    two: TensorSpec,
-    first: int,
-) -> bool:
+def _same_nulls(result: TensorComparison, a: _Side, b: _Side, first: int) -> bool:
     """Record nulls that differ on the first level with any; return whether all are equal."""
-    if not (one.nullable or two.nullable):
+    if not (a.spec.nullable or b.spec.nullable):
         return True
-    lod = a.source.lods[one.name]
+    lod = a.lod
     for level in range(lod.n_levels + 1):
-        count = lod.levels[level].size - 1 if level < lod.n_levels else one.rows or 0
+        count = lod.levels[level].size - 1 if level < lod.n_levels else a.spec.rows or 0
         found = 0
         for start in range(0, count, BATCH_BYTES):
             stop = min(start + BATCH_BYTES, count)
-            x = _mask(a, one, level, start, stop)
-            y = _mask(b, two, level, start, stop)
+            x, y = a.mask(level, start, stop), b.mask(level, start, stop)
             for item in np.flatnonzero(x != y)[: max(first, 1) - found]:
                 found += 1
                 branch = branch_of(lod, level, start + int(item))
@@ -222,27 +229,15 @@ def _same_nulls(
     return True
 
 
-def _mask(of: Labelled, spec: TensorSpec, level: int, start: int, stop: int) -> Mask:
-    with naming_file(of.label):
-        mask = of.source.read_mask(spec.name, level, start, stop)
-    return np.ones(stop - start, np.bool_) if mask is None else mask
-
-
 def _compare_values(
-    result: TensorComparison,
-    a: Labelled,
-    b: Labelled,
-    one: TensorSpec,
-    two: TensorSpec,
-    tolerance: tuple[float, float],
-    first: int,
+    result: TensorComparison, a: _Side, b: _Side, tolerance: tuple[float, float], first: int
 ) -> None:
-    lod = a.source.lods[one.name]
+    lod, one, two = a.lod, a.spec, b.spec
     result.rows = one.rows
     result.unit = one.marks.unit if one.marks.unit == two.marks.unit else None
     if not one.row_bytes and not two.row_bytes:
         return  # no values: there may be too many rows to loop over
-    for start, x, y in checked(ahead(_blocks(a, b, one, two))):
+    for start, x, y in checked(ahead(_blocks(a, b))):
         if x.dtype == y.dtype and same_bytes(x, y):
             continue
         unequal = _unequal(x, y, *tolerance)
@@ -267,19 +262,14 @@ def _compare_values(
             )
 
 
-def _blocks(
-    a: Labelled, b: Labelled, one: TensorSpec, two: TensorSpec
-) -> Iterator[tuple[int, Array, Array]]:
+def _blocks(a: _Side, b: _Side) -> Iterator[tuple[int, Array, Array]]:
     """Yield the rows of both files, block by block, each with the number of its first row."""
-    assert one.rows is not None
-    step = max(1, BATCH_BYTES // max(1, one.row_bytes))
-    for start in range(0, one.rows, step):
-        stop = min(start + step, one.rows)
-        with naming_file(a.label):
-            x = a.source.read_rows(one.name, start, stop)
-        with naming_file(b.label):
-            y = b.source.read_rows(two.name, start, stop)
-        yield start, x, y
+    rows = a.spec.rows
+    assert rows is not None
+    step = max(1, BATCH_BYTES // max(1, a.spec.row_bytes))
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        yield start, a.rows(start, stop), b.rows(start, stop)
 
 
 def _unequal(x: Array, y: Array, rtol: float, atol: float) -> Array:
