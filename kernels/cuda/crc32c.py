@@ -52,7 +52,7 @@ def block_crc32c(data: Array, block_bytes: int) -> Array:
 
 @cache
 def _constants(device: int) -> Any:
-    """Return on a device what the kernel looks up; there before any stream can ask for it."""
+    """Return the lookup tables of the kernel in device memory, complete for every stream."""
     # A byte's remainder when it is the last but `behind` of a thread's, whose next are a step away.
     byte = _product(np.arange(256, dtype=np.uint32), _power(8))
     behind = STRIDE_BYTES - WORD_BYTES + np.arange(WORD_BYTES - 1, -1, -1)

@@ -1,4 +1,4 @@
-"""What a device has, without a device: for decisions that need none."""
+"""Resource limits of a GPU as values, so that decisions based on them need no GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class DeviceLimits(NamedTuple):
-    """What a device has.
+    """Resource limits of a device.
 
     Attributes:
         capability: (9, 0) and the like.

@@ -1,4 +1,4 @@
-"""The first row of which something is true, by a kernel of first_row.cuh."""
+"""The first row that meets a condition, found by a kernel of first_row.cuh."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _function(file: str, kernel: str, device: int, together: bool = False) -> An
 
 
 def limits() -> DeviceLimits:
-    """Return what the current device has."""
+    """Return the resource limits of the current device."""
     return _limits(cupy.cuda.runtime.getDevice())
 
 

@@ -97,7 +97,7 @@ def unpad_rows(box: Array, offsets: Offsets, out: Array) -> None:
 
 
 def _narrow(width: int) -> str:
-    """Return what the name of a kernel has for rows of so many bytes."""
+    """Return the prefix of a kernel's name for rows of this many bytes."""
     return "narrow_" if is_narrow(width) else ""
 
 

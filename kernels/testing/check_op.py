@@ -103,7 +103,7 @@ def check_op(
 
 
 def tensors() -> dict[str, LoDTensor]:
-    """Return what to try with every op, by what is special about it."""
+    """Return test tensors for every op, by their special property."""
     rng = np.random.default_rng(0)
     found = {}
     for width, shape in _WIDTHS.items():

@@ -85,13 +85,13 @@ class Parsed:
         self.tensors = tuple(dict.fromkeys(names))
 
     def named(self, node: ast.AST) -> str | None:
-        """Return the tensor that a part is, by its name or as tensor('NAME'); None of others."""
+        """Return the name of the tensor that a part refers to, also tensor('NAME'); else None."""
         if isinstance(node, ast.Call) and function_name(node) == "tensor":
             return self._string(node)
         return None if id(node) in self._level_names else dotted(node)
 
     def fail(self, node: ast.expr, what: str) -> NoReturn:
-        """Raise what is wrong with a part of it."""
+        """Raise an error at the column of a part of the expression."""
         column = len(self.text.encode()[: node.col_offset].decode(errors="replace"))
         raise ExpressionError(what, self.text, column)
 
@@ -195,7 +195,7 @@ class Evaluation(ABC, Generic[V]):
 
     @abstractmethod
     def call(self, node: ast.Call, name: str) -> V:
-        """Return what a function returns, or fail."""
+        """Return the result of a function, or fail."""
 
     def of(self, node: ast.expr) -> V:
         """Return the values of a part."""

@@ -8,7 +8,7 @@ from lodcli.reports.common import Report
 
 
 class Strategy(TypedDict):
-    """What the batches of a strategy cost.
+    """The cost of the batches of a strategy.
 
     Attributes:
         strategy: its name.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """What the batches of a schema hold together.
+    """Totals of the batches of a schema.
 
     Attributes:
         tensors: complete once `counting` has come to its end.
@@ -39,7 +39,7 @@ class Counts:
 
 
 def described(spec: TensorSpec) -> TensorOfFile:
-    """Return what a schema says of a tensor; an unknown number of rows is 0."""
+    """Return the description of a tensor in a schema; an unknown number of rows is 0."""
     return {
         "name": spec.name,
         "dtype": spec.dtype.name,

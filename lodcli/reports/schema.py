@@ -92,7 +92,7 @@ def _object(kind: type[Any]) -> dict[str, Any]:
 
 
 def descriptions(kind: type[Any]) -> dict[str, str]:
-    """Return what the docstring of a TypedDict says of each key, and that of Report."""
+    """Return the description of each key, from the docstrings of a TypedDict and of Report."""
     found: dict[str, str] = {}
     for base in (Report, kind):
         part = (inspect.getdoc(base) or "").partition("Attributes:\n")[2]

@@ -39,7 +39,7 @@ class VerifiedFile(TypedDict):
 
 
 class Verification(Report):
-    """What is wrong with files.
+    """The results of checking files.
 
     Attributes:
         files: each that was named.

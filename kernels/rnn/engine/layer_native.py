@@ -46,7 +46,7 @@ _ALONE = Team(0, 1, np.zeros(0, np.int64))
 
 
 class _Kept(NamedTuple):
-    """What a forward run saves for the backward pass."""
+    """Values saved by a forward pass for the backward pass."""
 
     begin: State
     outputs: Array

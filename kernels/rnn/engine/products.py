@@ -30,7 +30,7 @@ from lodcli.kernels.runtime.precision import rounds_on_cpu
 
 
 class BackwardRoom(NamedTuple):
-    """How many elements a thread needs on the way back: see BackwardSpace."""
+    """How many elements a thread needs for the backward pass: see BackwardSpace."""
 
     sums: int
     panel: int
@@ -46,8 +46,8 @@ class Products(NamedTuple):
         panels, matrix_panels: pack weights for them, transposed and as they are.
         tile_sums: returns how many vectors of sums a cell's kernel needs room for.
         rounded: returns how many words it needs to round so many rows.
-        backward_room: returns what the kernels need on the way back, for weight_hh, weight_ih and
-            chunks of so many slots.
+        backward_room: returns the sizes that the kernels of the backward pass need, for weight_hh,
+            weight_ih and chunks of this many slots.
     """
 
     forward: dict[str, Kernels]

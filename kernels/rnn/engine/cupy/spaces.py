@@ -17,7 +17,7 @@ from lodcli.kernels.rnn.engine.plan import StepPlan
 
 
 class Kept(NamedTuple):
-    """What a run forward leaves for the way back; of rows, where not said otherwise.
+    """Values saved by a forward pass for the backward pass; one per row, unless noted otherwise.
 
     Attributes:
         begin: the states before the first step, (S, ..), longest sequence first.

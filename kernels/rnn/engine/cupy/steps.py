@@ -28,7 +28,7 @@ class Steps(ABC, Generic[W]):
     """One kind of cell, with its options, for one type of values.
 
     Attributes:
-        KEPT: how many activated gates a row keeps for the way back, H values each.
+        KEPT: how many activated gates a row keeps for the backward pass, H values each.
         RECURRENT: how many blocks of H columns the product with the hidden state has.
         OPENED, CANDIDATE, INNER: whether it needs these arrays; see rnn.cuh.
     """
@@ -45,7 +45,7 @@ class Steps(ABC, Generic[W]):
 
     @property
     def projects(self) -> bool:
-        """Whether the hidden state is a projection of what the gates give."""
+        """Whether the hidden state is a projection of the result of the gates."""
         return False
 
     @abstractmethod
@@ -54,17 +54,17 @@ class Steps(ABC, Generic[W]):
 
     @abstractmethod
     def forward(self, space: Forward) -> ForwardStep:
-        """Return what does a step; puts into the table what that needs."""
+        """Return a function for the steps forward; adds its arrays to the table."""
 
     @abstractmethod
     def backward(self, space: Backward) -> BackwardStep:
-        """Return what goes a step back."""
+        """Return a function for the steps of the backward pass."""
 
     def recurrent_gradients(self, space: Backward, sums: Array | None) -> dict[str, Array]:
         """Return the gradients of weight_hh, bias_hh and the cell's own weights, by field.
 
         Args:
-            space: gone all the way back.
+            space: after the backward pass over all steps.
             sums: of its gradients, by column; None if there is no bias to need them.
 
         Here for a step that is one product.
