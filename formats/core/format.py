@@ -296,7 +296,7 @@ class Stored:
 
 
 class Format(ABC):
-    """One kind of file.
+    """A file format: its capabilities, its reader and its writer.
 
     Attributes:
         name: as in `--from` and `--to`.

@@ -95,7 +95,7 @@ class Decimals:
 
     @property
     def kind(self) -> str:
-        """What marks call it."""
+        """The mark `values` of such rows."""
         return "decimal"
 
     def __str__(self) -> str:
@@ -175,7 +175,7 @@ class Categories:
 
     @property
     def kind(self) -> str:
-        """What marks call it."""
+        """The mark `values` of such rows."""
         return "category"
 
     def __str__(self) -> str:

@@ -205,7 +205,7 @@ class TensorArray:
     def write(
         self, index: SupportsIndex, value: LoDTensor | npt.ArrayLike, data_shared: bool = True
     ) -> None:
-        """Write a value to a place; past the end the array grows.
+        """Write a value at a position; past the end the array grows.
 
         Args:
             index: 0 or more. Far past the end, the places between stay unwritten.
@@ -225,7 +225,7 @@ class TensorArray:
     def read(
         self, index: SupportsIndex, default: LoDTensor | npt.ArrayLike | None = None
     ) -> LoDTensor:
-        """Return the value at a place.
+        """Return the value at a position.
 
         Args:
             index: the place; negative ones are before the start, not from the end.
@@ -305,7 +305,7 @@ class TensorArray:
 
     @types_explained
     def identical(self, other: TensorArray) -> bool:
-        """Return whether both have the same places written, with identical values."""
+        """Return whether both have values at the same positions, and identical ones."""
         places = self._places() | other._places()
         return self._size == other._size and all(
             (a is None and b is None) or (a is not None and b is not None and a.identical(b))

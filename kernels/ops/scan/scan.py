@@ -90,7 +90,7 @@ def sequence_cumsum_grad(
     reverse: bool = False,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the gradient of `sequence_cumsum` for `tensor`: the same, the other way round.
+    """Return the gradient of `sequence_cumsum` for `tensor`: a cumulative sum in the other direction.
 
     Args:
         upstream: (N, ...), the gradient of the result.
@@ -126,7 +126,7 @@ def sequence_cumprod_grad(
     reverse: bool = False,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the gradient of `sequence_cumprod` for `tensor`, right where some rows are zero too.
+    """Return the gradient of `sequence_cumprod` for `tensor`, also where rows are zero.
 
     Args:
         upstream: (N, ...), the gradient of the result.
