@@ -90,7 +90,7 @@ def sequence_cumsum_grad(
     reverse: bool = False,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the gradient of `sequence_cumsum` for `tensor`: a cumulative sum in the other direction.
+    """Return the gradient of `sequence_cumsum` for `tensor`: a cumsum in the other direction.
 
     Args:
         upstream: (N, ...), the gradient of the result.
