@@ -86,6 +86,11 @@ class _Members:
                 "is a TorchScript program, not tensors of torch.save; save its tensors with "
                 "torch.save(torch.jit.load(FILE).state_dict(), 'tensors.pt')"
             )
+        if any(name.endswith("/models/model.json") for name in self.by_name):
+            raise UnsupportedError(
+                "is a program of torch.export, not tensors of torch.save; save its tensors with "
+                "torch.save(torch.export.load(FILE).state_dict, 'tensors.pt')"
+            )
         for info in infos:
             if info.compress_type != zipfile.ZIP_STORED:
                 raise UnsupportedError(f"{shown(info.filename)}: is compressed, as torch never is")

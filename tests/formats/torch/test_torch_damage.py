@@ -154,6 +154,12 @@ DAMAGED: list[tuple[str, bytes, Any, str]] = [
         r"is a TorchScript program, .*; save its tensors with torch\.save\(torch\.jit\.load",
     ),
     (
+        "exported",
+        archive(b"", more=("a/models/model.json",)),
+        UnsupportedError,
+        r"is a program of torch\.export, .*; save its tensors with torch\.save\(torch\.export",
+    ),
+    (
         "deflated",
         archive(pickled(tensor()), bytes(16), method=zipfile.ZIP_DEFLATED),
         UnsupportedError,
