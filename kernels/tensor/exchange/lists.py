@@ -76,6 +76,12 @@ def rows_of_lists(
                 f"values: a list at position {wrong[0]} of depth {len(lengths)}, beside "
                 f"{type(items[0]).__name__}"
             )
+        for kind in set(map(type, items)):  # NumPy would take them as rows
+            if issubclass(kind, Sequence) and not issubclass(kind, str | bytes):
+                raise InvalidDataError(
+                    f"values: expected lists at depth {len(lengths)}, found {kind.__name__}; "
+                    "list() makes one of it"
+                )
     rows = _numbers(items, len(lengths)) if dtype is None else _converted(items, dtype)
     index = LoD.from_lengths([*lengths, *[[]] * missing], names)
     return rows, index, NO_MARKS, Nulls.of([*masks, *[None] * missing, mask])

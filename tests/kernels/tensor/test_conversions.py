@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -387,6 +388,14 @@ class Chunks:
 
 def test_an_array_of_several_chunks_is_read_as_a_stream() -> None:
     assert LoDTensor.from_arrow(Chunks([[1], []], [[2, 3]])).to_list() == [[1], [], [2, 3]]
+
+
+@pytest.mark.parametrize("make", [range, deque, bytearray])
+def test_other_sequences_than_lists_are_not_taken_as_rows(make: Callable[[Any], Any]) -> None:
+    item = make(3) if make is range else make([0, 1, 2])
+    with pytest.raises(InvalidDataError, match=f"lists at depth 0, found {make.__name__}; list"):
+        LoDTensor.from_lists([item, item])
+    assert LoDTensor.from_lists([list(item)]).to_list() == [[0, 1, 2]]
 
 
 def test_lists_in_a_column_of_pandas_are_given_as_a_list() -> None:
