@@ -61,6 +61,7 @@ class RecordSource(Source):
     error.
     """
 
+    records = True
     # Whether the file can be read twice, so that dictionaries are known before the first row.
     rereadable = False
 

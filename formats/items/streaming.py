@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from lodcli.formats.core.format import Source
+from lodcli.formats.core.batching import groups
+from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.schema import Batch, find_all, tensor_of
+from lodcli.formats.core.wrapped import Wrapped
+from lodcli.formats.items.indexed_copy import in_place
 from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import item_count, part
 from lodcli.kernels.index.lod import LoD
@@ -45,3 +49,34 @@ def first_items(
             return
         left -= found
         yield batch
+
+
+def first_of(source: Source, names: Sequence[str], count: int) -> Source:
+    """Return the first outermost items of some tensors, or the source if it must be read whole.
+
+    It must if its batches do not hold equally many items of all of these tensors, and it need not
+    if its rows can be read in any order.
+    """
+    specs = find_all(source.schema, names)
+    together = source.records or len(groups(specs)) == 1
+    if any(spec.array for spec in specs) or not together or in_place(source, names) is not None:
+        return source
+    return _First(source, count)
+
+
+class _First(Wrapped):
+    """The first outermost items of a source, read no further than they go."""
+
+    def __init__(self, inner: Source, count: int) -> None:
+        super().__init__(inner)
+        self.schema = tuple(spec.uncounted() for spec in inner.schema)
+        self._count = count
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        wanted = set(names)
+        batches = (
+            {name: tensor_of(item) for name, item in batch.items() if name in wanted}
+            for batch in self._inner.batches_of(wanted, limit_bytes)
+        )
+        yield from first_items((batch for batch in batches if batch), self._count)

@@ -171,6 +171,8 @@ class JsonSource(Source):
         lines: converts the file to JSON lines, if it is in another format.
     """
 
+    records = True
+
     def __init__(
         self,
         source: Input,

@@ -88,6 +88,8 @@ class Mds(Format):
 class _MdsSource(Source):
     """An open folder. One shard is open at a time."""
 
+    records = True
+
     def __init__(self, source: Input, index: Index) -> None:
         self._source = source
         self._index = index

@@ -145,6 +145,8 @@ class _Field:
 class _TarSource(Source):
     """An archive, read sequentially: a pipe once, a file again for every pass."""
 
+    records = True
+
     def __init__(self, source: Input, fields: tuple[str, ...] | None) -> None:
         self._file = source.file
         self._again = source.seekable

@@ -18,6 +18,7 @@ from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
 from lodcli.formats.items.sharing import Shared, sharing
+from lodcli.formats.items.streaming import first_of
 from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
@@ -84,7 +85,10 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
                 schema, found = _sliced(file.source, cut, level)
             target.write(schema, [found])
             return
-    with indexed(file.source, [spec.name for spec in file.schema]) as source:
+    source_read = file.source
+    if level == 0 and (needed := _needed(keys)) is not None:
+        source_read = first_of(file.source, [spec.name for spec in file.schema], needed)
+    with indexed(source_read, [spec.name for spec in file.schema]) as source:
         if file.source.partial:
             cut = _counted(cut, source)
         else:
@@ -98,6 +102,22 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
                 resolved = _resolved(source, cut, level)
                 schema, batches = (_rows if cut.of_rows else _items)(source, cut, resolved)
         target.write(schema, named(reference, batches))
+
+
+def _needed(keys: Sequence[Key]) -> int | None:
+    """Return how many of the first items hold those of a branch; None if only the end tells."""
+    needed = 0
+    for key in keys if isinstance(keys[0], slice) else keys[:1]:
+        if isinstance(key, int):
+            start, stop = key, key + 1
+        elif key.stop is None or (key.step or 1) < 0:
+            return None
+        else:
+            start, stop = key.start or 0, key.stop
+        if min(start, stop) < 0:
+            return None
+        needed = max(needed, stop)
+    return needed
 
 
 def _cut(

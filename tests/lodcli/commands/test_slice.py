@@ -259,3 +259,36 @@ def test_an_index_leaves_out_texts_of_items_as_it_does_labels(lod: Lod, tmp_path
     assert out.read_text() == "99\n100\n101\n"
     assert lod("slice", path, "1:", "-qfo", out).code == 0
     assert out.read_text() == '{"name":"cde","ids":[3,4,5]}\n'
+
+
+NEAR = ["0:0", "2:3", "1:7", "0:5:2", "3,1:", "4", "1:3,6:8", "-2:", "3:1:-1", "2:"]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "tar", "lods", "parquet", "arrows"])
+@pytest.mark.parametrize("branch", NEAR)
+def test_a_branch_is_the_same_in_every_format(
+    branch: str, suffix: str, lod: Lod, tmp_path: Path
+) -> None:
+    lengths = [3, 2, 1, 4, 5, 2, 3, 1]
+    tensors = {"a": LoDTensor(np.arange(21), [lengths]), "b": LoDTensor(np.arange(8))}
+    found = []
+    for name in ("t.lod.h5", f"t.{suffix}"):
+        io.write(tmp_path / name, tensors)
+        out = tmp_path / f"{name}.jsonl"
+        done = lod("slice", tmp_path / name, branch, "-o", out)
+        assert done.code == 0, done.stderr
+        found.append(out.read_bytes())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("args", [["slice", "2:5"], ["slice", "4"], ["head", "-n", "3"]])
+def test_what_is_read_in_order_is_read_only_as_far_as_needed(
+    args: list[str], lod: Lod, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "t.jsonl", tmp_path / "out.jsonl"
+    line = '{"a":"%s","b":2}\n' % ("text" * 250)
+    path.write_text(line * 4000 + "damaged\n")
+    done = lod(args[0], path, *args[1:], "-o", out)
+    assert done.code == 0, done.stderr
+    done = lod("slice", path, "2:", "-o", out, "--force")
+    assert "line 4001" in done.stderr
