@@ -36,6 +36,16 @@ class LazyGroup(click.Group):
         command.short_help = help_line
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if TABLE.keys().isdisjoint(args):
+                raise
+            what = f"no option {error.option_name!r} of lod itself"
+            said = f"{what}; options of a command go after its name"
+            raise click.NoSuchOption(error.option_name, said, ctx=ctx) from None
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

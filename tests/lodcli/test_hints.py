@@ -98,6 +98,13 @@ HINTS = [
     ("unpack two.lod.h5 -o x.lod.h5", 2, "choose one: 'two.lod.h5::a b' two.lod.h5::c"),
     ("head one.jsonl --isolat", 2, "no such option '--isolat'; did you mean '--isolate'?; see"),
     ("head one.jsonl --item 1", 2, "no such option '--item'; did you mean one of: '--isol"),
+    ("--json inspect one.jsonl", 2, "no option '--json' of lod itself; options of a command go af"),
+    (
+        "-o x.npz convert one.jsonl",
+        2,
+        "no option '-o' of lod itself; options of a command go after",
+    ),
+    ("--jsn", 2, "no such option '--jsn'"),
     ("trial one.jsonl", 2, "no command 'trial'; did you mean tail?"),
 ]
 

@@ -221,7 +221,8 @@ def _inside(number: int, start: int, stop: int, name: str) -> int:
     """Return item `number` of the range start..stop; a negative number counts from its end."""
     found = number + (stop if number < 0 else start)
     if not start <= found < stop:
-        raise SelectionError(f"no {name} {number}, there are {stop - start:,} here")
+        what = f"item {number} of {name}" if name.startswith("level ") else f"{name} {number}"
+        raise SelectionError(f"no {what}, there are {stop - start:,} here")
     return found
 
 

@@ -234,7 +234,7 @@ def test_the_screen_jumps_and_searches(folder: Path) -> None:
         assert shown()[1] == "level 0 700 of 1,000"
         assert "700 (3) [2100, 2101, 2102]" in shown()
         await pilot.press("g", *"1000", "enter")
-        assert shown()[1] == "level 0 700 of 1,000  no level 0 1000, there are 1,000 here"
+        assert shown()[1] == "level 0 700 of 1,000  no item 1000 of level 0, there are 1,000 here"
         await pilot.press("slash", *"2950", "enter")
         await pilot.app.workers.wait_for_complete()
         await pilot.pause()
