@@ -255,11 +255,12 @@ def joined(
     parts: dict[str, list[LoDTensor]] = {name: [] for name in wanted}
     whole: dict[str, Item] = {}
     for batch in batches:
-        for name in wanted:
-            item = batch.get(name)
+        for name, item in batch.items():  # each may hold one tensor of very many
+            if name not in parts:
+                continue
             if isinstance(item, LoDTensor):
                 parts[name].append(item)
-            elif item is not None:
+            else:
                 whole[name] = item
     tensors = _joined(schema, parts)
     return {name: whole[name] if name in whole else tensors[name] for name in wanted}

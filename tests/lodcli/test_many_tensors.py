@@ -11,6 +11,8 @@ import pytest
 
 import lodcli
 from lodcli import LoDTensor, SelectionError
+from lodcli.formats.core.format import joined
+from lodcli.formats.core.schema import schema_of
 from tests.growth import lines_of
 from tests.lodcli.conftest import Lod
 
@@ -69,6 +71,16 @@ def test_work_grows_no_faster_than_the_number_of_tensors(
     few, more, most = (lines_of(partial(run, count)) for count in (150, 300, 600))
     # Less than twice the difference if each tensor costs as much as the first, up to four times
     # if each passes through all the others.
+    assert most - more < 2.05 * (more - few)
+
+
+def test_batches_of_one_tensor_each_are_joined_in_linear_work() -> None:
+    def join(count: int) -> None:
+        tensors = {f"x{n}": LoDTensor(np.zeros(0)) for n in range(count)}
+        batches = ({name: tensor} for name, tensor in tensors.items())
+        assert len(joined(schema_of(tensors), batches)) == count
+
+    few, more, most = (lines_of(partial(join, count)) for count in (50, 100, 200))
     assert most - more < 2.05 * (more - few)
 
 
