@@ -340,12 +340,12 @@ def marked(schema: Schema, kept: Mapping[str, Kept]) -> Schema:
 def _offsets(
     info: ArrayInfo, name: str, level: int, read: Callable[[str], Array], options: ReadOptions
 ) -> Offsets:
+    what = "lengths" if options.lengths else "offsets"
     with naming(info.label):
         # Before reading: an array of rows without values may be long.
         if len(info.shape) != 1 or info.dtype.kind not in "iu":
             raise InvalidDataError(
-                f"offsets must be integers in one dimension, found {info.dtype} "
-                f"of shape {info.shape}"
+                f"{what} must be integers in one dimension, found {info.dtype} of shape {info.shape}"
             )
     values = read(name)
     with naming(info.label):

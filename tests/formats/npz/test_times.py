@@ -70,5 +70,5 @@ def test_times_are_rows_below_levels_and_not_an_index(tmp_path: Path) -> None:
     assert found.lod.lengths(0).tolist() == [2, 1]
     assert found.nulls.rows is not None
     assert found.nulls.rows.tolist() == [True, False, True]
-    with pytest.raises(InvalidDataError, match="offsets must be integers"):
+    with pytest.raises(InvalidDataError, match="lengths must be integers"):
         content(tmp_path / "x.npz", data="n", lengths=("t",))
