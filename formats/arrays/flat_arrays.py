@@ -345,7 +345,8 @@ def _offsets(
         # Before reading: an array of rows without values may be long.
         if len(info.shape) != 1 or info.dtype.kind not in "iu":
             raise InvalidDataError(
-                f"{what} must be integers in one dimension, found {info.dtype} of shape {info.shape}"
+                f"{what} must be integers in one dimension, found {info.dtype} "
+                f"of shape {info.shape}"
             )
     values = read(name)
     with naming(info.label):
