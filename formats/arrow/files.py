@@ -23,6 +23,8 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.runtime import buffers as memory
 
 Found = tuple[int, pa.RecordBatch]
+# In messages of the Parquet reader about sound files, which are the same exception as damage.
+_NOT_READ = ("Not yet implemented", "not supported by the C++ implementation")
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,8 @@ def damage() -> Iterator[None]:
     except OSError as error:
         if error.errno is not None:
             raise
+        if any(words in str(error) for words in _NOT_READ):
+            raise UnsupportedError(f"cannot be read ({brief(error)})") from None
         raise DamagedFileError(f"is damaged ({brief(error)})") from None
     except MemoryError as error:
         raise TooLargeError(f"needs more memory than is available ({brief(error)})") from None

@@ -93,3 +93,12 @@ def test_times_of_96_bits_are_those_that_were_written(
         assert [row[0]["value"][0]["t"] for row in ours.to_pylist()] == times
     else:
         assert ours.to_pylist() == times
+
+
+def test_an_encoding_that_pyarrow_does_not_read_is_not_called_damage(tmp_path: Path) -> None:
+    words = pa.array(["a", "b", "a"]).dictionary_encode()
+    encodings = {"x": "DELTA_BYTE_ARRAY"}
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": words}), path, use_dictionary=False, column_encoding=encodings)
+    with pytest.raises(UnsupportedError, match="Not yet implemented: DecodeArrow"):
+        content(path)
