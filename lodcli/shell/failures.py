@@ -46,6 +46,7 @@ _WORDS = {
 
 # click's suggestion, "No such option '--x'. Did you mean '--y'?", or, of several, in parentheses.
 _SUGGESTION = re.compile(r"\.? \(?Did you mean (.+?)\?\)?$")
+_NOT_A_CHOICE = re.compile(r"'([^']*)' is not one of (.*)$")
 _NOT_WHOLE = re.compile(r"is not a valid integer( range)?$")
 
 
@@ -191,6 +192,7 @@ def explained(error: BaseException) -> tuple[str, int]:
         message = " ".join(error.format_message().split()).removesuffix(".")
         message = _NOT_WHOLE.sub("is not a whole number", message)
         message = _SUGGESTION.sub(r"; did you mean \1?", message)
+        message += _near_choice(message)
         return message[:1].lower() + message[1:], USAGE
     if isinstance(error, LodError):
         message = str(error.args[0]) if error.args else type(error).__name__
@@ -212,6 +214,17 @@ def explained(error: BaseException) -> tuple[str, int]:
         )
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"internal error: {what}; run with LOD_DEBUG=1 and report it", INVALID
+
+
+def _near_choice(message: str) -> str:
+    """Return a hint to append to click's message about a value that is not one of the choices."""
+    found = _NOT_A_CHOICE.search(message)
+    if not found:
+        return ""
+    import difflib
+
+    close = difflib.get_close_matches(found[1], re.findall("'(.*?)'", found[2]), 3)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _code(error: LodError) -> int:

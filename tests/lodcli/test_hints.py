@@ -72,6 +72,11 @@ HINTS = [
     ("inspect classic.nc", 1, "netCDF 3 file, which lod does not read; rewrite it as HDF5 with"),
     ("inspect unknown.dat", 1, "it is binary data of no format that lod knows; --from FORMAT says"),
     ("convert one.jsonl x.lod.h5 --compress brotli", 2, "'--compress': 'brotli' is not one of"),
+    (
+        "convert one.jsonl --to jsnl",
+        2,
+        "'text'; did you mean jsonl or json?; see lod convert --help",
+    ),
     ("convert one.jsonl x.npz --compress", 4, "(--compress); it is for lod.h5, lod.dataset and p"),
     ("convert one.jsonl x.npz --form list", 4, "'form' (--form); it is for torch"),
     ("convert one.jsonl x.lod.h5 --form jsonl", 2, "is a format: write --from or --to jsonl"),
