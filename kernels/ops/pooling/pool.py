@@ -126,7 +126,7 @@ def sequence_max(
     """Return the greatest value of every column of every sequence, in the same dtype.
 
     Rows are compared with `>` in their order: a NaN in the first row of a sequence is the result,
-    a later NaN is ignored. See `sequence_sum`.
+    a later NaN is ignored. Compiled kernels may return either of 0.0 and -0.0. See `sequence_sum`.
 
     Args:
         tensor, out, backend: as for `sequence_sum`.
