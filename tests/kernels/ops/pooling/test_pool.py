@@ -118,16 +118,15 @@ def test_nan_stays_from_the_first_row_and_is_passed_over_in_others(backend: Back
     np.testing.assert_array_equal(index.data, [[0, 2], [3, 3]])
 
 
-@both
-def test_of_zeros_of_both_signs_the_first_is_the_extreme(backend: Backend) -> None:
+def test_of_zeros_of_both_signs_the_first_is_the_extreme() -> None:
     rows = np.array([[0.0, -0.0], [-0.0, 0.0], [0.0, -1.0], [-0.0, -0.0], [0.0, 0.0]])
     tensor = LoDTensor(rows, [[3, 2]])
     for found in (
-        pool.sequence_max(tensor, backend=backend),
-        pool.sequence_max_index(tensor, backend=backend)[0],
+        pool.sequence_max(tensor, backend="numpy"),
+        pool.sequence_max_index(tensor, backend="numpy")[0],
     ):
         assert np.signbit(found.data).tolist() == [[False, True], [True, True]]
-    least = pool.sequence_min(tensor, backend=backend)
+    least = pool.sequence_min(tensor, backend="numpy")
     np.testing.assert_array_equal(least.data, [[0, -1], [0, 0]])
     assert np.signbit(least.data).tolist() == [[False, True], [True, True]]
 
