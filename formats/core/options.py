@@ -48,6 +48,7 @@ class ReadOptions:
         start_token: the token that begins one.
         encoding: of text, such as "latin1"; None is UTF-8.
         separator: the character between the fields of a csv file.
+        text_columns: the columns of a csv file that are text even if they look like numbers.
         wide: whether rows of H numbers are H columns of a csv file.
         mmap: whether rows may be maps of the file: see `lodcli.read`.
         part: (k, n): part k, from 0, of n parts of about equally many outermost items.
@@ -73,6 +74,7 @@ class ReadOptions:
     start_token: int | None = None
     encoding: str | None = None
     separator: str | None = None
+    text_columns: tuple[str, ...] | None = None
     wide: bool | None = None
     mmap: bool | None = None
     part: tuple[int, int] | None = None
@@ -152,6 +154,7 @@ class ReadKeywords(TypedDict, total=False):
     start_token: int | None
     encoding: str | None
     separator: str | None
+    text_columns: Names | None
     wide: bool | None
     mmap: bool | None
     part: tuple[int, int] | None
@@ -180,7 +183,9 @@ class WriteKeywords(TypedDict, total=False):
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
 
-_NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens", "columns"})
+_NAMES = frozenset(
+    {"levels", "field", "offsets", "lengths", "names", "cu_seqlens", "columns", "text_columns"}
+)
 _SWITCHES = frozenset({"dtype_unsafe", "mmap", "skip_unsupported", "wide"})
 _NUMBERS = frozenset({"end_token", "start_token", "shards", "shard_bytes"})
 _TEXTS = frozenset({"compression", "data", "encoding", "form", "nulls", "separator", "text_levels"})
@@ -216,6 +221,7 @@ _ONLY = {
     "shard_bytes": "lod.dataset",
     "shards": "lod.dataset",
     "start_token": "token files",
+    "text_columns": "csv and tsv",
     "vocabulary": "text",
     "wide": "csv and tsv",
 }

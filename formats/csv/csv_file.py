@@ -64,8 +64,9 @@ class Csv(Format):
     Consecutive records with the same value in a key column are one item of that level. Every
     other column, or those that `--field` chooses, is a tensor over the same levels: text if its
     first value is not a number, int64 if the finite values of the first 64 KiB are integers, else
-    float64; `--dtype` overrides this. Key columns are not kept. If a key has no value, or with
-    --nulls, an empty field of numbers is a null; with --nulls also NA, null and the like.
+    float64; `--dtype` and `--text-columns` override this. Key columns are not kept. If a key has
+    no value, or with --nulls, an empty field of numbers is a null; with --nulls also NA, null and
+    the like.
 
     Writing: one column for each level, with the number of the item, then one for each tensor. The
     tensors must have the same levels (text has one more, for its bytes), and single numbers as
@@ -84,9 +85,10 @@ class Csv(Format):
     kept_marks = frozenset({"text"})
     nulls = True
     null_items = False
-    options = frozenset(
-        {"nulls", "levels", "field", "dtype", "dtype_unsafe", "encoding", "separator", "wide"}
-    )
+    options = frozenset({
+        "nulls", "levels", "field", "dtype", "dtype_unsafe", "encoding", "separator",
+        "text_columns", "wide",
+    })  # fmt: skip
     write_options = frozenset({"separator", "wide"})
     binary = False
 
@@ -282,6 +284,7 @@ class _CsvSource(Source):
                 f"--dtype: expected whole numbers or floats for columns, found {options.dtype}"
             )
         levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
+        texts = {self._column(name, names) for name in options.text_columns or ()}
         self._columns, specs, self.left_out = [], [], {}
         twice = repeated(names)
         for column in chosen:
@@ -291,7 +294,7 @@ class _CsvSource(Source):
                         f"line 1: two columns are named {shown(names[column])}; {_OTHERS}"
                     )
                 fields = [record[column] for _, record in records if len(record) == len(header)]
-                dtype = options.dtype or _dtype_of(fields)
+                dtype = None if column in texts else options.dtype or _dtype_of(fields)
                 # With only one column, a blank line may be a mistake.
                 nullable = options.nulls is not None or ("" in fields and len(header) > 1)
                 spec = TensorSpec(
@@ -445,12 +448,13 @@ class _CsvSource(Source):
             return holding(int(text)) if len(text) < MOST_DIGITS else holding(10**MOST_DIGITS)
         try:
             if "_" in text:
-                return _OTHERS
+                return f"{_AS_TEXT}, or {_OTHERS}"
             return f"it {BEYOND}" if exceeds_float64(text) else holding(float(text))
         except ValueError:
-            return _OTHERS
+            return f"{_AS_TEXT}, or {_OTHERS}"
 
 
+_AS_TEXT = "--text-columns reads the column as text"
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 _MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?"})
 

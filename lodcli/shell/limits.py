@@ -1,4 +1,4 @@
-"""Options of all commands that read: limits, columns left out, nulls, separators and encodings."""
+"""Options of all commands that read: limits, columns left out, nulls, and the text of csv files."""
 
 from __future__ import annotations
 
@@ -46,6 +46,11 @@ class _Nulls(click.ParamType[str]):
 
 
 _NULLS = _Nulls()
+
+
+def names(text: str | None) -> tuple[str, ...] | None:
+    """Return the names of a list such as `a,b,c`; None for none."""
+    return None if text is None else tuple(part.strip() for part in text.split(","))
 
 
 def guarded(function: F) -> F:
@@ -118,6 +123,13 @@ def guarded(function: F) -> F:
         callback=keep,
         help="Encoding of text, such as latin1 or utf-16 [default: utf-8].",
     )
+    @click.option(
+        "--text-columns",
+        metavar="NAMES",
+        expose_value=False,
+        callback=lambda ctx, param, value: keep(ctx, param, names(value)),
+        help="Columns of csv that are text even if they look like numbers: zip,phone.",
+    )
     @functools.wraps(function)
     def wrapped(*args: Any, **rest: Any) -> Any:
         return function(*args, **rest)
@@ -147,7 +159,7 @@ def reading(options: ReadOptions) -> ReadOptions:
     found: ReadKeywords = {}
     if f"{_LIMITS}.skip_unsupported" in meta:
         found["skip_unsupported"] = True
-    for name in ("nulls", "separator", "encoding"):
+    for name in ("nulls", "separator", "encoding", "text_columns"):
         if f"{_LIMITS}.{name}" in meta:
             found[name] = meta[f"{_LIMITS}.{name}"]
     return read_options(options, found)

@@ -19,6 +19,7 @@ from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.table import TABLE
 from lodcli.kernels.runtime.precision import PRECISIONS, Precision
 from lodcli.shell.limits import guarded
+from lodcli.shell.limits import names as names
 from lodcli.shell.messages import as_json as as_json
 from lodcli.shell.messages import quiet as quiet
 from lodcli.shell.references import Reference, parse_reference
@@ -460,11 +461,6 @@ def _with_argument(target: Target, option: str | None, argument: str | None) -> 
     if option and argument:
         raise click.UsageError("the output is given twice, as OUT and with -o")
     return dataclasses.replace(target, path=argument or target.path)
-
-
-def names(text: str | None) -> tuple[str, ...] | None:
-    """Return the names of a list such as `a,b,c`; None for none."""
-    return None if text is None else tuple(part.strip() for part in text.split(","))
 
 
 def new_names(pairs: Iterable[str]) -> dict[str, str]:

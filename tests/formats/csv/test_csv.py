@@ -18,7 +18,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.csv import csv_file
 from lodcli.formats.csv.records import Records
-from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
@@ -358,6 +358,24 @@ def test_pandas_finds_every_text_of_the_only_column(texts: list[str], tmp_path: 
     again = pd.read_csv(tmp_path / "ours.csv", keep_default_na=False)
     assert again["data"].to_list() == texts
     assert (tmp_path / "ours.csv").read_bytes() == (tmp_path / "theirs.csv").read_bytes()
+
+
+def test_chosen_columns_are_text_even_if_they_look_like_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("zip,size,phone\n02139,1,1.50\nSW1A,2,\n")
+    found = io.read_all(path, text_columns=["zip", "phone"])
+    assert {name: item.to_list() for name, item in found.items()} == {
+        "zip": ["02139", "SW1A"],
+        "size": [1, 2],
+        "phone": ["1.50", ""],
+    }
+    with pytest.raises(InvalidDataError, match=r"line 3, column 'zip'.*--text-columns reads"):
+        io.read_all(path)
+    with pytest.raises(SelectionError, match=r"no column 'zpi'; there are: zip, size, phone"):
+        io.read_all(path, text_columns="zpi")
+    io.write(tmp_path / "t.npy", LoDTensor(np.arange(3)))
+    with pytest.raises(UnsupportedError, match=r"text_columns.*it is for csv and tsv"):
+        io.read_all(tmp_path / "t.npy", text_columns=["zip"])
 
 
 def test_rows_of_large_items_are_written_part_by_part(
