@@ -32,7 +32,7 @@ class OptionError(InvalidDataError):
 
 
 class InvalidLoDError(InvalidDataError):
-    """An index that breaks a rule of docs/format.md, "The index".
+    """An index that breaks a rule of docs/format.md, "What a tensor is".
 
     Attributes:
         level: the level at fault, 0 the outermost; None if the fault is no level's.

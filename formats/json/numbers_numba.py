@@ -19,8 +19,6 @@ HARD = np.uint64(0xFFFFFFFFFFFFFFFF)  # the bits of a NaN, which no decimal text
 
 _U = np.uint64
 _ALL = _U(0xFFFFFFFFFFFFFFFF)
-_SIGN = _U(1 << 63)
-_EXACT = _U(1 << 53)
 
 
 def _powers_of_five() -> np.ndarray[Any, np.dtype[np.uint64]]:

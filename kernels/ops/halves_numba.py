@@ -18,7 +18,7 @@ from lodcli.kernels.simd.instructions import constant
 from lodcli.kernels.simd.vectors import Values, Vectors
 
 _HALF_BIAS = 112 << 23  # difference of the exponent biases of float32 and float16
-_INFINITE, _FRACTION = 0x7F800000, 0x007FFFFF
+_INFINITE = 0x7F800000
 
 
 class _Bits:

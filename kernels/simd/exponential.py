@@ -12,8 +12,6 @@ import numpy as np
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir
 from lodcli.kernels.simd.instructions import call, constant
 
-FAST = {"contract", "nsz"}
-
 
 @dataclass(frozen=True)
 class _Type:

@@ -69,7 +69,7 @@ class FourCell(NamedTuple):
 
 
 class Lstm(FourCell):
-    """Keeps i, f, g, o for the way back."""
+    """Keeps i, f, g, o for the backward pass."""
 
 
 class Slstm(FourCell):
@@ -134,7 +134,7 @@ class ForwardRun(NamedTuple):
         outputs: (N, H).
         by_row: the cell state after every row goes to `cells`.
         cells: (N, H), of an sLSTM (N, 3H).
-        keep: what the way back needs goes to `kept`.
+        keep: what the backward pass needs goes to `kept`.
         kept: (N, KEPT * H).
     """
 
@@ -177,7 +177,7 @@ class ForwardSpace(NamedTuple):
 
 
 class BackwardRun(NamedTuple):
-    """What the way back reads and hands on; all arrays flat.
+    """What the backward pass reads and writes; all arrays flat.
 
     Attributes:
         begin_h, begin_c: (S, H), before the first steps; all of cells three times as wide of an
