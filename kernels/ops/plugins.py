@@ -21,7 +21,7 @@ RESERVED = frozenset(
         *("as_json", "color", "compress", "device", "encoding", "float_dtype", "force", "from"),
         *("from_format", "inputs", "into", "isolate", "jobs", "json", "max_bytes", "memory"),
         *("nulls", "output", "quiet", "scheduler", "separator", "skip_unsupported", "steps"),
-        *("strict", "to", "to_format", "verbose", "writing"),
+        *("strict", "text_columns", "to", "to_format", "verbose", "writing"),
     }
 )
 

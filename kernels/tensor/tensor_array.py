@@ -369,6 +369,5 @@ def _restored(size: int, source: LoDTensor | None, written: dict[int, LoDTensor]
 def _as_tensor(value: LoDTensor | npt.ArrayLike) -> LoDTensor:
     # A new object over the same memory: setting its index must not change the value in the array.
     if isinstance(value, LoDTensor):
-        value.refuse_nulls("a TensorArray")
-        return value._part(value.values, value.lod, NO_NULLS)
+        return value._part(value.data, value.lod, NO_NULLS)
     return LoDTensor(value)

@@ -202,7 +202,7 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
 
 def _marked(rows: Array, lod: LoD, source: LoDTensor, below: LoD) -> LoDTensor:
     """Return items of `source` under other levels; without levels below, they are no texts."""
-    if source.marks is NO_MARKS:
+    if source._marks is NO_MARKS:
         return LoDTensor._made(rows, lod)
     return LoDTensor(rows, lod, source.marks.kept(below.n_levels, source.lod.n_levels))
 

@@ -42,32 +42,32 @@ def command(
     from lodcli.formats.core.schema import StoredArray
     from lodcli.formats.items.indexed_copy import indexed
     from lodcli.formats.steps.unpacking import unpacked
+    from lodcli.kernels.errors import UnsupportedError
     from lodcli.kernels.tensor.tensor_array import TensorArray
     from lodcli.shell.opened import opened
 
     level = -1 if level is None else level
     with opened(source) as file:
         spec = file.tensor()
-        _report_lost(spec, target)
+        lost = _lost(spec)
+        if lost and target.strict:
+            raise UnsupportedError(f"{lost}; do without --strict")
         fit = spec.rows is not None and fits(declared_bytes(spec), WHOLE_COPIES)
-        if not (fit or spec.nullable):
+        if fit or spec.nullable:
+            name, tensor = file.read_tensor()
+            array, index_map = TensorArray.unpack(tensor, level, sort_by_length)
+            target.write_item(name, StoredArray(array, index_map))
+        else:
             with indexed(file.source, [spec.name]) as found:
                 steps = unpacked(found, spec.name, level, source.label, in_order=not sort_by_length)
                 target.write_item(spec.name, steps)
-            return
-        name, tensor = file.read_tensor()
-        array, index_map = TensorArray.unpack(tensor, level, sort_by_length)
-    target.write_item(name, StoredArray(array, index_map))
+    if lost:
+        note(f"note: {lost}")
 
 
-def _report_lost(spec: TensorSpec, target: Target) -> None:
-    """Report marks, which a file does not keep of time steps. With --strict they are an error."""
-    from lodcli.kernels.errors import UnsupportedError
-
+def _lost(spec: TensorSpec) -> str:
+    """Return a message that names the marks, which a file does not keep of time steps."""
     marks = spec.marks
     parts = (marks.kind and str(marks.of_values), "attributes" * bool(marks.attributes))
-    if lost := ", ".join(filter(None, parts)):
-        message = f"{spec.name}: files of time steps do not keep these marks: {lost}"
-        if target.strict:
-            raise UnsupportedError(f"{message}; do without --strict")
-        note(f"note: {message}")
+    lost = ", ".join(filter(None, parts))
+    return lost and f"{spec.name}: files of time steps do not keep these marks: {lost}"

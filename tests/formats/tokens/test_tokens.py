@@ -115,7 +115,7 @@ def test_other_integers_are_read_if_they_are_named(dtype: str, tmp_path: Path) -
     found = content(tmp_path / "x.bin", dtype=np.dtype(dtype))["data"]
     assert found.dtype == dtype
     assert found.data.tolist() == [0, 1, 2, 3, 4]
-    with pytest.raises(UnsupportedError, match="no dtype float32"):
+    with pytest.raises(UnsupportedError, match="integer dtype, found float32"):
         content(tmp_path / "x.bin", dtype=np.dtype("float32"))
 
 

@@ -112,7 +112,7 @@ def test_a_projection_comes_along(tmp_path: Path, kind: str) -> None:
 REFUSED: list[tuple[str, str, dict[str, Any], dict[str, Any], str]] = [
     ("torch", "lstm", {"peepholes": True}, {}, "torch's LSTM has no peepholes"),
     ("torch", "lstm", {}, {"coupled": True}, "torch has no lstm with coupled=True"),
-    ("torch", "lstm", {"projection_size": 4}, {}, "only projections to fewer values than its 4"),
+    ("torch", "lstm", {"projection_size": 4}, {}, "projects only to less than its hidden size, 4"),
     ("torch", "elman", {}, {"nonlinearity": "sigmoid"}, "no elman with nonlinearity=sigmoid"),
     ("onnx", "lstm", {"projection_size": 2}, {}, "ONNX's LSTM has no projection"),
     ("onnx", "elman", {}, {"nonlinearity": "identity"}, "ONNX has no activation identity"),
