@@ -28,6 +28,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.cases.opening import batches_of, content, nested, pipe, tensors_of
 from tests.formats.cases.tables import NESTED, SUFFIXES, column, read_by_pyarrow, written_by_pyarrow
+from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
 HELD = [dtype for dtype in DTYPES if dtype.name not in ("bfloat16", "complex64", "complex128")]
@@ -37,7 +38,7 @@ HELD = [dtype for dtype in DTYPES if dtype.name not in ("bfloat16", "complex64",
 
 
 @SUFFIXES
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=many(40, share=4), deadline=None)
 @given(data=st.data())
 def test_any_tensor_comes_back_bit_for_bit(suffix: str, data: st.DataObject) -> None:
     tensor = data.draw(tensors(HELD, row_shapes=[(), (1,), (3,), (2, 2)], any_bits=True))
@@ -53,7 +54,7 @@ def test_any_tensor_comes_back_bit_for_bit(suffix: str, data: st.DataObject) -> 
 
 
 @SUFFIXES
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=many(30, share=4), deadline=None)
 @given(data=st.data())
 def test_many_tensors_come_back_and_share_what_they_shared(
     suffix: str, data: st.DataObject

@@ -26,6 +26,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, nested
+from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
 THEIRS = Path(__file__).parents[1] / "theirs" / "datasets"
@@ -149,7 +150,7 @@ def test_datasets_does_not_take_other_rows_for_these(tmp_path: Path) -> None:
 # -- round trips ---------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=many(40, share=4), deadline=None)
 @given(data=st.data())
 def test_any_tensor_comes_back_bit_for_bit(data: st.DataObject) -> None:
     tensor = data.draw(tensors(HELD, row_shapes=[(), (3,), (2, 2)], any_bits=True))

@@ -15,6 +15,7 @@ from lodcli.formats.core import io
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.core.test_categories import LABELS, coded
+from tests.sampling import many
 
 pa = pytest.importorskip("pyarrow")
 pf = pytest.importorskip("pyarrow.feather")
@@ -110,7 +111,7 @@ def test_dictionaries_in_lists_and_structs_come_back(
         assert item.identical(other)
 
 
-@settings(max_examples=30)
+@settings(max_examples=many(30, share=3))
 @given(coded(), st.sampled_from(["x.parquet", "x.arrow", "x.arrows"]))
 def test_arrow_and_parquet_keep_categories(
     tmp_path_factory: Any, tensor: LoDTensor, name: str

@@ -25,6 +25,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import content, nested
+from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
 THEIRS = Path(__file__).parents[1] / "theirs" / "awkward.npz"
@@ -119,7 +120,9 @@ def test_what_no_tensor_has_is_refused(make: Any, message: str, tmp_path: Path) 
 
 @given(tensor=tensors(HELD))
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=many(40, share=4),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_awkward_reads_what_we_write(tmp_path: Path, tensor: LoDTensor) -> None:
     ak = pytest.importorskip("awkward")

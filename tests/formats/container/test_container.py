@@ -27,6 +27,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.sampling import many
 from tests.strategies import BFLOAT16, DTYPES, random_values, tensors
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +35,9 @@ CODECS = (None, "deflate", "lz4", "zstd")
 ARTICLES = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", "größe"])
 # One folder serves all examples: each replaces the file of the one before.
 EXAMPLES = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=many(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

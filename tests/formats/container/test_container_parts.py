@@ -32,10 +32,13 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.sampling import many
 from tests.strategies import tensors
 
 EXAMPLES = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=many(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 COMPRESSIONS = pytest.mark.parametrize("compression", [None, "deflate"])
 BLOCK = (256 << 10) // 8  # rows of 8 bytes in a block

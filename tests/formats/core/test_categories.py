@@ -26,6 +26,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES, MOST_WORDS, Categories, Marks
 from lodcli.kernels.tensor.nulls import Nulls
+from tests.sampling import many
 
 LABELS = LoDTensor(np.array([1, 0, 1], np.int8), [[2, 1]]).as_categories(["no", "yes"])
 WORDS = ["a", "", "Grüß", "数", "[PAD]", "x y"]
@@ -79,7 +80,7 @@ def test_lists_and_text_are_the_words(tensor: LoDTensor) -> None:
     assert text.nulls.count == tensor.nulls.count
 
 
-@settings(max_examples=50)
+@settings(max_examples=many(50, share=3))
 @given(coded(), st.sampled_from(["x.lod.h5", "x.lods", "x.npz", "x.safetensors"]))
 def test_files_keep_categories(tmp_path_factory: Any, tensor: LoDTensor, name: str) -> None:
     path = tmp_path_factory.mktemp("c") / name

@@ -77,7 +77,7 @@ def check(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=many(20, share=2), deadline=None)
 @given(data=st.data())
 def test_what_a_format_cannot_hold_is_refused_before_rows_are_read(
     name: str, data: st.DataObject

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats.core import io
+from tests.sampling import many
 
 # A value, or how one in a list or an object is made: [kind], {name: kind}.
 LEAVES = ["int", "float", "text", "bool"]
@@ -70,7 +71,7 @@ CHAINS = [("a.jsonl",), ("a.lod.h5", "a.json", "b.jsonl"), ("a.lods", "b.jsonl")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", CHAINS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=many(100), deadline=None)
 @given(rows=tables())
 def test_objects_come_back(names: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +80,7 @@ def test_objects_come_back(names: tuple[str, ...], rows: list[dict[str, Any]]) -
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300), deadline=None)
 @given(rows=tables())
 def test_structs_come_back_through_parquet(rows: list[dict[str, Any]]) -> None:
     pytest.importorskip("pyarrow")

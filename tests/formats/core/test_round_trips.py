@@ -29,6 +29,7 @@ from tests.formats.cases.kinds import (
     sparse,
     written,
 )
+from tests.sampling import many
 
 
 def test_every_format_is_here() -> None:
@@ -53,7 +54,7 @@ def _tried(name: str, content: Content) -> LodError | None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=many(20, share=2), deadline=None)
 @given(data=st.data())
 def test_what_a_format_declares_to_hold_comes_back(name: str, data: st.DataObject) -> None:
     require(name)
@@ -65,7 +66,7 @@ def test_what_a_format_declares_to_hold_comes_back(name: str, data: st.DataObjec
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=many(20, share=2), deadline=None)
 @given(data=st.data())
 def test_anything_else_is_refused_by_name(name: str, data: st.DataObject) -> None:
     require(name)

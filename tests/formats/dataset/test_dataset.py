@@ -33,10 +33,13 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
+from tests.sampling import many
 from tests.strategies import tensors
 
 EXAMPLES = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=many(40, share=4),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 KEYS = st.integers(-4, 4) | st.builds(
     slice, st.none() | st.integers(-4, 4), st.none() | st.integers(-4, 4)

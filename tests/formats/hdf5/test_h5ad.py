@@ -25,6 +25,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
 from lodcli.shell.group import group
 from tests.formats.cases.opening import batches_of, content, nested
+from tests.sampling import many
 from tests.strategies import DTYPES, lods
 
 THEIRS = Path(__file__).parents[1] / "theirs" / "anndata.h5ad"
@@ -144,7 +145,9 @@ def test_anndata_reads_what_we_write(tmp_path: Path) -> None:
 @pytest.mark.slow
 @given(lod=lods(max_levels=1, min_levels=1), dtype=st.sampled_from(HELD), seed=st.integers(0, 99))
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=many(25, share=3),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_bits_come_back(tmp_path: Path, lod: LoD, dtype: np.dtype[Any], seed: int) -> None:
     rng = np.random.default_rng(seed)

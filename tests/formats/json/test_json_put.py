@@ -17,6 +17,7 @@ from lodcli.formats.json import compiled_writer as json_fast_lines
 from lodcli.formats.json.put_native import LineWriter
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
 HELD = tuple(dtype for dtype in DTYPES if dtype.kind != "c")
@@ -79,7 +80,9 @@ def both(folder: Path, content: Any, monkeypatch: pytest.MonkeyPatch) -> list[by
 
 @given(tensor=tensors(dtypes=HELD, row_shapes=((), (1,), (3,), (2, 0), (2, 2)), any_bits=True))
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=many(150, share=4),
+    deadline=None,
 )
 def test_both_writers_write_the_same(tmp_path: Path, tensor: LoDTensor) -> None:
     if tensor.dtype.kind not in "biu":

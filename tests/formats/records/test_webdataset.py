@@ -29,6 +29,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, nested, pipe
+from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
 THEIRS = Path(__file__).parents[1] / "theirs" / "webdataset.tar"
@@ -365,7 +366,9 @@ def test_the_sum_of_a_header_is_that_of_its_bytes(head: bytes) -> None:
 
 @given(items=samples(), block_bytes=st.integers(1, 300), values=st.integers(1, 20))
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=many(40, share=4),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_however_samples_are_joined_the_file_is_that_of_tarfile(
     tmp_path: Path, items: dict[str, LoDTensor], block_bytes: int, values: int

@@ -22,6 +22,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, nested
+from tests.sampling import many
 from tests.strategies import tensors
 
 THEIRS = Path(__file__).parents[1] / "theirs"
@@ -154,7 +155,9 @@ def test_one_level_name_leaves_the_documents_out() -> None:
 
 @given(data=st.data())
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=many(60, share=4),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_a_slice_is_that_of_the_whole(tmp_path: Path, data: st.DataObject) -> None:
     path = tmp_path / "x.idx"

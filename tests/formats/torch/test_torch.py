@@ -27,6 +27,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.cases.opening import batches_of, content, pipe
+from tests.sampling import many
 from tests.strategies import tensors
 
 torch = pytest.importorskip("torch")
@@ -213,7 +214,9 @@ FORMS = ("nested", "packed", "padded", "list", "flat")
 
 
 @settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=many(50, share=4),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(tensor=tensors(any_bits=True), form=st.sampled_from(FORMS))
 def test_there_and_back_changes_no_bit_or_is_refused(

@@ -17,6 +17,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.writing import partials_in
 from tests.lodcli.conftest import Lod, tensor
+from tests.sampling import many
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_a_level_below_is_split_with_all_that_share_it(lod: Lod, folder: Path) -
         .map(lambda shares: How(fractions=tuple(one / sum(shares) for one in shares))),
     ),
 )
-@settings(max_examples=200)
+@settings(max_examples=many(200))
 def test_borders_divide_all_items(sizes: list[int], how: How) -> None:
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     borders = how.borders(ends)
