@@ -411,11 +411,14 @@ class _CsvSource(Source):
         self, spec: TensorSpec, fields: list[str], numbers: array[int], lod: LoD
     ) -> LoDTensor:
         nulls = NO_NULLS
-        found = {field for field in set(fields) if _word(field) in self._missing}
-        if spec.nullable and found:
+        if spec.nullable and (found := self._missing_of(fields)):
             nulls = Nulls.of([*[None] * lod.n_levels, [field not in found for field in fields]])
             fields = ["0" if field in found else field for field in fields]
         return LoDTensor(self._rows(spec, fields, numbers), lod, nulls=nulls)
+
+    def _missing_of(self, fields: list[str]) -> set[str]:
+        """Return the fields that mean a null."""
+        return {field for field in set(fields) if _word(field) in self._missing}
 
     def _rows(self, spec: TensorSpec, fields: list[str], numbers: array[int]) -> Array:
         try:
