@@ -20,7 +20,7 @@ from lodcli.kernels.runtime.memory_budget import memory_setting
 from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.shell import output
 from lodcli.shell.printable import printable
-from lodcli.shell.remedies import owner, remedy, shortage
+from lodcli.shell.remedies import did_you_mean, owner, remedy, shortage
 from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes
 from lodcli.shell.targets import STREAM_TO_COME
 
@@ -219,12 +219,8 @@ def explained(error: BaseException) -> tuple[str, int]:
 def _near_choice(message: str) -> str:
     """Return a hint to append to click's message about a value that is not one of the choices."""
     found = _NOT_A_CHOICE.search(message)
-    if not found:
-        return ""
-    import difflib
-
-    close = difflib.get_close_matches(found[1], re.findall("'(.*?)'", found[2]), 3)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+    near = found and did_you_mean(found[1], re.findall("'(.*?)'", found[2]))
+    return f"; {near}" if near else ""
 
 
 def _code(error: LodError) -> int:

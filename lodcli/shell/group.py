@@ -50,11 +50,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in TABLE and not args[0].startswith("-"):
-            import difflib
+            from lodcli.shell.remedies import did_you_mean
 
-            close = difflib.get_close_matches(args[0], TABLE, 1)
-            hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(TABLE)}"
-            ctx.fail(f"no command {args[0]!r}{hint}")
+            hint = did_you_mean(args[0], TABLE, 1) or f"there are: {', '.join(TABLE)}"
+            ctx.fail(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import click
@@ -110,6 +110,18 @@ def _has_current_folder() -> bool:
     except OSError:
         return False
     return True
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 3) -> str:
+    """Return the known names close to a mistyped one, as a question; "" if none is.
+
+    >>> did_you_mean("sofmax", ["softmax", "sum"])
+    'did you mean softmax?'
+    """
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), most)
+    return f"did you mean {' or '.join(close)}?" if close else ""
 
 
 def _near(name: str) -> str | None:

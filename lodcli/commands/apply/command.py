@@ -84,11 +84,11 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
     key = name.replace("-", "_")
     entry = find_op(key)
     if entry is None:
-        import difflib
+        from lodcli.shell.remedies import did_you_mean
 
-        close = difflib.get_close_matches(key, op_names(), 3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "lod apply --list shows all"
-        if not close and "-" in name:
+        near = did_you_mean(key, op_names())
+        hint = near or "lod apply --list shows all"
+        if not near and "-" in name:
             hint += f"; if this is an expression, write {name.replace('-', ' - ')!r}"
         ctx.fail(f"no op {name!r}; {hint}")
     return op_command(entry, chained=chained)
