@@ -421,9 +421,16 @@ def _totals(data: Array, offsets: Offsets) -> Array:
     return result
 
 
+def may_wrap(data: Array) -> bool:
+    """Return whether a sum of these rows may exceed 64 bits."""
+    if data.dtype.kind not in "iu" or data.dtype.itemsize < 8 or not data.size:
+        return False
+    return max(int(data.max()), -int(data.min())) * len(data) >= 1 << 63
+
+
 def _wide_totals(data: Array, offsets: Offsets) -> Array:
-    """Return `_totals`; of whole numbers of 64 bits as float64, which does not wrap around."""
-    if data.dtype.kind not in "iu" or data.dtype.itemsize < 8:
+    """Return `_totals`, as float64 if they may exceed 64 bits."""
+    if not may_wrap(data):
         return _totals(data, offsets)
     # Both halves are summed exactly, so that only their sum is rounded.
     high, low = _totals(data >> 32, offsets), _totals(data & 0xFFFFFFFF, offsets)

@@ -149,7 +149,7 @@ def _as_pairs(
 def _divided(
     data: Array, offsets: Offsets, pad_value: npt.ArrayLike, out: Array | None, divided: int
 ) -> Array:
-    if _may_wrap(data):
+    if reference.may_wrap(data):
         twin = reference.segment_mean if divided == MEAN else reference.segment_sqrt
         return twin(data, offsets, pad_value=pad_value, out=out)
     dtype = mean_dtype(data.dtype)
@@ -164,13 +164,6 @@ def _divided(
         row_width(result.shape),
     )  # fmt: skip
     return result
-
-
-def _may_wrap(data: Array) -> bool:
-    """Return whether a sum of these rows may exceed 64 bits."""
-    if data.dtype.kind not in "iu" or data.dtype.itemsize < 8 or not data.size:
-        return False
-    return max(int(data.max()), -int(data.min())) * len(data) >= 1 << 63
 
 
 def _reduced_index(
