@@ -78,6 +78,15 @@ def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, .
     )
 
 
+def marks_of_steps(schema: Schema) -> tuple[str, ...]:
+    """Return the marks of TensorArrays, which no format keeps."""
+    found = [(spec.name, spec.marks) for spec in schema if spec.array]
+    return (
+        *(f"{marks.of_values} of {name}" for name, marks in found if marks.kind),
+        *(f"attributes of {name}" for name, marks in found if marks.attributes),
+    )
+
+
 def _lost_level_names(kind: Format, spec: TensorSpec, options: WriteOptions) -> Iterable[str]:
     """Return the names of levels that are neither in the file nor given when it is read."""
     if kind.level_names:

@@ -159,7 +159,7 @@ class TensorSpec:
         array: whether this is a TensorArray: `levels` are then those of its time-major
             form (level 0 the steps) and `outer` those of the tensor it was unpacked from.
         outer: see `array`.
-        marks: what the values mean; none of a TensorArray.
+        marks: what the values mean; a file keeps none of a TensorArray.
         nullable: whether rows or items may be null; True also if the file does not specify it.
     """
 
@@ -391,7 +391,7 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
                 rows=tensor.rows,
                 array=array,
                 outer=keys.specs(outer, _outer_root(name)),
-                marks=NO_MARKS if array else tensor.marks,
+                marks=tensor.marks,
                 nullable=bool(tensor.nulls),
             )
         )

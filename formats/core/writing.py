@@ -6,12 +6,13 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from lodcli.formats.core import registry
 from lodcli.formats.core.errors import Incoming, name_file, naming_file
 from lodcli.formats.core.format import Format, Stored
-from lodcli.formats.core.losses import Loss, losses
+from lodcli.formats.core.losses import Loss, losses, marks_of_steps
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import WriteOptions, refuse_unknown_options
 from lodcli.formats.core.schema import Batch, Schema, rekeyed
@@ -24,6 +25,7 @@ from lodcli.formats.structs.tree import broken_columns, flattened, record_column
 from lodcli.formats.values.in_words import batches_in_words, in_words, writes_words
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.platform.files import PathLike
+from lodcli.kernels.tensor.marks import NO_MARKS
 
 
 class Writing:
@@ -54,6 +56,7 @@ class Writing:
         """Raise UnsupportedError for what the format cannot hold."""
         self._kind.require("writing")
         refuse_unknown_options(self._kind.write_options, self._options, self._kind.name)
+        of_steps = marks_of_steps(schema)
         schema = self._told_apart(rekeyed(schema))
         broken = broken_columns(schema)
         held = self._held(schema)
@@ -64,11 +67,11 @@ class Writing:
         if broken:
             why = "records, whose fields do not share their levels"
             self.lost = (*self.lost, Loss(self._kind.name, why, broken))
+        if of_steps:
+            self.lost = (*self.lost, Loss(self._kind.name, "marks of time steps", of_steps))
         if self._strict and self.lost:
-            raise UnsupportedError(
-                f"{'; '.join(map(str, self.lost))}; write lod.h5, which keeps everything, or do "
-                "without --strict"
-            )
+            other = "" if of_steps else "write lod.h5, which keeps everything, or "
+            raise UnsupportedError(f"{'; '.join(map(str, self.lost))}; {other}do without --strict")
 
     def refusals(self, schema: Schema) -> list[str]:
         """Return the messages of `check`; those for each tensor, if the first is about one."""
@@ -108,7 +111,11 @@ class Writing:
         return True
 
     def _told_apart(self, schema: Schema) -> Schema:
-        """Return the schema without validity masks of records, if the format has no records."""
+        """Return the schema without validity masks of records, if the format has no records.
+
+        Nor does it have marks of time steps.
+        """
+        schema = tuple(replace(spec, marks=NO_MARKS) if spec.array else spec for spec in schema)
         if self._kind.structs:
             return schema
         return tuple(spec for spec in schema if not spec.marks.tells_records) or schema

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from lodcli.shell import options
-from lodcli.shell.output import note
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
-    from lodcli.formats.core.schema import TensorSpec
+    from lodcli.formats.core.schema import StoredArray, TensorSpec
 
 
 @click.command(cls=options.Command)
@@ -42,32 +42,25 @@ def command(
     from lodcli.formats.core.schema import StoredArray
     from lodcli.formats.items.indexed_copy import indexed
     from lodcli.formats.steps.unpacking import unpacked
-    from lodcli.kernels.errors import UnsupportedError
     from lodcli.kernels.tensor.tensor_array import TensorArray
     from lodcli.shell.opened import opened
 
     level = -1 if level is None else level
     with opened(source) as file:
         spec = file.tensor()
-        lost = _lost(spec)
-        if lost and target.strict:
-            raise UnsupportedError(f"{lost}; do without --strict")
         fit = spec.rows is not None and fits(declared_bytes(spec), WHOLE_COPIES)
         if fit or spec.nullable:
-            name, tensor = file.read_tensor()
-            array, index_map = TensorArray.unpack(tensor, level, sort_by_length)
-            target.write_item(name, StoredArray(array, index_map))
+            array, index_map = TensorArray.unpack(file.read_tensor()[1], level, sort_by_length)
+            _write(target, spec, StoredArray(array, index_map))
         else:
             with indexed(file.source, [spec.name]) as found:
                 steps = unpacked(found, spec.name, level, source.label, in_order=not sort_by_length)
-                target.write_item(spec.name, steps)
-    if lost:
-        note(f"note: {lost}")
+                _write(target, spec, steps)
 
 
-def _lost(spec: TensorSpec) -> str:
-    """Return a message that names the marks, which a file does not keep of time steps."""
-    marks = spec.marks
-    parts = (marks.kind and str(marks.of_values), "attributes" * bool(marks.attributes))
-    lost = ", ".join(filter(None, parts))
-    return lost and f"{spec.name}: files of time steps do not keep these marks: {lost}"
+def _write(target: Target, spec: TensorSpec, steps: StoredArray) -> None:
+    """Write time steps under the marks of the tensor, whose loss the writer reports."""
+    from lodcli.formats.core.schema import schema_of
+
+    item = {spec.name: steps}
+    target.write((replace(schema_of(item)[0], marks=spec.marks),), [item])

@@ -8,7 +8,9 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import StoredArray
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.lodcli.conftest import Lod
 
 
@@ -64,9 +66,15 @@ def test_marks_that_a_file_of_time_steps_does_not_keep_are_reported(lod: Lod, fo
     codes = LoDTensor([1, 0, 1], [[2, 1]]).as_categories(["no", "yes"])
     io.write("codes.lod.h5", codes.with_attributes({"unit": "m"}))
     done = lod("unpack", "codes.lod.h5", "-o", "steps.lod.h5")
-    expected = "data: files of time steps do not keep these marks: category[2], attributes"
+    expected = (
+        "lod.h5 does not keep these marks of time steps: category[2] of data, attributes of data"
+    )
     assert (done.code, done.stderr) == (0, f"lod unpack: note: {expected}\n")
     strict = lod("unpack", "codes.lod.h5", "--strict", "-o", "strict.lod.h5")
     assert strict.code == 4
-    assert expected in strict.stderr
+    assert strict.stderr == f"lod unpack: strict.lod.h5: {expected}; do without --strict\n"
     assert not Path("strict.lod.h5").exists()
+    with pytest.raises(
+        UnsupportedError, match="marks of time steps: category\\[2\\] of data, attrib"
+    ):
+        io.write("x.lods", StoredArray(*TensorArray.unpack(io.read("codes.lod.h5"))), strict=True)
