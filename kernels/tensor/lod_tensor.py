@@ -274,6 +274,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         dtype = dtype_of_codes(self.dtype, categories)
         if own.words == categories.words[: len(own.words)]:
             return LoDTensor(self._data.astype(dtype, copy=False), self._lod, marks, self._nulls)
+        check_codes(self._data, self._lod, own, self._nulls.rows)
         codes = own.codes_in(categories).astype(dtype)
         data = codes[self._data] if codes.size else np.zeros_like(self._data, dtype)
         return LoDTensor(data, self._lod, marks, self._nulls)
@@ -436,6 +437,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             other = found.lod.difference(value.lod)
             if other is not None:
                 raise ShapeMismatchError(f"value: its sequences are not those picked: {other}")
+            self._marks.require_alike(value._marks, "value")
             value = value.copy()  # it may share this memory
         value = data_of(value)
         rows = found.on(self._data)
@@ -484,11 +486,16 @@ class LoDTensor(NumpyProtocol, Conversions):
         return (self[item] for item in reversed(range(len(self))))
 
     def __contains__(self, value: object) -> bool:
-        """Return whether an item equals a tensor, an array or text, or a value equals a number."""
+        """Return whether an item equals a tensor, a list or text, or a value equals a number.
+
+        An array is found like the list of its values.
+        """
         if isinstance(value, LoDTensor):
             return any(isinstance(item, LoDTensor) and item.identical(value) for item in self)
-        if np.ndim(value) and self._lod.n_levels:  # type: ignore[arg-type]
-            return any(np.array_equal(item.data, value) for item in self)  # type: ignore[arg-type]
+        if self._lod.n_levels and (isinstance(value, list) or np.ndim(value)):  # type: ignore[arg-type]
+            given = value.tolist() if hasattr(value, "tolist") else list(value)  # type: ignore[call-overload]
+            items = (item for item in self if item is not None and len(item) == len(given))
+            return any(item.to_list() == given for item in items)
         return has_value(value, self._data, self._lod, self._marks, self._nulls)
 
     def copy(self) -> LoDTensor:
@@ -569,6 +576,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         from lodcli.kernels.tensor.compare import difference
 
+        if self._marks.of_values != other._marks.of_values:
+            return self._marks.against(other._marks)
         found = difference(self._data, self._lod, other._data, other._lod, rtol, atol)
         if found is None and self._nulls != other._nulls:
             return "other nulls"

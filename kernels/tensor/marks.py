@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.argument_types import construction_explained
@@ -179,7 +179,7 @@ class Categories:
         return "category"
 
     def __str__(self) -> str:
-        return f"category[{len(self.words)}{', ordered' * self.ordered}]"
+        return f"category[{len(self.words)}{', ordered' if self.ordered else ''}]"
 
     def misfit(self) -> str | None:
         """Return None: the constructor has checked the words."""
@@ -330,6 +330,37 @@ class Marks:
             f"{self.values} is uint8 rows of one value under one level or more, found {dtype}, "
             f"rows of shape {row_shape}, {levels} levels"
         )
+
+    def against(self, other: Marks) -> str:
+        """Return in words how the values of two tensors differ in meaning."""
+        one, two = self.of_values, other.of_values
+        if str(one) != str(two):
+            return f"marks {one} against {two}"
+        if one.categories is None or two.categories is None:
+            return f"marks {one.unit!r} against {two.unit!r}"
+        pairs = enumerate(zip(one.categories.words, two.categories.words, strict=True))
+        return next(f"category {n}: {a!r} against {b!r}" for n, (a, b) in pairs if a != b)
+
+    def require_alike(self, other: Marks, what: str) -> None:
+        """Raise ShapeMismatchError if equal numbers have another meaning in another tensor.
+
+        Plain numbers are comparable with all others.
+        """
+        one, two = self.unit, other.unit
+        if one is two or one is None or two is None:
+            return
+        if isinstance(one, Times) and isinstance(two, Times):
+            alike = replace(one, zone=two.zone) == two and (one.zone is None) == (two.zone is None)
+        elif isinstance(one, Decimals) and isinstance(two, Decimals):
+            alike = one.scale == two.scale
+        elif isinstance(one, Categories) and isinstance(two, Categories):
+            alike = one.words == two.words
+        else:
+            alike = False
+        if not alike:
+            raise ShapeMismatchError(
+                f"{what}: {self.against(other)}; as_numbers() returns plain numbers"
+            )
 
     def kept(self, levels: int, before: int) -> Marks:
         """Return the marks of a selection of whole sequences; without levels it is not text.

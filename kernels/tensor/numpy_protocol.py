@@ -63,6 +63,13 @@ _FACTS = frozenset(
         *(np.shares_memory, np.size),
     )
 )
+# Names of functions that compare numbers with each other, which then must have the same meaning:
+_COMPARISONS = frozenset(
+    (
+        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+        *("array_equal", "array_equiv"),
+    )
+)
 
 
 class NumpyProtocol(NDArrayOperatorsMixin):
@@ -232,8 +239,8 @@ _FINDING = {
 
 
 def _alike(one: Any, two: Any) -> tuple[Array, Array] | None:
-    """Return the rows of two tensors without nulls that share index object and shape, else None."""
-    if type(one) is not type(two) or one._lod is not two._lod:
+    """Return the rows of two tensors without nulls that share index, marks and shape, else None."""
+    if type(one) is not type(two) or one._lod is not two._lod or one._marks is not two._marks:
         return None
     if one._nulls is not NO_NULLS or two._nulls is not NO_NULLS:
         return None
@@ -465,6 +472,8 @@ def _common_index(values: Sequence[Any], name: str) -> Any:
         found = tensors[0].lod.difference(other.lod)
         if found is not None:
             raise ShapeMismatchError(f"{name}: the tensors are segmented differently: {found}")
+        if name in _COMPARISONS:
+            tensors[0]._marks.require_alike(other._marks, name)
         if other.data.shape[0] != tensors[0].data.shape[0]:
             raise ShapeMismatchError(
                 f"{name}: {tensors[0].data.shape[0]} rows against {other.data.shape[0]}"

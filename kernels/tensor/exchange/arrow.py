@@ -17,7 +17,7 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.tensor.exchange.arrow_units import integers_of, marks_of, stored, type_of
 from lodcli.kernels.tensor.exchange.arrow_words import categories_of
-from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Marks
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Marks, check_codes
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack
 
 # The names of a field's levels, outermost first, as a JSON list in the field's metadata.
@@ -141,7 +141,13 @@ def _buffer(offsets: Offsets) -> pa.Buffer:
 
 
 def to_arrow(data: Array, lod: LoD, marks: Marks, nulls: Nulls = NO_NULLS) -> pa.Array:
-    """Return rows and their index as an Arrow array."""
+    """Return rows and their index as an Arrow array.
+
+    Raises:
+        InvalidDataError: a code that no category has, which would be an invalid array.
+    """
+    if marks.categories is not None:
+        check_codes(data, lod, marks.categories, nulls.rows)
     shape = data.shape[1:]
     field = arrow_field("data", data.dtype, shape, lod.names, marks, nullable=bool(nulls))
     return arrow_array(data, lod, field.type, nulls, marks)
@@ -151,8 +157,7 @@ def to_table(data: Array, lod: LoD, marks: Marks, nulls: Nulls = NO_NULLS) -> pa
     """Return a table of one column called "data", which keeps the names of levels."""
     shape = data.shape[1:]
     field = arrow_field("data", data.dtype, shape, lod.names, marks, nullable=bool(nulls))
-    column = arrow_array(data, lod, field.type, nulls, marks)
-    return pa.table([column], schema=pa.schema([field]))
+    return pa.table([to_arrow(data, lod, marks, nulls)], schema=pa.schema([field]))
 
 
 def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:

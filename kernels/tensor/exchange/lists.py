@@ -17,7 +17,7 @@ from lodcli.kernels.runtime.arrays import array_of, as_array
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.units import objects
-from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks, check_text
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 Names = Sequence[str | None] | None
@@ -142,7 +142,11 @@ def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
     raw, bounds = data.tobytes(), lod.levels[-1].tolist()
     found: list[Any] = [raw[low:high] for low, high in itertools.pairwise(bounds)]
     if marks.is_text:
-        found = [one.decode() for one in found]
+        try:
+            found = [one.decode() for one in found]
+        except UnicodeDecodeError:
+            check_text(data, lod)  # names the item
+            raise
     result: list[Any] = nested(found, lod.above(-1)) if lod.n_levels > 1 else found
     return result
 

@@ -10,7 +10,7 @@ from lodcli.kernels.index.checks import Array, lengths_to_offsets, offsets_to_le
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import on_host
-from lodcli.kernels.tensor.marks import Categories, Marks
+from lodcli.kernels.tensor.marks import Categories, Marks, check_codes
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 
@@ -21,10 +21,14 @@ def words_of(
 
     Each axis of a row becomes a level, and so do the bytes of a word.
 
+    Raises:
+        InvalidDataError: a code that no word has.
+
     >>> found = words_of(np.array([1, 0]), LoD(), Categories(("no", "yes")))
     >>> found[0].tobytes(), found[1]
     (b'yesno', LoD.from_lengths([[3, 2]]))
     """
+    check_codes(data, lod, categories, nulls.rows)
     levels, shape, valid = list(lod.levels), data.shape[1:], nulls.rows
     for axis, extent in enumerate(shape):
         count = int(levels[-1][-1]) if axis else len(data)

@@ -18,6 +18,7 @@ from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times
 from lodcli.kernels.tensor.tensor_array import TensorArray
 
 LOD = LoD.from_lengths([[2, 0, 1], [2, 0, 1]])
@@ -211,6 +212,55 @@ def test_words_are_not_compared_with_codes(tensor: LoDTensor, said: str) -> None
         tensor == "ab"  # noqa: B015
     with pytest.raises(UnsupportedError, match=said):
         tensor != "ab"  # noqa: B015
+
+
+CODES = LoDTensor([1, 0, 1], [[2, 1]])
+
+
+def in_unit(unit: Times | Decimals | Categories) -> LoDTensor:
+    return LoDTensor(CODES.data, CODES.lod, Marks(unit=unit))
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        (Categories(("no", "yes")), Categories(("yes", "no")), "category 0: 'no' against 'yes'"),
+        (Categories(("no", "yes")), Categories(("no", "yes", "x")), r"category\[2\] against cat"),
+        (Times("timestamp", "s"), Times("timestamp", "ms"), r"timestamp\[s\] against timestamp"),
+        (Times("timestamp", "s"), Times("timestamp", "s", "UTC"), r"\[s\] against .*\[s, UTC\]"),
+        (Times("duration", "s"), Times("time", "s"), r"duration\[s\] against time\[s\]"),
+        (Decimals(9, 2), Decimals(9, 3), r"decimal\(9, 2\) against decimal\(9, 3\)"),
+        (Decimals(9, 0), Categories(("no", "yes")), r"decimal\(9, 0\) against category\[2\]"),
+    ],
+    ids=str,
+)
+def test_equal_numbers_of_different_meaning_are_not_called_equal(
+    one: Any, two: Any, said: str
+) -> None:
+    first, second = in_unit(one), in_unit(two)
+    for compare in (operator.eq, operator.ne, operator.lt, np.equal, np.array_equal):
+        with pytest.raises(ShapeMismatchError, match=f"{said}.*; as_numbers"):
+            compare(first, second)
+    assert (first == second.as_numbers()).data.all()
+    with pytest.raises(ShapeMismatchError, match=f"value: .*{said}"):
+        first.copy()[0] = second[0]
+    assert first.difference(second) is not None
+    with pytest.raises(AssertionError, match=said):
+        first.assert_equal(second)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (Categories(("no", "yes")), Categories(("no", "yes"), ordered=True)),
+        (Times("timestamp", "s", "UTC"), Times("timestamp", "s", "Europe/Zurich")),
+        (Decimals(9, 2), Decimals(12, 2)),
+    ],
+    ids=str,
+)
+def test_numbers_of_one_meaning_are_compared(one: Any, two: Any) -> None:
+    assert (in_unit(one) == in_unit(two)).data.all()
+    assert in_unit(one).difference(in_unit(two)) is not None
 
 
 def test_factors_of_matrices_are_segmented_alike() -> None:

@@ -23,6 +23,7 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories, Marks
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.oracles import gathered, rows_of, tree_of
 from tests.strategies import BFLOAT16, DTYPES, FLOATS, tensors
@@ -343,6 +344,31 @@ def test_text_and_categories_are_found_by_their_words() -> None:
     labels = LoDTensor.from_lists([[1, None], [1]]).as_categories(["no", "yes", "maybe"])
     assert [word in labels for word in ("no", "yes", "none")] == [False, True, False]
     assert "no" not in LoDTensor([1.0, 2.0], [[2]])
+
+
+def test_lists_and_arrays_are_found_among_the_outermost_items() -> None:
+    words = LoDTensor.from_lists([[[1, 2], [3]], [[4, 5]], [[], [6, None]], None, []])
+    items: list[Any] = [[[1, 2], [3]], [[4, 5]], np.array([[4, 5]]), [[], [6, None]], []]
+    others: list[Any] = [[[1, 2], [4]], [1, 2, 3], [[1, 2, 3]], np.array([4, 5]), [[6, None]], [[]]]
+    assert all(item in words for item in items)
+    assert not any(item in words for item in others)
+    assert ["yes", "no"] in LoDTensor([1, 0], [[2]]).as_categories(["no", "yes"])
+    assert ["a", "bc"] in LoDTensor.from_lists([["a", "bc"], ["d"]])
+
+
+def test_codes_without_a_word_are_not_converted() -> None:
+    codes = LoDTensor([1, -1, 1], [[2, 1]], Marks(unit=Categories(("no", "yes"))))
+    other = Categories(("yes", "no"))
+    for convert in (codes.as_text, codes.to_arrow, lambda: codes.recoded(other)):
+        with pytest.raises(InvalidDataError, match="item <0,1>: expected the code of one of 2"):
+            convert()
+
+
+def test_bytes_that_are_no_text_are_not_converted() -> None:
+    words = LoDTensor.from_lists(["ab", "c"])
+    words[1] = 200
+    with pytest.raises(InvalidDataError, match=r"item <1>: is not UTF-8 \(byte 0xc8 at"):
+        words.to_list()
 
 
 @pytest.mark.parametrize("value", [None, 1j, 300, "a"])
