@@ -22,6 +22,10 @@ def counted(count: int, what: str) -> str:
 class LodError(Exception):
     """Any error of this project. The message is one line, meant for a person."""
 
+    def __str__(self) -> str:
+        # The representation of a value that the message quotes, such as an array, may have several.
+        return " ".join(map(str.strip, super().__str__().split("\n")))
+
 
 class InvalidDataError(LodError, ValueError):
     """Data that breaks a rule: a wrong dtype, shape, number of rows, damaged bytes."""

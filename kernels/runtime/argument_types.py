@@ -11,6 +11,7 @@ import inspect
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import update_wrapper
+from itertools import islice
 from pathlib import PurePath
 from types import FunctionType, NoneType, UnionType
 from typing import (
@@ -53,6 +54,8 @@ _WORDS = {"ndarray": "array", "SupportsIndex": "int", "Callable": "function", "M
 # Messages of NumPy for sizes that no array can have; C code raises OverflowError.
 _TOO_LARGE = ("array is too big", "Maximum allowed", "must be of integral type")
 _LARGE = 1 << 31
+# An array may have so many items that checking all of them takes seconds.
+_CHECKED_ITEMS = 1 << 10
 _BODY = """
     try:{plain}
         return _function({{passed}})
@@ -225,7 +228,11 @@ def _fits(value: Any, hint: Any) -> bool:
             return isinstance(value, Iterable) and not wrong
         # An iterator is not a sequence: it has no length. Nor are sets, dicts and their views.
         wrong = wrong or isinstance(value, Mapping) or not hasattr(value, "__getitem__")
-        return isinstance(value, Collection) and not wrong
+        if wrong or not isinstance(value, Collection):
+            return False
+        # Arrays of other libraries have items of their own types.
+        checked = () if is_array and not isinstance(value, np.ndarray) else value
+        return all(_fits(each, item) for each in islice(checked, _CHECKED_ITEMS))
     if getattr(hint, "_is_protocol", False):
         named = (*vars(hint), *getattr(hint, "__annotations__", ()))
         own = [name for name in named if not name.startswith("_")]

@@ -94,6 +94,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"numbers": "12"}, "numbers: expected a sequence of int, found '12'"),
     ({"numbers": iter([1])}, "numbers: expected a sequence of int, found list_iterator"),
     ({"numbers": np.array(1)}, "numbers: expected a sequence of int, found ndarray"),
+    ({"numbers": np.ones(2)}, "numbers: expected a sequence of int, found ndarray"),
+    ({"parts": range(2)}, "parts: expected a sequence of LoDTensor, found range"),
     ({"parts": iter([TENSOR])}, "parts: expected a sequence of LoDTensor, found list_iterator"),
     ({"table": 3}, "table: expected a dict, found int"),
     ({"anything": 3}, "anything: expected a sequence, found int"),

@@ -133,6 +133,12 @@ def test_an_argument_of_a_wrong_type_is_named(
         getattr(of, method)(*given)
 
 
+def test_a_message_that_quotes_an_array_is_one_line() -> None:
+    box: Any = np.ones((2, 2))
+    with pytest.raises(LodError, match=r"not array\(\[\[1., 1.\], \[1., 1.\]\]\)$"):
+        WORDS.lod.level(box)
+
+
 @pytest.mark.parametrize("kind", ["pyarrow", "polars", "pandas.Int64", "pandas.arrow"])
 def test_nulls_of_other_libraries_are_not_made_nan(kind: str) -> None:
     package, _, dtype = kind.partition(".")
