@@ -81,7 +81,8 @@ def _count(signals: int, tell: int, parent: int) -> NoReturn:
         os.chdir("/")
         processes.close_all_but({signals, tell}, from_zero=True)
         while number := os.read(signals, 1):
-            if number[0] and _is_pending(signals, PENDING_SECONDS):
+            # Signals that end nothing come as well, such as SIGWINCH of a resized terminal.
+            if number[0] in interrupts.SIGNALS and _is_pending(signals, PENDING_SECONDS):
                 _tell(tell, number[0])
                 if _is_pending(signals, HELD_SECONDS) and os.getppid() == parent:
                     os.kill(parent, processes.KILL)

@@ -173,6 +173,20 @@ os._exit(7)
     assert interrupted(code, signal.SIGINT, tmp_path) == (7, b"")
 
 
+def test_a_signal_that_interrupts_nothing_ends_nothing() -> None:
+    """As SIGWINCH, when the terminal of `lod view` is resized."""
+    code = START.replace("watchdog.start()", "watchdog.PENDING_SECONDS = 0.1\nwatchdog.start()")
+    code += """
+import signal
+signal.signal(signal.SIGWINCH, lambda *_: None)
+os.kill(os.getpid(), signal.SIGWINCH)
+time.sleep(0.6)
+os._exit(7)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), timeout=HANG_SECONDS)
+    assert done.returncode == 7
+
+
 def test_time_in_which_nothing_could_run_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the machine were suspended for an hour between any two readings of the clock."""
     hours = itertools.count(step=3600)
