@@ -33,17 +33,10 @@ def times_of(dtype: np.dtype[Any]) -> Times | None:
     return Times("timestamp" if dtype.kind == "M" else "duration", unit)
 
 
-def as_numbers(values: Array) -> Array:
-    """Return rows of times as int64, NaT as 0; other rows unchanged."""
-    if values.dtype.kind not in KINDS:
-        return values
-    numbers: Array = values.view(np.int64)
-    missing = np.isnat(values)
-    return np.where(missing, 0, numbers) if missing.any() else numbers
+def as_numbers(values: Array, first: int) -> tuple[Array, Mask | None]:
+    """Return rows of times as int64, NaT as 0, and which are not NaT, None if all are.
 
-
-def valid_rows(values: Array, first: int) -> Mask | None:
-    """Return which rows of times are not NaT; None if all are, or for rows of something else.
+    Other rows are returned unchanged.
 
     Args:
         values: (N, ..) in native byte order.
@@ -53,14 +46,15 @@ def valid_rows(values: Array, first: int) -> Mask | None:
         UnsupportedError: a NaT in a row of several values, which cannot be null in part.
     """
     if values.dtype.kind not in KINDS:
-        return None
+        return values, None
+    numbers: Array = values.view(np.int64)
     missing = np.isnat(values)
     if not missing.any():
-        return None
+        return numbers, None
     if values.ndim > 1:
         row = first + int(np.argmax(missing.reshape(len(values), -1).any(axis=1)))
         raise UnsupportedError(
             f"row {row}: holds NaT among several values, and a row is null only as a whole; save "
             "each column of the array separately"
         )
-    return ~missing
+    return np.where(missing, 0, numbers), ~missing

@@ -26,6 +26,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, item_ranges, null_item
 
 _NONE = LoD()
+Places = range | slice
 OFFSET_BYTES = 8
 
 
@@ -52,6 +53,11 @@ class IndexedSource(Source):
         """
         return None
 
+    def read_masked(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
+        """Return rows and the mask of those that are valid, see `read_rows` and `read_mask`."""
+        depth = len(find(self.schema, name).levels)
+        return self.read_rows(name, start, stop), self.read_mask(name, depth, start, stop)
+
     def reads_in_place(self, names: Iterable[str]) -> bool:
         """Return whether `read_rows` and `read_mask` can read these; else only `batches` can."""
         return True
@@ -63,6 +69,17 @@ class IndexedSource(Source):
         found = item_ranges(self.index_of(name), level, start, stop)
         masks = [self.read_mask(name, n, low, high) for n, (low, high) in enumerate(found, level)]
         return Nulls.of(masks)
+
+    def read_items(
+        self, name: str, level: int, start: int, stop: int, rows: Places
+    ) -> tuple[Array, Nulls]:
+        """Return the rows of items of a level, and the nulls of these and of all levels below."""
+        if not find(self.schema, name).nullable:
+            return self.read_rows(name, rows.start, rows.stop), NO_NULLS
+        *above, _ = item_ranges(self.index_of(name), level, start, stop)
+        masks = [self.read_mask(name, n, low, high) for n, (low, high) in enumerate(above, level)]
+        data, valid = self.read_masked(name, rows.start, rows.stop)
+        return data, Nulls.of([*masks, valid])
 
     def index_of(self, name: str) -> LoD | LazyLoD:
         """Return the index of a tensor, in memory or in the file; one object if it is shared."""
@@ -94,11 +111,11 @@ class IndexedSource(Source):
         if branch and not isinstance(branch[-1], slice):
             size_bytes = (selection.rows.stop - selection.rows.start) * spec.row_bytes
             require_fits(f"the slice of {spec.name}", size_bytes, ITEM_COPIES)
-        nulls = NO_NULLS
         if spec.nullable:
-            nulls = self.read_nulls(spec.name, selection.level, selection.start, selection.stop)
             self._refuse_null(spec.name, selection)
-        rows = self.read_rows(spec.name, selection.rows.start, selection.rows.stop)
+        rows, nulls = self.read_items(
+            spec.name, selection.level, selection.start, selection.stop, selection.rows
+        )
         if selection.drops_row_axis:
             return tensor_of(spec, rows, _NONE).select(0)
         return tensor_of(spec, rows, selection.lod, nulls)
@@ -136,10 +153,10 @@ class IndexedSource(Source):
             places = range(start, stop)
             yield {spec.name: self._part(spec, _NONE, places, places)}
 
-    def _part(self, spec: TensorSpec, lod: LoD, items: range, rows: range) -> LoDTensor:
+    def _part(self, spec: TensorSpec, lod: LoD, items: Places, rows: Places) -> LoDTensor:
         """Return outermost items of a tensor, which have this index and these rows."""
-        data = self.read_rows(spec.name, rows.start, rows.stop)
-        return tensor_of(spec, data, lod, self.read_nulls(spec.name, 0, items.start, items.stop))
+        data, nulls = self.read_items(spec.name, 0, items.start, items.stop, rows)
+        return tensor_of(spec, data, lod, nulls)
 
     def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
         lods = [self.index_of(spec.name) for spec in group]
@@ -163,7 +180,7 @@ class IndexedSource(Source):
         for spec, lod in zip(group, lods, strict=True):
             part, rows = lod.items(0, items.start, items.stop)
             part = shared.setdefault(id(lod), part)
-            batch[spec.name] = self._part(spec, part, items, range(rows.start, rows.stop))
+            batch[spec.name] = self._part(spec, part, items, rows)
         return batch
 
 

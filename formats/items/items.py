@@ -113,8 +113,7 @@ class Items:
         """Return items start..stop."""
         found = {}
         for name, lod, rows in part_indexes(self.lods, start, stop):
-            nulls = self._source.read_nulls(name, self._shared.level, start, stop)
-            data = self._source.read_rows(name, rows.start, rows.stop)
+            data, nulls = self._source.read_items(name, self._shared.level, start, stop, rows)
             found[name] = LoDTensor(data, lod, nulls=nulls)
         return found
 

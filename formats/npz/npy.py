@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lodcli.formats.arrays.dates import as_numbers, valid_rows
+from lodcli.formats.arrays.dates import as_numbers
 from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
 from lodcli.formats.arrays.flat_arrays import unlevelled
 from lodcli.formats.core.format import Format, Source
@@ -74,12 +74,15 @@ class _NpySource(IndexedSource):
         self.lods = {DEFAULT_NAME: lod}
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
-        if self._texts is not None:
-            return self._texts.data[start:stop]
-        return as_numbers(self._stored(start, stop))
+        return self.read_masked(name, start, stop)[0]
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
-        return valid_rows(self._stored(start, stop), start)
+        return None if self._texts is not None else self.read_masked(name, start, stop)[1]
+
+    def read_masked(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
+        if self._texts is not None:
+            return self._texts.data[start:stop], None
+        return as_numbers(self._stored(start, stop), start)
 
     def _stored(self, start: int, stop: int) -> Array:
         header = self._header

@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
-from lodcli.formats.arrays.dates import as_numbers, valid_rows
+from lodcli.formats.arrays.dates import as_numbers
 from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
 from lodcli.formats.arrays.flat_arrays import (
     FLAT_OPTIONS,
@@ -250,7 +250,7 @@ class _NpzSource(IndexedSource):
         found = self._data[name]
         if isinstance(found, FixedTexts):
             return found.data[start:stop]
-        return as_numbers(stored_rows(self._file, found, start, stop))
+        return as_numbers(stored_rows(self._file, found, start, stop), start)[0]
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
         mask, rows = self._masks[name].get(level), self._data[name]
@@ -258,7 +258,7 @@ class _NpzSource(IndexedSource):
             return stored_rows(self._file, mask, start, stop)
         if level < self.lods[name].n_levels or isinstance(rows, FixedTexts):
             return None
-        return valid_rows(stored_rows(self._file, rows, start, stop), start)
+        return as_numbers(stored_rows(self._file, rows, start, stop), start)[1]
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         # Sequentially, not by `read_rows`, so that checksums are verified.
@@ -327,15 +327,15 @@ class _InOrder:
         """Return the next part; `lod` is its index, `ranges` its range of items on each level."""
         places = list(ranges)
         sizes = [high - low for low, high in places]
-        data = self.rows.take(sizes[-1])
+        with naming(self.spec.name):
+            data, valid = as_numbers(self.rows.take(sizes[-1]), places[-1][0])
         masks = [
             self.masks[level].take(size) if level in self.masks else None
             for level, size in enumerate(sizes)
         ]
         if masks[-1] is None:
-            with naming(self.spec.name):
-                masks[-1] = valid_rows(data, places[-1][0])
-        return tensor_of(self.spec, as_numbers(data), lod, Nulls.of(masks))
+            masks[-1] = valid
+        return tensor_of(self.spec, data, lod, Nulls.of(masks))
 
     def plain(self, limit_bytes: int) -> Iterator[Batch]:
         """Yield the batches of a tensor without levels."""

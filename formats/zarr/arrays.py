@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import zarr
 
-from lodcli.formats.arrays.dates import as_numbers, times_of, valid_rows
+from lodcli.formats.arrays.dates import as_numbers, times_of
 from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS, FixedTexts, require_texts
 from lodcli.formats.arrays.flat_arrays import described, held, tensors_in
 from lodcli.formats.core.bounds import Bounds
@@ -139,10 +139,7 @@ class ZarrSource(IndexedSource):
         return ZarrArray(name, found, dtype, shape)
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
-        rows = self._rows[name]
-        if isinstance(rows, FixedTexts):
-            return rows.data[start:stop]
-        return as_numbers(self._read(rows, start, stop))
+        return self._numbers(name, start, stop)[0]
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
         mask, rows = self._masks[name].get(level), self._rows[name]
@@ -151,7 +148,18 @@ class ZarrSource(IndexedSource):
         is_finest = level == self.lods[name].n_levels
         if isinstance(rows, FixedTexts) or not is_finest or times_of(rows.dtype) is None:
             return None
-        return valid_rows(self._read(rows, start, stop), start)
+        return self._numbers(name, start, stop)[1]
+
+    def read_masked(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
+        rows, valid = self._numbers(name, start, stop)
+        mask = self._masks[name].get(self.lods[name].n_levels)
+        return rows, valid if mask is None else self._read(mask, start, stop)
+
+    def _numbers(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
+        rows = self._rows[name]
+        if isinstance(rows, FixedTexts):
+            return rows.data[start:stop], None
+        return as_numbers(self._read(rows, start, stop), start)
 
     def _texts(self, array: ZarrArray) -> FixedTexts:
         with naming(array.label):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
+from lodcli.formats.npz import npy
+from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content
@@ -53,6 +55,22 @@ def test_times_are_those_that_arrow_takes_from_numpy(name: str, dtype: str, tmp_
     with io.open_source(tmp_path / name) as source:
         part = source.slice(source.schema[0].name, (slice(2, 6),))
     assert part.identical(found[2:6])
+
+
+def test_values_and_nulls_come_from_one_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "x.npy", _array("M8[s]"))
+    calls = []
+
+    def counted(*arguments: Any) -> None:
+        calls.append(arguments)
+        read_into(*arguments)
+
+    monkeypatch.setattr(npy, "read_into", counted)
+    (found,) = content(tmp_path / "x.npy").values()
+    assert found.nulls.rows is not None
+    assert len(calls) == 1
 
 
 def test_rows_of_several_times_keep_their_shape(tmp_path: Path) -> None:
