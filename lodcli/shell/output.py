@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import click
 
 from lodcli.formats.core.errors import naming_os
-from lodcli.shell.printable import printable
+from lodcli.shell.printable import aligned, columns, printable
 
 SCHEMA_VERSION = 1
 # Narrower than this, text is not wrapped in its column.
@@ -136,8 +136,8 @@ def help_width() -> int:
 def _columns() -> int:
     # Like shutil.get_terminal_size; importing shutil loads every compression library.
     with suppress(ValueError):
-        if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
-            return columns
+        if (chosen := int(os.environ.get("COLUMNS", ""))) > 0:
+            return chosen
     with suppress(AttributeError, ValueError, OSError):
         return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
     return 80
@@ -172,9 +172,9 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     row becomes a block of lines, one per column.
     """
     shown = [[printable(cell) for cell in row] for row in rows]
-    columns = [[header, *cells] for header, *cells in zip(headers, *shown, strict=True)]
-    right = [all(_is_number(cell) for cell in cells[1:]) for cells in columns]
-    widths = [max(map(len, cells)) for cells in columns]
+    by_column = [[header, *cells] for header, *cells in zip(headers, *shown, strict=True)]
+    right = [all(_is_number(cell) for cell in cells[1:]) for cells in by_column]
+    widths = [max(map(columns, cells)) for cells in by_column]
     most = limit()
     if most is not None and shown and sum(widths) + 2 * (len(widths) - 1) > most:
         room = most - sum(widths[:-1]) - 2 * (len(widths) - 1)
@@ -185,7 +185,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
     def line(cells: Sequence[str]) -> str:
         padded = [
-            cell.rjust(size) if to_right else cell.ljust(size)
+            aligned(cell, size, right=to_right)
             for cell, size, to_right in zip(cells, widths, right, strict=True)
         ]
         return "  ".join(padded).rstrip()

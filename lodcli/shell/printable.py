@@ -1,4 +1,4 @@
-"""Escapes text from files, so that it cannot control the terminal."""
+"""Text from files on the terminal: escaped, so that it cannot control it, and its width."""
 
 from __future__ import annotations
 
@@ -17,3 +17,25 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a printable text takes.
+
+    >>> columns("国e\\u0301")
+    3
+    """
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width
+
+    return sum(
+        0 if category(char) in ("Mn", "Me") else 2 if east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def aligned(text: str, width: int, *, right: bool = False) -> str:
+    """Return a text with blanks at its end, or its beginning, to take `width` columns."""
+    blanks = " " * (width - columns(text))
+    return blanks + text if right else text + blanks

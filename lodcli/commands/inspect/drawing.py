@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import itertools
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.shell.printable import printable
+from lodcli.shell.printable import columns, printable
 
 CUT = ".."
 ROW, IMAGE, ASCII_IMAGE = "|", "口", "#"
@@ -75,13 +74,13 @@ def draw(
     if not count:
         return []
     labels = [printable(name or "") for name in lod.names]
-    margin = max(map(_columns, labels), default=0)
+    margin = max(map(columns, labels), default=0)
     margin += 2 if margin else 0
-    room = max(width - margin, _columns(mark) + len(CUT))
+    room = max(width - margin, columns(mark) + len(CUT))
     if not lod.n_levels:
-        return [_marks(rows, mark, room // _columns(mark), room).lines[0]]
+        return [_marks(rows, mark, room // columns(mark), room).lines[0]]
     lines = _fitted(lod, mark, room).lines
-    margins = [label + " " * (margin - _columns(label)) for label in (*labels, "")]
+    margins = [label + " " * (margin - columns(label)) for label in (*labels, "")]
     drawn = [(left + line).rstrip() for left, line in zip(margins, lines, strict=True)]
     while not drawn[-1]:  # nothing but empty sequences above
         drawn.pop()
@@ -127,7 +126,7 @@ def preview(tensor: LoDTensor, *, width: int = 80) -> str | None:
             quoted = _quoted(text, room, cut=stop - start > _PREVIEW_BYTES, first=not shown)
             shown += [quoted] if quoted else []
             more = more or not quoted
-            room = room - _columns(quoted) - 1 if quoted else 0
+            room = room - columns(quoted) - 1 if quoted else 0
         else:
             more = True
     return " ".join([*shown, CUT] if more else shown)
@@ -152,7 +151,7 @@ def _fitted(lod: LoD, mark: str, room: int) -> _Block:
     # Not even one item fits: draw it and cut the lines.
     return _Block(
         tuple(
-            line if _columns(line) <= room else _clipped(line, room - len(CUT)) + CUT
+            line if columns(line) <= room else _clipped(line, room - len(CUT)) + CUT
             for line in drawn.lines
         ),
         room,
@@ -200,9 +199,9 @@ def _item(lod: LoD, level: int, item: int, mark: str, most: int, room: int) -> _
 def _marks(count: int, mark: str, most: int, room: int) -> _Block:
     """Return a line of `count` rows, cut after `most` of them."""
     if count <= most:
-        return _Block((mark * count,), count * _columns(mark))
-    fit = max(1, min(most, (room - len(CUT)) // _columns(mark)))
-    return _Block((mark * fit + CUT,), fit * _columns(mark) + len(CUT))
+        return _Block((mark * count,), count * columns(mark))
+    fit = max(1, min(most, (room - len(CUT)) // columns(mark)))
+    return _Block((mark * fit + CUT,), fit * columns(mark) + len(CUT))
 
 
 def _joined(blocks: Sequence[_Block], count: int) -> _Block:
@@ -211,11 +210,11 @@ def _joined(blocks: Sequence[_Block], count: int) -> _Block:
     width = -1
     for block in blocks:
         width += 1
-        lines = [line + " " * (width - _columns(line)) for line in lines]
+        lines = [line + " " * (width - columns(line)) for line in lines]
         lines = [line + part for line, part in zip(lines, block.lines, strict=True)]
         width += block.width
     if len(blocks) < count:
-        lines[0] += " " * (width + 1 - _columns(lines[0])) + CUT
+        lines[0] += " " * (width + 1 - columns(lines[0])) + CUT
         width += 1 + len(CUT)
     return _Block(tuple(lines), width)
 
@@ -223,19 +222,9 @@ def _joined(blocks: Sequence[_Block], count: int) -> _Block:
 # -- text --------------------------------------------------------------------------
 
 
-def _columns(text: str) -> int:
-    """Return how many columns of a terminal `text` takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
-
-
 def _clipped(text: str, width: int) -> str:
     """Return the beginning of `text` that fits."""
-    while _columns(text) > width and text:
+    while columns(text) > width and text:
         text = text[: min(len(text) - 1, max(width, 0))]
     return text
 
@@ -255,12 +244,12 @@ def _quoted(text: str, room: int, *, cut: bool, first: bool) -> str:
     """Return text in quotes; if it does not fit, "", or a part of it if it is the first."""
     escaped = [printable(_ESCAPED.get(char, char)) for char in text]
     quoted = '"' + "".join(escaped) + '"' + CUT * cut
-    if _columns(quoted) <= room:
+    if columns(quoted) <= room:
         return quoted
     if not first:
         return ""
     left, kept = room - len('""') - len(CUT), 0
-    while kept < len(escaped) and left >= _columns(escaped[kept]):
-        left -= _columns(escaped[kept])
+    while kept < len(escaped) and left >= columns(escaped[kept]):
+        left -= columns(escaped[kept])
         kept += 1
     return '"' + "".join(escaped[:kept]) + '"' + CUT

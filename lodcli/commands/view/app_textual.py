@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import set_cell_size
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -26,6 +27,8 @@ class Viewer(App[None]):
     AUTO_FOCUS = None  # keys go to the app, not to the hidden input field
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", show=False),
+        Binding("ctrl+z", "suspend_process", show=False),
         Binding("up,k", "move(-1)", "up", show=False),
         Binding("down,j", "move(1)", "down", show=False),
         Binding("pageup,b", "page(-1)", "back", show=False),
@@ -82,7 +85,7 @@ class Viewer(App[None]):
             length = "" if line.length is None else f"({line.length:,})"
             shown = " ".join(filter(None, [f"{line.item:>{size},}", place, length, line.values]))
             style = "reverse" if line.item == browser.item else ""
-            text.append(printable(shown)[:width].ljust(width) + "\n", style)
+            text.append(set_cell_size(printable(shown), width) + "\n", style)
         page.update(text)
         names = ", ".join(
             f"{count:,} {name}"
@@ -91,12 +94,13 @@ class Viewer(App[None]):
         marks = browser.spec.marks
         kind = str(marks.of_values) if marks.kind else browser.spec.dtype.name
         head = f"{self._label}::{browser.spec.name}: {kind}, {names}"
-        where = f"{browser.level_name} {browser.item:,} of {browser.count:,}"
+        level = browser.level_name + ", item" * browser.level_name.startswith("level ")
+        where = f"{level} {browser.item:,} of {browser.count:,}"
         said = f"  {self.note}" if self.note else ""
         self.query_one("#head", Static).update(f"{printable(head)}\n{printable(where + said)}")
 
     def _level_names(self) -> list[str]:
-        return [name or f"level {n}" for n, name in enumerate(self.browser.lod.names)]
+        return [name or f"(level {n})" for n, name in enumerate(self.browser.lod.names)]
 
     def _say(self, note: str) -> None:
         self.note = note

@@ -156,6 +156,18 @@ def test_a_file_without_rows_can_be_inspected(
     assert lod("inspect", "none.lod.h5", "--json").code == 0
 
 
+def test_names_of_wide_and_combining_characters_keep_columns_aligned(
+    lod: Lod, folder: Path
+) -> None:
+    # 国 takes two columns of a terminal; U+0301, and U+FE0F of combining class 0, take none.
+    Path("wide.csv").write_text("国,e\u0301\ufe0f\n1,2\n", encoding="utf-8")
+    assert lod("inspect", "wide.csv").stdout.splitlines()[2:] == [
+        "tensor  dtype  shape  size     levels",
+        "国      int64      1  8 bytes",
+        "e\u0301\ufe0f       int64      1  8 bytes",
+    ]
+
+
 def test_the_width_is_the_one_asked_for(shell: Lod, folder: Path) -> None:
     many = LoDTensor(np.zeros(4000), LoD.from_lengths([[40] * 100]))
     io.write("wide.lod.h5", many)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.cells import cell_len
 
 from lodcli.commands.view.browser import Browser
 from lodcli.formats.container.reader import ContainerSource
@@ -231,21 +232,24 @@ def test_the_screen_jumps_and_searches(folder: Path) -> None:
 
     async def play(pilot: Any, shown: Callable[[], list[str]]) -> None:
         await pilot.press("g", *"700", "enter")
-        assert shown()[1] == "level 0 700 of 1,000"
+        assert shown()[1] == "level 0, item 700 of 1,000"
         assert "700 (3) [2100, 2101, 2102]" in shown()
         await pilot.press("g", *"1000", "enter")
-        assert shown()[1] == "level 0 700 of 1,000  no item 1000 of level 0, there are 1,000 here"
+        assert (
+            shown()[1]
+            == "level 0, item 700 of 1,000  no item 1000 of level 0, there are 1,000 here"
+        )
         await pilot.press("slash", *"2950", "enter")
         await pilot.app.workers.wait_for_complete()
         await pilot.pause()
-        assert shown()[1] == "level 0 983 of 1,000"
+        assert shown()[1] == "level 0, item 983 of 1,000"
         await pilot.press("n")
         await pilot.app.workers.wait_for_complete()
         await pilot.pause()
         assert "'2950' is not found below" in shown()[1]
         await pilot.press("home", "pagedown")
         height = len(shown()) - 2
-        assert shown()[1] == f"level 0 {height} of 1,000"
+        assert shown()[1] == f"level 0, item {height} of 1,000"
         await pilot.press("g", "escape", "q")
 
     screen("many.lod.h5", play)
@@ -258,5 +262,19 @@ def test_the_screen_shows_text_and_no_escape_sequence(folder: Path) -> None:
     async def play(pilot: Any, shown: Callable[[], list[str]]) -> None:
         assert shown()[2:4] == ["0 (5) 'plain'", "1 (5) '\\x1b[2Jx'"]
         await pilot.press("q")
+
+    screen("words.lod.h5", play)
+
+
+def test_the_screen_ends_with_control_c_and_shows_wide_characters(folder: Path) -> None:
+    data = np.frombuffer("日本".encode() * 20, np.uint8)
+    io.write("words.lod.h5", LoDTensor(data, [[6, 114]]).as_text(), overwrite=True)
+
+    async def play(pilot: Any, shown: Callable[[], list[str]]) -> None:
+        assert shown()[2] == "0 (6) '日本'"
+        page = str(pilot.app.query_one("#page").render())
+        assert [cell_len(line) for line in page.splitlines()] == [60, 60]
+        await pilot.press("ctrl+c")
+        assert not pilot.app.is_running
 
     screen("words.lod.h5", play)
