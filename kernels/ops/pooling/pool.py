@@ -434,7 +434,7 @@ def _wide_totals(data: Array, offsets: Offsets) -> Array:
         return _totals(data, offsets)
     # Both halves are summed exactly, so that only their sum is rounded.
     high, low = _totals(data >> 32, offsets), _totals(data & 0xFFFFFFFF, offsets)
-    result: Array = high * 2.0**32 + low
+    result: Array = (high + (low >> 32)) * 2.0**32 + (low & 0xFFFFFFFF)
     return result
 
 

@@ -31,6 +31,8 @@ from lodcli.kernels.ops.pooling.reduce_native import (
 )
 
 _NOTHING = np.zeros((), np.int64)
+# The sign bits of the low half, and of both halves, of a number of 64 bits.
+_LOW_SIGN, _BOTH_SIGNS = 1 << 31, (1 << 31) - (1 << 63)
 _averaged = load.kernel("kernels.ops.pooling.pool_numba", "averaged")
 
 
@@ -149,21 +151,35 @@ def _as_pairs(
 def _divided(
     data: Array, offsets: Offsets, pad_value: npt.ArrayLike, out: Array | None, divided: int
 ) -> Array:
-    if reference.may_wrap(data):
-        twin = reference.segment_mean if divided == MEAN else reference.segment_sqrt
-        return twin(data, offsets, pad_value=pad_value, out=out)
     dtype = mean_dtype(data.dtype)
     if data.dtype.kind not in "iub":
         return _reduced(SUM, data, offsets, pad_value, dtype, out, divided=divided)
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
     # Integers are added as integers: float64 would round large ones.
-    totals = segment_sum(data, offsets, pad_value=_NOTHING)
+    width, unsigned = row_width(data.shape), data.dtype.kind == "u"
+    # Short segments of single values are added faster than pairs of halves.
+    halves = data.dtype.itemsize == 8 and (width > 1 or reference.may_wrap(data))
+    if halves:
+        totals = _sums_of_halves(data, offsets, unsigned)
+    else:
+        totals = segment_sum(data, offsets, pad_value=_NOTHING).view(np.int64)
     _averaged[""].call(
-        0, 1, totals.view(np.int64), totals.dtype.kind == "u", np.ascontiguousarray(offsets),
-        divided == ROOT, np.asarray(pad_value, dtype), result, offsets.size - 1,
-        row_width(result.shape),
+        0, 1, totals, halves, unsigned, np.ascontiguousarray(offsets), divided == ROOT,
+        np.asarray(pad_value, dtype), result, offsets.size - 1, width,
     )  # fmt: skip
     return result
+
+
+def _sums_of_halves(data: Array, offsets: Offsets, unsigned: bool) -> Array:
+    """Return the sums of the low and the high halves of 64-bit integers, (S, 2 D).
+
+    A sum of the integers themselves may exceed 64 bits. The halves are int32: 2**31 is subtracted
+    from those that are unsigned.
+    """
+    rows = flat_rows(data).view(np.int32)
+    totals = np.empty((offsets.size - 1, rows.shape[1]), np.int64)
+    reduce_rows(SUM, rows, offsets, 0, totals, flip=_BOTH_SIGNS if unsigned else _LOW_SIGN)
+    return totals
 
 
 def _reduced_index(

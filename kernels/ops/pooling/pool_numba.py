@@ -9,14 +9,16 @@ from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 
 @kernel()
 def averaged(
-    totals: Pointer[np.int64], unsigned: bool, offsets: Pointer[np.int64], root: bool,
-    pad: Pointer[np.float64], out: Pointer[np.float64], segments: int, width: int,
+    totals: Pointer[np.int64], halves: bool, unsigned: bool, offsets: Pointer[np.int64],
+    root: bool, pad: Pointer[np.float64], out: Pointer[np.float64], segments: int, width: int,
 ) -> int:  # fmt: skip
     """Write the totals of each segment divided by its length, or by the square root of it.
 
     Args:
-        totals: (segments, width).
-        unsigned: whether the bits are those of uint64.
+        totals: (segments, width); of halves (segments, 2 * width).
+        halves: whether these are the sums of the low and of the high halves of the integers, less
+            2**31 for each half that is unsigned.
+        unsigned: whether the integers are unsigned.
         pad: the value for empty segments.
     """
     for s in range(segments):
@@ -25,6 +27,12 @@ def averaged(
         for column in range(s * width, (s + 1) * width):
             if length == 0:
                 out[column] = pad[0]
+            elif halves:
+                low = totals[2 * column] + length * 2**31
+                high = totals[2 * column + 1] + (length * 2**31 if unsigned else 0) + (low >> 32)
+                # Of a total of 64 bits only the addition rounds, and once.
+                total = np.float64(high) * 2.0**32 + np.float64(low & 0xFFFFFFFF)
+                out[column] = total / by
             elif unsigned:
                 out[column] = np.float64(np.uint64(totals[column])) / by
             else:

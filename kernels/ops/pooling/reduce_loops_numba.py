@@ -58,7 +58,18 @@ class _Sum:
         return [v.constant(0.0 if v.floating else 0, v.total_kind)]
 
     def take(self, v: Vectors, state: Values, new: _Row) -> Values:
-        return [v.plus(state[0], v.widened(new.values))]
+        return [v.plus(state[0], v.widened(self.flipped(v, new.values, new.flip, new.mask)))]
+
+    def flipped(self, v: Vectors, values: Any, flip: Any, mask: Any) -> Any:
+        """Return int32 values with the bits of `flip` inverted in every two; others as they are.
+
+        Vectors begin at even columns, because totals are aligned to 16 bytes.
+        """
+        if v.bytes != 4 or v.floating:
+            return values
+        pairs = ir.VectorType(_I64, v.lanes // 2)
+        flipped = v.builder.xor(v.builder.bitcast(values, pairs), v.all(flip, pairs))
+        return v.where(mask, v.builder.bitcast(flipped, v.kind), v.zero())
 
     def merge(self, v: Vectors, a: Values, b: Values) -> Values:
         return [v.plus(a[0], b[0])]
@@ -82,6 +93,7 @@ class _Sum:
     def add(self, v: Vectors, place: _Place, numbers: Any) -> None:
         old = v.load(place.to, v.total_kind, place.mask, self.start(v)[0])
         new = v.load(place.at, v.kind, place.mask, v.zero())
+        new = self.flipped(v, new, place.flip, place.mask)
         v.store(v.plus(old, v.widened(new)), place.to, place.mask)
 
 

@@ -44,6 +44,7 @@ def reduce_rows(
     *,
     least: bool = False,
     divided: int = PLAIN,
+    flip: int = 0,
     index: Offsets | None = None,
 ) -> None:
     """Write one row for every segment of rows (N, D) to `out` (S, D).
@@ -55,6 +56,7 @@ def reduce_rows(
         out: C-contiguous, in the dtype of `rows`; sums may be wider.
         least: minimum instead of maximum.
         divided: PLAIN, MEAN (by the length) or ROOT (by its square root).
+        flip: the bits to invert in every two int32 that are summed, as one number of 64 bits.
         index: (S, D) int64, for INDEX: the rows of the extremes.
     """
     if not out.size:
@@ -74,7 +76,8 @@ def reduce_rows(
     if not (type(pad) is np.ndarray and pad.dtype is to.dtype):  # fast path
         pad = np.asarray(pad_value).astype(out.dtype)
         pad = pad.view(to.dtype) if pad.itemsize == to.itemsize else pad.astype(to.dtype)
-    flip = _flip(out.dtype, to.dtype, least) if kind != SUM else 0
+    if kind != SUM:
+        flip = _flip(out.dtype, to.dtype, least)
     arguments = (
         *(rows, np.ascontiguousarray(offsets), to, index, pad, parts, places),
         *(count, offsets.size - 1, width, piece_rows, flip, divided, pieces, chunks),

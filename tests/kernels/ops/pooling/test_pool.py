@@ -170,6 +170,29 @@ def test_means_do_not_wrap_where_the_sum_exceeds_64_bits(dtype: str, backend: Ba
         assert low.data.tolist() == [-total / 5, -5]
 
 
+@both
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 8, 13, 40, 100])
+def test_means_of_extreme_integers_are_those_of_exact_sums(
+    width: int, dtype: str, backend: Backend
+) -> None:
+    limits = np.iinfo(dtype)
+    kinds = [limits.min, limits.max, 0, 1, limits.max - 1, 2**31, 2**32 - 1, 2**53 + 1]
+    lengths = [1, 0, 2, 7, 300, 16, 0, 3]
+    generator = np.random.default_rng(width)
+    rows = np.array(kinds, dtype)[generator.integers(0, len(kinds), (sum(lengths), width))]
+    rows[:1], rows[1:3], rows[3:10] = limits.min, limits.max, 2**62
+    tensor = LoDTensor(rows, [lengths])
+    parts = np.split(rows.astype(object), np.cumsum(lengths)[:-1])
+    sums = np.array([part.sum(axis=0) + np.zeros(width) for part in parts], np.float64)
+    counts = np.maximum(1, lengths)[:, None]
+    means, roots = (
+        op(tensor, backend=backend).data for op in (pool.sequence_mean, pool.sequence_sqrt)
+    )
+    assert means.tolist() == (sums / counts).tolist()
+    assert roots.tolist() == (sums / np.sqrt(counts)).tolist()
+
+
 @pytest.mark.parametrize(
     ("dtype", "backend"), compiled_for([], [np.dtype(np.float16), BFLOAT16], BACKENDS), ids=str
 )
