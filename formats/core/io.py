@@ -56,7 +56,6 @@ from lodcli.formats.values.relabelled import (
 )
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.platform.files import PathLike
-from lodcli.kernels.platform.processes import allow_descriptors
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -457,7 +456,6 @@ def write_set(
     """
     kind = registry.get(output_format(paths[0], format_name))
     writing = Writing(kind, options or WriteOptions(), strict)
-    allow_descriptors(2 * len(paths))
     with writing.naming(paths[0]):
         if kind.layout != "file":
             raise UnsupportedError(

@@ -11,7 +11,15 @@ from lodcli.formats.storage.journal import Journal
 from lodcli.formats.storage.outputs import Beside, Output, TargetExistsError, refuse_existing
 from lodcli.formats.storage.partials import partials_in
 from lodcli.formats.storage.set_commit import commit
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.platform.processes import allow_descriptors
+
+# Open files beside those of the set: temporary ones, and folders that are synced.
+_SPARE_FILES = 8
+
+
+class TooManyFilesError(LodError, OSError):
+    """A set has more files than may be open at once."""
 
 
 class OutputSet:
@@ -30,6 +38,7 @@ class OutputSet:
     Raises:
         TargetExistsError: at once if one exists and may not be replaced, and at the commit if it
             appeared meanwhile.
+        TooManyFilesError: each file, and its journal, is open until the commit.
         UnsupportedError: links lead to several folders, or to names of several kinds.
         OSError: the folder cannot be written to.
     """
@@ -37,6 +46,13 @@ class OutputSet:
     def __init__(self, targets: Sequence[str], *, overwrite: bool = False) -> None:
         self.files: list[Output] = []
         self._overwrite = overwrite
+        # Checked now, because the journals are only opened after everything is written.
+        needed, most = allow_descriptors(2 * len(targets) + _SPARE_FILES)
+        if needed > most:
+            raise TooManyFilesError(
+                f"{targets[0]}: {len(targets)} files written at once need {needed} open files, "
+                f"but {most} are allowed; write fewer, or allow more with ulimit -n"
+            )
         try:
             for target in targets:
                 refuse_existing(target, overwrite=overwrite)

@@ -159,15 +159,20 @@ def limit_descriptors(more: int) -> None:
     _limit("RLIMIT_NOFILE", max(made, default=-1) + 1)
 
 
-def allow_descriptors(more: int) -> None:
-    """Raise the limit on open files to allow `more` of them, as far as the system permits."""
+def allow_descriptors(more: int) -> tuple[int, int]:
+    """Raise the limit on open files to allow `more` of them, as far as the system permits.
+
+    Returns:
+        The limit that this needs, and the limit that the system permits.
+    """
     if resource is None:
-        return
+        return more, more
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = len(os.listdir("/dev/fd")) + more if os.path.isdir("/dev/fd") else soft + more
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and wanted > soft:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return wanted, most
 
 
 def limit_seconds(more: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import tempfile
 from pathlib import Path
 
@@ -165,8 +166,14 @@ def test_too_few_files_that_may_be_open_are_told_with_the_remedy(shell: Lod, fol
     assert done.stderr == (
         "lod merge: words.lod.h5: too many files are open; allow more with ulimit -n\n"
     )
-    outputs = shell("ulimit -n 12; lod split words.lod.h5 --level -1 --by count 1 -o 'x-{}.npz'")
-    assert outputs.stderr.endswith(": too many files are open; allow more with ulimit -n\n")
+    outputs = shell("ulimit -n 22; lod split words.lod.h5 --level -1 --by count 1 -o 'x-{}.npz'")
+    assert re.fullmatch(
+        r"lod split: x-0.npz: 6 files written at once need 2[3-9] open files, but 22 are allowed; "
+        r"write fewer, or allow more with ulimit -n\n",
+        outputs.stderr,
+    )
+    assert outputs.code == 3
+    assert not list(folder.glob("*x-*"))
     assert explained(OSError(errno.EMFILE, "Too many")) == (
         "too many files are open; allow more with ulimit -n",
         3,
