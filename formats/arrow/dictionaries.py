@@ -44,9 +44,16 @@ def words_of(records: Records, nodes: Mapping[str, Node]) -> dict[str, Categorie
         for column, node in nodes.items()
         if any(place.leaf.marks.categories is not None for place in places(node))
     }
+    # Structs also have dictionaries of numbers and dates.
+    coded = {
+        place.leaf.name
+        for node in chosen.values()
+        for place in places(node)
+        if place.leaf.marks.categories is not None
+    }
     last: dict[str, Any] = {}
     for name, array in _leaves(records, chosen):
-        if not isinstance(array, pa.DictionaryArray) or found.get(name, _ANY) is None:
+        if name not in coded or found.get(name, _ANY) is None:
             continue
         if name in last and last[name].equals(array.dictionary):
             continue

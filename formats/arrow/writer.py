@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lodcli.formats.arrow.files import brief
 from lodcli.formats.arrow.huggingface import (
     as_type,
     featured,
@@ -25,6 +26,7 @@ from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.structs.tree import tree
 from lodcli.formats.values.file_attributes import parsed
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.exchange.arrow import arrow_array, arrow_field
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -153,28 +155,49 @@ def write_parquet(
         records: to write.
         codec: Parquet's name of it; None: uncompressed.
     """
-    with (
-        _sink(output) as sink,
-        pq.ParquetWriter(
-            sink,
-            columns,
-            compression=codec,
-            write_page_checksum=True,
-            # Larger than any dictionary of categories, which would otherwise fall back to plain
-            # encoding.
-            dictionary_pagesize_limit=4 * MOST_WORD_BYTES if _has_words(columns) else None,
-        ) as writer,
-    ):
-        gathered: list[pa.RecordBatch] = []
-        size = 0
-        for batch in records:
-            gathered.append(batch)
-            size += batch.nbytes
-            if size >= at_most(ROW_GROUP_BYTES, 8):
-                writer.write_table(pa.Table.from_batches(gathered))
-                gathered, size = [], 0
-        if gathered:
-            writer.write_table(pa.Table.from_batches(gathered))
+    with _sink(output) as sink:
+        with _refusals():
+            writer = pq.ParquetWriter(
+                sink,
+                columns,
+                compression=codec,
+                write_page_checksum=True,
+                # Larger than any dictionary of categories, which would otherwise fall back to
+                # plain encoding.
+                dictionary_pagesize_limit=4 * MOST_WORD_BYTES if _has_words(columns) else None,
+            )
+        with writer:
+            gathered: list[pa.RecordBatch] = []
+            size = 0
+            for batch in records:
+                gathered.append(batch)
+                size += batch.nbytes
+                if size >= at_most(ROW_GROUP_BYTES, 8):
+                    _write_group(writer, gathered)
+                    gathered, size = [], 0
+            if gathered:
+                _write_group(writer, gathered)
+
+
+def _write_group(writer: pq.ParquetWriter, batches: list[pa.RecordBatch]) -> None:
+    with _refusals():
+        writer.write_table(pa.Table.from_batches(batches))
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Convert pyarrow's errors for values that Parquet does not hold to UnsupportedError."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UnsupportedError(_NOT_HELD.format(brief(error))) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise UnsupportedError(_NOT_HELD.format(brief(error))) from None
+
+
+_NOT_HELD = "Parquet cannot hold these values ({}); write them as arrow, or leave out the column"
 
 
 def _has_words(columns: pa.Schema) -> bool:

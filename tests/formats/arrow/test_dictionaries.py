@@ -234,6 +234,19 @@ def test_a_dictionary_of_structs_in_lists_of_structs_is_read(tmp_path: Path) -> 
     assert pf.read_table(tmp_path / "y.arrow")["c"].to_pylist() == column.to_pylist()
 
 
+def test_dates_that_python_does_not_have_may_be_beside_words(tmp_path: Path) -> None:
+    days = pa.array([-(2**31), 5], pa.int32()).view(pa.date32())
+    column = pa.StructArray.from_arrays(
+        [pa.DictionaryArray.from_arrays([0, 1], each) for each in (days, ["b", "a"])], ["day", "w"]
+    )
+    write(tmp_path / "x.arrow", pa.table({"c": column}))
+    days, words = io.read_all(tmp_path / "x.arrow").values()
+    assert isinstance(days, LoDTensor)
+    assert days.data.tolist() == [-(2**31), 5]
+    assert isinstance(words, LoDTensor)
+    assert words.to_list() == ["b", "a"]
+
+
 @pytest.mark.slow  # for its memory
 def test_many_words_keep_their_order_in_parquet(tmp_path: Path) -> None:
     words = [f"{7919 * n % 100_003:060}" for n in range(50_000)]

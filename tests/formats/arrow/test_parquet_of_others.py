@@ -7,12 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Times
+from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from tests.formats.cases.opening import content
 
 pa = pytest.importorskip("pyarrow")
@@ -102,3 +103,20 @@ def test_an_encoding_that_pyarrow_does_not_read_is_not_called_damage(tmp_path: P
     pq.write_table(pa.table({"x": words}), path, use_dictionary=False, column_encoding=encodings)
     with pytest.raises(UnsupportedError, match="Not yet implemented: DecodeArrow"):
         content(path)
+
+
+@pytest.mark.parametrize(
+    ("unit", "rows", "said"),
+    [
+        (Times("timestamp", "s"), [2**62], "overflow when casting timestamp value 4611686018427"),
+        (Decimals(6, -2), [1], "Scale must be a non-negative integer"),
+    ],
+)
+def test_values_that_parquet_does_not_hold_are_refused(
+    unit: Times | Decimals, rows: list[int], said: str, tmp_path: Path
+) -> None:
+    tensor = LoDTensor(np.array(rows), marks=Marks(unit=unit))
+    io.write(tmp_path / "x.arrow", {"x": tensor})
+    with pytest.raises(UnsupportedError, match=f"Parquet cannot hold these values .*{said}"):
+        io.write(tmp_path / "x.parquet", {"x": tensor})
+    assert not (tmp_path / "x.parquet").exists()
