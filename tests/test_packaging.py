@@ -196,6 +196,7 @@ def test_a_source_distribution_installs_the_same_as_the_wheel(
     with tarfile.open(sdist) as archive:
         tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
     assert {"lodcli", "formats", "kernels", "LICENSE", "README.md"} <= tops
+    assert "tests" not in tops  # setuptools adds only those at the top of the folder
     # Do not compile the same sources again.
     monkeypatch.setenv("LOD_BUILD_LEVELS", "none")
     pip(
