@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.schema import Item
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.hanging import HANG_SECONDS
+from tests.hanging import wait_for
 from tests.lodcli.conftest import tensor
 from tests.reliability.outcome import LOD
 
@@ -96,13 +95,6 @@ def running(args: list[str]) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def waiting_for(pattern: str, count: int) -> None:
-    until = time.monotonic() + HANG_SECONDS
-    while len(list(Path().glob(pattern))) < count:
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def processes(words: bytes, parent: int | None = None) -> list[int]:
     """Return the processes whose command line has these words."""
     found = []
@@ -117,10 +109,7 @@ def processes(words: bytes, parent: int | None = None) -> list[int]:
 
 
 def wait_until_gone(pids: list[int]) -> None:
-    until = time.monotonic() + HANG_SECONDS
-    while any(Path("/proc", str(pid)).exists() for pid in pids):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_for(lambda: not any(Path("/proc", str(pid)).exists() for pid in pids))
 
 
 # Once three shards are there, processes wait.

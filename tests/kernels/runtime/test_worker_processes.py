@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lodcli.kernels.runtime.worker_processes import in_processes
-from tests.hanging import HANG_SECONDS
+from tests.hanging import HANG_SECONDS, wait_for
 
 
 def squared(number: int) -> int:
@@ -144,13 +144,8 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path, number: in
         env={**os.environ, "PYTHONPATH": str(root)},
         stderr=subprocess.DEVNULL,
     )
-    until = time.monotonic() + HANG_SECONDS
-    while len(children := list((tmp_path / "pids").iterdir())) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_for(lambda: len(list((tmp_path / "pids").iterdir())) >= 2)
+    children = list((tmp_path / "pids").iterdir())
     parent.send_signal(number)
     parent.wait(HANG_SECONDS)
-    for child in children:
-        while Path("/proc", child.name).exists():
-            assert time.monotonic() < until
-            time.sleep(0.05)
+    wait_for(lambda: not any(Path("/proc", child.name).exists() for child in children))

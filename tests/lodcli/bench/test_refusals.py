@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from lodcli.bench.suites.lengths import Lengths
 from lodcli.commands.bench.showing import file_lengths
-from tests.hanging import HANG_SECONDS
+from tests.hanging import HANG_SECONDS, wait_for
 from tests.lodcli.conftest import Lod
 
 USAGE, IO, UNSUPPORTED = 2, 3, 4
@@ -115,18 +114,14 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, signum: signal.Signals) -> 
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    until = time.monotonic() + HANG_SECONDS
     # Not before the process that measures has made its file.
-    while not list(tmp_path.glob("lod-bench-*/*/*.lod.h5")) and time.monotonic() < until:
-        time.sleep(0.05)
+    wait_for(lambda: list(tmp_path.glob("lod-bench-*/*/*.lod.h5")))
     started = children_of(process.pid)
     os.killpg(process.pid, signum)
     _, said = process.communicate(timeout=HANG_SECONDS)
     assert (process.returncode, said) == (128 + signum, b"")
     assert list(tmp_path.iterdir()) == []
-    while any(map(runs, started)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not any(map(runs, started))
+    wait_for(lambda: not any(map(runs, started)))
 
 
 def runs(process: int) -> bool:

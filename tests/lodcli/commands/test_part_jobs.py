@@ -11,7 +11,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.hanging import HANG_SECONDS
+from tests.hanging import HANG_SECONDS, wait_for
 from tests.lodcli.conftest import Lod, tensor
 from tests.lodcli.shard_cases import (
     HOLD,
@@ -22,7 +22,6 @@ from tests.lodcli.shard_cases import (
     model,
     needs_proc,
     running,
-    waiting_for,
 )
 from tests.slow import one_in
 
@@ -78,7 +77,7 @@ def test_an_interrupted_command_keeps_parts_and_continues(lod: Lod, number: sign
     model(HOLD.strip().replace("'out'", "'out.lod.h5.parts'"))
     Path("hold").touch()
     with running([*STEP, "-o", "out.lod.h5", "--jobs", "2"]) as process:
-        waiting_for("at-*", 1)
+        wait_for(lambda: list(Path().glob("at-*")))
         process.send_signal(number)
         process.communicate(timeout=HANG_SECONDS)
     kept = inodes("out.lod.h5.parts")

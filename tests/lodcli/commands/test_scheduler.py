@@ -21,7 +21,7 @@ import pytest
 from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.dataset.manifest import shard_name
 from lodcli.shell.jobs import scheduled_dask
-from tests.hanging import HANG_SECONDS
+from tests.hanging import HANG_SECONDS, wait_for
 from tests.lodcli.conftest import Lod, tensor
 from tests.lodcli.shard_cases import (
     HOLD,
@@ -37,7 +37,6 @@ from tests.lodcli.shard_cases import (
     processes,
     running,
     wait_until_gone,
-    waiting_for,
 )
 from tests.reliability.outcome import partials
 from tests.sampling import many
@@ -62,10 +61,7 @@ class Cluster:
     def start(self) -> None:
         self._run("scheduler", "--host=127.0.0.1", "--port=0", "--no-show")
         self._run("worker", "--host=127.0.0.1", "--nworkers=2", "--nthreads=1")
-        until = time.monotonic() + HANG_SECONDS
-        while len(self.workers()) < 2:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_for(lambda: len(self.workers()) >= 2)
 
     def _run(self, what: str, *options: str) -> None:
         file = f"--scheduler-file={self.folder / 'scheduler.json'}"
@@ -338,7 +334,7 @@ def test_workers_killed_at_random_times_change_nothing(lod: Lod, cluster: Cluste
     for number in range(many(4, share=2)):
         out = f"out{number}"
         with running([*STEP[:-1], out, "--scheduler", cluster.address]) as process:
-            waiting_for(f"{out}/job.json", 1)
+            wait_for(Path(out, "job.json").exists)
             for _ in range(2):
                 time.sleep(rng.uniform(0.2, 2))
                 for victim in rng.sample(found := cluster.workers(), min(1, len(found))):
@@ -362,7 +358,7 @@ def test_an_interrupted_command_ends_its_tasks_and_can_be_continued(
     Path("hold").touch()
     address = ["local", "--jobs", "2"] if local else [cluster.address]
     with running([*STEP, "--scheduler", *address]) as process:
-        waiting_for("at-*", 1)
+        wait_for(lambda: list(Path().glob("at-*")))
         process.send_signal(number)
         _, said = process.communicate(timeout=HANG_SECONDS)
     killed = number == signal.SIGKILL
@@ -387,7 +383,7 @@ def test_an_interrupted_command_ends_its_tasks_and_can_be_continued(
 def test_the_tasks_of_a_stopped_worker_go_to_another(lod: Lod, cluster: Cluster) -> None:
     model("time.sleep(0.3)")
     with running([*STEP, "--scheduler", cluster.address]) as process:
-        waiting_for("out/data-*", 1)
+        wait_for(lambda: list(Path().glob("out/data-*")))
         (stopped, *_) = cluster.workers()
         os.kill(stopped, signal.SIGSTOP)
         try:
@@ -411,7 +407,7 @@ def test_a_killed_scheduler_ends_the_command_which_can_be_continued(
     Path("hold").touch()
     address = cluster.address
     with running([*STEP, "--scheduler", address]) as process:
-        waiting_for("at-*", 1)
+        wait_for(lambda: list(Path().glob("at-*")))
         cluster.parts[0].kill()
         _, said = process.communicate(timeout=HANG_SECONDS)
     assert (process.returncode, said) == (3, f"lod run-rnn: {address}: the scheduler ended\n")

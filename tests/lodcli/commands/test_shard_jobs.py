@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from lodcli.formats.core import io
 from lodcli.formats.dataset.manifest import shard_name
 from lodcli.kernels.runtime import worker_processes
-from tests.hanging import HANG_SECONDS
+from tests.hanging import HANG_SECONDS, wait_for
 from tests.lodcli.conftest import Lod, tensor
 from tests.lodcli.shard_cases import (
     HOLD,
@@ -35,7 +36,6 @@ from tests.lodcli.shard_cases import (
     processes,
     running,
     wait_until_gone,
-    waiting_for,
 )
 from tests.reliability.outcome import partials, run_lod
 from tests.sampling import many
@@ -314,10 +314,7 @@ def test_processes_killed_at_random_times_change_nothing(lod: Lod) -> None:
     for number in range(many(6, share=3)):
         out = f"out{number}"
         with running([*STEP[:-1], out, "--jobs", "2"]) as process:
-            until = time.monotonic() + HANG_SECONDS
-            while not children(process.pid):
-                assert time.monotonic() < until
-                time.sleep(0.02)
+            wait_for(partial(children, process.pid))
             for _ in range(worker_processes.TRIES - 1):
                 time.sleep(rng.uniform(0, 0.5))
                 for victim in rng.sample(found := children(process.pid), min(1, len(found))):
@@ -339,7 +336,7 @@ def test_an_interrupted_command_ends_its_processes_and_can_be_continued(
     model(HOLD.strip())
     Path("hold").touch()
     with running([*STEP, "--jobs", "2"]) as process:
-        waiting_for("at-*", 1)
+        wait_for(lambda: list(Path().glob("at-*")))
         found = children(process.pid)
         process.send_signal(number)
         _, said = process.communicate(timeout=HANG_SECONDS)
@@ -364,7 +361,7 @@ def test_two_commands_do_not_write_one_folder(lod: Lod) -> None:
     model(HOLD.strip())
     Path("hold").touch()
     with running([*STEP, "--jobs", "1"]) as process:
-        waiting_for("at-*", 1)
+        wait_for(lambda: list(Path().glob("at-*")))
         done = lod(*STEP, "--jobs", "1", "--force")
         assert (done.code, done.stderr) == (3, "lod run-rnn: out: another lod is writing it\n")
         Path("hold").unlink()

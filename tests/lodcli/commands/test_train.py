@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from lodcli.kernels.rnn.engine.amx.availability import amx_problem
 from lodcli.kernels.runtime.precision import current_precision
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell import device
-from tests.hanging import HANG_SECONDS
+from tests.hanging import HANG_SECONDS, wait_for
 from tests.launchers import handling
 from tests.lodcli.conftest import Lod, environment, tensor
 
@@ -293,11 +292,8 @@ def test_an_interrupt_leaves_the_best_model_so_far(signs: Path, signum: int, cod
         stderr=subprocess.PIPE,
     )
     try:
-        end = time.monotonic() + HANG_SECONDS
-        while not model.exists():  # the first save, after some seconds
-            assert time.monotonic() < end
-            assert process.poll() is None
-            time.sleep(0.05)
+        # The first save, after some seconds.
+        wait_for(lambda: model.exists() or process.poll() is not None)
         safetensors.numpy.load_file(model)
         process.send_signal(signum)
         stdout, stderr = process.communicate(timeout=HANG_SECONDS)

@@ -9,14 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lodcli.formats.storage import interrupts
 from lodcli.formats.storage.interrupts import Interrupted, checked, shielded
-from tests.hanging import HANG_SECONDS
+from tests.hanging import HANG_SECONDS, wait_for
 from tests.launchers import handling
 from tests.lodcli.conftest import environment
 from tests.slow import one_in
@@ -192,13 +192,6 @@ def started(line: str, folder: Path) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + HANG_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "the command did not get that far"
-        time.sleep(0.02)
 
 
 def waits_for_input(process: subprocess.Popen[bytes]) -> bool:
