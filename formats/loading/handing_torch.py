@@ -52,8 +52,9 @@ def small_by_value(tensor: torch.Tensor) -> Rebuilt:
     )
     if not simple:
         return reduce_tensor(tensor)  # type: ignore[no-any-return, no-untyped-call]
-    content = tensor.flatten().view(torch.uint8).numpy()
-    return _from_bytes, (content, tensor.dtype, tuple(tensor.shape))
+    # view() needs a stride of 1, which flatten() leaves as it is in a single axis.
+    flat = tensor.contiguous().as_strided((tensor.numel(),), (1,))
+    return _from_bytes, (flat.view(torch.uint8).numpy(), tensor.dtype, tuple(tensor.shape))
 
 
 def _from_bytes(content: Array, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
