@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,24 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 OLD = b"the old file"
 TENSOR = LoDTensor(np.arange(9000.0), LoD.from_lengths([[3, 1], [4000, 2000, 1000, 2000]]))
+
+
+def as_another_user(folder: Path, deed: Callable[[], object]) -> None:
+    """Run a function, which must succeed, in a process of a user who may read the folders above."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            for parent in folder.parents:
+                os.chmod(parent, os.stat(parent).st_mode | 0o055)
+            os.setuid(65534)
+            deed()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def partials_in(folder: Path) -> list[Path]:

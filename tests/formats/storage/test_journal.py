@@ -37,7 +37,7 @@ from tests.formats.cases.sets import (
     write_folder_by_journal,
     write_pair,
 )
-from tests.formats.cases.writing import partials_in
+from tests.formats.cases.writing import as_another_user, partials_in
 
 
 @pytest.fixture(autouse=True)
@@ -174,8 +174,6 @@ def test_a_set_whose_partial_index_was_deleted_is_no_more(folder: Path) -> None:
 
 
 def test_who_may_not_write_reads_through_the_journal(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to become somebody else")
     tmp_path.chmod(0o755)
     old_pair(tmp_path)
     made = pending(tmp_path)
@@ -183,17 +181,11 @@ def test_who_may_not_write_reads_through_the_journal(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o644)
     made.path.chmod(0o644)
     before = sorted(os.listdir(tmp_path))
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            for parent in tmp_path.parents:
-                os.chmod(parent, os.stat(parent).st_mode | 0o055)
-            os.setuid(65534)
-            code = 0 if read_pair(tmp_path) == NEW else 2
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def read() -> None:
+        assert read_pair(tmp_path) == NEW
+
+    as_another_user(tmp_path, read)
     assert sorted(os.listdir(tmp_path)) == before
     assert read_pair(tmp_path) == NEW
     assert pair_in(tmp_path) == NEW
@@ -230,26 +222,16 @@ def test_files_of_another_user_in_a_folder_for_all_are_refused_before_the_commit
     write: Callable[[Path], None], folder: Path
 ) -> None:
     """The commit could never be finished, and its files would stay."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to become somebody else")
     old_pair(folder)
     old_folder(folder)
     before = sorted(os.listdir(folder))
     folder.chmod(0o1777)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            for parent in folder.parents:
-                os.chmod(parent, os.stat(parent).st_mode | 0o055)
-            os.setuid(65534)
-            try:
-                write(folder)
-            except PermissionError:
-                code = 0
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def refused() -> None:
+        with pytest.raises(PermissionError):
+            write(folder)
+
+    as_another_user(folder, refused)
     assert sorted(os.listdir(folder)) == before
     assert read_pair(folder) == OLD
 

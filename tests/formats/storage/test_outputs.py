@@ -22,7 +22,15 @@ from lodcli.formats.storage.outputs import Output, TargetExistsError
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.platform import files
 from tests.formats.broken.failing import error_of, failing
-from tests.formats.cases.writing import OLD, TENSOR, WRITERS, partials_in, write, write_streamed
+from tests.formats.cases.writing import (
+    OLD,
+    TENSOR,
+    WRITERS,
+    as_another_user,
+    partials_in,
+    write,
+    write_streamed,
+)
 
 COMPRESSIONS = pytest.mark.parametrize("compression", [None, "deflate"])
 
@@ -220,26 +228,17 @@ def test_an_open_file_that_was_deleted_is_no_target(folder: Path) -> None:
 
 
 def test_a_folder_that_may_be_written_to_but_not_read_is_written_to(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to become somebody else")
+    tmp_path.chmod(0o755)
     place = tmp_path / "place"
     place.mkdir()
     place.chmod(0o333)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            for parent in tmp_path.parents:
-                os.chmod(parent, os.stat(parent).st_mode | 0o055)
-            tmp_path.chmod(0o755)
-            os.setuid(65534)
-            for _ in range(2):
-                with Output(place / "t", overwrite=True) as output:
-                    output.write(b"new")
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def write_twice() -> None:
+        for _ in range(2):
+            with Output(place / "t", overwrite=True) as output:
+                output.write(b"new")
+
+    as_another_user(tmp_path, write_twice)
     assert os.listdir(place) == ["t"]
     assert (place / "t").read_bytes() == b"new"
 
