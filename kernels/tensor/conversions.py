@@ -31,6 +31,8 @@ from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 Names = Sequence[str | None] | None
 # One level, or several.
 Levels = npt.ArrayLike | Sequence[npt.ArrayLike]
+# Item counts of each level.
+Lengths = Sequence[Sequence[int] | npt.NDArray[np.integer[Any]]]
 
 
 class Conversions:
@@ -43,7 +45,7 @@ class Conversions:
         def __init__(
             self,
             data: npt.ArrayLike,
-            lod: LoD | Sequence[Sequence[int]] | None = None,
+            lod: LoD | Lengths | None = None,
             marks: Marks = NO_MARKS,
             nulls: Nulls = NO_NULLS,
         ) -> None: ...
@@ -63,7 +65,7 @@ class Conversions:
     # -- in ------------------------------------------------------------------------
 
     @classmethod
-    def from_dlpack(cls, data: Any, lod: LoD | Sequence[Sequence[int]] | None = None) -> Self:
+    def from_dlpack(cls, data: Any, lod: LoD | Lengths | None = None) -> Self:
         """Return a tensor over the rows of another library's array, in place; no copy.
 
         Args:

@@ -22,7 +22,7 @@ from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
 from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, why_not_held
-from lodcli.kernels.tensor.conversions import Conversions
+from lodcli.kernels.tensor.conversions import Conversions, Lengths
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes, has_value, words_of
 from lodcli.kernels.tensor.indexing import picked, whole_items
 from lodcli.kernels.tensor.marks import (
@@ -83,7 +83,7 @@ class LoDTensor(NumpyProtocol, Conversions):
     def __init__(
         self,
         data: npt.ArrayLike,
-        lod: LoD | Sequence[Sequence[int]] | None = None,
+        lod: LoD | Lengths | None = None,
         marks: Marks = NO_MARKS,
         nulls: Nulls = NO_NULLS,
     ) -> None:

@@ -205,6 +205,7 @@ def first(path: str) -> lodcli.LoDTensor | None:
 weights: RNNWeights = seeded_weights("lstm", 3, 8, rng=np.random.default_rng(0))
 states: lodcli.LoDTensor = run_rnn(lodcli.LoDTensor(np.ones((6, 3)), [[6]]), weights).all
 lodcli.write("states.lod.h5", states, overwrite=True, compression="zstd")
+by_arrays: lodcli.LoDTensor = lodcli.LoDTensor(states.data, [states.lod.lengths()])
 loud: lodcli.LoDTensor = (-states * 2 > 1) | (1 - states >= 0)
 endings: list[str] = [ending for each in formats() for ending in each.endings]
 """
