@@ -9,6 +9,7 @@ _HOMES = by_module(
         "lodcli.formats.core.errors": (
             "DamagedFileError NotThisFormatError ProducerFailedError TooLargeError"
         ),
+        "lodcli.formats.storage.output_set": "TooManyFilesError",
         "lodcli.formats.storage.outputs": "MissingFolderError TargetExistsError",
         "lodcli.formats.storage.set_commit": "UnfinishedError",
         "lodcli.formats.storage.sums": "NoSumsError",

@@ -3,6 +3,7 @@ from lodcli.formats.core.errors import DamagedFileError as DamagedFileError
 from lodcli.formats.core.errors import NotThisFormatError as NotThisFormatError
 from lodcli.formats.core.errors import ProducerFailedError as ProducerFailedError
 from lodcli.formats.core.errors import TooLargeError as TooLargeError
+from lodcli.formats.storage.output_set import TooManyFilesError as TooManyFilesError
 from lodcli.formats.storage.outputs import MissingFolderError as MissingFolderError
 from lodcli.formats.storage.outputs import TargetExistsError as TargetExistsError
 from lodcli.formats.storage.set_commit import UnfinishedError as UnfinishedError
@@ -41,6 +42,7 @@ __all__ = [
     "ShapeMismatchError",
     "TargetExistsError",
     "TooLargeError",
+    "TooManyFilesError",
     "UnfinishedError",
     "UnsupportedError",
 ]
