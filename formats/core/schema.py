@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -375,7 +376,7 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
 
     Levels that tensors share by reference, from the outermost down, get one key.
     """
-    keys, alike = LevelKeys(), _Alike()
+    keys, equal = LevelKeys(), defaultdict[str, EqualOffsets](EqualOffsets)
     specs = []
     for name, item in items.items():
         check_name(name)
@@ -387,7 +388,7 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
                 name=name,
                 dtype=tensor.dtype,
                 row_shape=tensor.row_shape,
-                levels=keys.specs(alike.of(tensor), _steps_root(name) if array else ""),
+                levels=keys.specs(_index_of(tensor, equal), _steps_root(name) if array else ""),
                 rows=tensor.rows,
                 array=array,
                 outer=keys.specs(outer, _outer_root(name)),
@@ -400,27 +401,13 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
     return tuple(specs)
 
 
-class _Alike:
-    """Finds equal levels above the fields of records that are not shared by reference."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, list[Offsets]] = {}
-
-    def of(self, tensor: LoDTensor | StreamedArray) -> LoD:
-        """Return the index of a tensor, with the arrays of earlier ones for equal levels."""
-        fields = tensor.marks.fields
-        if not fields:
-            return tensor.lod
-        known = self._known.setdefault(fields[0].name, [])
-        found = list(tensor.lod.levels)
-        for level in range(min(fields[-1].level, len(found))):
-            for other in known:
-                if other is found[level] or np.array_equal(other, found[level]):
-                    found[level] = other
-                    break
-            else:
-                known.append(found[level])
-        return LoD._trusted(found, tensor.lod.names)
+def _index_of(tensor: LoDTensor | StreamedArray, equal: dict[str, EqualOffsets]) -> LoD:
+    """Return the index of a tensor; equal levels of fields of one column become one array."""
+    fields, levels = tensor.marks.fields, tensor.lod.levels
+    if not fields:
+        return tensor.lod
+    above = map(equal[fields[0].name].first, levels[: fields[-1].level])
+    return LoD._trusted((*above, *levels[fields[-1].level :]), tensor.lod.names)
 
 
 _TABLE_HEADS = ("tensor", "dtype", "row", "rows", "levels")
