@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.pread import read_into
+from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.runtime import buffers as memory
@@ -25,6 +27,14 @@ from lodcli.kernels.runtime import buffers as memory
 Found = tuple[int, pa.RecordBatch]
 # In messages of the Parquet reader about sound files, which are the same exception as damage.
 _NOT_READ = ("Not yet implemented", "not supported by the C++ implementation")
+
+# By words in pyarrow's messages about values that some writers store.
+_NO_DAMAGE = {
+    "whole number of days": "has dates with a time of day ({}); write them as timestamps, in "
+    "JavaScript with the type TimestampMillisecond, or choose other columns",
+    "not within the acceptable range": "has times outside of a day ({}); write durations as "
+    "numbers, or choose other columns",
+}
 
 
 @dataclass(frozen=True)
@@ -181,11 +191,9 @@ def damage() -> Iterator[None]:
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedError(f"cannot be read ({brief(error)})") from None
     except (pa.ArrowException, ValueError, IndexError, KeyError, struct.error) as error:
-        if "whole number of days" in str(error):
-            raise UnsupportedError(
-                f"has dates with a time of day ({brief(error)}); write them as timestamps, in "
-                "JavaScript with the type TimestampMillisecond, or choose other columns"
-            ) from None
+        for words, message in _NO_DAMAGE.items():
+            if words in str(error):
+                raise UnsupportedError(message.format(brief(error))) from None
         raise DamagedFileError(f"is damaged ({brief(error)})") from None
     except OSError as error:
         if error.errno is not None:
@@ -195,6 +203,22 @@ def damage() -> Iterator[None]:
         raise DamagedFileError(f"is damaged ({brief(error)})") from None
     except MemoryError as error:
         raise TooLargeError(f"needs more memory than is available ({brief(error)})") from None
+
+
+def validate(batch: pa.RecordBatch) -> None:
+    """Check a batch in full.
+
+    Raises:
+        pa.ArrowInvalid: names the column.
+    """
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid as error:
+        found = re.match(r"In column (\d+): (?:Invalid: )?", str(error))
+        if found is None:
+            raise
+        name, said = batch.schema.names[int(found[1])], str(error)[found.end() :]
+        raise pa.ArrowInvalid(f"column {shown(name)}: {said}") from None
 
 
 def brief(error: Exception) -> str:

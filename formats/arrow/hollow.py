@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 
-from lodcli.formats.arrow.files import File, Found, opened, step_of
+from lodcli.formats.arrow.files import File, Found, opened, step_of, validate
 from lodcli.formats.arrow.sizes.buffers import is_text
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.index.checks import Array
@@ -76,7 +76,7 @@ class Hollow:
             count = min(step, stop - begin)
             arrays = [self._read(column, begin, count, values) for column in batch.columns]
             part = pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
-            part.validate(full=True)
+            validate(part)
             yield begin, part
 
     def _read(self, array: Any, start: int, count: int, values: bool) -> Any:

@@ -9,7 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from lodcli.formats.arrow.files import File, Found, Records, Wanted, damage, opened, pieces
+from lodcli.formats.arrow.files import (
+    File,
+    Found,
+    Records,
+    Wanted,
+    damage,
+    opened,
+    pieces,
+    validate,
+)
 from lodcli.formats.arrow.hollow import Hollow
 from lodcli.formats.arrow.sizes.expansion import is_expanded
 from lodcli.formats.arrow.sizes.messages import (
@@ -139,7 +148,7 @@ class IpcFile(Records):
     ) -> Iterator[Found]:
         if self._hollow is not None:
             return self._hollow.parts(batch, start, stop, wanted.limit_bytes, values=wanted.values)
-        batch.validate(full=True)
+        validate(batch)
         return pieces(batch, batch.get_total_buffer_size(), wanted.limit_bytes)
 
 
@@ -164,7 +173,7 @@ class IpcPipe(Records):
         with damage():
             for batch in self._reader:
                 chosen = batch.select(wanted.names)
-                chosen.validate(full=True)
+                validate(chosen)
                 size = chosen.get_total_buffer_size()
                 for place, part in pieces(chosen, size, wanted.limit_bytes):
                     yield first + place, part

@@ -13,7 +13,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
-from lodcli.formats.arrow.files import File, Found, Records, Wanted, damage, opened, pieces
+from lodcli.formats.arrow.files import (
+    File,
+    Found,
+    Records,
+    Wanted,
+    damage,
+    opened,
+    pieces,
+    validate,
+)
 from lodcli.formats.arrow.layout import OTHERS, plain_type
 from lodcli.formats.arrow.sizes.parquet_pages import Pages
 from lodcli.formats.arrow.sizes.thrift import BINARY, I32, Fields, Reader, ThriftError
@@ -136,7 +145,7 @@ class ParquetRecords(Records):
         step = max(1, min(rows, rows * limit_bytes // size))
         first = 0
         for batch in self._file.iter_batches(step, [group], columns):
-            batch.validate(full=True)
+            validate(batch)
             for place, part in pieces(batch, batch.nbytes, 2 * limit_bytes):
                 yield first + place, part
             first += batch.num_rows

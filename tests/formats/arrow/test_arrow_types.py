@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import (
     UnsupportedError,
 )
@@ -158,6 +159,23 @@ def test_dates_with_a_time_of_day_are_no_damage(suffix: str, tmp_path: Path) -> 
         writer.write(table)
     with pytest.raises(UnsupportedError, match=r"1000000000000 .* write them as timestamps"):
         io.read(path)
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "arrows", "parquet"])
+def test_times_outside_of_a_day_are_no_damage(suffix: str, tmp_path: Path) -> None:
+    """fastparquet stores durations of pandas as times."""
+    days = pa.array([2 * 86_400 * 10**6]).view(pa.time64("us"))
+    path = written_by_pyarrow(tmp_path / f"t.{suffix}", pa.table({"n": [1], "far": days}))
+    with pytest.raises(UnsupportedError, match=r"column 'far': time64\[us\] 172800000000 is not"):
+        io.read(path, field=("far",))
+    assert io.read(path, field=("n",)).data.tolist() == [1]
+
+
+def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    column = pa.array([b"Jos\xe9"]).view(pa.string())
+    path = written_by_pyarrow(tmp_path / "t.parquet", pa.table({"n": [1], "name": column}))
+    with pytest.raises(DamagedFileError, match=r"column 'name': Invalid UTF8 sequence"):
+        io.read_all(path)
 
 
 def test_a_type_that_no_tensor_has_is_refused_by_name(tmp_path: Path) -> None:
