@@ -9,6 +9,7 @@ import click
 from lodcli.commands import GROUPS, TABLE
 from lodcli.manual.pages import EXITS, commands_below, examples_of
 from lodcli.shell.group import CONTEXT, group
+from lodcli.shell.option_groups import grouped
 
 _FOLDER = "docs/commands"
 
@@ -51,12 +52,13 @@ def page(name: str, command: click.Command) -> str:
             for one, what in below.items()
         ]
         lines.append("")
-    lines += ["## Options", "", "| option | |", "|---|---|"]
-    for option in command.get_params(context):
-        record = option.get_help_record(context) if isinstance(option, click.Option) else None
-        if record is not None:
-            lines.append(f"| `{record[0].replace('|', chr(92) + '|')}` | {_plain(record[1])} |")
-    return "\n".join([*lines, ""])
+    for title, records in grouped(command, context).items():
+        lines += [f"## {title}", "", "| option | |", "|---|---|"]
+        lines += [
+            f"| `{name.replace('|', chr(92) + '|')}` | {_plain(text)} |" for name, text in records
+        ]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _path(name: str) -> str:

@@ -17,6 +17,7 @@ from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.platform.environment import VARIABLES
 from lodcli.manual.roff import definitions, escaped, literal, prose, section
 from lodcli.shell.group import CONTEXT, group
+from lodcli.shell.option_groups import OWN, grouped
 
 _EXAMPLES = re.compile(r"\n\s*\x08\n\s*Examples:\n((?:.+\n?)+)")
 EXITS = (
@@ -75,15 +76,13 @@ def page(name: str, command: click.Command, version: str) -> str:
     title = name.replace(" ", "-")
     body, examples = examples_of(command)
     summary = TABLE[name.split()[1]][1] if name.count(" ") == 1 else body.strip().partition("\n")[0]
-    options = [one for one in command.get_params(context) if isinstance(one, click.Option)]
-    records = [option.get_help_record(context) for option in options]
     lines = [
         f'.TH {escaped(title.upper())} 1 "" "lod {escaped(version)}" "lod"',
         *section("Name", [f"{escaped(title)} \\- {escaped(summary.strip().removesuffix('.'))}"]),
         *section("Synopsis", [_synopsis(name, command, context)]),
         *section("Description", prose(body)),
         *section("Examples", literal(examples) if examples else []),
-        *section("Options", definitions(one for one in records if one is not None)),
+        *section("Options", _options(command, context)),
     ]
     if command is group:
         lines += section("Commands", _listed())
@@ -100,6 +99,13 @@ def page(name: str, command: click.Command, version: str) -> str:
 def _synopsis(name: str, command: click.Command, context: click.Context) -> str:
     pieces = " ".join(command.collect_usage_pieces(context))
     return f"\\fB{escaped(name)}\\fR {escaped(pieces)}"
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+    for title, records in grouped(command, context).items():
+        if title != OWN:
+            yield f".SS {title}"
+        yield from definitions(records)
 
 
 def _listed() -> Iterator[str]:

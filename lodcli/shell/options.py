@@ -38,6 +38,8 @@ _OTHER_CODECS = (
     *("xz", "zlib", "zstandard"),
 )
 MOST_JOBS = 1024
+# Of the names of options in help, as in click.
+_NAME_COLUMNS = 30
 _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 
 
@@ -73,6 +75,18 @@ class Command(click.Command):
 
     def _is_value(self, arg: str) -> bool:
         return arg.startswith("-::") or self.negative.fullmatch(arg) is not None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from lodcli.shell.option_groups import grouped
+
+        groups = grouped(self, ctx)
+        # The same width in all groups; a longer name has a line to itself.
+        longest = min(_NAME_COLUMNS, max(len(name) for one in groups.values() for name, _ in one))
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(longest), text) for name, text in records], _NAME_COLUMNS
+                )
 
     def make_parser(self, ctx: click.Context) -> Any:
         parser = super().make_parser(ctx)
@@ -254,7 +268,7 @@ def seed(text: str = "Random seed.", default: int | None = 0) -> Callable[[F], F
         type=WholeNumber(0, 2**64 - 1),
         default=default,
         show_default=True,
-        metavar="SEED",
+        metavar="N",
         help=text,
     )
 
@@ -294,7 +308,7 @@ def from_format(function: F) -> F:
         "from_format",
         type=FORMAT_NAME,
         metavar="FORMAT",
-        help=f"Input format [default: detect from content and name]. {', '.join(FORMATS)}.",
+        help="Input format, one of lod convert --formats [default: detect from content and name].",
     )(function)
 
 
@@ -413,7 +427,8 @@ def target(function: F, *, files: str | None = None) -> F:
         "to_format",
         type=FORMAT_NAME,
         metavar="FORMAT",
-        help="Output format [default: by the extension of OUT; lod.stream for a pipe].",
+        help="Output format, one of lod convert --formats [default: by the extension of OUT; "
+        "lod.stream for a pipe].",
     )
     @click.option(
         "--compress",

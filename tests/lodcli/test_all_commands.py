@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from lodcli.shell.group import group
+from lodcli.manual.pages import pages
+from lodcli.shell.group import CONTEXT, group
+from lodcli.shell.option_groups import grouped
 from tests.lodcli.conftest import Lod
 
 
@@ -30,6 +33,19 @@ def test_every_command_can_be_quiet() -> None:
     for name, command in found.items():
         named = {option for param in command.params for option in param.opts}
         assert {"-q", "--quiet"} <= named, name
+
+
+def test_help_and_man_pages_show_the_options_of_the_command_first() -> None:
+    for name, command in leaves(group):
+        context = click.Context(command, info_name=name, **CONTEXT)
+        groups = grouped(command, context)
+        titles = re.findall(r"(?m)^(\S.*):$", command.get_help(context))
+        assert titles == [*groups], name
+        if name == "slice":
+            assert [*groups] == ["Options", "Output", "Input", "Messages"]
+            assert [option.split()[0] for option, _ in groups["Options"]] == ["--level"]
+    page = pages("1")["lod-slice.1"]
+    assert page.index("\\-\\-level") < page.index(".SS Output") < page.index(".SS Input")
 
 
 def test_no_file_or_folder_has_an_empty_name() -> None:

@@ -103,7 +103,8 @@ def described(entry: OpEntry) -> Described:
 def click_option(own: Parameter) -> click.Option:
     """Return the option for a parameter; if it is not given, no value is passed to the op."""
     text = own.text
-    if not own.required and own.default is not None and own.default != ():
+    told = "by default" in text
+    if not (own.required or told) and own.default is not None and own.default != ():
         text += f" [default: {_shown(own.default)}]"
     if own.kind == "bool":
         flags = f"{own.option}/--no-{own.option[2:]}"
