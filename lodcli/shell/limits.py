@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -53,88 +52,91 @@ def names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(part.strip() for part in text.split(","))
 
 
-def guarded(function: F) -> F:
-    """Options of all commands that read; `opened` gets them from the context."""
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    # Only if given: the ops after --then share this context, and any of them may set it.
+    if value is not None and value is not False:
+        ctx.meta[f"{_LIMITS}.{param.name}"] = value
 
-    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-        # Only if given: the ops after --then share this context, and any of them may set it.
-        if value is not None and value is not False:
-            ctx.meta[f"{_LIMITS}.{param.name}"] = value
 
-    def spend(ctx: click.Context, param: click.Parameter, value: int | None) -> None:
-        if value is None:
-            return
-        if value < LEAST_BYTES:
-            raise click.BadParameter("expected 1M or more", ctx, param)
-        ctx.find_root().with_resource(within_budget(value))
+def _spend(ctx: click.Context, param: click.Parameter, value: int | None) -> None:
+    if value is None:
+        return
+    if value < LEAST_BYTES:
+        raise click.BadParameter("expected 1M or more", ctx, param)
+    ctx.find_root().with_resource(within_budget(value))
 
-    @click.option(
+
+_OPTIONS = (
+    click.option(
         "--memory",
         type=SIZE,
         metavar="SIZE",
         expose_value=False,
-        callback=spend,
+        callback=_spend,
         help="Memory budget for data, such as 500M or 2G [default: a quarter of the memory].",
-    )
-    @click.option(
+    ),
+    click.option(
         "--max-bytes",
         type=SIZE,
         metavar="SIZE",
         expose_value=False,
-        callback=keep,
+        callback=_keep,
         help="Maximum decompressed size, such as 500M or 2G [default: 1 GiB or 1100 times "
         "the file size, whichever is larger].",
-    )
-    @click.option(
+    ),
+    click.option(
         "--isolate",
         is_flag=True,
         expose_value=False,
-        callback=keep,
+        callback=_keep,
         help="Read in a sandboxed child process: for untrusted files.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--skip-unsupported",
         is_flag=True,
         expose_value=False,
-        callback=keep,
+        callback=_keep,
         help="Leave out columns and fields that no tensor can hold, with a note for each.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--nulls",
         type=_NULLS,
         metavar="HOW",
         expose_value=False,
-        callback=keep,
+        callback=_keep,
         help="How to read nulls: keep (default), empty (lists and text), zero, nan, fill=X, "
         "drop or error.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--separator",
         metavar="CHAR",
         expose_value=False,
-        callback=keep,
+        callback=_keep,
         help="Character between the fields of csv, such as ';', or its name: comma, "
         "semicolon, tab, bar, space.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--encoding",
         metavar="NAME",
         expose_value=False,
-        callback=keep,
+        callback=_keep,
         help="Encoding of text, such as latin1 or utf-16 [default: utf-8].",
-    )
-    @click.option(
+    ),
+    click.option(
         "--text-columns",
         metavar="NAMES",
         expose_value=False,
-        callback=lambda ctx, param, value: keep(ctx, param, names(value)),
+        callback=lambda ctx, param, value: _keep(ctx, param, names(value)),
         help="Columns of csv that are text even if they look like numbers: zip,phone.",
-    )
-    @functools.wraps(function)
-    def wrapped(*args: Any, **rest: Any) -> Any:
-        return function(*args, **rest)
+    ),
+)
 
-    return wrapped  # type: ignore[return-value]
+
+def guarded(function: F) -> F:
+    """Options of all commands that read; `opened` gets them from the context."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
 
 
 def chosen_limits() -> dict[str, Any]:
