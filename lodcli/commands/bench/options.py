@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import click
@@ -191,18 +191,7 @@ def settings(function: F) -> F:
         if rest["as_json"] and rest["export"]:
             raise click.UsageError("--json and --export both write to standard output")
         _require_cores(threads)
-        own = (
-            "device",
-            "against",
-            "rounds",
-            "budget",
-            "seed",
-            "as_json",
-            "export",
-            "out",
-            "force",
-            "plot",
-        )
+        own = [field.name for field in fields(Settings) if field.name in rest]
         chosen = Settings(
             threads=threads or (usable_cores(),),
             pythons=_pythons(peer_python),
