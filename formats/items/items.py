@@ -29,6 +29,8 @@ from lodcli.kernels.tensor.nulls import Nulls
 
 # Items at most this far apart are read together, with the bytes between them.
 NEAR_BYTES = 256 << 10
+# Items whose sizes are computed at a time.
+_ITEMS = 1 << 16
 
 
 class Items:
@@ -68,28 +70,40 @@ class Items:
         """The offsets of the items in bytes of all tensors together, (count + 1,)."""
         total = np.zeros(self.count + 1, np.int64)
         for ends, size in zip(self._ends.values(), self._row_bytes, strict=True):
-            total += np.asarray(ends) * size
+            total += _array(ends) * size
         return total
 
-    def require_fit(self, items: Offsets) -> None:
-        """Raise TooLargeError if one of these items, (K,) int64, exceeds the memory budget."""
+    def fitting_sizes(self, items: Offsets) -> Offsets:
+        """Return the bytes of each of these items of all tensors together, (K,).
+
+        Raises:
+            TooLargeError: one exceeds the memory budget.
+        """
+        found = np.zeros(items.size, np.int64)
+        for first in range(0, items.size, _ITEMS):
+            some = items[first : first + _ITEMS]
+            for ends, size in zip(self._ends.values(), self._row_bytes, strict=True):
+                rows = 1 if isinstance(ends, range) else ends[some + 1] - ends[some]
+                found[first : first + _ITEMS] += rows * size
         with naming(listing(self._ends)):
-            require_sizes_fit(self.bytes[items + 1] - self.bytes[items], items)
+            require_sizes_fit(found, items)
+        return found
 
     def counted(self, chosen: slice | Offsets) -> Schema:
         """Return the schema of only these items."""
         return tuple(self._counted(spec, chosen) for spec in self._shared.schema)
 
     def _counted(self, spec: TensorSpec, chosen: slice | Offsets) -> TensorSpec:
-        if isinstance(chosen, slice):
-            starts, stops = np.array([chosen.start]), np.array([chosen.stop])
-        else:
-            starts, stops = chosen, chosen + 1
-        levels = []
-        for level, offsets in zip(spec.levels, self.lods[spec.name].levels, strict=True):
-            levels.append(replace(level, items=int((stops - starts).sum())))
-            starts, stops = offsets[starts], offsets[stops]
-        return replace(spec, levels=tuple(levels), rows=int((stops - starts).sum()))
+        index = self.lods[spec.name].levels
+        counts = [0] * (len(index) + 1)
+        for starts, stops in _ranges(chosen):
+            for depth, offsets in enumerate(index):
+                counts[depth] += int((stops - starts).sum())
+                starts, stops = offsets[starts], offsets[stops]
+            counts[-1] += int((stops - starts).sum())
+        *items, rows = counts
+        levels = (replace(one, items=n) for one, n in zip(spec.levels, items, strict=True))
+        return replace(spec, levels=tuple(levels), rows=rows)
 
     def nulls(self, name: str) -> Nulls:
         """Return the nulls of all items of a tensor, which stay in memory like the index."""
@@ -99,7 +113,7 @@ class Items:
 
     def ends(self, name: str) -> Offsets:
         """Return the offsets of the items in rows of a tensor, (count + 1,)."""
-        return np.asarray(self._ends[name], np.int64)
+        return _array(self._ends[name])
 
     def rows(self, name: str) -> Array:
         """Return all rows of a tensor."""
@@ -150,13 +164,31 @@ class Items:
         if not items.size:
             yield self.read(0, 0)
             return
-        self.require_fit(items)
+        self.fitting_sizes(items)
         limit_bytes = batch_bytes(BATCH_BYTES)
         for first, last in _runs(self.bytes[items], self.bytes[items + 1], limit_bytes):
             start, stop = int(items[first]), int(items[last - 1]) + 1
             batch = self.read(start, stop)
             whole = stop - start == last - first
             yield batch if whole else taken(batch, items[first:last] - start)
+
+
+def _array(ends: Offsets | range) -> Offsets:
+    """Return offsets as an array; from a range, np.asarray makes an object of each first."""
+    return np.arange(ends.start, ends.stop) if isinstance(ends, range) else ends
+
+
+def _ranges(chosen: slice | Offsets) -> Iterator[tuple[Offsets, Offsets]]:
+    """Yield the first and the next item after each range of items; of numbers, of some at a time.
+
+    So memory holds no further arrays of all numbers.
+    """
+    if isinstance(chosen, slice):
+        yield np.array([chosen.start]), np.array([chosen.stop])
+        return
+    for first in range(0, chosen.size, _ITEMS):
+        some = chosen[first : first + _ITEMS]
+        yield some, some + 1
 
 
 def _runs(starts: Offsets, stops: Offsets, limit_bytes: int) -> Iterator[tuple[int, int]]:

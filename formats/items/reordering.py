@@ -48,16 +48,25 @@ def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
         items: of a file.
         order: (K,) int64, the items in the wanted order, without repetitions.
     """
-    items.require_fit(order)
-    sizes = items.bytes[order + 1] - items.bytes[order]
-    if int(sizes.sum()) <= at_most(IN_MEMORY_BYTES, 4):
+    parts = _parts(items, order)
+    if parts is None:
         yield _in_memory(items, order)
         return
-    buckets = (np.cumsum(sizes) - sizes) // at_most(BUCKET_BYTES, 16)
-    borders = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), order.size]
-    parts = [order[first:last] for first, last in pairwise(borders)]
     found = _in_place(items)
     yield from ahead(map(found.taken, parts) if found else _spooled(items, parts))
+
+
+def _parts(items: Items, order: Offsets) -> list[Offsets] | None:
+    """Return the items of each bucket; None if all of them may be in memory."""
+    sizes = items.fitting_sizes(order)
+    ends = np.cumsum(sizes, out=sizes)  # in place: one array less of all items
+    total = int(ends[-1]) if ends.size else 0
+    if total <= at_most(IN_MEMORY_BYTES, 4):
+        return None
+    # A bucket begins at the first item that begins at or after a multiple of its size.
+    multiples = np.arange(0, total, at_most(BUCKET_BYTES, 16))
+    borders = np.unique([0, *(np.searchsorted(ends, multiples[1:]) + 1), order.size])
+    return [order[first:last] for first, last in pairwise(borders.tolist())]
 
 
 def _in_place(items: Items) -> _InPlace | None:
@@ -132,13 +141,17 @@ def _spooled(items: Items, parts: list[Offsets]) -> Iterator[dict[str, LoDTensor
 
 
 def _in_memory(items: Items, order: Offsets) -> dict[str, LoDTensor]:
-    ascending = np.sort(order)
+    if order.size == items.count:  # all, none twice
+        batches, places = items.range(0, items.count), order
+    else:
+        ascending = np.sort(order)
+        batches, places = items.picked(ascending), np.searchsorted(ascending, order)
     held: dict[str, list[LoDTensor]] = {name: [] for name in items.lods}
-    for batch in items.picked(ascending):
+    for batch in batches:
         for name, tensor in batch.items():
             held[name].append(tensor)
     whole = {name: LoDTensor.concatenate(parts) for name, parts in held.items()}
-    return taken(whole, np.searchsorted(ascending, order))
+    return taken(whole, places)
 
 
 class _Spool:

@@ -48,6 +48,6 @@ def command(
     with showing_where("--by"):
         key, descending = parse_key(by)
         with items_of(source, level, key.tensors) as items:
-            values = item_values(key, items, source)
-            order = sorted_order(values, descending=descending != reverse)
+            # The values need not stay in memory while items are reordered.
+            order = sorted_order(item_values(key, items, source), descending=descending != reverse)
             target.write(items.counted(order), named(source, reordered(items, order)))

@@ -32,11 +32,10 @@ def parse_key(text: str) -> tuple[Expression, bool]:
 
 def sorted_order(values: Array, *, descending: bool) -> Offsets:
     """Return the items in order of their values, (K,) int64; equal ones as they were, nan last."""
-    if descending:
-        order = values.size - 1 - np.argsort(values[::-1], kind="stable")[::-1]
-    else:
-        order = np.argsort(values, kind="stable")
-    if values.dtype.kind == "f":
-        last = np.isnan(values[order])
-        order = np.concatenate([order[~last], np.flatnonzero(np.isnan(values))])
-    return order.astype(np.int64, copy=False)
+    if not descending:
+        return np.argsort(values, kind="stable")
+    # In place: there may be as many values as fit into memory.
+    order = np.argsort(values[::-1], kind="stable")[::-1]
+    np.subtract(values.size - 1, order, out=order)
+    nan = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
+    return np.concatenate([order[nan:], order[:nan]]) if nan else order

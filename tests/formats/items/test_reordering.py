@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from lodcli.formats.items.sharing import sharing
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import machine
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.growth import peak_bytes_of
 
 WAYS = ("in memory", "in place", "in buckets")
 
@@ -142,3 +144,14 @@ def test_what_is_read_in_place(
     io.write(tmp_path / "packed.lod.h5", {"data": make()}, compression="deflate")
     for items in opened(tmp_path / "packed.lod.h5"):
         assert reordering._in_place(items) is None
+
+
+def test_an_order_of_many_small_items_takes_few_bytes_each(tmp_path: Path) -> None:
+    count = 500_000
+    io.write(tmp_path / "x.lod.h5", {"x": LoDTensor(np.zeros(count, np.uint8))})
+    order = np.arange(count)[::-1].copy()
+    for items in opened(tmp_path / "x.lod.h5"):
+        assert peak_bytes_of(partial(items.counted, order)) < 4 * count
+        assert peak_bytes_of(partial(items.fitting_sizes, order)) < 10 * count
+        assert peak_bytes_of(partial(getattr, items, "bytes")) < 20 * count
+        assert peak_bytes_of(partial(list, reordered(items, order))) < 40 * count
