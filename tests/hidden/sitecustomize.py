@@ -18,20 +18,20 @@ SYMBOLS = ("prctl", "renameat2")
 _import = builtins.__import__
 
 
-def _asked_by_lod(depth: int) -> bool:
-    name = str(sys._getframe(depth + 1).f_globals.get("__name__", ""))
+def _asked_by_lod() -> bool:
+    name = str(sys._getframe(2).f_globals.get("__name__", ""))
     return name.startswith("lodcli.") or name == "lod_bench_platform"
 
 
 def _importing(name: str, *args: Any, **kwargs: Any) -> Any:
-    if name in MODULES and _asked_by_lod(1):
+    if name in MODULES and _asked_by_lod():
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     return _import(name, *args, **kwargs)
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
     if event in ("open", "os.listdir", "os.scandir"):
-        if str(args[0]).startswith(("/proc", "/sys")) and _asked_by_lod(1):
+        if str(args[0]).startswith(("/proc", "/sys")) and _asked_by_lod():
             raise FileNotFoundError(2, "hidden", args[0])
     elif event == "ctypes.dlsym" and args[1] in SYMBOLS:
         raise AttributeError(args[1])

@@ -68,7 +68,7 @@ def lstm_from_paddle(
         ShapeMismatchError: a weight does not have its shape.
         InvalidDataError: peepholes without a bias to hold them.
     """
-    size = _hidden_size("Weight", weight, 4)
+    size = _hidden_size(weight, 4)
     peepholes = None
     if bias is None and use_peepholes:
         raise InvalidDataError(f"Bias: peepholes need one of shape {(1, 7 * size)}, found none")
@@ -128,7 +128,7 @@ def gru_from_paddle(
     Raises:
         ShapeMismatchError: a weight does not have its shape.
     """
-    size = _hidden_size("Weight", weight, 3)
+    size = _hidden_size(weight, 3)
     flat = weight.ravel()
     gates = flat[: 2 * size * size].reshape(size, 2 * size)
     candidate = flat[2 * size * size :].reshape(size, size)
@@ -176,9 +176,9 @@ def _blocks(blocks: Array) -> list[Array]:
     return np.split(blocks, 4, axis=-1)
 
 
-def _hidden_size(name: str, weight: Array, gates: int) -> int:
+def _hidden_size(weight: Array, gates: int) -> int:
     if weight.ndim != 2 or weight.shape[1] != gates * weight.shape[0]:
-        raise ShapeMismatchError(f"{name}: expected shape (H, {gates}H), found {weight.shape}")
+        raise ShapeMismatchError(f"Weight: expected shape (H, {gates}H), found {weight.shape}")
     return int(weight.shape[0])
 
 

@@ -186,7 +186,7 @@ def external_storage(file: h5py.File, header: Header) -> None:
 
 @case("R19", DamagedFileError, "/data: is compact")
 def compact_dataset(file: h5py.File, header: Header) -> None:
-    with _created(file, "/data", (15, 2)) as plist:
+    with _created(file, (15, 2)) as plist:
         plist.set_layout(h5py.h5d.COMPACT)
 
 
@@ -199,20 +199,20 @@ def virtual_header(file: h5py.File, header: Header) -> None:
 
 
 @contextmanager
-def _created(file: h5py.File, path: str, shape: tuple[int, ...]) -> Iterator[Any]:
-    """Give a property list, then make a float32 dataset with it."""
+def _created(file: h5py.File, shape: tuple[int, ...]) -> Iterator[Any]:
+    """Give a property list, then make /data, a float32 dataset, with it."""
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_obj_track_times(False)
     yield plist
-    if path in file:
-        del file[path]
+    if "/data" in file:
+        del file["/data"]
     space = h5py.h5s.create_simple(shape)
-    h5py.h5d.create(file.id, path.encode(), h5py.h5t.IEEE_F32LE, space, plist)
+    h5py.h5d.create(file.id, b"/data", h5py.h5t.IEEE_F32LE, space, plist)
 
 
 @case("R20", DamagedFileError, "/data: its rows were not written")
 def eight_pebibytes_never_written(file: h5py.File, header: Header) -> None:
-    with _created(file, "/data", (2**50, 2)):
+    with _created(file, (2**50, 2)):
         header["datasets"]["/data"] |= {
             "shape": [2**50, 2],
             "block_rows": 2**50,
@@ -289,7 +289,7 @@ def lzf(file: h5py.File, header: Header) -> None:
 @case("R22", DamagedFileError, "/data: filters [1, 1]")
 def deflate_twice(file: h5py.File, header: Header) -> None:
     _chunked(file, header, (5, 2))
-    with _created(file, "/data", (15, 2)) as plist:
+    with _created(file, (15, 2)) as plist:
         plist.set_chunk((5, 2))
         plist.set_deflate(9)
         plist.set_deflate(9)
@@ -298,7 +298,7 @@ def deflate_twice(file: h5py.File, header: Header) -> None:
 @case("R22", DamagedFileError, "/data: filters [1, 2]")
 def shuffle_behind_deflate(file: h5py.File, header: Header) -> None:
     _chunked(file, header, (5, 2))
-    with _created(file, "/data", (15, 2)) as plist:
+    with _created(file, (15, 2)) as plist:
         plist.set_chunk((5, 2))
         plist.set_deflate(9)
         plist.set_shuffle()
@@ -308,7 +308,7 @@ def _bomb(file: h5py.File, header: Header, chunks: int, packed: bytes) -> None:
     """Make 1 MiB chunks of zeros, and store `packed` for each."""
     rows = 1 << 17
     checksum = f"{google_crc32c.value(bytes(1 << 20)):08x}"
-    with _created(file, "/data", (rows * chunks, 2)) as plist:
+    with _created(file, (rows * chunks, 2)) as plist:
         plist.set_chunk((rows, 2))
         plist.set_deflate(9)
     for number in range(chunks):
@@ -352,7 +352,7 @@ def a_gigabyte_from_40_kilobytes(file: h5py.File, header: Header) -> None:
 @case("R23", DamagedFileError, "rows cannot come from")
 def rows_without_bytes(file: h5py.File, header: Header) -> None:
     put(file, "/data", np.zeros((15, 0), np.float32))
-    with _created(file, "/data", (2**40, 0)):
+    with _created(file, (2**40, 0)):
         header["datasets"]["/data"] |= {"shape": [2**40, 0], "crc32c": ""}
 
 

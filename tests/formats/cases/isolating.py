@@ -64,10 +64,10 @@ class StrangeSource(Source):
         yield {"data": TENSOR}
 
 
-def read_by(deed: Callable[[Path], object], path: Path, max_bytes: int = 1 << 20) -> Item:
+def read_by(deed: Callable[[Path], object], path: Path) -> Item:
     path.write_bytes(b"strange")
     with Input(path) as source:
-        isolated = IsolatedSource(Strange(deed), source, ReadOptions(), max_bytes, 7)
+        isolated = IsolatedSource(Strange(deed), source, ReadOptions(), 1 << 20, 7)
         try:
             return isolated.read()["data"]
         finally:
