@@ -149,8 +149,8 @@ def train(
         between: callback after each step: it may show progress, or stop training by raising.
 
     Raises:
-        InvalidDataError: no examples, labels for which the model has no class, or a loss that is
-            not finite.
+        InvalidDataError: no examples, labels for which the model has no class, or a loss or
+            weights that are not finite.
         UnsupportedError: there is no such device.
     """
     rows = _cast(rows_as_vectors(examples.sequences.data), model)
@@ -182,31 +182,40 @@ def _epochs(
         for start in range(0, count, recipe.batch):
             part = examples.part(order[start : start + recipe.batch])
             rate = recipe.rate * (1 + math.cos(math.pi * done / steps)) / 2
-            scored = classify(
-                model,
-                *part.rows(),
-                keep=True,
-                dropout=recipe.dropout,
-                rng=rng,
-                backend=backend,
-                threads=recipe.threads,
-            )
-            loss = softmax_cross_entropy(moved(scored.scores, "cpu"), part.labels)
-            if not math.isfinite(loss.value):
-                raise InvalidDataError(
-                    f"epoch {number}: the loss is {loss.value}; check the data for values that "
-                    "are not numbers, or lower the learning rate"
+            with np.errstate(all="ignore"):  # values are checked below
+                scored = classify(
+                    model,
+                    *part.rows(),
+                    keep=True,
+                    dropout=recipe.dropout,
+                    rng=rng,
+                    backend=backend,
+                    threads=recipe.threads,
                 )
-            grad = moved(loss.grad, recipe.device)
-            gradients = classifier_gradients(model, scored, grad, threads=recipe.threads)
-            model = model.with_arrays(
-                adam.moved(model.arrays(), clipped(gradients, recipe.clip), rate=rate)
-            )
+                loss = softmax_cross_entropy(moved(scored.scores, "cpu"), part.labels)
+                if not math.isfinite(loss.value):
+                    raise _diverged(number, f"the loss is {loss.value}")
+                grad = moved(loss.grad, recipe.device)
+                gradients = classifier_gradients(model, scored, grad, threads=recipe.threads)
+                model = model.with_arrays(
+                    adam.moved(model.arrays(), clipped(gradients, recipe.clip), rate=rate)
+                )
             total += loss.value * len(part.labels)
             right += loss.right
             done += 1
             between()
-        yield Epoch(number, model.moved("cpu"), total / count, right / count)
+        after = model.moved("cpu")
+        for name, array in after.arrays().items():
+            if not np.isfinite(array).all():
+                raise _diverged(number, f"{name} has values that are not finite")
+        yield Epoch(number, after, total / count, right / count)
+
+
+def _diverged(number: int, what: str) -> InvalidDataError:
+    return InvalidDataError(
+        f"epoch {number}: {what}; check the data for values that are not numbers or are too large, "
+        "or lower the learning rate"
+    )
 
 
 def _cast(rows: Array, model: Classifier) -> Array:
@@ -222,6 +231,7 @@ def _backend(model: Classifier, rows: int) -> Backend:
     return "numba" if plain and enough else "auto"
 
 
+@np.errstate(all="ignore")
 @types_explained
 def accuracy(
     model: Classifier, examples: Labelled, *, threads: int | None = None, device: str = "cpu"

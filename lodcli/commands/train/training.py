@@ -277,7 +277,8 @@ def _check_class_names(trained: Any, examples: Examples) -> None:
 def _refuse_far_labels(examples: Examples, hidden: int) -> None:
     """Raise InvalidDataError if a label is so large that the weights exceed the memory budget."""
     budget, numbers = default_budget(), examples.labelled.labels
-    if budget is not None and 4 * hidden * examples.classes > budget:
+    # With more units than classes, the RNN's own weights exceed it: that error names the units.
+    if budget is not None and hidden < examples.classes and 4 * hidden * examples.classes > budget:
         position = int(numbers.argmax())
         raise InvalidDataError(
             f"{examples.label}: labels, position {position}: {numbers[position]} makes "

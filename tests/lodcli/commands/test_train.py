@@ -354,6 +354,12 @@ def test_labels_that_are_no_classes_are_refused(
     assert not Path("m").exists()
 
 
+def test_a_hidden_size_beyond_memory_is_named(lod: Lod, signs: Path) -> None:
+    done = lod("train", signs, "-o", "m", "--hidden", str(10**11))
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"lod train: cell lstm: random weights of {10**11} hidden values")
+
+
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_a_value_that_is_not_finite_is_named(lod: Lod, signs: Path, value: float) -> None:
     items = io.read_all(signs)
@@ -374,7 +380,12 @@ def test_a_value_that_is_not_finite_is_named(lod: Lod, signs: Path, value: float
 def test_a_row_too_large_for_float32_is_infinite_without_a_warning(lod: Lod, folder: Path) -> None:
     rows = LoDTensor(np.array([1.0, 1e300, 2.0]), LoD.from_lengths([[2, 1]]))
     io.write("far.lod.h5", {"data": rows, "label": LoDTensor(np.array([0, 1]))})
-    assert lod("train", "far.lod.h5", "-q", "-o", "m", "--epochs", "1").stderr == ""
+    done = lod("train", "far.lod.h5", "-q", "-o", "m", "--epochs", "1")
+    assert (done.code, Path("m").exists()) == (1, False)
+    assert done.stderr.startswith(
+        "lod train: epoch 1: rnn.weight_ih_l0 has values that are not fin"
+    )
+    assert done.stderr.count("\n") == 1
     run = ("run-rnn", "far.lod.h5::data", "-q", "--seed", "1", "--hidden", "2", "--cell", "elman")
     for args in (["--dtype", "float32"], ["--dtype", "float32", "--grad"]):
         done = lod(*run, *args, "-f", "-o", "states.npz")

@@ -294,6 +294,9 @@ def test_what_does_not_fit_is_refused() -> None:
     broken = given.sequences.with_data(given.sequences.data * np.nan)
     with pytest.raises(InvalidDataError, match="epoch 1: the loss is nan"):
         next(train(model(), Labelled(broken, given.labels), Recipe()))
+    single = {name: array.astype(np.float32) for name, array in model().arrays().items()}
+    with pytest.raises(InvalidDataError, match=r"epoch 1: rnn\.weight_ih_l0 has values that are"):
+        next(train(model().with_arrays(single), given, Recipe(epochs=1, batch=999, rate=1e300)))
     with pytest.raises(InvalidDataError, match=r"out\.bias is missing"):
         classifier_from_arrays({"out.weight": np.zeros((2, 3))})
     with pytest.raises(ShapeMismatchError, match=r"out\.weight: expected \(classes, 3\)"):
