@@ -135,7 +135,8 @@ def rnn_forward(
         cells: give the cell state after every row, if there is one.
         backend: "numpy", the reference; "numba"; "cupy", for data, weights and states on a
             GPU; "auto": cupy for those, else numba where it has the cell and there is enough
-            to do, else numpy.
+            to do, else numpy. With numba the result of a sequence is the same bit for bit
+            whatever the other sequences, except for linear cells; with numpy up to rounding.
         threads: maximum number; None is LOD_THREADS, else all processors. Results do not
             depend on it. (NumPy's matrix products ignore it.)
         suffix: what follows a weight's name in messages: "_l0", "_l1_reverse".
