@@ -16,7 +16,6 @@ from lodcli.formats.core.losses import Loss, losses, marks_of_steps
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import WriteOptions, refuse_unknown_options
 from lodcli.formats.core.schema import Batch, Schema, rekeyed
-from lodcli.formats.core.table import SUFFIXES
 from lodcli.formats.remote.urls import shown
 from lodcli.formats.storage.compression import codec_suffix, require_zstandard, suffix_codec
 from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
@@ -214,9 +213,8 @@ def output_format(path: PathLike, format_name: str | None) -> str:
             refuse_existing(path, overwrite=True)  # a device, which no format makes a file
         from lodcli.formats.catalogue import plugins
 
-        known = " ".join([*SUFFIXES, *plugins.endings()])
         raise SelectionError(
-            f"{os.fspath(path)}: unknown file extension ({known}); choose one with --to"
-            f"{plugins.advice()}"
+            f"{os.fspath(path)}: unknown file extension; choose a format with --to "
+            f"(lod convert --formats lists all){plugins.advice()}"
         )
     return "lod.h5" if found == "hdf5" else found

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from lodcli.formats.core.schema import Schema, TensorSpec, find, rekeyed
 from lodcli.formats.structs.names import named
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import SelectionError, counted
+from lodcli.kernels.index.lod import level_named
 
 
 @dataclass(frozen=True)
@@ -122,16 +123,15 @@ def _level(lead: TensorSpec, level: int | str | None) -> int:
     if not depth:
         raise SelectionError(f"{lead.name} has no levels, so there is no level {level!r}")
     if isinstance(level, str):
-        if lead.level_names.count(level) == 1:
-            return lead.level_names.index(level)
-        known = ", ".join(one for one in lead.level_names if one) or "none has a name"
-        raise SelectionError(
-            f"{lead.name} has no level named {level!r}, of {depth} (names: {known})"
-        )
+        try:
+            return level_named(level, lead.level_names)
+        except SelectionError as error:
+            raise SelectionError(f"{lead.name}: {error}") from None
     number = level + depth if level < 0 else level
     if not 0 <= number < depth:
         raise SelectionError(
-            f"{lead.name} has no level {level}: it has {depth} level{'s'[: depth > 1]}"
+            f"{lead.name}: no level {level}: there {'is' if depth == 1 else 'are'} "
+            f"{counted(depth, 'level')}"
         )
     return number
 

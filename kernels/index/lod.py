@@ -172,11 +172,7 @@ class LoD(_Fields):
         if type(level) is int and -count <= level < count:
             return level % count
         if isinstance(level, str):
-            if self.names.count(level) == 1:
-                return self.names.index(level)
-            known = ", ".join(name for name in self.names if name) or "none has a name"
-            found = "several levels are" if level in self.names else "no level is"
-            raise SelectionError(f"{found} named {level!r}, of {self.n_levels} (names: {known})")
+            return level_named(level, self.names)
         if isinstance(level, bool) or not isinstance(level, int | np.integer):
             raise SelectionError(f"a level is a whole number or a name, not {level!r}")
         number = int(level) + self.n_levels if level < 0 else int(level)
@@ -415,6 +411,21 @@ def _sequence(values: Iterable[object], what: str) -> Iterable[object]:
         f"{what} must be a list with one list of integers for each level, such as [[2, 1]]; found "
         f"{type(values).__name__}"
     )
+
+
+def level_named(name: str, names: Sequence[str | None]) -> int:
+    """Return the number of the level with a name.
+
+    Raises:
+        SelectionError: none, or several have it; lists the names there are.
+    """
+    if names.count(name) == 1:
+        return names.index(name)
+    if name in names:
+        raise SelectionError(f"several levels are named {name!r}; use a number")
+    known = ", ".join(one for one in names if one)
+    there = f"there are: {known}" if known else "none has a name; use a number"
+    raise SelectionError(f"no level named {name!r}; {there}")
 
 
 def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelNames:

@@ -59,8 +59,9 @@ def select(lod: Index, rows: int, branch: tuple[Key, ...], level: int | str = 0)
         raise SelectionError("an empty branch selects nothing; give an index or a range")
     if first + len(branch) > depth + 1:
         raise SelectionError(
-            f"the branch has {counted(len(branch), 'part')}, but below level {first} there are "
-            f"only {counted(depth - first, 'level')} and the rows"
+            f"the branch has {counted(len(branch), 'part')}, expected at most "
+            f"{depth - first + 1}: {counted(depth - first, 'level')} from level {first} down, and "
+            "the rows"
         )
     start, stop = 0, lod.count(first) if first < depth else rows
     for here, key in enumerate(branch, first):

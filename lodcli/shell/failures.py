@@ -44,8 +44,9 @@ _WORDS = {
     errno.ENXIO: "cannot be opened as a file",
 }
 
-# click's suggestion, "No such option '--x'. Did you mean '--y'?", or, of several, in parentheses.
-_SUGGESTION = re.compile(r"\.? \(?Did you mean (.+?)\?\)?$")
+_NONE_SUCH = re.compile("^No such (option|command)")
+# click's "No such command 'x'. Did you mean 'y'?", or, of several, in parentheses.
+_SUGGESTION = re.compile(r"\.? \(?Did you mean '?(.+?)'?\?\)?$")
 _NOT_A_CHOICE = re.compile(r"'([^']*)' is not one of (.*)$")
 _NOT_WHOLE = re.compile(r"is not a valid integer( range)?$")
 
@@ -165,8 +166,8 @@ def report(error: BaseException, label: str, *, as_json: bool = False, more: str
     message += more
     if code == INVALID and _was_said(error) and not as_json:
         return code
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        label = error.ctx.command_path
+    if isinstance(error, click.UsageError):
+        label = error.ctx.command_path if error.ctx else label
         message = f"{message}; see {label} --help"
     if as_json:
         from lodcli.reports.describing import described
@@ -189,9 +190,11 @@ def _was_said(error: BaseException) -> bool:
 def explained(error: BaseException) -> tuple[str, int]:
     """Return an error in words and its exit code."""
     if isinstance(error, click.ClickException):
-        message = " ".join(error.format_message().split()).removesuffix(".")
-        message = _NOT_WHOLE.sub("is not a whole number", message)
+        said = _no_option(error) if isinstance(error, click.NoSuchOption) else None
+        message = " ".join((said or error.format_message()).split()).removesuffix(".")
+        message = _NONE_SUCH.sub(r"no \1", message)
         message = _SUGGESTION.sub(r"; did you mean \1?", message)
+        message = _NOT_WHOLE.sub("is not a whole number", message)
         message += _near_choice(message)
         return message[:1].lower() + message[1:], USAGE
     if isinstance(error, LodError):
@@ -214,6 +217,14 @@ def explained(error: BaseException) -> tuple[str, int]:
         )
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"internal error: {what}; run with LOD_DEBUG=1 and report it", INVALID
+
+
+def _no_option(error: click.NoSuchOption) -> str:
+    """Return an error about an unknown option, with those whose letters are similar."""
+    command = error.ctx.command if error.ctx else None
+    opts = [flag for one in command.params for flag in one.opts] if command else []
+    near = did_you_mean(error.option_name, [flag for flag in opts if flag[:2] == "--"])
+    return error.message.removesuffix(".") + f"; {near}" * bool(near)
 
 
 def _near_choice(message: str) -> str:

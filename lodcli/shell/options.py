@@ -206,9 +206,13 @@ class _FormatName(click.Choice[str]):
         if value not in FORMATS:
             from lodcli.formats.catalogue import plugins
 
-            if value in plugins.names():
-                return str(value)
-        return super().convert(value, param, ctx)
+            known = [*FORMATS, *plugins.names()]
+            if value not in known:
+                from lodcli.shell.remedies import did_you_mean
+
+                hint = did_you_mean(value, known) or "lod convert --formats lists all"
+                self.fail(f"no format {value!r}; {hint}{plugins.advice()}", param, ctx)
+        return str(value)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

@@ -83,7 +83,8 @@ def _part(part: str, text: str) -> Key:
         start, stop, step = (None if one is None else int(one) for one in found.groups())
         if step != 0:
             return slice(start, stop, step)
-        hint = "a range has no step of 0"
+        hint = "its step is 0"
     elif _TOO_LONG.search(part):
         hint = "a number has at most 18 digits"
-    raise SelectionError(f"the branch {text.strip()!r} has a part {part!r}; {hint}")
+    where = "" if part == text.strip() else f" in {text.strip()!r}"
+    raise SelectionError(f"{part!r}{where} is not an item or a range of items; {hint}")

@@ -120,8 +120,10 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 3) -> str:
     """
     import difflib
 
-    close = difflib.get_close_matches(name, list(known), most)
-    return f"did you mean {' or '.join(close)}?" if close else ""
+    # By their letters: the dashes of options make all of them similar.
+    by_letters = {one.lstrip("-"): one for one in known}
+    close = difflib.get_close_matches(name.lstrip("-"), by_letters, most)
+    return f"did you mean {' or '.join(by_letters[one] for one in close)}?" if close else ""
 
 
 def _near(name: str) -> str | None:

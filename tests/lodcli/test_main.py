@@ -228,7 +228,7 @@ def test_without_a_command_the_help_goes_to_standard_error(lod: Lod) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--nonsense"], "lod: no such option '--nonsense'; see lod --help\n"),
+        (["--nonsense"], "lod: no option '--nonsense'; see lod --help\n"),
         (["verify"], "lod verify: missing argument 'SOURCE...'; see lod verify --help\n"),
         (["slice", ""], "lod slice: invalid value for 'SOURCE': is empty"),
     ],

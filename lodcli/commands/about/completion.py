@@ -13,11 +13,13 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(SHELLS), metavar="SHELL")
 @options.as_json
 @options.quiet
 def command(shell: str, as_json: bool) -> None:
     """Print the completion script of SHELL for lod's commands, options and file names.
+
+    SHELL is bash, zsh or fish.
 
     \b
     Examples:

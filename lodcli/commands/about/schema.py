@@ -8,6 +8,7 @@ import click
 
 from lodcli.reports import table
 from lodcli.shell import options, output
+from lodcli.shell.remedies import did_you_mean
 
 
 @click.command()
@@ -37,6 +38,7 @@ def command(name: str | None, as_json: bool) -> None:
             output.text("\n".join(names))
         return
     if name not in names:
-        raise click.UsageError(f"no command {name!r}; lod schema lists all")
+        hint = did_you_mean(name, names, 1) or "lod schema lists all"
+        raise click.UsageError(f"no command {name!r}; {hint}")
     kinds = table.of_command(name)
     output.text(json.dumps(json_schema(kinds, f"lod {name} --json"), indent=2))

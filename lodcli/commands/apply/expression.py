@@ -24,6 +24,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.plugins import find_op, working
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.remedies import did_you_mean
 
 # Functions of one value, and of two. `max`, `min` and `sqrt` are ops: over the rows of every
 # sequence.
@@ -112,8 +113,9 @@ class TensorExpression(Parsed):
                 f"see lod apply {name} --help",
             )
         theirs = [entry.name for entry in working()[0] if entry.itemwise]
-        known = ", ".join(sorted({*_ONE, *_TWO, *ops(), *theirs, "tensor"}))
-        self.fail(call, f"no function {name!r}; there are: {known}")
+        known = sorted({*_ONE, *_TWO, *ops(), *theirs, "tensor"})
+        near = did_you_mean(name, known) or f"there are: {', '.join(known)}"
+        self.fail(call, f"no function {name!r}; {near}")
 
 
 class _Tensors(Evaluation[Values]):

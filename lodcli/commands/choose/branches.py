@@ -134,9 +134,9 @@ def _cut(
     below, depth = shared.level + len(path), len(lead.levels)
     if below - (not ranges) > depth:
         raise SelectionError(
-            f"the branch has {counted(len(path) + bool(ranges), 'part')}, but below level "
-            f"{shared.level} of {lead.name} there are only "
-            f"{counted(depth - shared.level, 'level')} and the rows"
+            f"the branch has {counted(len(path) + bool(ranges), 'part')}, expected at most "
+            f"{depth - shared.level + 1}: {lead.name} has {counted(depth - shared.level, 'level')} "
+            f"from level {shared.level} down, and the rows"
         )
     keys = [one.key for one in lead.levels[:below]]
     if name is not None:

@@ -20,6 +20,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Times
+from lodcli.shell.remedies import did_you_mean
 
 # Maximum number of words in a message.
 MOST_WORDS = 20
@@ -174,7 +175,8 @@ class _Items(Evaluation[Values]):
 
     def call(self, node: ast.Call, name: str) -> Values:
         if name not in _FUNCTIONS:
-            self.fail(node, f"no function {name!r}; there are: {', '.join(_FUNCTIONS)}")
+            near = did_you_mean(name, _FUNCTIONS) or f"there are: {', '.join(_FUNCTIONS)}"
+            self.fail(node, f"no function {name!r}; {near}")
         if name == "length":
             return self._length(node)
         if len(node.args) != 1 or node.keywords:

@@ -145,7 +145,7 @@ def test_a_broken_plugin_is_named_with_its_package(site: Path, tmp_path: Path) -
     assert "lod-fasta 0.1.0" in done.stdout
     (tmp_path / "t.jsonl").write_text("[1,2]\n")
     assert lod("convert", "t.jsonl", "--to", "broken", code=4).stderr.endswith(f": {said}\n")
-    assert f"choose one with --to; {said}" in lod("convert", "t.jsonl", "t.odd", code=2).stderr
+    assert f"lists all); {said}" in lod("convert", "t.jsonl", "t.odd", code=2).stderr
     found = json.loads(lod("convert", "--formats", "--json").stdout)["formats"]
     assert [one["package"] for one in found if one["name"] == "fasta"] == ["lod-fasta 0.1.0"]
 

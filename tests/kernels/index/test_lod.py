@@ -144,7 +144,7 @@ def test_a_level_is_found_by_number_from_either_end_and_by_name() -> None:
     [
         (ARTICLES, 2, "no level 2: there are 2 levels; use 0 to 1"),
         (ARTICLES, -3, "no level -3"),
-        (ARTICLES, "word", r"no level is named 'word'.*article, sentence"),
+        (ARTICLES, "word", r"no level named 'word'.*article, sentence"),
         (LoD([[0]]), "word", "none has a name"),
         (LoD(), 0, "no level 0: there are 0 levels$"),
         (LoD([[0], [0]], ["a", "a"]), "a", "several levels are named 'a'"),

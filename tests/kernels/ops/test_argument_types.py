@@ -107,7 +107,7 @@ LEVELS: list[tuple[Any, str]] = [
     (np.nan, "a level is a whole number or a name, not nan"),
     ([0], r"a level is a whole number or a name, not \[0\]"),
     (3, "no level 3: there is 1 level"),
-    ("word", "no level is named 'word'"),
+    ("word", "no level named 'word'"),
 ]
 
 

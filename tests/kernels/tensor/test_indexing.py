@@ -184,7 +184,7 @@ def test_ranges_without_a_step_are_views() -> None:
         ([[0, 1]], "2 dimensions of int64"),
         ([0.5], "1 dimensions of float64"),
         ((..., ...), r"at most one \.\.\."),
-        ("word", "no level is named 'word'"),
+        ("word", "no level named 'word'"),
         (np.array([0, 2**64 - 1], np.uint64), f"key, position 1: no item {2**64 - 1}"),
         ((slice(None), [2**63]), f"key, position 0: no item {2**63}"),
     ],

@@ -145,7 +145,7 @@ def test_pack_refuses_another_level_a_gap_and_unequal_values() -> None:
     array, index_map = TensorArray.unpack(ARTICLES, "article")
     with pytest.raises(SelectionError, match="pack at level 1: the index map is of level 0"):
         array.pack(1, index_map)
-    with pytest.raises(SelectionError, match="no level is named 'sentence'"):
+    with pytest.raises(SelectionError, match="no level named 'sentence'"):
         array.pack("sentence", index_map)
     array.write(1, np.zeros(2))
     with pytest.raises(ShapeMismatchError, match="step 1 cannot be joined with step 0: dtype"):

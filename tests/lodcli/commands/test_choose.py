@@ -409,7 +409,7 @@ def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
 @pytest.mark.parametrize(
     ("text", "column", "said"),
     [
-        ("lenght() > 3", 1, "no function 'lenght'; there are: length, sum"),
+        ("lenght() > 3", 1, "no function 'lenght'; did you mean length?"),
         ("label > 1 and lable < 3", 15, "no tensor 'lable'"),
         ("ids > 3", 1, "several values for an item"),
         ("mean(weights) > 0 and first(weights) > 0", 29, "name a column, as in data[0]"),

@@ -144,7 +144,7 @@ def test_nested_rnns_do_not_depend_on_the_batches(lod: Lod, folder: Path) -> Non
         ("article:gru:5:layers=0", 2, "'layers=0' is not a cell"),
         ("article:gru", 1, "nested, article: needs a cell and a hidden size"),
         ("sentence:gru:5/article:gru:3", 1, "from the outermost down"),
-        ("article:gru:5/page:gru:3", 2, "no level is named 'page'"),
+        ("article:gru:5/page:gru:3", 2, "no level named 'page'"),
         ("article:gru:5:boot", 1, "boots from the RNN above, but is the outermost"),
         ("article:gru:5:bidirectional/sentence:gru:3:boot", 1, "which is bidirectional"),
     ],

@@ -119,7 +119,7 @@ def test_a_range_beyond_the_end_is_cut_and_noted(
         (["--level", "word", "0"], "no level named 'word'"),
         (["--level", "5", "0"], "no level 5"),
         (["x"], "write 2, 2,0"),
-        (["0:4:0"], "no step of 0"),
+        (["0:4:0"], "its step is 0"),
     ],
 )
 def test_a_slice_that_is_not_there_is_a_usage_error(

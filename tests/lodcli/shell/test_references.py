@@ -37,7 +37,7 @@ def test_a_branch_is_read_as_numpy_would(text: str, branch: tuple[Key, ...]) -> 
     "text", ["", ",", "1,", "a", "1.5", "0x1", "1:2:3:4", ":::", "1;2", "--1", "٣", "9" * 19, "1 2"]
 )
 def test_what_is_no_branch_is_refused(text: str) -> None:
-    with pytest.raises(SelectionError, match="has a part"):
+    with pytest.raises(SelectionError, match="is not an item or a range"):
         parse_branch(text)
 
 
@@ -48,7 +48,7 @@ def test_a_number_beyond_any_file_is_refused_with_a_reason(text: str) -> None:
 
 
 def test_a_step_of_0_is_refused_with_a_reason() -> None:
-    with pytest.raises(SelectionError, match="a range has no step of 0"):
+    with pytest.raises(SelectionError, match="its step is 0"):
         parse_branch("0:9:0")
 
 

@@ -271,7 +271,7 @@ def test_a_chain_that_does_not_fit_is_refused(levels: Any, said: str) -> None:
 
 
 def test_levels_and_shapes_that_do_not_fit_the_tensor_are_refused() -> None:
-    with pytest.raises(SelectionError, match="no level is named 'page'"):
+    with pytest.raises(SelectionError, match="no level named 'page'"):
         run_nested(words(), NestedRNN((_level("page", 4, 3),)))
     with pytest.raises(InvalidDataError, match=r"'sentence' \(level 2\) before 'book'"):
         run_nested(words(), NestedRNN((_level("sentence", 3, 3), _level("book", 4, 3))))
