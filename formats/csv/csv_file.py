@@ -268,7 +268,7 @@ class _CsvSource(Source):
                 "this line, as with tail -n +2"
             )
         if len(header) == 1:
-            following = None if first is None else first[1][0]
+            following = None if first is None else separator.join(first[1])
             refuse_other_separators(header[0], separator, below=following)
         if first is not None and len(first[1]) != len(header):  # before any field is parsed
             raise InvalidDataError(f"line {first[0]}: {wrong_width(first[1], len(header))}")

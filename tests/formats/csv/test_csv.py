@@ -160,6 +160,7 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
             b'"a";"b"\n1;2\n',  # as write.csv2 of R
             'line 1: has no comma but semicolons: \'"a";"b"\'; give --separator semicolon',
         ),
+        (b"a;b\n1,5;2\n", "line 1: has no comma but semicolons"),  # with decimal commas
         (b"a|b\n", "line 1: has no comma but bars"),
         (b"sep=,\na,b\n1,2\n", r"line 1: names the separator for Excel \('sep=,'\); remove"),
         (b"k,v\na,1\n\n" + b"\n" * 20_000 + b"a,2\n", "line 3: .* found a blank line"),
