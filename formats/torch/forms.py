@@ -64,7 +64,8 @@ def refuse_unheld(schema: Schema, options: WriteOptions) -> None:
         if form in (None, "flat") or (form == "list" and depth) or depth == 1:
             continue
         raise UnsupportedError(
-            f"{form} holds 1 level, {spec.name} has {depth}; choose --form list or flat"
+            f"{form} holds 1 level, {spec.name} has {depth}; choose --form "
+            f"{'list or flat' if depth else 'flat'}"
         )
 
 

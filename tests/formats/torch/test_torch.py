@@ -259,7 +259,7 @@ def test_a_tensor_array_comes_back_as_it_was(tmp_path: Path, sequences: LoDTenso
         ("nested", WORDS, "nested holds 1 level, data has 2; choose --form list or flat"),
         ("packed", WORDS, "packed holds 1 level"),
         ("padded", WORDS, "padded holds 1 level"),
-        ("list", LoDTensor(np.zeros(3)), "list holds 1 level, data has 0"),
+        ("list", LoDTensor(np.zeros(3)), "list holds 1 level, data has 0; choose --form flat"),
         ("packed", LoDTensor(np.zeros(2), [[2, 0]]), "holds no empty sequence, data has 1"),
         ("packed", LoDTensor(np.zeros(0), LoD([[0]])), "at least one sequence"),
     ],
