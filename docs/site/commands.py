@@ -9,7 +9,7 @@ import click
 from lodcli.commands import GROUPS, TABLE
 from lodcli.manual.pages import EXITS, commands_below, examples_of
 from lodcli.shell.group import CONTEXT, group
-from lodcli.shell.option_groups import grouped
+from lodcli.shell.options import grouped
 
 _FOLDER = "docs/commands"
 

@@ -43,6 +43,20 @@ _NAME_COLUMNS = 30
 _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 
 
+# Titles of the groups of options in help, in man pages and on the site.
+OWN = "Options"
+_GROUP_TITLES = {
+    flag: title
+    for title, flags in {
+        "Output": "--output --write --html --to --compress --force --strict",
+        "Input": "--from --memory --max-bytes --isolate --skip-unsupported --nulls --separator "
+        "--encoding --text-columns",
+        "Messages": "--json --quiet --verbose --color --help",
+    }.items()
+    for flag in flags.split()
+}
+
+
 class Command(click.Command):
     """A command whose arguments may begin with -, as in `lod slice -::ids -1`."""
 
@@ -77,8 +91,6 @@ class Command(click.Command):
         return arg.startswith("-::") or self.negative.fullmatch(arg) is not None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from lodcli.shell.option_groups import grouped
-
         groups = grouped(self, ctx)
         # The same width in all groups; a longer name has a line to itself.
         longest = min(_NAME_COLUMNS, max(len(name) for one in groups.values() for name, _ in one))
@@ -97,6 +109,27 @@ class Command(click.Command):
 
         parser.parse_args = parse_args  # type: ignore[method-assign]
         return parser
+
+
+def grouped(command: click.Command, context: click.Context) -> dict[str, list[tuple[str, str]]]:
+    """Return the options of a command with their help, by the title of their group.
+
+    A command that reads no file has one group.
+    """
+    options = [one for one in command.get_params(context) if isinstance(one, click.Option)]
+    several = any("--from" in option.opts for option in options)
+    groups: dict[str, list[tuple[str, str]]] = {
+        OWN: [],
+        **{one: [] for one in _GROUP_TITLES.values()},
+    }
+    for option in options:
+        record = option.get_help_record(context)
+        if record is not None:
+            title = next(
+                (_GROUP_TITLES[flag] for flag in option.opts if flag in _GROUP_TITLES), OWN
+            )
+            groups[title if several else OWN].append(record)
+    return {title: records for title, records in groups.items() if records}
 
 
 def _unhidden(parsed: Any) -> Any:

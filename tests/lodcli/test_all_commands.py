@@ -11,7 +11,7 @@ import pytest
 
 from lodcli.manual.pages import pages
 from lodcli.shell.group import CONTEXT, group
-from lodcli.shell.option_groups import grouped
+from lodcli.shell.options import grouped
 from tests.lodcli.conftest import Lod
 
 
