@@ -15,7 +15,6 @@ _IMPORT = re.compile(rb"^\s*(?:from|import)\s+lodcli\.([\w.]+)(?:\s+import\s+([^
 _ALWAYS = ("kernels.native.compile_numba", "kernels.native.build", "kernels.native.linking.link")
 _DECLARING = b"from lodcli.kernels.native.declare import "
 _TOOLS = ("numba", "llvmlite")
-_DECLARES = b"\nfrom lodcli.kernels.native.declare import "
 
 
 def units() -> list[str]:

@@ -38,9 +38,6 @@ LOD = LoD.from_lengths([[2, 0, 3], [3, 0, 1, 4, 2]])
 # What these give describes an index, or is one.
 INDEX_OPS = {"rank_table", "max_sequence_len", "mask"}
 WHOLE = {"erase", "enumerate", "edit_distance", "ctc_align"}
-ONE_VALUE = {
-    *("unique", "unique_counts", "searchsorted", "histogram", "scatter", "topk_avg_pooling"),
-}
 # A device adds in another order.
 TOLERANCE = 1e-12
 

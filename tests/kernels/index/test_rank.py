@@ -24,23 +24,14 @@ from lodcli.kernels.ops.ranking.rank_table import (
 )
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
-from tests.golden_data import GoldenCase, GoldenSlot, golden_cases
+from tests.cases_ops import golden, tensor_of
+from tests.golden_data import GoldenCase, GoldenSlot
 from tests.oracles import by_length, gathered, lengths_of, rows_of, sequences_of, tree_of
 from tests.strategies import FLOATS, tensors
 
 
-def tensor_of(slot: GoldenSlot) -> LoDTensor:
-    return LoDTensor(slot.data, LoD(slot.lod))
-
-
 def same(found: LoDTensor, slot: GoldenSlot) -> None:
     assert found.identical(tensor_of(slot)), (found, slot)
-
-
-def golden(op: str) -> pytest.MarkDecorator:
-    cases = golden_cases(op)
-    assert cases
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
 
 
 @golden("lod_rank_table")

@@ -23,7 +23,8 @@ from lodcli.kernels.ops.ranking.split_by_mask import (
     sequence_split_by_mask_grad,
 )
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.golden_data import GoldenCase, GoldenSlot, golden_cases
+from tests.cases_ops import golden
+from tests.golden_data import GoldenCase, GoldenSlot
 from tests.oracles import gathered, lengths_of, rows_of, sequences_of, tree_of
 from tests.strategies import tensors
 
@@ -31,12 +32,6 @@ from tests.strategies import tensors
 def part_of(slot: GoldenSlot, levels: int) -> LoDTensor:
     """Return a part; one of no rows without a LoD in Paddle is a batch of none here."""
     return LoDTensor(slot.data, LoD(slot.lod if slot.lod else [[0]] * levels))
-
-
-def golden(op: str) -> pytest.MarkDecorator:
-    cases = golden_cases(op)
-    assert cases
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
 
 
 @golden("split_lod_tensor")

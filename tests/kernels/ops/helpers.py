@@ -11,26 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.dispatch import Backend
-from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import cases_ops
-from tests.golden_data import GoldenCase, GoldenSlot, golden_arrays, golden_cases, golden_dir
+from tests.golden_data import GoldenCase, GoldenSlot, golden_arrays, golden_dir
 
 Array = npt.NDArray[Any]
 
 BACKENDS: tuple[Backend, ...] = cases_ops.BACKENDS  # type: ignore[assignment]
 both = pytest.mark.parametrize("backend", BACKENDS)
-
-
-def tensor_of(slot: GoldenSlot) -> LoDTensor:
-    return LoDTensor(slot.data, LoD(slot.lod))
-
-
-def golden(op: str) -> pytest.MarkDecorator:
-    cases = golden_cases(op)
-    assert cases
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
 
 
 def rejects(op: str) -> list[GoldenCase]:

@@ -322,10 +322,3 @@ def argsort(a: Any, axis: int = -1, kind: Any = None) -> Any:
 class lib:
     class stride_tricks:
         sliding_window_view = staticmethod(_like(np.lib.stride_tricks.sliding_window_view))
-
-
-def get_array_module(*arrays: Any) -> Any:
-    """Return this module if any array is a device's, else NumPy."""
-    import sys
-
-    return sys.modules[__name__] if any(isinstance(each, ndarray) for each in arrays) else np

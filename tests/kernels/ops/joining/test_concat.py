@@ -12,8 +12,9 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.joining.concat import sequence_concat, sequence_concat_grad
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.cases_ops import golden, tensor_of
 from tests.golden_data import GoldenCase
-from tests.kernels.ops.helpers import BACKENDS, both, golden, rejects, tensor_of
+from tests.kernels.ops.helpers import BACKENDS, both, rejects
 from tests.oracles_ops import pieces_of
 from tests.strategies import DTYPES, laid_out, random_values
 

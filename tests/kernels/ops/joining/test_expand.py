@@ -17,6 +17,7 @@ from lodcli.kernels.ops.joining.expand import (
 )
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.cases_ops import golden, tensor_of
 from tests.golden_data import GoldenCase
 from tests.kernels.ops.helpers import (
     BACKENDS,
@@ -24,9 +25,7 @@ from tests.kernels.ops.helpers import (
     both,
     close,
     differences,
-    golden,
     rejects,
-    tensor_of,
 )
 from tests.oracles_ops import pieces_of
 from tests.strategies import tensors

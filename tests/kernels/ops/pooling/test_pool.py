@@ -17,6 +17,7 @@ from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.ops.pooling import pool, pool_grad
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.cases_ops import golden, tensor_of
 from tests.golden_data import GoldenCase
 from tests.kernels.ops.helpers import (
     BACKENDS,
@@ -24,9 +25,7 @@ from tests.kernels.ops.helpers import (
     both,
     close,
     differences,
-    golden,
     rejects,
-    tensor_of,
 )
 from tests.oracles_ops import by_column, extreme, row_lengths
 from tests.slow import compiled_for, slow

@@ -16,8 +16,9 @@ from lodcli.kernels.ops.slicing.slice import sequence_slice, sequence_slice_grad
 from lodcli.kernels.ops.slicing.truncate import Side, sequence_truncate, sequence_truncate_grad
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.cases_ops import golden, tensor_of
 from tests.golden_data import GoldenCase
-from tests.kernels.ops.helpers import BACKENDS, both, golden, rejects, tensor_of
+from tests.kernels.ops.helpers import BACKENDS, both, rejects
 from tests.oracles import gathered, lengths_of, rows_of, tree_of
 from tests.oracles_ops import pieces_of
 from tests.strategies import tensors

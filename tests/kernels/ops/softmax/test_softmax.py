@@ -21,6 +21,7 @@ from lodcli.kernels.ops.softmax.softmax import (
 )
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.cases_ops import golden, tensor_of
 from tests.golden_data import GoldenCase
 from tests.kernels.ops.helpers import (
     BACKENDS,
@@ -28,9 +29,7 @@ from tests.kernels.ops.helpers import (
     both,
     close,
     differences,
-    golden,
     rejects,
-    tensor_of,
 )
 from tests.oracles_ops import pieces_of, row_lengths, softmax
 from tests.strategies import BFLOAT16, tensors
