@@ -96,7 +96,6 @@ class _Layers(torch.autograd.Function):
         return tuple(rows_to_torch(each) for each in found if each is not None)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:
         ctx.saved_tensors  # noqa: B018  raises if one was written to
         _, hidden, cell, *_ = ctx.needs_input_grad
@@ -110,12 +109,34 @@ class _Layers(torch.autograd.Function):
             grad_last_cell=last_cell,
             threads=threads(),
         )
-        return (
+        gradients = (
             rows_to_torch(found.input),
             rows_to_torch(found.initial_hidden) if hidden else None,
             rows_to_torch(found.initial_cell) if cell and found.initial_cell is not None else None,
             *(None,) * 4,
             *_by_weight(found),
+        )
+        if not torch.is_grad_enabled():
+            return gradients
+        tracked = [each if each is None else each.requires_grad_() for each in gradients]
+        return _First.apply(*tracked)  # type: ignore[no-untyped-call]
+
+
+class _First(torch.autograd.Function):
+    """First derivatives of layers: their derivative is an error.
+
+    Not once_differentiable(), which returns constants if the gradient of the outputs is constant.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        return gradients
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise UnsupportedError(
+            "LSTM, GRU and RNN of lodcli.torch: second derivatives are not supported; "
+            "lodcli.torch.restore(model) makes its layers those of torch, which have them"
         )
 
 

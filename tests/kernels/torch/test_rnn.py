@@ -12,7 +12,13 @@ import pytest
 
 import lodcli
 from lodcli import LoDTensor
-from lodcli.errors import InvalidDataError, InvalidLoDError, LodError, ShapeMismatchError
+from lodcli.errors import (
+    InvalidDataError,
+    InvalidLoDError,
+    LodError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 
 torch: Any = pytest.importorskip("torch")
 ours: Any = lodcli.torch
@@ -253,6 +259,16 @@ def test_outputs_may_be_changed_and_a_graph_used_twice() -> None:
     wanted = torch.autograd.grad(outputs.sum(), mine.weight_hh_l0, retain_graph=True)
     outputs.data.zero_()
     torch.testing.assert_close(torch.autograd.grad(outputs.sum(), mine.weight_hh_l0), wanted)
+
+
+@pytest.mark.parametrize("power", [1, 2])  # with 1 the gradient of the outputs is constant
+def test_a_second_derivative_is_an_error(power: int) -> None:
+    mine, _ = layers("lstm")
+    values = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)
+    outputs, _ = mine(values)
+    (first,) = torch.autograd.grad(outputs.pow(power).sum(), values, create_graph=True)
+    with pytest.raises(UnsupportedError, match="second derivatives are not supported"):
+        (first.norm() + outputs.sum()).backward()
 
 
 def test_a_model_is_replaced_in_place_and_back() -> None:
