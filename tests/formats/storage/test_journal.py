@@ -10,7 +10,7 @@ import shutil
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +39,7 @@ from tests.formats.cases.sets import (
 )
 from tests.formats.cases.writing import as_another_user, partials_in
 
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Power cuts are simulated elsewhere; here thousands of syncs would only take long."""
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder in which no partial file may stay."""
-    yield tmp_path
-    assert not partials_in(tmp_path)
-
+pytestmark = pytest.mark.usefixtures("no_waiting_for_disks")
 
 # -- the journal ---------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +38,7 @@ from tests.formats.cases.writing import partials_in
 from tests.sampling import every
 from tests.slow import slow
 
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Power cuts are simulated elsewhere; here thousands of syncs would only take long."""
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder in which no partial file may stay."""
-    yield tmp_path
-    assert not partials_in(tmp_path)
+pytestmark = pytest.mark.usefixtures("no_waiting_for_disks")
 
 
 def hidden_in(folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,13 +33,6 @@ from tests.formats.cases.writing import (
 )
 
 COMPRESSIONS = pytest.mark.parametrize("compression", [None, "deflate"])
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder in which no partial file may stay."""
-    yield tmp_path
-    assert not partials_in(tmp_path)
 
 
 @WRITERS
@@ -250,6 +243,15 @@ def test_a_missing_folder_is_an_error_that_names_the_target(folder: Path) -> Non
     assert str(caught.value) == (
         f"{path}: cannot be written: its folder does not exist; create {path.parent} first"
     )
+
+
+def test_a_failed_rename_names_the_target_as_it_was_given(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(IsADirectoryError) as caught, Output("t", overwrite=True):
+        Path("t").mkdir()
+    assert caught.value.filename2 == "t"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o600, 0o444, 0o200])
