@@ -34,7 +34,7 @@ VARIABLES = {
     ),
     "LOD_DEBUG": Variable("0", "1 shows the traceback of an error."),
     "LOD_BENCH_*_PYTHON": Variable(
-        "the one of lod", "Interpreter of a peer of lod bench: LOD_BENCH_TORCH_PYTHON."
+        "the one of lod", "Interpreter of a peer of lod bench, as LOD_BENCH_TORCH_PYTHON."
     ),
     "LOD_BUILD_LEVELS": Variable(
         "here", "While the package is built: levels of processors to compile for, or none."

@@ -110,7 +110,7 @@ def _complete(group: click.Group) -> None:
     if instruction:
         from click.shell_completion import shell_complete
 
-        from lodcli.shell.complete.bash import register
+        from lodcli.shell.complete.shells import register
 
         register()
         code = shell_complete(group, {}, "lod", "_LOD_COMPLETE", instruction)

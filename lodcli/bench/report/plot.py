@@ -26,8 +26,8 @@ def require_drawing(path: str, cases: Sequence[str]) -> None:
         cases: names of the cases to measure.
 
     Raises:
-        SelectionError: no parameter is swept.
-        UnsupportedError: another format, or matplotlib is not installed.
+        SelectionError: another format, or no parameter is swept.
+        UnsupportedError: matplotlib is not installed.
     """
     if path != "-":
         _require_matplotlib(path)
@@ -37,7 +37,7 @@ def require_drawing(path: str, cases: Sequence[str]) -> None:
 
 def _require_matplotlib(path: str) -> None:
     if not path.endswith((".svg", ".png")):
-        raise UnsupportedError(f"--plot {path}: expected a name that ends with .svg or .png, or -")
+        raise SelectionError(f"--plot {path}: expected a name that ends with .svg or .png, or -")
     if importlib.util.find_spec("matplotlib") is None:
         raise UnsupportedError(
             f"--plot {path}: matplotlib is not installed; pip install 'lodcli[plot]', "

@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from lodcli.shell import options, output
-from lodcli.shell.complete.bash import register
+from lodcli.shell.complete.shells import register
 from lodcli.shell.group import group
 
 SHELLS = ("bash", "zsh", "fish")

@@ -10,7 +10,7 @@ import pytest
 
 from lodcli.bench.report.fit import Curve, curves_of
 from lodcli.bench.report.plot import draw, require_drawing, terminal_plot
-from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, SelectionError
 from tests.lodcli.conftest import Lod
 
 
@@ -78,10 +78,10 @@ def test_a_picture_is_drawn(kind: str, tmp_path: Path) -> None:
 
 
 def test_other_kinds_of_picture_are_refused_first(lod: Lod) -> None:
-    with pytest.raises(UnsupportedError, match=r"\.svg or \.png"):
+    with pytest.raises(SelectionError, match=r"\.svg or \.png"):
         require_drawing("curve.pdf", ["rows=10"])
     done = lod("bench", "kernels", "--op", "sum", "--plot", "curve.pdf")
-    assert (done.code, done.stdout) == (4, "")
+    assert (done.code, done.stdout) == (2, "")
 
 
 def test_a_picture_of_nothing_or_nowhere_is_refused_first(lod: Lod) -> None:

@@ -96,6 +96,11 @@ def test_names_of_the_file_are_offered(
     assert set(completed(shell_name, line)) == {head + name for name in expected}
 
 
+@pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
+def test_the_names_after_a_comma_are_offered(folder: Path, shell_name: str) -> None:
+    assert completed(shell_name, "lod group many.lod.h5 --by tags,o") == ["tags,other"]
+
+
 def test_files_are_left_to_the_shell(folder: Path) -> None:
     assert "words.lod.h5" in completed("fish", "lod inspect wor")
 

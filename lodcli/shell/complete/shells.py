@@ -1,10 +1,15 @@
-"""Completion in bash of words with colons, such as FILE::NAME."""
+"""Completion in bash of words with colons, such as FILE::NAME, and in fish of those with commas."""
 
 from __future__ import annotations
 
 import os
 
-from click.shell_completion import BashComplete, add_completion_class, split_arg_string
+from click.shell_completion import (
+    BashComplete,
+    FishComplete,
+    add_completion_class,
+    split_arg_string,
+)
 
 # The line is passed unchanged, since bash splits COMP_WORDS at colons. Bash replaces only the text
 # after the last colon, so the reply must not contain the part before it.
@@ -50,6 +55,13 @@ class ColonComplete(BashComplete):
         return words[1:], incomplete
 
 
+class CommaComplete(FishComplete):
+    """click's completion for fish, which cuts words and descriptions at a comma."""
+
+    source_template = FishComplete.source_template.replace("string split ", "string split -m 1 ")
+
+
 def register() -> None:
-    """Make this the completion of bash."""
+    """Make these the completions of bash and fish."""
     add_completion_class(ColonComplete)
+    add_completion_class(CommaComplete)
