@@ -225,7 +225,8 @@ class Output:
                 error.filename = os.fspath(self._partial or self.label)
                 if self.path is None and (spooling or self._spooled):
                     error.filename += f", collected in {tempfile.gettempdir()}"
-            if error.filename2 is None and self.path is not None and error.filename != self.label:
+            path = None if self.path is None else os.fspath(self.path)
+            if path and error.filename2 in (None, path) and error.filename != self.label:
                 error.filename2 = self.label
             raise
 
