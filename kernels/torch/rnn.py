@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, offsets_to_lengths
 from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.cells.weights import LayerWeights
@@ -40,10 +40,16 @@ class _Ragged(torch.nn.RNNBase):
 
         Raises:
             InvalidDataError, ShapeMismatchError: an argument is wrong, or does not fit.
+            UnsupportedError: torch.jit.trace, with `lengths`.
         """
         if lengths is None and _is_exporting():
             exported: tuple[Any, Any] = super().forward(input, hx)
             return exported
+        if torch._C._is_tracing():  # it would record the results as constants
+            raise UnsupportedError(
+                f"{type(self).__name__}: torch.jit.trace and torch.onnx.export support a layer "
+                "over a dense tensor only, not lengths="
+            )
         # Not torch.compiler.is_compiling(): it is false after the compiler has skipped an RNN.
         run = _not_compiled if "torch._dynamo" in sys.modules else _Ragged._forward
         found: tuple[Any, Any] = run(self, input, hx, lengths)
@@ -161,7 +167,9 @@ class _Ragged(torch.nn.RNNBase):
 
 
 def _is_exporting() -> bool:
-    """Return whether torch.export traces a layer: it supports only torch's implementation."""
+    """Return whether torch traces a layer for export: it supports only its own implementation."""
+    if torch._C._is_tracing():  # also torch.onnx.export(dynamo=False)
+        return True
     known = getattr(torch.compiler, "is_exporting", None)  # not in torch 2.5
     return known is not None and known()
 

@@ -372,6 +372,16 @@ def test_a_compiled_model_gives_the_same() -> None:
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_layer_over_a_dense_tensor_is_traced_as_that_of_torch() -> None:
+    mine, _ = layers("gru")
+    first, second = torch.randn(2, 5, 2, 3, dtype=torch.float64)
+    traced = torch.jit.trace(mine, (first,))
+    torch.testing.assert_close(traced(second), mine(second), rtol=0, atol=TOLERANCE)
+    with pytest.raises(UnsupportedError, match="over a dense tensor only"):
+        torch.jit.trace(lambda values: mine(values, lengths=[5, 2])[0], (first,))
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["lstm-deep", "gru"])
