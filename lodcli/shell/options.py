@@ -75,12 +75,12 @@ class Command(click.Command):
 
             # click lists all, and a pattern of the shell may have thousands of files.
             several = "s"[: len(rest) > 1]
-            hint = self._misplaced_number(args)
+            hint = self.misplaced(args)
             ctx.fail(f"got unexpected extra argument{several} ({listing(rest)}){hint}")
         return rest
 
-    def _misplaced_number(self, args: list[str]) -> str:
-        """Return a hint if a number is an argument of a command that takes it after -n."""
+    def misplaced(self, args: list[str]) -> str:
+        """Return a hint on an extra argument: a number, of a command that takes it after -n."""
         if any("-n" in parameter.opts for parameter in self.params):
             for before, arg in itertools.pairwise(["", *args]):
                 if re.fullmatch(r"-?[0-9]{1,18}", arg) and before not in ("-n", "--items"):

@@ -10,6 +10,7 @@ from lodcli.commands.split.cutting import KINDS, parse_how
 from lodcli.shell import options, output
 from lodcli.shell.printable import printable
 from lodcli.shell.references import Reference
+from lodcli.shell.remedies import did_you_mean
 from lodcli.shell.targets import Target
 
 
@@ -24,6 +25,13 @@ class _Split(options.Command):
             else:
                 joined.append(arg)
         return super().parse_args(ctx, joined)
+
+    def misplaced(self, args: list[str]) -> str:
+        by = args[args.index("--by") + 1] if "--by" in args else ""
+        if not by or by.partition(":")[0] in KINDS:
+            return ""
+        hint = did_you_mean(by, KINDS, 1) or f"a value goes only after {', '.join(KINDS)}"
+        return f"; --by {by}: {hint}"
 
 
 @click.command(cls=_Split)
