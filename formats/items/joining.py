@@ -24,7 +24,9 @@ from lodcli.kernels.tensor.nulls import Nulls
 
 How = Literal["inner", "left", "semi", "anti"]
 Tensors = dict[str, LoDTensor]
-_NUMBERS = {"uint64", "whole numbers", "floating numbers"}  # of `_kind`
+# Of `_kind`, those that one command makes equal.
+_NUMBERS = {"uint64", "whole numbers", "floating numbers"}
+_WORDS = {"text", "categories", "ordered categories"}
 
 
 def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -> Schema:
@@ -36,8 +38,11 @@ def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -
     for name in names:
         one, two = (_kind(find(schema, name)) for schema in (left, right))
         if one != two:
-            # Only numbers can be cast.
-            remedy = "; `lod cast` makes them equal" if {one, two} <= _NUMBERS else ""
+            remedy = ""
+            if {one, two} <= _NUMBERS:
+                remedy = "; `lod cast` makes them equal"
+            elif {one, two} <= _WORDS:
+                remedy = "; `lod convert --text-levels text` makes texts of categories"
             raise InvalidDataError(
                 f"{name}: the keys are {one} in the first file and {two} in the second{remedy}"
             )

@@ -89,7 +89,10 @@ def test_join_refuses_keys_of_which_one_is_text(lod: Lod) -> None:
     io.write("t.lod.h5", {"user": LoDTensor.from_lists(["a"]), "m": LoDTensor([1])})
     done = lod("join", "e.lod.h5", "t.lod.h5", "--on", "user", "-o", "o.lod.h5")
     assert done.code == 1
-    assert "user: the keys are categories in the first file and text in the second" in done.stderr
+    assert done.stderr.endswith(
+        "user: the keys are categories in the first file and text in the second; "
+        "`lod convert --text-levels text` makes texts of categories\n"
+    )
 
 
 def test_inspect_and_diff_show_words(lod: Lod) -> None:
