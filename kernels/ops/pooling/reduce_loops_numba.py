@@ -60,15 +60,19 @@ class _Sum:
     def take(self, v: Vectors, state: Values, new: _Row) -> Values:
         return [v.plus(state[0], v.widened(self.flipped(v, new.values, new.flip, new.mask)))]
 
-    def flipped(self, v: Vectors, values: Any, flip: Any, mask: Any) -> Any:
-        """Return int32 values with the bits of `flip` inverted in every two; others as they are.
+    def flips(self, v: Vectors) -> bool:
+        """Return whether `flip` applies: to integers that are widened."""
+        return v.bytes < v.total_bytes and not v.floating
 
-        Vectors begin at even columns, because totals are aligned to 16 bytes.
+    def flipped(self, v: Vectors, values: Any, flip: Any, mask: Any) -> Any:
+        """Return integers with the bits of `flip` inverted in every 64; others as they are.
+
+        Vectors of int32 begin at even columns, because totals are aligned to 16 bytes.
         """
-        if v.bytes != 4 or v.floating:
+        if not self.flips(v):
             return values
-        pairs = ir.VectorType(_I64, v.lanes // 2)
-        flipped = v.builder.xor(v.builder.bitcast(values, pairs), v.all(flip, pairs))
+        words = ir.VectorType(_I64, v.lanes * v.bytes // 8)
+        flipped = v.builder.xor(v.builder.bitcast(values, words), v.all(flip, words))
         return v.where(mask, v.builder.bitcast(flipped, v.kind), v.zero())
 
     def merge(self, v: Vectors, a: Values, b: Values) -> Values:
@@ -423,15 +427,15 @@ def _single(reduction: Any) -> Any:
             v = Vectors(context, builder, sig.args[6], sig.args[7])
             to, index_to, at, count, row, flip, _, _ = args
 
-            extreme = isinstance(reduction, _Extreme)
+            # `take` of extremes, and of sums of flipped values, ignores lanes without mask.
+            masks = isinstance(reduction, _Extreme) or reduction.flips(v)
 
             def taken(state: Values, k: Any, mask: Any) -> Values:
                 new = v.load(v.place(at, k), v.kind)
-                if mask is not None:
-                    # For sums `flip` is 0, unknown to LLVM, which would otherwise combine load and
+                if mask is not None and not masks:
+                    # Here `flip` is 0, unknown to LLVM, which would otherwise combine load and
                     # select to a masked load, twice as slow across a cache line.
-                    new = new if extreme else v.flipped(new, flip)
-                    new = builder.select(mask, new, v.nothing())
+                    new = builder.select(mask, v.flipped(new, flip), v.nothing())
                 return list(reduction.take(v, state, _Row(new, None, flip, mask)))
 
             many = builder.and_(count, _I64(-v.lanes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import SHARED_BYTES, run
 from lodcli.kernels.ops.common import flat_rows, result_array
@@ -30,7 +30,10 @@ _join = {name: load.kernel(_MODULE, f"{name}_join") for name in (SUM, EXTREME, I
 _pick = load.kernel(_MODULE, "pick")
 # Compiled dtype for other integers: wider ones hold the same values, equal sizes have the same
 # sums, and compare equally with `flip`.
-_SUMMED = {"b": "i", "h": "i", "H": "i", "I": "l", "L": "l", "?": "B", "q": "l", "Q": "l"}
+_SUMMED = {"b": "B", "h": "i", "H": "i", "I": "i", "L": "l", "?": "B", "q": "l", "Q": "l"}
+# Integers summed with the other signedness: the sign bits in 64 bits, which are flipped, and what
+# each value then lacks.
+_SIGNS = {"b": (-0x7F7F7F7F7F7F7F80, -(1 << 7)), "I": ((1 << 31) - (1 << 63), 1 << 31)}
 _AS_THEY_ARE = "fdil"
 _COMPARED = {"B": "b", "?": "b", "h": "i", "H": "i", "I": "i", "L": "l", "q": "l", "Q": "l"}
 
@@ -56,11 +59,14 @@ def reduce_rows(
         out: C-contiguous, in the dtype of `rows`; sums may be wider.
         least: minimum instead of maximum.
         divided: PLAIN, MEAN (by the length) or ROOT (by its square root).
-        flip: the bits to invert in every two int32 that are summed, as one number of 64 bits.
+        flip: for sums of int32, the bits to invert in every two, as one number of 64 bits.
         index: (S, D) int64, for INDEX: the rows of the extremes.
     """
     if not out.size:
         return
+    missing = 0
+    if kind == SUM and rows.dtype.char in _SIGNS:
+        flip, missing = _SIGNS[rows.dtype.char]
     rows, to = _as_compiled(kind, rows, out)
     types = rows.dtype.char + to.dtype.char
     count, width = rows.shape
@@ -85,6 +91,8 @@ def reduce_rows(
     run(_reduce[kind][types], chunks, size_bytes, *arguments)
     if chunks > 1:
         _join[kind][types].call(0, 1, *arguments)
+    if missing:
+        to += missing * offsets_to_lengths(offsets)[:, np.newaxis]
     if to.dtype.itemsize != out.dtype.itemsize:
         out[...] = to
 

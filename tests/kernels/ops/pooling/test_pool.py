@@ -170,6 +170,20 @@ def test_means_do_not_wrap_where_the_sum_exceeds_64_bits(dtype: str, backend: Ba
 
 
 @both
+@pytest.mark.parametrize("dtype", ["int8", "uint32"])
+@pytest.mark.parametrize("width", [1, 2, 3, 8, 13, 40, 100])
+def test_sums_of_extreme_integers_are_exact(width: int, dtype: str, backend: Backend) -> None:
+    limits = np.iinfo(dtype)
+    kinds, lengths = [limits.min, limits.max, 0, 1, limits.max - 1], [1, 0, 2, 7, 300, 16, 0, 9]
+    generator = np.random.default_rng(width)
+    rows = np.array(kinds, dtype)[generator.integers(0, len(kinds), (sum(lengths), width))]
+    parts = np.split(rows.astype(np.int64), np.cumsum(lengths)[:-1])
+    wanted = np.array([part.sum(axis=0) if len(part) else np.full(width, 7) for part in parts])
+    found = pool.sequence_sum(LoDTensor(rows, [lengths]), pad_value=7, backend=backend)
+    assert found.data.tolist() == wanted.tolist()
+
+
+@both
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 8, 13, 40, 100])
 def test_means_of_extreme_integers_are_those_of_exact_sums(
