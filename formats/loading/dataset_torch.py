@@ -12,6 +12,7 @@ from typing import Any, Literal, Unpack, get_args
 import numpy as np
 import torch
 
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.io import open_file
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords, read_options
@@ -171,7 +172,8 @@ class Dataset(torch.utils.data.Dataset[Any]):
         wanted = np.where(wanted < 0, wanted + count, wanted)
         if opened.tensors is not None:
             return Batch(taken(opened.tensors, wanted), opened.single)
-        return Batch(opened.items.gather(wanted), opened.single)
+        with naming(shown(self._path)):
+            return Batch(opened.items.gather(wanted), opened.single)
 
     def bytes_of(self, places: Offsets) -> int | None:
         """Return the bytes of these items in the file; None if it is in memory or mapped."""

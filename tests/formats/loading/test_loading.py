@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 
 import lodcli
 from lodcli import LoD, LoDTensor
-from lodcli.errors import InvalidDataError, LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.errors import (
+    DamagedFileError,
+    InvalidDataError,
+    LodError,
+    OptionError,
+    SelectionError,
+    UnsupportedError,
+)
 from lodcli.formats.loading.samplers import BatchSampler
 
 torch: Any = pytest.importorskip("torch")
@@ -328,6 +335,15 @@ def test_any_tensor_can_leave_a_worker(tensor: Any) -> None:
     assert (found.dtype, found.layout) == (tensor.dtype, tensor.layout)
     assert found.requires_grad == tensor.requires_grad
     assert found.resolve_conj().to_dense().tolist() == tensor.to_dense().tolist()
+
+
+def test_damage_found_by_a_batch_names_the_file(words: Path) -> None:
+    rows = np.arange(20, dtype=np.float32).tobytes()
+    words.write_bytes(words.read_bytes().replace(rows, bytes(len(rows))))
+    dataset = ours.Dataset(words)
+    with pytest.raises(DamagedFileError) as caught:
+        dataset.__getitems__([1, 2])
+    assert str(caught.value).startswith(f"{words}: ")
 
 
 def test_a_forked_process_opens_the_file_itself(words: Path) -> None:
