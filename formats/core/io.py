@@ -242,11 +242,11 @@ def open_source(
     (dtype('int16'), ('day', 'hour'))
     """
     chosen = read_options(options, keywords)
-    with open_file(path, name, format_name=format_name, options=chosen, limits=limits) as file:
-        try:
-            yield file.source
-        finally:
-            file.source.refuse_requests(file.input.label)
+    with (
+        open_file(path, name, format_name=format_name, options=chosen, limits=limits) as file,
+        file.source.in_use(file.input.label) as source,
+    ):
+        yield source
 
 
 def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:

@@ -96,6 +96,22 @@ def test_a_closed_file_reads_nothing_from_the_next_one(name: str, tmp_path: Path
                 request()
 
 
+@pytest.mark.parametrize("name", ["a.lod.h5", "a.npy", "a.safetensors", "a.jsonl", "a.zarr"])
+def test_batches_of_a_closed_file_do_not_go_on_in_the_next_one(name: str, tmp_path: Path) -> None:
+    path, other = tmp_path / name, tmp_path / f"other-{name}"
+    for place, rows in ((path, np.zeros(4000)), (other, np.ones(4000))):
+        if name == "a.zarr":
+            pytest.importorskip("zarr")
+        lodcli.write(place, LoDTensor(rows))
+    with lodcli.open(path) as file:
+        batches = file.batches(4096)
+        assert not next(batches)["data"].data.any()
+    with lodcli.open(other) as file:
+        next(file.batches(4096))
+        with pytest.raises(LodError, match=rf"{name}: is closed; read it inside of `with"):
+            next(batches)
+
+
 @pytest.mark.parametrize("of", [copy.copy, copy.deepcopy, pickle.dumps])
 @pytest.mark.parametrize("name", ["a.lod.h5", "a.npy"])
 def test_an_open_file_cannot_be_copied(
