@@ -32,6 +32,8 @@ def parse_key(text: str) -> tuple[Expression, bool]:
 
 def sorted_order(values: Array, *, descending: bool) -> Offsets:
     """Return the items in order of their values, (K,) int64; equal ones as they were, nan last."""
+    if values.dtype.kind == "V":  # bfloat16, whose argsort does not put nan last
+        values = values.astype(np.float32)
     if not descending:
         return np.argsort(values, kind="stable")
     # In place: there may be as many values as fit into memory.

@@ -678,3 +678,13 @@ def test_a_damaged_file_leaves_nothing(shell: Lod, labelled: list[list[int]]) ->
         assert "all.lods" in done.stderr
         assert len(done.stderr.splitlines()) == 1
         assert not Path("new.lod.h5").exists()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_nan_keys_come_last(dtype: str, lod: Lod, tmp_path: Path) -> None:
+    values = np.array([2, np.nan, -1, np.inf, np.nan, 0.5]).astype(dtype_of_rows(dtype))
+    io.write(tmp_path / "x.lod.h5", {"x": LoDTensor(values), "n": LoDTensor(np.arange(6))})
+    for by, numbers in (("x", [2, 5, 0, 3, 1, 4]), ("-x", [3, 0, 5, 2, 1, 4])):
+        done = lod("sort", tmp_path / "x.lod.h5", "--by", by, "-o", tmp_path / "o.lod.h5", "-f")
+        assert done.code == 0, done.stderr
+        assert tensor(tmp_path / "o.lod.h5", "n").to_list() == numbers
