@@ -173,5 +173,5 @@ def test_tensors_share_a_level_by_its_offsets_or_as_its_items() -> None:
         sharing(schema)
     with pytest.raises(SelectionError, match="no level named 'word'"):
         sharing(schema, "tags", "word")
-    with pytest.raises(SelectionError, match="no level 2: it has 2 levels"):
+    with pytest.raises(SelectionError, match="tags: no level 2: there are 2 levels"):
         sharing(schema, "tags", 2)
