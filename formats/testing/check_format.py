@@ -150,7 +150,6 @@ class _Run:
         return True
 
     def _check_refusal(self, what: str, content: Content, error: LodError, path: Path) -> None:
-        _require_one_line(what, error)
         said = str(error)
         assert any(name in said for name in (self._kind.name, *content)), (
             f"{what}: an error that names neither the format nor a tensor: {said}"
@@ -193,7 +192,7 @@ class _Run:
         assert found == given, f"attributes of the file: {given} came back as {dict(found)}"
 
     def _check_damage(self, path: Path, content: Mapping[str, Item]) -> None:
-        """Read truncated and altered copies of a file: an error in one line, or tensors."""
+        """Read truncated and altered copies of a file: an error of lod, or tensors."""
         expected = self._read(path, content)
         tensors = {name: one for name, one in expected.items() if isinstance(one, LoDTensor)}
         target = self._folder / f"damaged-{path.name}"
@@ -201,8 +200,8 @@ class _Run:
             target.write_bytes(image)
             try:
                 found = self._read(target, content, Limits(max_bytes=MOST_BYTES))
-            except LodError as error:
-                _require_one_line(what, error)
+            except LodError:
+                pass
             except Exception as error:
                 raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
             else:
@@ -220,11 +219,6 @@ def _damaged(whole: bytes) -> Iterator[tuple[str, bytes]]:
         damaged = bytearray(whole)
         damaged[place] ^= 1 << bit
         yield f"with bit {bit} of byte {place} changed", bytes(damaged)
-
-
-def _require_one_line(what: str, error: LodError) -> None:
-    said = str(error)
-    assert len(said.splitlines()) == 1, f"{what}: an error of several lines: {said}"
 
 
 _NONE = WriteOptions()

@@ -62,7 +62,7 @@ def check_op(
     """Check the op of a plug-in as lod checks its own.
 
     Tried are no rows, one row, empty items at each of up to five levels, rows of three shapes, and
-    every dtype; read-only and strided rows. Each gives a result, or an error of lod in one line.
+    every dtype; read-only and strided rows. Each gives a result, or an error of lod.
     Arguments must stay as they are. Where `itemwise` is declared, the result must be that of its
     parts; where `keeps` or `pools` are, it must have that index; a gradient must be that of
     finite differences, in float64.
@@ -156,7 +156,6 @@ class _Run:
         except LodError as error:
             said = str(error)
             assert not said.startswith(str(self._entry.plugin)), f"{what}: {said}"
-            assert len(said.splitlines()) == 1, f"{what}: an error of several lines: {said}"
             self.report.refused[what] = said
             return None
         self.report.computed.append(what)

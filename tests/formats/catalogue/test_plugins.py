@@ -26,7 +26,7 @@ from lodcli.formats.core import io, registry
 from lodcli.formats.core.table import SUFFIXES, TABLE
 from lodcli.formats.npz.npz import Npz
 from lodcli.kernels import plugins
-from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.plugins import FORMATS, Plugin
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.testing import check_format
@@ -372,8 +372,6 @@ def faulty(fasta: type[Format], fault: str) -> type[Format]:
     def write(self: Any, output: Any, *rest: Any) -> None:
         if fault == "a traceback":
             raise KeyError("x")
-        if fault == "two lines":
-            raise InvalidDataError("data: a\nb")
         if fault == "a nameless error":
             raise UnsupportedError("no")
         fasta.write(self, output, *rest)
@@ -387,7 +385,6 @@ FAULTS = {
     "lost tensor": "no tensor 'title'",
     "other lengths": r"lengths: expected \[\[7, 2, 1\]\], found \[\[\]\]",
     "a traceback": "writing: KeyError: 'x'",
-    "two lines": "an error of several lines",
 }
 
 

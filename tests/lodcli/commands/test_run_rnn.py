@@ -192,7 +192,7 @@ def test_an_output_that_is_no_state_cannot_be_booted(lod: Lod, folder: Path) -> 
         (["--seed", "1", "--weights", "w.safetensors"], "either --seed N"),
         (["--seed", "1", "--cell", "gru"], "--seed needs --cell and --hidden"),
         (["--seed", "1", "--cell", "gru", "--hidden", "0"], "--hidden"),
-        (["--seed", "1", "--cell", "gru", "--hidden", "3", "--level", "x"], "no level is named"),
+        (["--seed", "1", "--cell", "gru", "--hidden", "3", "--level", "x"], "no level named 'x'"),
         (["--weights", "w.safetensors", "--heads", "2"], "--heads is for --seed"),
         (
             ["--seed", "1", "--cell", "gru", "--hidden", "3", "--precision", "tf32"],
