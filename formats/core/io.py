@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from lodcli.formats.core import registry
 from lodcli.formats.core.errors import Incoming, naming, naming_file
@@ -182,7 +182,31 @@ def _relabelled(
     return opened if options.text_levels is None else with_marks(opened, options.text_levels, name)
 
 
-@contextmanager
+class _Opening(AbstractContextManager[Source]):
+    """A file that a `with` block opens and closes; each block anew."""
+
+    def __init__(self, opened: Callable[[], AbstractContextManager[OpenFile]]) -> None:
+        self._opened = opened
+        self._blocks: list[ExitStack] = []
+
+    def __enter__(self) -> Source:
+        with ExitStack() as block:
+            file = block.enter_context(self._opened())
+            source = block.enter_context(file.source.in_use(file.input.label))
+            self._blocks.append(block.pop_all())
+        return source
+
+    def __exit__(self, *error: Any) -> None:
+        self._blocks.pop().__exit__(*error)
+
+    if not TYPE_CHECKING:  # which names unknown attributes itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                f"the file is not open: write `with lodcli.open(..) as file:` and use `file.{name}`"
+            )
+
+
 def open_source(
     path: PathLike,
     name: str | None = None,
@@ -191,7 +215,7 @@ def open_source(
     options: ReadOptions | None = None,
     limits: Limits | None = None,
     **keywords: Unpack[ReadKeywords],
-) -> Iterator[Source]:
+) -> AbstractContextManager[Source]:
     """Open a file, or "-" for standard input, of any format: `lodcli.open`.
 
     Args:
@@ -225,9 +249,9 @@ def open_source(
               categories text; "numbers" leaves bytes and codes, in every format.
             - mmap: whether `read` may return maps of a lod.h5; see `read`.
 
-    Yields:
-        The open file, a Source: its `schema`, `read`, `slice`, `read_index` and `batches`. After
-        the `with` block it raises UnsupportedError for every request but `schema`.
+    Returns:
+        What `with` opens: a Source, with `schema`, `read`, `slice`, `read_index` and `batches`.
+        After the `with` block it raises UnsupportedError for every request but `schema`.
 
     Raises:
         OSError: it cannot be opened.
@@ -242,11 +266,9 @@ def open_source(
     (dtype('int16'), ('day', 'hour'))
     """
     chosen = read_options(options, keywords)
-    with (
-        open_file(path, name, format_name=format_name, options=chosen, limits=limits) as file,
-        file.source.in_use(file.input.label) as source,
-    ):
-        yield source
+    return _Opening(
+        partial(open_file, path, name, format_name=format_name, options=chosen, limits=limits)
+    )
 
 
 def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:
