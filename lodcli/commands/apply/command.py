@@ -215,8 +215,8 @@ def computed(*, dtype: bool = True) -> Callable[[Callable[..., None]], Callable[
         @click.option(
             "--into",
             metavar="NAME",
-            help="Write all tensors of the file, and the result as NAME: beside them, or in place of "
-            "the one it was computed from.",
+            help="Write all tensors of the file, and the result as NAME: beside them, or in place "
+            "of the one it was computed from.",
         )
         @options.device
         @options.target
