@@ -110,9 +110,9 @@ class Writing:
         return True
 
     def _told_apart(self, schema: Schema) -> Schema:
-        """Return the schema without validity masks of records, if the format has no records.
+        """Return the schema without marks of time steps, which no format holds.
 
-        Nor does it have marks of time steps.
+        Validity masks of records are left out too, if the format has no records.
         """
         schema = tuple(replace(spec, marks=NO_MARKS) if spec.array else spec for spec in schema)
         if self._kind.structs:
