@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.arrays.array_source import ArraySource
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
 from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.arrays.flat_arrays import mask_array_name
 from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.errors import DamagedFileError, naming
-from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.nulls import Mask
 
 MOST_ARRAY_BYTES = 2**63 - 1
 # Minimum size counted per value: row numbers, even of rows without bytes, and the sum of two sizes
@@ -71,7 +70,7 @@ def read_rows(fd: int, array: PlacedArray, start: int, stop: int) -> Array:
     return out.astype(array.dtype, copy=False)
 
 
-class PlacedSource(IndexedSource):
+class PlacedSource(ArraySource[PlacedArray]):
     """An open file of arrays at known positions; the index is in memory, rows are read on demand.
 
     Args:
@@ -92,16 +91,12 @@ class PlacedSource(IndexedSource):
     ) -> None:
         self._fd = fd
         self.schema = schema
-        self._arrays = arrays
+        self.arrays = arrays
         self.lods = lods
-        self._masks = masks or {}
+        self.masks = masks or {name: {} for name in arrays}
 
-    def read_rows(self, name: str, start: int, stop: int) -> Array:
-        return read_rows(self._fd, self._arrays[name], start, stop)
-
-    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
-        mask = self._masks.get(name, {}).get(level)
-        return None if mask is None else read_rows(self._fd, mask, start, stop)
+    def read_array(self, array: PlacedArray, start: int, stop: int) -> Array:
+        return read_rows(self._fd, array, start, stop)
 
 
 # -- writing -----------------------------------------------------------------------

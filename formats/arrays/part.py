@@ -69,5 +69,9 @@ class Part(IndexedSource):
         first = self._first[name][level]
         return self._inner.read_mask(name, level, first + start, first + stop)
 
+    def read_masked(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
+        first = self._first[name][-1]
+        return self._inner.read_masked(name, first + start, first + stop)
+
     def close(self) -> None:
         self._inner.close()

@@ -94,6 +94,11 @@ class MergedSource(IndexedSource):
         with naming_file(part.label):
             return part.source.read_mask(name, level, start, stop)
 
+    def read_masked(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
+        part = self._part_of[name]
+        with naming_file(part.label):
+            return part.source.read_masked(name, start, stop)
+
 
 def _require_fit(
     spec: TensorSpec, lod: LoD, label: str, known: Sequence[tuple[TensorSpec, LoD]]

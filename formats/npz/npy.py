@@ -8,20 +8,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from lodcli.formats.arrays.dates import as_numbers
+from lodcli.formats.arrays.array_source import ArraySource
 from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
 from lodcli.formats.arrays.flat_arrays import unlevelled
 from lodcli.formats.core.format import Format, Source
-from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelKeys, Schema, tensor_of
-from lodcli.formats.npz.npy_header import MAGIC, NPY_DTYPES, native, read_header, written_header
+from lodcli.formats.npz.npy_header import (
+    MAGIC,
+    NPY_DTYPES,
+    Header,
+    native,
+    read_header,
+    written_header,
+)
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.nulls import Mask
 
 
 class Npy(Format):
@@ -56,7 +61,7 @@ class Npy(Format):
         output.write_at(written_header(spec.dtype, (rows, *spec.row_shape)), 0)
 
 
-class _NpySource(IndexedSource):
+class _NpySource(ArraySource[Header]):
     """An open file, whose header was read and checked."""
 
     def __init__(self, source: Input) -> None:
@@ -64,33 +69,22 @@ class _NpySource(IndexedSource):
         self._fd = file.fileno()
         self._header = header = read_header(file, os.fstat(self._fd).st_size, marked=True)
         self._whole: Array | None = None
-        self._texts: FixedTexts | None = None
+        rows: Header | FixedTexts = header
         if header.dtype.kind in KINDS:
             size_bytes = header.dtype.itemsize * header.shape[0]
             source.bounds.check_block(size_bytes, "holds texts of")
-            self._texts = FixedTexts.of(source.label, self._read(header.shape, 0))
-        spec, lod = unlevelled(DEFAULT_NAME, self._texts or header, LoD())
+            rows = FixedTexts.of(source.label, self._read(header.shape, 0))
+        spec, lod = unlevelled(DEFAULT_NAME, rows, LoD())
         self.schema = (replace(spec, levels=LevelKeys().specs(lod)),)
         self.lods = {DEFAULT_NAME: lod}
+        self.arrays, self.masks = {DEFAULT_NAME: rows}, {DEFAULT_NAME: {}}
 
-    def read_rows(self, name: str, start: int, stop: int) -> Array:
-        return self.read_masked(name, start, stop)[0]
-
-    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
-        return None if self._texts is not None else self.read_masked(name, start, stop)[1]
-
-    def read_masked(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
-        if self._texts is not None:
-            return self._texts.data[start:stop], None
-        return as_numbers(self._stored(start, stop), start)
-
-    def _stored(self, start: int, stop: int) -> Array:
-        header = self._header
-        if not header.fortran:
+    def read_array(self, array: Header, start: int, stop: int) -> Array:
+        if not array.fortran:
             row_bytes = self.schema[0].row_bytes
-            return self._read((stop - start, *header.shape[1:]), start * row_bytes)
+            return self._read((stop - start, *array.shape[1:]), start * row_bytes)
         if self._whole is None:
-            self._whole = self._read(header.shape[::-1], 0).T
+            self._whole = self._read(array.shape[::-1], 0).T
         return np.ascontiguousarray(self._whole[start:stop])
 
     def _read(self, shape: tuple[int, ...], position: int) -> Array:

@@ -10,6 +10,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
+from lodcli.formats.arrays.array_source import ArraySource
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
 from lodcli.formats.arrays.dates import as_numbers
 from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
@@ -30,7 +31,6 @@ from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.batching import cuts, groups
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, LeftOut, Source
-from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.marks import MOST_BYTES, FlatMarks, flat_json, from_flat_json, tensor_of
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -49,7 +49,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import ALL_MARKS
-from lodcli.kernels.tensor.nulls import Mask, Nulls, item_ranges
+from lodcli.kernels.tensor.nulls import Nulls, item_ranges
 
 SpooledArrays = Mapping[str, tuple[ArraySpec, SpooledArray]]
 
@@ -177,7 +177,7 @@ def new_member(
         yield member
 
 
-class _NpzSource(IndexedSource):
+class _NpzSource(ArraySource[Member]):
     """An open archive, whose headers and indexes were read and checked."""
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
@@ -204,12 +204,12 @@ class _NpzSource(IndexedSource):
             self.attributes = found.attributes
             infos = {name: info for name, info in infos.items() if name != MARKS}
         tensors = held(tensors_in(infos, options, kept), look, self.left_out)
-        self._data = {name: arrays[parts.data] for name, parts in tensors.items()}
+        self.arrays = {name: arrays[parts.data] for name, parts in tensors.items()}
         # They are neither masks nor offsets if they are texts.
         self.schema, self.lods = described(
             tensors, arrays, lambda name: self._whole(cast(Member, arrays[name])), options
         )
-        self._masks = {
+        self.masks = {
             name: {level: cast(Member, arrays[array]) for level, array in parts.masks.items()}
             for name, parts in tensors.items()
         }
@@ -241,24 +241,14 @@ class _NpzSource(IndexedSource):
         return super().slice(name, branch, level)
 
     def reads_in_place(self, names: Iterable[str]) -> bool:
-        arrays = (one for name in names for one in (self._data[name], *self._masks[name].values()))
+        arrays = (one for name in names for one in (self.arrays[name], *self.masks[name].values()))
         members = (one for one in arrays if isinstance(one, Member))
         return not any(one.header.fortran or one.info.compress_type for one in members)
 
-    def read_rows(self, name: str, start: int, stop: int) -> Array:
-        assert self.reads_in_place([name])
-        found = self._data[name]
-        if isinstance(found, FixedTexts):
-            return found.data[start:stop]
-        return as_numbers(stored_rows(self._file, found, start, stop), start)[0]
-
-    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
-        mask, rows = self._masks[name].get(level), self._data[name]
-        if mask is not None:
-            return stored_rows(self._file, mask, start, stop)
-        if level < self.lods[name].n_levels or isinstance(rows, FixedTexts):
-            return None
-        return as_numbers(stored_rows(self._file, rows, start, stop), start)[1]
+    def read_array(self, array: Member, start: int, stop: int) -> Array:
+        assert not array.header.fortran
+        assert not array.info.compress_type
+        return stored_rows(self._file, array, start, stop)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         # Sequentially, not by `read_rows`, so that checksums are verified.
@@ -272,7 +262,7 @@ class _NpzSource(IndexedSource):
                     yield from readers[group[0].name].plain(limit_bytes)
 
     def _reader(self, spec: TensorSpec, stack: ExitStack) -> _InOrder:
-        found = self._data[spec.name]
+        found = self.arrays[spec.name]
         rows: Rows | _TextRows
         if isinstance(found, FixedTexts):
             rows = _TextRows(found)
@@ -280,7 +270,7 @@ class _NpzSource(IndexedSource):
             rows = stack.enter_context(Rows(self._archive, found))
         masks = {
             level: stack.enter_context(Rows(self._archive, mask))
-            for level, mask in self._masks[spec.name].items()
+            for level, mask in self.masks[spec.name].items()
         }
         return _InOrder(spec, rows, masks)
 

@@ -11,13 +11,13 @@ from typing import Any, cast
 import numpy as np
 import zarr
 
-from lodcli.formats.arrays.dates import as_numbers, times_of
+from lodcli.formats.arrays.array_source import ArraySource
+from lodcli.formats.arrays.dates import times_of
 from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS, FixedTexts, require_texts
 from lodcli.formats.arrays.flat_arrays import described, held, tensors_in
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.core.format import LeftOut
-from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES, remedy_of
@@ -28,7 +28,6 @@ from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import in_native_order
-from lodcli.kernels.tensor.nulls import Mask
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class ZarrArray:
     shape: tuple[int, ...]
 
 
-class ZarrSource(IndexedSource):
+class ZarrSource(ArraySource[ZarrArray]):
     """The arrays of a store; their chunks are read on demand.
 
     Args:
@@ -76,11 +75,11 @@ class ZarrSource(IndexedSource):
         marks = {} if kept is None else kept_marks(kept)
         self.attributes, self.notes = fitting(of_file(root, kept))
         tensors = held(tensors_in(names, options, marks), look, self.left_out)
-        self._rows = {name: arrays[parts.data] for name, parts in tensors.items()}
+        self.arrays = {name: arrays[parts.data] for name, parts in tensors.items()}
         if kept is None:
             self.notes = [*self.notes, *self._as_stored()]
         # Neither masks nor offsets are texts.
-        self._masks = {
+        self.masks = {
             name: {level: cast(ZarrArray, arrays[array]) for level, array in parts.masks.items()}
             for name, parts in tensors.items()
         }
@@ -91,7 +90,7 @@ class ZarrSource(IndexedSource):
         schema, lods = described(
             tensors,
             arrays,
-            lambda name: self._read(cast(ZarrArray, arrays[name]), 0, arrays[name].shape[0]),
+            lambda name: self.read_array(cast(ZarrArray, arrays[name]), 0, arrays[name].shape[0]),
             options,
         )
         self.schema, self.lods = schema, lods
@@ -119,7 +118,7 @@ class ZarrSource(IndexedSource):
 
     def _as_stored(self) -> Iterator[str]:
         """Yield a note for each array with attributes of netCDF that would change its values."""
-        for name, rows in self._rows.items():
+        for name, rows in self.arrays.items():
             attributes = rows.array.attrs if isinstance(rows, ZarrArray) else ()
             if named := [one for one in CONVENTIONS if one in attributes]:
                 yield f"{name}: values are as stored: {', '.join(named)} not applied"
@@ -138,34 +137,11 @@ class ZarrSource(IndexedSource):
         self._bounds.check_block(chunk * dtype.itemsize, f"{name}: has chunks of")
         return ZarrArray(name, found, dtype, shape)
 
-    def read_rows(self, name: str, start: int, stop: int) -> Array:
-        return self._numbers(name, start, stop)[0]
-
-    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
-        mask, rows = self._masks[name].get(level), self._rows[name]
-        if mask is not None:
-            return self._read(mask, start, stop)
-        is_finest = level == self.lods[name].n_levels
-        if isinstance(rows, FixedTexts) or not is_finest or times_of(rows.dtype) is None:
-            return None
-        return self._numbers(name, start, stop)[1]
-
-    def read_masked(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
-        rows, valid = self._numbers(name, start, stop)
-        mask = self._masks[name].get(self.lods[name].n_levels)
-        return rows, valid if mask is None else self._read(mask, start, stop)
-
-    def _numbers(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
-        rows = self._rows[name]
-        if isinstance(rows, FixedTexts):
-            return rows.data[start:stop], None
-        return as_numbers(self._read(rows, start, stop), start)
-
     def _texts(self, array: ZarrArray) -> FixedTexts:
         with naming(array.label):
-            return FixedTexts.of(array.label, self._read(array, 0, array.shape[0]))
+            return FixedTexts.of(array.label, self.read_array(array, 0, array.shape[0]))
 
-    def _read(self, array: ZarrArray, start: int, stop: int) -> Array:
+    def read_array(self, array: ZarrArray, start: int, stop: int) -> Array:
         size = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
         self._bounds.check_block(size, f"{array.label}: has")
         with self._damage(array.label):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lodcli.formats.arrays.array_source import ArraySource
+from lodcli.formats.arrays.part import Part
 from lodcli.formats.core import io
-from lodcli.formats.npz import npy
-from lodcli.formats.storage.pread import read_into
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.items.indexed_copy import Labelled, in_place
+from lodcli.formats.items.merged import MergedSource
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content
 
@@ -37,6 +42,18 @@ def _save(path: Path, array: np.ndarray) -> None:
         made.create_array("data", shape=array.shape, dtype=array.dtype, chunks=(7,))[:] = array
 
 
+def _alone(source: IndexedSource) -> IndexedSource:
+    return source
+
+
+def _part(source: IndexedSource) -> IndexedSource:
+    return Part(source, 0, 2)
+
+
+def _merged(source: IndexedSource) -> IndexedSource:
+    return MergedSource([Labelled("x", source, source.schema)])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "packed.npz", "v2.zarr", "v3.zarr"])
 def test_times_are_those_that_arrow_takes_from_numpy(name: str, dtype: str, tmp_path: Path) -> None:
@@ -57,19 +74,29 @@ def test_times_are_those_that_arrow_takes_from_numpy(name: str, dtype: str, tmp_
     assert part.identical(found[2:6])
 
 
+@pytest.mark.parametrize("wrapped", [_alone, _part, _merged])
+@pytest.mark.parametrize("name", ["x.npy", "x.npz"])
 def test_values_and_nulls_come_from_one_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    wrapped: Callable[[IndexedSource], IndexedSource],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    np.save(tmp_path / "x.npy", _array("M8[s]"))
+    _save(tmp_path / name, _array("M8[s]"))
     calls = []
+    with io.open_source(tmp_path / name) as opened:
+        source = in_place(opened, [opened.schema[0].name])
+        assert isinstance(source, ArraySource)
+        read = source.read_array
 
-    def counted(*arguments: Any) -> None:
-        calls.append(arguments)
-        read_into(*arguments)
+        def counted(*arguments: Any) -> Array:
+            calls.append(arguments)
+            return read(*arguments)
 
-    monkeypatch.setattr(npy, "read_into", counted)
-    (found,) = content(tmp_path / "x.npy").values()
+        monkeypatch.setattr(source, "read_array", counted)
+        found = wrapped(source).slice(source.schema[0].name, (slice(2, 6),))
     assert found.nulls.rows is not None
+    assert found.nulls.rows.tolist() == [True, False, False, True]
     assert len(calls) == 1
 
 
