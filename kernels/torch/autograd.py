@@ -97,7 +97,7 @@ class _Layers(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        ctx.saved_tensors  # noqa: B018  raises if one was written to
+        saved = ctx.saved_tensors  # raises if one was written to
         _, hidden, cell, *_ = ctx.needs_input_grad
         outputs, last_hidden, last_cell = (
             None if grad is None else _numbers(grad) for grad in (*grads, None)[:3]
@@ -118,18 +118,20 @@ class _Layers(torch.autograd.Function):
         )
         if not torch.is_grad_enabled():
             return gradients
-        tracked = [each if each is None else each.requires_grad_() for each in gradients]
-        return _First.apply(*tracked)  # type: ignore[no-untyped-call]
+        return _First.apply(gradients, *grads, *saved)  # type: ignore[no-untyped-call]
 
 
 class _First(torch.autograd.Function):
     """First derivatives of layers: their derivative is an error.
 
     Not once_differentiable(), which returns constants if the gradient of the outputs is constant.
+    `given` is all that they depend on: without it in the graph, torch takes the derivative for 0.
     """
 
     @staticmethod
-    def forward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+    def forward(
+        ctx: Any, gradients: tuple[torch.Tensor | None, ...], *given: torch.Tensor | None
+    ) -> tuple[torch.Tensor | None, ...]:
         return gradients
 
     @staticmethod

@@ -271,6 +271,15 @@ def test_a_second_derivative_is_an_error(power: int) -> None:
         (first.norm() + outputs.sum()).backward()
 
 
+@pytest.mark.parametrize("name", ["hessian", "hvp", "vhp", "jvp"])
+def test_functions_that_differentiate_twice_are_errors(name: str) -> None:
+    mine, _ = layers("lstm")
+    values = torch.randn(4, 2, 3, dtype=torch.float64)
+    vector = () if name == "hessian" else (torch.ones_like(values),)
+    with pytest.raises(UnsupportedError, match="second derivatives are not supported"):
+        getattr(torch.autograd.functional, name)(lambda x: mine(x)[0].sum(), values, *vector)
+
+
 def test_a_model_is_replaced_in_place_and_back() -> None:
     class Special(torch.nn.LSTM):  # type: ignore[misc]
         pass
