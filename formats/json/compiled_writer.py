@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from lodcli.kernels.native import load
 from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+if TYPE_CHECKING:
+    from lodcli.formats.json.put_native import LineWriter
 
 # Values from which on the compiled writer is faster: compiling it takes seconds, in which the exact
 # writer writes as many. A writer shipped with the package only has to make up for its threads.
@@ -59,11 +63,8 @@ class FastLines:
         Args:
             tensor: its numbers are finite.
         """
-        from lodcli.formats.json.put_native import LineWriter
-
         levels = _levels(tensor)
-        text = tensor.marks.is_text
-        writer = LineWriter(tensor.data.reshape(-1), levels, self._spare, text=text)
+        writer = self._writer(tensor, levels)
         threads = min(thread_count(), MOST_THREADS)
         with thread_pool(threads, "lod-json") as pool:
             waiting: deque[Future[memoryview]] = deque()
@@ -79,9 +80,20 @@ class FastLines:
                 pool.shutdown(cancel_futures=True)
 
     def samples(self, tensor: LoDTensor) -> list[str]:
-        """Return the outermost items of a tensor; see `pieces`."""
+        """Return the outermost items of a tensor, of a small part of a file; see `pieces`."""
+        # Without threads: to start them takes longer than to write such a part.
+        writer = self._writer(tensor, _levels(tensor))
+        piece = writer.lines(0, len(tensor))
         # Not splitlines: text may contain other characters that Python treats as line ends.
-        return "".join(str(piece, "utf-8") for piece in self.pieces(tensor)).split("\n")[:-1]
+        found = str(piece, "utf-8").split("\n")[:-1]
+        writer.take_back(piece)
+        return found
+
+    def _writer(self, tensor: LoDTensor, levels: list[Offsets]) -> LineWriter:
+        from lodcli.formats.json.put_native import LineWriter
+
+        text = tensor.marks.is_text
+        return LineWriter(tensor.data.reshape(-1), levels, self._spare, text=text)
 
 
 def _levels(tensor: LoDTensor) -> list[Offsets]:

@@ -37,8 +37,10 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # As Python objects, text takes up to thirty times its size.
 MOST_BLOCK_BYTES = 2 << 20
-# A number of one byte takes up to sixty as text.
+# A number of one byte takes up to sixty as text. Each tensor of a part takes time, even if it has
+# few values.
 WRITTEN_BYTES = 1 << 18
+WRITTEN_TENSOR_BYTES = 1 << 11
 # The first lines are read ahead: levels and dtypes are inferred from them.
 PEEK_BYTES = 1 << 20
 MOST_PEEK_BYTES = 8 << 20
@@ -109,7 +111,8 @@ class JsonLines(Format):
         bare = len(columns) == 1 and columns[0].spec is not None
         # The compiled writer divides a batch itself; it writes no nulls and no times.
         whole = bare and not (schema[0].nullable or schema[0].marks.unit)
-        for batch in batches if whole else aligned(schema, batches, WRITTEN_BYTES):
+        limit_bytes = max(WRITTEN_BYTES, WRITTEN_TENSOR_BYTES * len(schema))
+        for batch in batches if whole else aligned(schema, batches, limit_bytes):
             for name, item in batch.items():
                 assert isinstance(item, LoDTensor)
                 _require_finite(item.values, name, rows[name])

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import schema_of
 from lodcli.formats.json import compiled_writer as json_fast_lines
+from lodcli.formats.json import jsonl
 from lodcli.formats.json.put_native import LineWriter
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -118,3 +119,22 @@ def test_the_compiled_writer_begins_when_there_is_enough(monkeypatch: pytest.Mon
     assert lines.takes(part)
     assert not lines.takes(LoDTensor(np.zeros(9, np.float16)))
     assert not lines.takes(LoDTensor(np.zeros(9, ml_dtypes.bfloat16)))
+
+
+def test_many_tensors_are_written_in_few_parts_and_without_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, written = [], json_fast_lines.FastLines.samples
+
+    def counted(lines: json_fast_lines.FastLines, tensor: LoDTensor) -> list[str]:
+        counts.append(len(tensor))
+        return written(lines, tensor)
+
+    monkeypatch.setattr(json_fast_lines.FastLines, "samples", counted)
+    monkeypatch.setattr(json_fast_lines, "thread_pool", None)
+    monkeypatch.setattr(jsonl, "WRITTEN_BYTES", 1 << 10)
+    part = LoDTensor(np.arange(300), LoD.from_lengths([[1] * 300]))
+    fast, exact = both(tmp_path, {f"x{n}": part for n in range(200)}, monkeypatch)
+    assert fast == exact
+    assert sum(counts) == 200 * 300
+    assert len(counts) <= 2 * 200
