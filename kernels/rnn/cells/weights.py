@@ -108,7 +108,8 @@ class LayerWeights(ABC):
 
         Raises:
             UnsupportedError: the kind does not support a projection, or one of the extras.
-            OptionError: the weights need more memory than there is; no such dtype.
+            OptionError: heads that do not divide the state; the weights need more memory than
+                there is; no such dtype.
         """
         wanted_dtype = dtype_of_rows(dtype)
         wanted = set(sizes.extras)
@@ -116,7 +117,10 @@ class LayerWeights(ABC):
         wanted |= {"heads"} if sizes.heads != 1 else set()
         for name in sorted(wanted - cls.OPTIONAL):
             raise UnsupportedError(f"cell {cls.KIND}: has no {name}")
-        cls.check_heads(sizes.heads, sizes.hidden)
+        if sizes.heads < 1 or sizes.hidden % sizes.heads:
+            raise OptionError(
+                f"heads: expected a divisor of {sizes.hidden} values, found {sizes.heads}"
+            )
         shapes = cls.weight_shapes(sizes)
         needed, there = 8 * sum(map(math.prod, shapes.values())), available_bytes()
         if there is not None and needed > there:
@@ -129,13 +133,6 @@ class LayerWeights(ABC):
             for field, shape in shapes.items()
         }
         return cls(**arrays)
-
-    @staticmethod
-    @types_explained
-    def check_heads(heads: int, hidden: int) -> None:
-        """Raise ShapeMismatchError unless all heads have the same number of values."""
-        if heads < 1 or hidden % heads:
-            raise ShapeMismatchError(f"heads: expected a divisor of {hidden} values, found {heads}")
 
     @classmethod
     @cache

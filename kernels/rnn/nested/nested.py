@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.rnn.cells.linear_cell import LinearWeights
 from lodcli.kernels.rnn.cells.weights import require_real
 from lodcli.kernels.rnn.engine.plan import checked_offsets, plan_steps
 from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape, booted
@@ -58,7 +59,9 @@ class NestedRNN:
     """A chain of RNNs, outermost first.
 
     Raises:
-        InvalidDataError: no RNN; a boot of the outermost RNN, or below a bidirectional one.
+        InvalidDataError: no RNN.
+        OptionError: a boot of the outermost RNN, below a bidirectional one, or of a cell whose
+            output is not its state.
         ShapeMismatchError: widths that do not fit; names the level.
     """
 
@@ -68,7 +71,7 @@ class NestedRNN:
         if not self.levels:
             raise InvalidDataError("nested: expected at least one RNN, found none")
         if self.levels[0].boot is not None:
-            raise InvalidDataError(
+            raise OptionError(
                 f"nested, {self.levels[0].level}: boots from the RNN above, but is the outermost"
             )
         for outer, inner in zip(self.levels, self.levels[1:], strict=False):
@@ -108,16 +111,21 @@ class NestedRNN:
 
 def _check_boot(outer: NestedLevel, inner: NestedLevel, boot: Boot) -> None:
     if outer.weights.directions != 1:
-        raise InvalidDataError(
+        raise OptionError(
             f"nested, {inner.level}: boots from {outer.level}, which is bidirectional: its state "
             "would be known only after all of the sequence"
         )
+    first = inner.weights.layers[0][0]
+    if isinstance(first, LinearWeights) and len(first.state_sizes) == 2:
+        raise OptionError(
+            f"nested, {inner.level}: boot sets the hidden state; this {first.KIND} continues from "
+            "its cell state"
+        )
     rows, width = boot_shape(outer.weights, inner.weights)
-    one = inner.weights.layers[0][0].output_size
-    if boot.weight is None and width != one:
+    if boot.weight is None and width != first.output_size:
         raise ShapeMismatchError(
-            f"nested, {inner.level}: the state above has {width} values, the initial state {one}; "
-            "a boot weight is needed between them"
+            f"nested, {inner.level}: the state above has {width} values, the initial state "
+            f"{first.output_size}; a boot weight is needed between them"
         )
     expected = {"weight": (rows, width), "bias": (rows,)}
     for name, array in boot.arrays().items():

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.nested.nested import NestedRNN, NestedTape, nested_forward
@@ -65,8 +65,9 @@ def run_nested(
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError: levels that do not run from the outermost down, data that are not
-            real numbers, or anything that does not fit (ShapeMismatchError).
+        OptionError: levels that do not run from the outermost down.
+        InvalidDataError: data that are not real numbers, or anything that does not fit
+            (ShapeMismatchError).
 
     >>> import numpy as np
     >>> from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
@@ -110,12 +111,12 @@ def level_numbers(lod: LoD, rnn: NestedRNN) -> list[int]:
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError: they do not run from the outermost down.
+        OptionError: they do not run from the outermost down.
     """
     numbers = [lod.level(one.level) for one in rnn.levels]
     for (upper, outer), (lower, inner) in itertools.pairwise(zip(numbers, rnn.levels, strict=True)):
         if upper >= lower:
-            raise InvalidDataError(
+            raise OptionError(
                 f"nested: expected the levels from the outermost down, found {outer.level!r} "
                 f"(level {upper}) before {inner.level!r} (level {lower})"
             )

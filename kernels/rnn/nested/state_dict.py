@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape
 from lodcli.kernels.rnn.nested.nested import NestedLevel, NestedRNN
@@ -65,7 +65,7 @@ def seeded_nested(
         rng: the generator of the random numbers.
 
     Raises:
-        InvalidDataError: a shape without cell or hidden size, or RNNs that do not fit.
+        OptionError: a shape without cell or hidden size, or RNNs that do not fit.
 
     >>> shapes = [LevelShape(0, "a", "gru", 5), LevelShape(1, "s", "gru", 3, boot=True)]
     >>> made = seeded_nested(shapes, 4, rng=np.random.default_rng(0))
@@ -76,7 +76,7 @@ def seeded_nested(
     width = input_size
     for shape in reversed(shapes):
         if shape.cell is None or shape.hidden is None:
-            raise InvalidDataError(f"nested, {shape.prefix}: needs a cell and a hidden size")
+            raise OptionError(f"nested, {shape.prefix}: needs a cell and a hidden size")
         made = seeded_weights(
             shape.cell,
             width,
@@ -115,8 +115,8 @@ def nested_from_state_dict(entries: Mapping[str, Array], shapes: Sequence[LevelS
             are inferred from the arrays; they must agree with the shapes.
 
     Raises:
-        OptionError: a shape disagrees with the arrays.
-        InvalidDataError: an array is missing, or a boot is there that no shape asks for.
+        OptionError: a shape disagrees with the arrays, or there is a boot that no shape asks for.
+        InvalidDataError: an array is missing.
         ShapeMismatchError: arrays that do not fit.
     """
     weights, boots = [], []
@@ -129,7 +129,7 @@ def nested_from_state_dict(entries: Mapping[str, Array], shapes: Sequence[LevelS
         named = {name: entries.get(f"{shape.prefix}_boot.{name}") for name in ("weight", "bias")}
         found = {name: array for name, array in named.items() if array is not None}
         if found and not shape.boot:
-            raise InvalidDataError(
+            raise OptionError(
                 f"state dict: has {shape.prefix}_boot.{next(iter(found))}, but "
                 f"{shape.prefix} does not boot"
             )

@@ -230,7 +230,6 @@ def test_methods_of_weights_name_an_argument_of_a_wrong_type(kind: Any) -> None:
     wrong: dict[str, Callable[[], Any]] = {
         "sizes: expected a Sizes, found int": lambda: kind.seeded(3, rng, "f4"),
         "rng: expected a Generator, found int": lambda: kind.seeded(sizes, 1, "f4"),
-        "heads: expected an int, found 'a'": lambda: kind.check_heads("a", 4),
         "shape: expected a sequence of int, found 'a'": lambda: kind.drawn("x", "a", sizes, rng),
         "no dtype 'brain'; there are: bfloat16, bool": lambda: kind.seeded(sizes, rng, "brain"),
         f"other: expected an {kind.__name__}, found int": lambda: weights.plus(3),

@@ -170,17 +170,20 @@ def test_heads_divide_the_hidden_size_of_cells_that_have_them(lod: Lod, folder: 
     rng = np.random.default_rng(7)
     wanted = run_rnn(articles(), seeded_weights("slstm", 2, 6, heads=2, rng=rng)).last
     np.testing.assert_allclose(tensor("o.npz").data, wanted.data, rtol=0, atol=TOLERANCE)
-    for cell, heads, said in (("slstm", "4", "divisor of 6 values, found 4"), ("gru", "2", "no h")):
+    for cell, heads, code, said in (
+        ("slstm", "4", 2, "divisor of 6 values, found 4"),
+        ("gru", "2", 4, "cell gru: has no heads"),
+    ):
         done = lod("run-rnn", *args, "-f", "--cell", cell, "--heads", heads)
-        assert done.code != 0
+        assert done.code == code
         assert said in done.stderr
 
 
 def test_an_output_that_is_no_state_cannot_be_booted(lod: Lod, folder: Path) -> None:
     nested = ["--nested", "article:gru:4/sentence:lru:4:boot", "--seed", "1"]
     done = lod("run-rnn", "words.lod.h5", "-o", "o.npz", *nested)
-    assert done.code == 1
-    assert "initial hidden: a lru whose output is not its state" in done.stderr
+    assert done.code == 2
+    assert "nested, sentence: boot sets the hidden state; this lru continues" in done.stderr
     nested[1] = "article:gru:4/sentence:lru:3"
     assert lod("run-rnn", "words.lod.h5", "-o", "o.npz", *nested).code == 0
 

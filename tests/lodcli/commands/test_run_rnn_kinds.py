@@ -142,11 +142,11 @@ def test_nested_rnns_do_not_depend_on_the_batches(lod: Lod, folder: Path) -> Non
         ("article:gru:5:gru", 2, "article: cell appears twice"),
         ("/sentence:gru:3", 2, "an RNN begins with its level"),
         ("article:gru:5:layers=0", 2, "'layers=0' is not a cell"),
-        ("article:gru", 1, "nested, article: needs a cell and a hidden size"),
-        ("sentence:gru:5/article:gru:3", 1, "from the outermost down"),
+        ("article:gru", 2, "nested, article: needs a cell and a hidden size"),
+        ("sentence:gru:5/article:gru:3", 2, "from the outermost down"),
         ("article:gru:5/page:gru:3", 2, "no level named 'page'"),
-        ("article:gru:5:boot", 1, "boots from the RNN above, but is the outermost"),
-        ("article:gru:5:bidirectional/sentence:gru:3:boot", 1, "which is bidirectional"),
+        ("article:gru:5:boot", 2, "boots from the RNN above, but is the outermost"),
+        ("article:gru:5:bidirectional/sentence:gru:3:boot", 2, "which is bidirectional"),
     ],
 )
 def test_a_wrong_spec_is_reported(lod: Lod, folder: Path, spec: str, code: int, said: str) -> None:
@@ -161,7 +161,7 @@ def test_a_boot_in_the_file_that_the_spec_does_not_name_is_refused(lod: Lod, fol
     safetensors.numpy.save_file(nested_state_dict(rnn.levels, ["article", "sentence"]), "w")
     args = ["--nested", "article/sentence", "--weights", "w", "-o", "o.npz"]
     done = lod("run-rnn", "words.lod.h5", *args)
-    assert done.code == 1
+    assert done.code == 2
     assert "has sentence_boot.weight, but sentence does not boot" in done.stderr
 
 

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.activations import sigmoid
 from lodcli.kernels.rnn.cells.cell import column_sums
@@ -116,7 +117,12 @@ class RGLRUWeights(LinearWeights):
         ranks = {"a_param": 1, "a_gate_w": 3, "linear_x": 2}
         for field, rank in ranks.items():
             require_rank(self.name_of(field) + suffix, getattr(self, field), rank)
-        self.check_heads(self.a_gate_w.shape[0], self.a_param.shape[0])
+        heads, hidden = len(self.a_gate_w), len(self.a_param)
+        if not heads or hidden % heads:
+            raise ShapeMismatchError(
+                f"{self.name_of('a_gate_w')}{suffix}: expected a number of heads that divides "
+                f"{hidden} values, found {heads}"
+            )
 
 
 class RGLRUCell(LinearCell[RGLRUWeights]):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.stack import seeded_weights, stack_forward
 from lodcli.kernels.rnn.stack.state_dict import weights_from_state_dict
@@ -169,5 +169,5 @@ def test_weights_that_do_not_fit_are_refused() -> None:
         rnn_forward(data, offsets, dataclasses.replace(weights, recurrent_kernel=kernel))
     with pytest.raises(ShapeMismatchError, match=r"_recurrent_kernel_: expected 3 dimensions"):
         rnn_forward(data, offsets, dataclasses.replace(weights, recurrent_kernel=np.ones((8, 2))))
-    with pytest.raises(ShapeMismatchError, match="heads: expected a divisor of 6 values, found 4"):
+    with pytest.raises(OptionError, match="heads: expected a divisor of 6 values, found 4"):
         seeded_weights("slstm", 5, 6, heads=4, rng=np.random.default_rng(0))
