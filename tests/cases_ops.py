@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +12,16 @@ import pytest
 from hypothesis import settings
 
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.golden_data import GoldenCase, GoldenSlot, golden_cases, golden_dir, is_another_set
+from tests.golden_data import GoldenSlot, golden_cases, is_another_set, rejected_cases
 
 Array = npt.NDArray[Any]
 
 # LOD_TEST_BACKENDS=cupy runs the same tests on the GPU kernels; see tests/cuda/moving.py.
-BACKENDS = tuple(os.environ.get("LOD_TEST_BACKENDS", "numpy,numba").split(","))
+BACKENDS: tuple[Backend, ...] = tuple(
+    os.environ.get("LOD_TEST_BACKENDS", "numpy,numba").split(",")  # type: ignore[arg-type]
+)
 # Relative to 1 + |x|: what the golden files promise for each dtype, and for gradients.
 TOLERANCES = {"float32": 4e-6, "float64": 1e-12}
 GRADIENT_TOLERANCE = 3e-6
@@ -31,10 +32,6 @@ compiled = settings(deadline=None, max_examples=60)
 on_every_backend = pytest.mark.parametrize("backend", BACKENDS)
 
 
-def tensor_of(slot: GoldenSlot) -> LoDTensor:
-    return LoDTensor(slot.data, LoD(slot.lod))
-
-
 def golden(op: str, count: int | None = None) -> pytest.MarkDecorator:
     """Parametrise over the golden cases of an op; the set in the repository must have `count`."""
     cases = golden_cases(op)
@@ -43,15 +40,26 @@ def golden(op: str, count: int | None = None) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
 
 
+def golden_rejects(*ops: str) -> pytest.MarkDecorator:
+    """Parametrise over the cases of these ops that PaddlePaddle rejects; see `rejected_cases`."""
+    cases = rejected_cases(*ops)
+    return pytest.mark.parametrize("case", cases.values(), ids=[*cases])
+
+
 def same(found: LoDTensor, slot: GoldenSlot) -> None:
-    """Assert equal dtype, shape and index, and equal or (floating point) close values."""
+    """Assert equal indexes, and rows as `close`."""
     assert found.lod == LoD(slot.lod)
-    assert found.dtype == slot.data.dtype
-    assert found.data.shape == slot.data.shape
+    close(found.data, slot.data)
+
+
+def close(found: Array, expected: Array) -> None:
+    """Assert equal dtype, shape, and equal or (floating point) close values."""
+    assert found.dtype == expected.dtype
     if found.dtype.kind == "f":
-        near(found.data, slot.data, TOLERANCES[found.dtype.name])
+        limit = TOLERANCES[found.dtype.name]
+        np.testing.assert_allclose(found, expected, rtol=limit, atol=limit, strict=True)
     else:
-        np.testing.assert_array_equal(found.data, slot.data)
+        np.testing.assert_array_equal(found, expected, strict=True)
 
 
 def near(found: Any, expected: Any, tolerance: float) -> None:
@@ -61,41 +69,6 @@ def near(found: Any, expected: Any, tolerance: float) -> None:
     error = np.abs(found - expected) / (1 + np.abs(expected))
     # Not error.max() <= tolerance: NaN must fail too.
     assert bool((error <= tolerance).all()), f"off by {error.max()}"
-
-
-@dataclass(frozen=True)
-class Reject:
-    """Input that PaddlePaddle rejects, or should reject."""
-
-    id: str
-    attrs: dict[str, Any]
-    inputs: dict[str, GoldenSlot]
-    why: str
-    should: str
-
-    def tensor(self, slot: str) -> LoDTensor:
-        return tensor_of(self.inputs[slot])
-
-
-def rejects(op: str) -> dict[str, Reject]:
-    """Return the rejected inputs of an op by id."""
-    entries: Any = json.loads((golden_dir() / "rejects.json").read_text())
-    entries = entries["cases"] if isinstance(entries, dict) else entries
-    with np.load(golden_dir() / "rejects.npz", allow_pickle=False) as arrays:
-        return {
-            entry["id"]: Reject(
-                entry["id"],
-                entry["attrs"],
-                {
-                    name: GoldenSlot(arrays[slot["array"]], slot["lod"])
-                    for name, slot in entry["inputs"].items()
-                },
-                entry["why"],
-                entry["should"],
-            )
-            for entry in entries
-            if entry["op"] == op
-        }
 
 
 def check_gradient(
@@ -114,20 +87,3 @@ def check_gradient(
         wanted[place] = (above - np.sum(upstream * function(moved))) / (2 * step)
     # A step of 1e-6 leaves errors of about 1e-16 / 1e-6 times the sum's size.
     near(gradient, wanted, 1e-7)
-
-
-__all__ = [
-    "BACKENDS",
-    "GRADIENT_TOLERANCE",
-    "TOLERANCES",
-    "GoldenCase",
-    "Reject",
-    "check_gradient",
-    "compiled",
-    "golden",
-    "near",
-    "on_every_backend",
-    "rejects",
-    "same",
-    "tensor_of",
-]

@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
 Array = npt.NDArray[Any]
 
 
@@ -49,6 +52,10 @@ class GoldenSlot:
     lod: list[list[int]]
 
 
+def tensor_of(slot: GoldenSlot) -> LoDTensor:
+    return LoDTensor(slot.data, LoD(slot.lod))
+
+
 @dataclass(frozen=True)
 class GoldenCase:
     """One call of an op. A slot with several tensors is a list of them.
@@ -67,14 +74,18 @@ class GoldenCase:
     grads: dict[str, Any]
     note: str
 
+    def tensor(self, slot: str) -> LoDTensor:
+        """Return an input of one tensor."""
+        return tensor_of(self.inputs[slot])
+
     def array(self, slot: str) -> Array | None:
         """Return the data of an input of one tensor; None if it is not given."""
         return self.inputs[slot].data if slot in self.inputs else None
 
 
 @functools.cache
-def _manifest() -> list[dict[str, Any]]:
-    cases: list[dict[str, Any]] = json.loads((golden_dir() / "manifest.json").read_text())["cases"]
+def _entries(file: str) -> list[dict[str, Any]]:
+    cases: list[dict[str, Any]] = json.loads((golden_dir() / file).read_text())["cases"]
     return cases
 
 
@@ -90,7 +101,13 @@ def golden_arrays(file: str) -> dict[str, Array]:
 
 def golden_cases(*ops: str) -> list[GoldenCase]:
     """Return all cases of these ops, in the manifest's order."""
-    return [_case(entry) for entry in _manifest() if entry["op"] in ops]
+    return [_case(entry) for entry in _entries("manifest.json") if entry["op"] in ops]
+
+
+def rejected_cases(*ops: str) -> dict[str, GoldenCase]:
+    """Return by id what PaddlePaddle rejects; the note says "reject" if an op should do so."""
+    entries = [entry for entry in _entries("rejects.json") if entry["op"] in ops]
+    return {entry["id"]: _case(entry | {"note": entry["should"]}) for entry in entries}
 
 
 def _case(entry: dict[str, Any]) -> GoldenCase:

@@ -24,8 +24,8 @@ from lodcli.kernels.ops.ranking.rank_table import (
 )
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
-from tests.cases_ops import golden, tensor_of
-from tests.golden_data import GoldenCase, GoldenSlot
+from tests.cases_ops import golden
+from tests.golden_data import GoldenCase, GoldenSlot, tensor_of
 from tests.oracles import by_length, gathered, lengths_of, rows_of, sequences_of, tree_of
 from tests.strategies import FLOATS, tensors
 
@@ -49,7 +49,7 @@ def test_golden_max_sequence_len(case: GoldenCase) -> None:
 @golden("lod_tensor_to_array")
 def test_golden_steps(case: GoldenCase) -> None:
     table = case.inputs["RankTable"].data
-    array = sequence_to_steps(tensor_of(case.inputs["X"]), table, case.attrs["level"])
+    array = sequence_to_steps(case.tensor("X"), table, case.attrs["level"])
     for found, slot in zip(array, case.outputs["Out"], strict=True):
         same(found, slot)
 
@@ -66,16 +66,14 @@ def test_golden_steps_undone(case: GoldenCase) -> None:
 @golden("reorder_lod_tensor_by_rank")
 def test_golden_reorder_and_its_gradient(case: GoldenCase) -> None:
     table = case.inputs["RankTable"].data
-    same(sequence_reorder_by_rank(tensor_of(case.inputs["X"]), table), case.outputs["Out"])
+    same(sequence_reorder_by_rank(case.tensor("X"), table), case.outputs["Out"])
     upstream = tensor_of(case.upstream["Out"])
-    same(
-        sequence_reorder_by_rank_grad(upstream, tensor_of(case.inputs["X"]), table), case.grads["X"]
-    )
+    same(sequence_reorder_by_rank_grad(upstream, case.tensor("X"), table), case.grads["X"])
 
 
 @golden("shrink_rnn_memory")
 def test_golden_shrink_and_its_gradient(case: GoldenCase) -> None:
-    x = tensor_of(case.inputs["X"])
+    x = case.tensor("X")
     table, step = case.inputs["RankTable"].data, int(case.inputs["I"].data[0])
     same(sequence_shrink_memory(x, table, step), case.outputs["Out"])
     upstream = tensor_of(case.upstream["Out"])

@@ -44,6 +44,7 @@ CASES: dict[str, Case] = {
     "log_softmax": of.softmaxed("log_softmax"),
     "cumsum": of.cumsum(False, False),
     "cumsum exclusive": of.cumsum(True, False),
+    "cumsum reverse": of.cumsum(False, True),
     "cumsum reverse exclusive": of.cumsum(True, True),
     "cumprod": Case(
         op="cumprod",

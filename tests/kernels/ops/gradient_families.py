@@ -10,8 +10,8 @@ import numpy as np
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.ranking.split_by_mask import sequence_split_by_mask
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.cases_ops import Array
 from tests.kernels.ops.gradient_parts import Case, Parts, Setting, one_tensor, per_sequence, rows
-from tests.kernels.ops.helpers import Array
 
 
 def pooled(name: str, torch: Callable[[Any, Any], Any]) -> Case:
@@ -136,21 +136,22 @@ def convolved(start: int, stride: int) -> Case:
 
 
 def expanded(levels: int) -> Case:
-    def x_of(setting: Setting, rows: Array) -> LoDTensor:
-        if not levels:
-            return LoDTensor(rows)
-        return LoDTensor(rows, LoD.from_lengths([[2] * setting.count]))
+    def index(setting: Setting) -> LoD:
+        return LoD.from_lengths([[s % 3 for s in range(setting.count)]][:levels])
+
+    def inputs(setting: Setting) -> list[tuple[int, int]]:
+        return [((index(setting).rows or 0) if levels else setting.count, 2)]
 
     def by_torch(setting: Setting, torch: Any, x: Parts) -> Any:
         counts = setting.lod.lengths(setting.level).tolist()
-        size = 2 if levels else 1
-        parts = [x[0][s * size : (s + 1) * size] for s, n in enumerate(counts) for _ in range(n)]
+        items = x[0].split(index(setting).lengths(0).tolist() if levels else 1)
+        parts = [item for item, count in zip(items, counts, strict=True) for _ in range(count)]
         return torch.cat(parts) if parts else x[0][:0]
 
     return Case(
         op="expand",
-        inputs=lambda s: [(s.count * (2 if levels else 1), 2)],
-        given=lambda s, x: {"x": x_of(s, x[0]), "y": zeros(s)},
+        inputs=inputs,
+        given=lambda s, x: {"x": LoDTensor(x[0], index(s)), "y": zeros(s)},
         torch=by_torch,
     )
 

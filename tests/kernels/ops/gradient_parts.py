@@ -15,7 +15,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
-from tests.kernels.ops.helpers import Array
+from tests.cases_ops import Array
 
 Shape = tuple[int, ...]
 Parts = Sequence[Any]

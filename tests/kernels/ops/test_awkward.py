@@ -22,7 +22,7 @@ from lodcli.kernels.ops.slicing.truncate import sequence_truncate
 from lodcli.kernels.ops.softmax.softmax import sequence_softmax
 from lodcli.kernels.ops.sorting.sort import sequence_argsort, sequence_sort
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.kernels.ops.helpers import both
+from tests.cases_ops import on_every_backend
 from tests.strategies import lengths_trees, random_values
 
 ak: Any = pytest.importorskip("awkward")
@@ -59,7 +59,7 @@ def same(found: LoDTensor, expected: Any, *, exact: bool = True) -> None:
         np.testing.assert_allclose(found.data, np.array(lists, float), rtol=1e-12, atol=1e-12)
 
 
-@both
+@on_every_backend
 @settings(deadline=None)
 @given(ragged(), st.sampled_from([0, 1]))
 def test_pools_are_awkward_reductions(backend: Any, tensor: LoDTensor, level: int) -> None:
@@ -83,7 +83,7 @@ def test_pools_are_awkward_reductions(backend: Any, tensor: LoDTensor, level: in
     same(dot, ak.sum(whole * whole, axis=axis), exact=False)
 
 
-@both
+@on_every_backend
 @settings(deadline=None)
 @given(ragged(), st.booleans())
 def test_order_is_awkwards(backend: Any, tensor: LoDTensor, descending: bool) -> None:
@@ -98,7 +98,7 @@ def test_order_is_awkwards(backend: Any, tensor: LoDTensor, descending: bool) ->
     same(sequence_sort_by_length(tensor), array[longest])
 
 
-@both
+@on_every_backend
 @settings(deadline=None)
 @given(ragged(), ragged(), st.integers(0, 3))
 def test_rows_go_where_awkward_puts_them(
@@ -126,7 +126,7 @@ def test_rows_go_where_awkward_puts_them(
     same(sequence_concat(both_twice, backend=backend), joined)
 
 
-@both
+@on_every_backend
 @settings(deadline=None)
 @given(ragged())
 def test_softmax_is_awkwards(backend: Any, tensor: LoDTensor) -> None:

@@ -9,10 +9,9 @@ import pytest
 
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
-from tests.cases_ops import check_gradient
+from tests.cases_ops import Array, check_gradient
 from tests.kernels.ops.gradient_cases import CASES, WITHOUT
 from tests.kernels.ops.gradient_parts import Setting
-from tests.kernels.ops.helpers import Array
 
 LODS = {
     "some": LoD.from_lengths([[2, 0, 3], [3, 0, 1, 4, 2]]),

@@ -17,7 +17,7 @@ from lodcli.kernels.ops.slicing import reverse, slice
 from lodcli.kernels.ops.softmax import softmax
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.kernels.ops.helpers import Array, both
+from tests.cases_ops import Array, on_every_backend
 from tests.strategies import BFLOAT16
 
 OFFSETS = np.array([0, 3, 3, 7, 8])
@@ -54,7 +54,7 @@ def rows_of(dtype: Any) -> Array:
     return (np.random.default_rng(2).normal(size=(8, 2)) * 4).astype(dtype)
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
@@ -79,7 +79,7 @@ def test_out_is_written_and_returned(name: str, dtype: Any, backend: Backend) ->
     assert (frame[[0, -1]] == 1).all()
 
 
-@both
+@on_every_backend
 @ops
 def test_an_out_that_does_not_fit_is_refused_and_left_alone(name: str, backend: Backend) -> None:
     reference, call = SEGMENT_OPS[name]
@@ -106,7 +106,7 @@ def test_an_out_that_does_not_fit_is_refused_and_left_alone(name: str, backend: 
         np.testing.assert_array_equal(np.array(out), before)
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_values_and_rows_of_extremes_go_to_a_pair(name: str, backend: Backend) -> None:
     reference = getattr(pool, f"segment_{name}_index")
@@ -127,7 +127,7 @@ def plain(result: Any) -> Array:
     return found
 
 
-@both
+@on_every_backend
 def test_every_sequence_op_passes_out_on(backend: Backend) -> None:
     x = LoDTensor(rows_of(np.float32), LoD([[0, 1, 4], OFFSETS]))
     flat = LoDTensor(x.data, LoD([OFFSETS]))

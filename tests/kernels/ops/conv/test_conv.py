@@ -15,7 +15,6 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.conv.conv import (
     segment_conv,
     segment_conv_grad,
-    segment_row_conv,
     segment_row_conv_grad,
     segment_strided,
     sequence_conv,
@@ -28,16 +27,14 @@ from tests import oracles_ids
 from tests.cases_ops import (
     BACKENDS,
     GRADIENT_TOLERANCE,
-    GoldenCase,
     check_gradient,
     compiled,
     golden,
     near,
     on_every_backend,
-    rejects,
     same,
-    tensor_of,
 )
+from tests.golden_data import GoldenCase, rejected_cases, tensor_of
 from tests.strategies import FLOATS, LAYOUTS, laid_out, lods
 
 
@@ -49,7 +46,7 @@ def test_golden_conv(case: GoldenCase, backend: Backend) -> None:
     assert weight is not None
     start = case.attrs["contextStart"]
     out = sequence_conv(
-        tensor_of(case.inputs["X"]),
+        case.tensor("X"),
         weight,
         context_length=case.attrs["contextLength"],
         context_start=start,
@@ -273,16 +270,6 @@ def test_conv_gradients_are_finite_differences(
         check_gradient(lambda p: run(data, weight, p), padding, upstream, grad_padding)
 
 
-@on_every_backend
-def test_row_conv_gradients_are_finite_differences(backend: Backend) -> None:
-    generator = np.random.default_rng(4)
-    data, weight = generator.normal(size=(8, 2)), generator.normal(size=(3, 2))
-    upstream = generator.normal(size=(8, 2))
-    grads = on(backend, segment_row_conv_grad)(data, OFFSETS, weight, upstream)
-    check_gradient(lambda x: segment_row_conv(x, OFFSETS, weight), data, upstream, grads[0])
-    check_gradient(lambda w: segment_row_conv(data, OFFSETS, w), weight, upstream, grads[1])
-
-
 def test_a_long_batch_is_cut_into_blocks_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     native = importlib.import_module("lodcli.kernels.ops.conv.conv_native")
     monkeypatch.setattr(native, "_BLOCK_BYTES", 9999)
@@ -310,8 +297,8 @@ def test_a_long_batch_is_cut_into_blocks_without_a_seam(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("identity", ["reject023", "reject024", "reject025", "reject027"])
 def test_what_paddle_refuses_is_refused(identity: str) -> None:
-    case = rejects("sequence_conv")[identity]
-    assert case.should == "reject"
+    case = rejected_cases("sequence_conv")[identity]
+    assert case.note == "reject"
     with pytest.raises(LodError):
         sequence_conv(
             case.tensor("X"),
@@ -323,13 +310,13 @@ def test_what_paddle_refuses_is_refused(identity: str) -> None:
 
 def test_every_refused_conv_is_known() -> None:
     # reject026 is stride 2, which PaddlePaddle has an argument for and does not do: we do.
-    assert list(rejects("sequence_conv")) == [f"reject{n:03d}" for n in range(23, 28)]
-    assert list(rejects("row_conv")) == [f"reject{n:03d}" for n in range(28, 32)]
+    assert list(rejected_cases("sequence_conv")) == [f"reject{n:03d}" for n in range(23, 28)]
+    assert list(rejected_cases("row_conv")) == [f"reject{n:03d}" for n in range(28, 32)]
 
 
 @on_every_backend
 def test_row_conv_leaves_an_empty_sequence_empty_and_takes_the_last_level(backend: Backend) -> None:
-    cases = rejects("row_conv")
+    cases = rejected_cases("row_conv")
     for identity in ("reject028", "reject029"):
         x, weight = cases[identity].tensor("X"), cases[identity].inputs["Filter"].data
         out = sequence_row_conv(x, weight, backend=backend)

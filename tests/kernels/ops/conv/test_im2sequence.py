@@ -24,14 +24,13 @@ from tests import oracles_ids
 from tests.cases_ops import (
     BACKENDS,
     GRADIENT_TOLERANCE,
-    GoldenCase,
     check_gradient,
     compiled,
     golden,
     near,
     same,
-    tensor_of,
 )
+from tests.golden_data import GoldenCase, tensor_of
 
 
 @pytest.fixture(params=BACKENDS, autouse=True, scope="module")

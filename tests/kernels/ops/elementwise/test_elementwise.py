@@ -17,7 +17,6 @@ from lodcli.kernels.ops.elementwise import elementwise_native
 from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,
     segment_binary,
-    segment_dot,
     sequence_add,
     sequence_div,
     sequence_dot,
@@ -26,7 +25,6 @@ from lodcli.kernels.ops.elementwise.elementwise import (
 )
 from lodcli.kernels.ops.elementwise.elementwise_grad import (
     segment_binary_grad,
-    segment_dot_grad,
     sequence_add_grad,
     sequence_div_grad,
     sequence_mul_grad,
@@ -202,15 +200,6 @@ def test_gradients_are_those_of_numpy(
     for one, expected in zip(found, wanted, strict=True):
         assert one.dtype == dtype
         np.testing.assert_allclose(one.data, expected, rtol=10 * np.finfo(dtype).eps)
-
-
-def test_gradients_of_dot_are_finite_differences() -> None:
-    generator = np.random.default_rng(4)
-    a, b = generator.normal(size=(5, 2)), generator.normal(size=(5, 2))
-    upstream = generator.normal(size=3)
-    grads = segment_dot_grad(a, b, OFFSETS, upstream)
-    check_gradient(lambda x: segment_dot(x, b, OFFSETS), a, upstream, grads[0])
-    check_gradient(lambda x: segment_dot(a, x, OFFSETS), b, upstream, grads[1])
 
 
 def test_what_does_not_fit_is_refused() -> None:

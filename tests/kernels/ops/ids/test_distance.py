@@ -26,16 +26,8 @@ from lodcli.kernels.ops.ids.edit_distance import (
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
-from tests.cases_ops import (
-    GoldenCase,
-    compiled,
-    golden,
-    near,
-    on_every_backend,
-    rejects,
-    same,
-    tensor_of,
-)
+from tests.cases_ops import compiled, golden, near, on_every_backend, same
+from tests.golden_data import GoldenCase, rejected_cases, tensor_of
 from tests.strategies import LAYOUTS, laid_out, lods
 
 
@@ -218,15 +210,15 @@ def test_padded_is_the_same_with_padding(backend: Backend, paths: list[list[int]
 
 @pytest.mark.parametrize("identity", ["reject066", "reject067", "reject068"])
 def test_refused_distances_are_refused(identity: str) -> None:
-    case = rejects("edit_distance")[identity]
-    assert case.should == "reject"
+    case = rejected_cases("edit_distance")[identity]
+    assert case.note == "reject"
     with pytest.raises(LodError):
         sequence_edit_distance(case.tensor("Hyps"), case.tensor("Refs"), **case.attrs)
 
 
 @on_every_backend
 def test_two_levels_are_compared_on_the_last(backend: Backend) -> None:
-    cases = rejects("edit_distance")
+    cases = rejected_cases("edit_distance")
     assert list(cases)[3:] == ["reject069"]
     hyps, refs = cases["reject069"].tensor("Hyps"), cases["reject069"].tensor("Refs")
     found = sequence_edit_distance(hyps, refs, normalized=False, backend=backend)
@@ -239,7 +231,7 @@ def test_two_levels_are_compared_on_the_last(backend: Backend) -> None:
 
 @on_every_backend
 def test_paths_of_blanks_leave_no_rows(backend: Backend) -> None:
-    cases = rejects("ctc_align")
+    cases = rejected_cases("ctc_align")
     assert list(cases) == ["reject070", "reject071"]
     out = sequence_ctc_align(cases["reject070"].tensor("Input"), backend=backend)
     assert out.data.shape == (0, 1)

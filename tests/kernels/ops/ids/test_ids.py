@@ -15,7 +15,8 @@ from lodcli.kernels.ops.ids.ids import sequence_enumerate, sequence_erase
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
-from tests.cases_ops import GoldenCase, compiled, golden, on_every_backend, rejects, same, tensor_of
+from tests.cases_ops import compiled, golden, on_every_backend, same
+from tests.golden_data import GoldenCase, rejected_cases
 from tests.oracles import lengths_of, rows_of, tree_of
 from tests.strategies import LAYOUTS, laid_out, lods
 
@@ -25,14 +26,14 @@ INTEGERS = st.sampled_from(["int64", "int32", "uint8"])
 @on_every_backend
 @golden("sequence_erase", 14)
 def test_golden_erase(case: GoldenCase, backend: Backend) -> None:
-    x = tensor_of(case.inputs["X"])
+    x = case.tensor("X")
     same(sequence_erase(x, case.attrs["tokens"], backend=backend), case.outputs["Out"])
 
 
 @on_every_backend
 @golden("sequence_enumerate", 7)
 def test_golden_enumerate(case: GoldenCase, backend: Backend) -> None:
-    x, size, pad = tensor_of(case.inputs["X"]), case.attrs["win_size"], case.attrs["pad_value"]
+    x, size, pad = case.tensor("X"), case.attrs["win_size"], case.attrs["pad_value"]
     same(sequence_enumerate(x, size, pad_value=pad, backend=backend), case.outputs["Out"])
 
 
@@ -112,15 +113,15 @@ def test_enumerate_is_that_of_the_loops(
 
 @pytest.mark.parametrize("identity", ["reject039", "reject040"])
 def test_refused_erasures_are_refused(identity: str) -> None:
-    case = rejects("sequence_erase")[identity]
-    assert case.should == "reject"
+    case = rejected_cases("sequence_erase")[identity]
+    assert case.note == "reject"
     with pytest.raises(LodError):
         sequence_erase(case.tensor("X"), case.attrs["tokens"])
 
 
 @on_every_backend
 def test_enumerate_takes_a_window_of_one_and_the_last_level(backend: Backend) -> None:
-    cases = rejects("sequence_enumerate")
+    cases = rejected_cases("sequence_enumerate")
     assert list(cases) == ["reject041", "reject042"]
     one = cases["reject041"].tensor("X")
     assert sequence_enumerate(one, 1, backend=backend).identical(one)

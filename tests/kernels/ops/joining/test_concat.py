@@ -12,14 +12,13 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.joining.concat import sequence_concat, sequence_concat_grad
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.cases_ops import golden, tensor_of
-from tests.golden_data import GoldenCase
-from tests.kernels.ops.helpers import BACKENDS, both, rejects
+from tests.cases_ops import BACKENDS, golden, golden_rejects, on_every_backend
+from tests.golden_data import GoldenCase, tensor_of
 from tests.oracles_ops import pieces_of
 from tests.strategies import DTYPES, laid_out, random_values
 
 
-@both
+@on_every_backend
 @golden("sequence_concat")
 def test_golden(case: GoldenCase, backend: Backend) -> None:
     parts = [tensor_of(slot) for slot in case.inputs["X"]]
@@ -30,7 +29,7 @@ def test_golden(case: GoldenCase, backend: Backend) -> None:
             assert gradient.identical(tensor_of(slot))
 
 
-@pytest.mark.parametrize("case", rejects("sequence_concat"), ids=lambda case: case.id)
+@golden_rejects("sequence_concat")
 def test_golden_rejects(case: GoldenCase) -> None:
     parts = [tensor_of(slot) for slot in case.inputs["X"]]
     if len(parts) == 1:
@@ -40,7 +39,7 @@ def test_golden_rejects(case: GoldenCase) -> None:
         sequence_concat(parts)
 
 
-@both
+@on_every_backend
 def test_equal_upper_levels_stay(backend: Backend) -> None:
     a = LoDTensor(np.array([1, 2, 3]), LoD.from_lengths([[1, 1], [2, 1]], ["article", "s"]))
     b = LoDTensor(np.array([8, 9]), LoD.from_lengths([[1, 1], [0, 2]]))
@@ -76,7 +75,7 @@ def test_joined_sequences_are_those_of_plain_loops(data: st.DataObject) -> None:
             assert gradient.identical(part)
 
 
-@both
+@on_every_backend
 def test_parts_of_more_rows_than_a_thread_takes_at_once_come_apart_again(backend: Backend) -> None:
     generator = np.random.default_rng(3)
     parts = []

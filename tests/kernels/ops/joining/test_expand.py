@@ -17,21 +17,13 @@ from lodcli.kernels.ops.joining.expand import (
 )
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.cases_ops import golden, tensor_of
-from tests.golden_data import GoldenCase
-from tests.kernels.ops.helpers import (
-    BACKENDS,
-    Array,
-    both,
-    close,
-    differences,
-    rejects,
-)
+from tests.cases_ops import BACKENDS, close, golden, golden_rejects, on_every_backend
+from tests.golden_data import GoldenCase, tensor_of
 from tests.oracles_ops import pieces_of
 from tests.strategies import tensors
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 24, 32, 64])
 def test_rows_of_so_many_bytes_are_repeated_whole(width: int, backend: Backend) -> None:
     lengths = [70, 0, 1, 3, 5, 17, 0, 33]
@@ -42,10 +34,10 @@ def test_rows_of_so_many_bytes_are_repeated_whole(width: int, backend: Backend) 
     np.testing.assert_array_equal(found.data, expected.reshape(-1, width))
 
 
-@both
+@on_every_backend
 @golden("sequence_expand")
 def test_golden_expand(case: GoldenCase, backend: Backend) -> None:
-    x, y = tensor_of(case.inputs["X"]), tensor_of(case.inputs["Y"])
+    x, y = case.tensor("X"), case.tensor("Y")
     level = case.attrs["ref_level"]
     found = sequence_expand(x, y, ref_level=level, backend=backend)
     assert found.identical(tensor_of(case.outputs["Out"]))
@@ -56,10 +48,10 @@ def test_golden_expand(case: GoldenCase, backend: Backend) -> None:
         close(gradient.data, case.grads["X"].data)
 
 
-@both
+@on_every_backend
 @golden("sequence_expand_as")
 def test_golden_expand_as(case: GoldenCase, backend: Backend) -> None:
-    x, y = tensor_of(case.inputs["X"]), tensor_of(case.inputs["Y"])
+    x, y = case.tensor("X"), case.tensor("Y")
     assert sequence_expand_as(x, y, backend=backend).identical(tensor_of(case.outputs["Out"]))
     if case.upstream:
         upstream = case.upstream["Out"].data
@@ -67,16 +59,16 @@ def test_golden_expand_as(case: GoldenCase, backend: Backend) -> None:
         close(gradient.data, case.grads["X"].data)
 
 
-@pytest.mark.parametrize("case", rejects("sequence_expand"), ids=lambda case: case.id)
+@golden_rejects("sequence_expand")
 def test_golden_rejects_of_expand(case: GoldenCase) -> None:
-    x, y = tensor_of(case.inputs["X"]), tensor_of(case.inputs["Y"])
+    x, y = case.tensor("X"), case.tensor("Y")
     with pytest.raises((SelectionError, ShapeMismatchError), match=r"sequence_expand|no level 1"):
         sequence_expand(x, y, ref_level=case.attrs["ref_level"])
 
 
-@pytest.mark.parametrize("case", rejects("sequence_expand_as"), ids=lambda case: case.id)
+@golden_rejects("sequence_expand_as")
 def test_golden_rejects_of_expand_as(case: GoldenCase) -> None:
-    x, y = tensor_of(case.inputs["X"]), tensor_of(case.inputs["Y"])
+    x, y = case.tensor("X"), case.tensor("Y")
     if y.lod.n_levels == 2:  # refused unless a level is chosen
         assert sequence_expand_as(x, y, level=-1).rows == y.rows
     wanted = r"2 levels; choose one|\d+ rows, y \d+ sequences"
@@ -84,7 +76,7 @@ def test_golden_rejects_of_expand_as(case: GoldenCase) -> None:
         sequence_expand_as(x, y)
 
 
-@both
+@on_every_backend
 def test_a_value_of_an_upper_level_comes_to_all_its_rows(backend: Backend) -> None:
     words = LoDTensor(np.zeros(6), LoD.from_lengths([[1, 2], [3, 1, 2]]))
     articles = LoDTensor(np.array([[1, 2], [3, 4]], np.int16))
@@ -108,19 +100,3 @@ def test_blocks_are_those_of_plain_loops(x: LoDTensor, data: st.DataObject) -> N
         found = sequence_expand(x, y, backend=backend)
         assert found.recursive_sequence_lengths() == [made]
         assert found.data.tobytes() == b"".join(x.data[row].tobytes() for row in rows)
-
-
-@both
-def test_gradients_are_those_of_finite_differences(backend: Backend) -> None:
-    generator = np.random.default_rng(7)
-    lod = LoD.from_lengths([[2, 0, 3]])
-    y = LoDTensor(np.zeros(5), [[2, 3, 0]])
-    x, upstream = generator.normal(size=(5, 2)), generator.normal(size=(4, 2))
-
-    def rows(at: Array) -> Array:
-        return sequence_expand(LoDTensor(at, lod), y, backend="numpy").data
-
-    found = sequence_expand_grad(upstream, LoDTensor(x, lod), y, backend=backend)
-    np.testing.assert_allclose(found.data, differences(rows, x, upstream), atol=1e-8)
-    with pytest.raises(ShapeMismatchError, match=r"\(4, 2\)"):
-        sequence_expand_grad(upstream[1:], LoDTensor(x, lod), y)

@@ -20,7 +20,7 @@ from lodcli.kernels.ops.norms.norms import (
 )
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.kernels.ops.helpers import Array, both, differences
+from tests.cases_ops import Array, on_every_backend
 from tests.oracles_order import normed
 from tests.strategies import BFLOAT16, tensors
 
@@ -28,7 +28,7 @@ FLOATS = (*(np.dtype(name) for name in ("float16", "float32", "float64")), BFLOA
 ALL = (sequence_layer_norm, sequence_rms_norm)
 
 
-@both
+@on_every_backend
 def test_by_hand(backend: Backend) -> None:
     tensor = LoDTensor(np.array([[1.0, 5], [3, 3], [0, -8]]), [[2, 0, 1]])
     found = sequence_layer_norm(
@@ -44,7 +44,7 @@ def test_by_hand(backend: Backend) -> None:
     assert found.lod is tensor.lod
 
 
-@both
+@on_every_backend
 @settings(deadline=None)
 @given(tensors(FLOATS), st.booleans(), st.integers(0, 2**32 - 1))
 def test_norms_are_those_of_plain_loops(
@@ -72,7 +72,7 @@ def test_norms_are_those_of_plain_loops(
         np.testing.assert_allclose(values, expected, rtol=limit, atol=limit)
 
 
-@both
+@on_every_backend
 def test_halves_are_worked_out_in_float32(backend: Backend) -> None:
     # 300 squared is beyond float16.
     tensor = LoDTensor(np.array([[300, -300]], np.float16), [[1]])
@@ -82,37 +82,7 @@ def test_halves_are_worked_out_in_float32(backend: Backend) -> None:
     assert [grad.dtype for grad in grads] == [np.float16] * 2
 
 
-@both
-def test_gradients_are_those_of_finite_differences(backend: Backend) -> None:
-    generator = np.random.default_rng(6)
-    x, upstream = generator.normal(size=(2, 4, 3, 2))
-    w, b = generator.normal(size=(2, 3, 2))
-    lod = LoDTensor(x, [[3, 0, 1]]).lod
-
-    def layer(rows: Any = x, weight: Any = w, bias: Any = b) -> Array:
-        tensor = LoDTensor(rows, lod)
-        return sequence_layer_norm(tensor, weight=weight, bias=bias, epsilon=0.01).data
-
-    def rms(rows: Any = x, weight: Any = w) -> Array:
-        return sequence_rms_norm(LoDTensor(rows, lod), weight=weight, epsilon=0.01).data
-
-    rows, weight, bias = sequence_layer_norm_grad(
-        upstream, LoDTensor(x, lod), weight=w, epsilon=0.01, backend=backend
-    )
-    np.testing.assert_allclose(rows.data, differences(layer, x, upstream), atol=1e-8)
-    found = differences(lambda at: layer(weight=at), w, upstream)
-    np.testing.assert_allclose(weight, found, atol=1e-8)
-    found = differences(lambda at: layer(bias=at), b, upstream)
-    np.testing.assert_allclose(bias, found, atol=1e-8)
-    rows, weight = sequence_rms_norm_grad(
-        upstream, LoDTensor(x, lod), weight=w, epsilon=0.01, backend=backend
-    )
-    np.testing.assert_allclose(rows.data, differences(rms, x, upstream), atol=1e-8)
-    found = differences(lambda at: rms(weight=at), w, upstream)
-    np.testing.assert_allclose(weight, found, atol=1e-8)
-
-
-@both
+@on_every_backend
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0,)])
 def test_no_rows_and_no_features_have_gradients(backend: Backend, shape: tuple[int, ...]) -> None:
     tensor = LoDTensor(np.zeros(shape), [[shape[0], 0]])
@@ -141,7 +111,7 @@ def test_what_does_not_fit_is_refused() -> None:
             backward(np.zeros(2), tensor)
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 17, 64, 100, 300])
 def test_rows_of_any_width(width: int, dtype: Any, backend: Backend) -> None:

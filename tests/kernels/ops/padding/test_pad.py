@@ -18,17 +18,16 @@ from lodcli.kernels.ops.padding.pad import (
 )
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.cases_ops import golden, tensor_of
-from tests.golden_data import GoldenCase
-from tests.kernels.ops.helpers import BACKENDS, both, rejects
+from tests.cases_ops import BACKENDS, golden, golden_rejects, on_every_backend
+from tests.golden_data import GoldenCase, tensor_of
 from tests.oracles_ops import pieces_of
 from tests.strategies import tensors
 
 
-@both
+@on_every_backend
 @golden("sequence_pad")
 def test_golden_pad(case: GoldenCase, backend: Backend) -> None:
-    x, maxlen = tensor_of(case.inputs["X"]), case.attrs["padded_length"]
+    x, maxlen = case.tensor("X"), case.attrs["padded_length"]
     pad = case.inputs["PadValue"].data
     padded, lengths = sequence_pad(x, pad_value=pad, maxlen=maxlen, backend=backend)
     assert padded.dtype == case.outputs["Out"].data.dtype
@@ -39,7 +38,7 @@ def test_golden_pad(case: GoldenCase, backend: Backend) -> None:
         np.testing.assert_array_equal(gradient.data, case.grads["X"].data)
 
 
-@both
+@on_every_backend
 @golden("sequence_unpad")
 def test_golden_unpad(case: GoldenCase, backend: Backend) -> None:
     x, out = case.inputs["X"].data, case.outputs["Out"]
@@ -64,11 +63,7 @@ def test_golden_mask(case: GoldenCase) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    "case",
-    rejects("sequence_pad") + rejects("sequence_unpad") + rejects("sequence_mask"),
-    ids=lambda case: case.id,
-)
+@golden_rejects("sequence_pad", "sequence_unpad", "sequence_mask")
 def test_golden_rejects(case: GoldenCase) -> None:
     x = case.inputs["X"]
     refused = (
@@ -107,7 +102,7 @@ def test_golden_rejects(case: GoldenCase) -> None:
                     assert (padded == pad).all()
 
 
-@both
+@on_every_backend
 def test_a_box_is_rounded_up_and_long_sequences_are_cut_on_request(backend: Backend) -> None:
     words = LoDTensor(np.array([1, 2, 3, 4]), [[3, 0, 1]])
     padded, lengths = sequence_pad(words, pad_value=9, pad_to_multiple=4, backend=backend)

@@ -17,16 +17,8 @@ from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.ops.pooling import pool, pool_grad
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.cases_ops import golden, tensor_of
+from tests.cases_ops import BACKENDS, Array, close, golden, golden_rejects, on_every_backend
 from tests.golden_data import GoldenCase
-from tests.kernels.ops.helpers import (
-    BACKENDS,
-    Array,
-    both,
-    close,
-    differences,
-    rejects,
-)
 from tests.oracles_ops import by_column, extreme, row_lengths
 from tests.slow import compiled_for, slow
 from tests.strategies import BFLOAT16, DTYPES, FLOATS, tensors
@@ -42,10 +34,10 @@ OTHERS = tuple(np.dtype(name) for name in ("float16", "bool", "int16", "complex6
 some_dtypes = pytest.mark.parametrize("dtypes", [FLOATS, slow(OTHERS)], ids=["floats", "others"])
 
 
-@both
+@on_every_backend
 @golden("sequence_pool")
 def test_golden(case: GoldenCase, backend: Backend) -> None:
-    x, pad, out = tensor_of(case.inputs["X"]), case.attrs["pad_value"], case.outputs["Out"]
+    x, pad, out = case.tensor("X"), case.attrs["pad_value"], case.outputs["Out"]
     kind = case.attrs["pooltype"]
     if kind == "MAX":
         found, index = pool.sequence_max_index(x, pad_value=pad, backend=backend)
@@ -69,10 +61,10 @@ def test_golden(case: GoldenCase, backend: Backend) -> None:
     assert found.lod == LoD(out.lod)
 
 
-@both
-@pytest.mark.parametrize("case", rejects("sequence_pool"), ids=lambda case: case.id)
+@on_every_backend
+@golden_rejects("sequence_pool")
 def test_golden_rejects(case: GoldenCase, backend: Backend) -> None:
-    x = tensor_of(case.inputs["X"])
+    x = case.tensor("X")
     if case.note == "reject":
         with pytest.raises(SelectionError, match="no levels"):
             pool.sequence_sum(x, backend=backend)
@@ -83,7 +75,7 @@ def test_golden_rejects(case: GoldenCase, backend: Backend) -> None:
     np.testing.assert_array_equal(found.data, by_column(x.data, lengths[-1], sum, 2))
 
 
-@both
+@on_every_backend
 def test_sum_of_an_empty_sequence_is_zero_or_the_pad_value(backend: Backend) -> None:
     rows = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     tensor = LoDTensor(rows, LoD.from_lengths([[2, 0, 1]]))
@@ -93,7 +85,7 @@ def test_sum_of_an_empty_sequence_is_zero_or_the_pad_value(backend: Backend) -> 
     np.testing.assert_array_equal(found.data, [[2, 3], [-1, -1], [5, 6]])
 
 
-@both
+@on_every_backend
 def test_an_upper_level_pools_all_the_rows_below_it(backend: Backend) -> None:
     words = LoDTensor(np.arange(15.0), LoD([[0, 3, 4, 6], [0, 3, 5, 9, 10, 12, 15]], ["a", "s"]))
     found = pool.sequence_sum(words, level="a", backend=backend)
@@ -104,7 +96,7 @@ def test_an_upper_level_pools_all_the_rows_below_it(backend: Backend) -> None:
     assert sentences.lod == LoD([[0, 3, 4, 6]], ["a"])
 
 
-@both
+@on_every_backend
 def test_nan_stays_from_the_first_row_and_is_passed_over_in_others(backend: Backend) -> None:
     nan = math.nan
     rows = np.array([[nan, 1.0], [2.0, nan], [3.0, 0.0], [-math.inf, nan], [nan, -math.inf]])
@@ -141,7 +133,7 @@ def test_integers_do_not_overflow_their_dtype(dtype: str, backend: Backend) -> N
     assert pool.sequence_mean(ones, backend=backend).data.tolist() == [float(ones.data[0])]
 
 
-@both
+@on_every_backend
 def test_means_of_whole_numbers_are_sums_over_lengths(backend: Backend) -> None:
     high = np.array([[2**63, 3], [2**62, 4], [7, 2**53 + 1]], np.uint64)  # as int64 below 0
     tensor = LoDTensor(high, [[2, 0, 1]])
@@ -154,7 +146,7 @@ def test_means_of_whole_numbers_are_sums_over_lengths(backend: Backend) -> None:
     assert low.data.tolist() == [-4 / 3]
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 def test_means_do_not_wrap_where_the_sum_exceeds_64_bits(dtype: str, backend: Backend) -> None:
     far = np.array([2**62, 2**62 + 2048, 2**62, 2**62, 2**62, 5], dtype)  # such as times in ns
@@ -169,7 +161,7 @@ def test_means_do_not_wrap_where_the_sum_exceeds_64_bits(dtype: str, backend: Ba
         assert low.data.tolist() == [-total / 5, -5]
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("dtype", ["int8", "uint32"])
 @pytest.mark.parametrize("width", [1, 2, 3, 8, 13, 40, 100])
 def test_sums_of_extreme_integers_are_exact(width: int, dtype: str, backend: Backend) -> None:
@@ -183,7 +175,7 @@ def test_sums_of_extreme_integers_are_exact(width: int, dtype: str, backend: Bac
     assert found.data.tolist() == wanted.tolist()
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 8, 13, 40, 100])
 def test_means_of_extreme_integers_are_those_of_exact_sums(
@@ -402,25 +394,7 @@ def test_extremes_are_those_of_plain_loops(
             np.testing.assert_array_equal(alone.data, value.data)
 
 
-@both
-@pytest.mark.parametrize("kind", KINDS)
-def test_gradients_are_those_of_finite_differences(kind: str, backend: Backend) -> None:
-    generator = np.random.default_rng(5)
-    lod = LoD.from_lengths([[2, 0, 3], [2, 0, 1, 3, 1]])
-    forward, backward = KINDS[kind]
-    x = generator.normal(size=(7, 2))
-    for level in (0, 1):
-        upstream = generator.normal(size=(lod.count(level), 2))
-
-        def pooled(rows: Array, level: int = level) -> Array:
-            return forward(LoDTensor(rows, lod), level=level).data
-
-        expected = differences(pooled, x, upstream)
-        found = backward(upstream, LoDTensor(x, lod), level=level, backend=backend).data
-        np.testing.assert_allclose(found, expected, atol=1e-8)
-
-
-@both
+@on_every_backend
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "complex64"])
 def test_shares_of_an_upstream_gradient_are_quotients_in_float64(
@@ -444,7 +418,7 @@ def test_shares_of_an_upstream_gradient_are_quotients_in_float64(
                 assert found.tobytes() == expected.tobytes()
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
 @pytest.mark.parametrize("index_dtype", ["int64", "int16"])
 @pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "complex64", "complex128"])
@@ -487,7 +461,7 @@ def test_a_pad_value_that_integers_cannot_hold_is_refused() -> None:
     assert not is_float(np.dtype(np.uint8))
 
 
-@both
+@on_every_backend
 def test_an_infinite_part_of_a_complex_number_is_divided_alone(backend: Backend) -> None:
     tensor = LoDTensor(np.array([1 + 1j, math.inf, 2 - 1j]), [[1, 0, 2]])
     means = pool.sequence_mean(tensor, backend=backend).data

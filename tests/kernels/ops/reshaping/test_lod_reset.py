@@ -15,16 +15,17 @@ from lodcli.kernels.index.forms import Form, in_form
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.reshaping.lod_reset import sequence_lod_append, sequence_lod_reset
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.cases_ops import GoldenCase, golden, rejects, same, tensor_of
+from tests.cases_ops import golden, same
+from tests.golden_data import GoldenCase, rejected_cases
 from tests.strategies import tensors
 
 
 @golden("lod_reset", 11)
 def test_golden_lod_reset(case: GoldenCase) -> None:
-    x = tensor_of(case.inputs["X"])
+    x = case.tensor("X")
     op = sequence_lod_append if case.attrs["append"] else sequence_lod_reset
     if "Y" in case.inputs:
-        out = op(x, like=tensor_of(case.inputs["Y"]))
+        out = op(x, like=case.tensor("Y"))
     else:
         out = op(x, offsets=case.attrs["target_lod"])
     same(out, case.outputs["Out"])
@@ -68,7 +69,7 @@ def test_what_was_a_row_is_an_item_of_the_appended_level(
 
 
 def test_append_with_a_tensor_appends_its_levels() -> None:
-    case = rejects("lod_reset")["reject065"]  # PaddlePaddle replaces
+    case = rejected_cases("lod_reset")["reject065"]  # PaddlePaddle replaces
     out = sequence_lod_append(case.tensor("X"), like=case.tensor("Y"))
     assert out.recursive_sequence_lengths() == [[2, 4], [1] * 6]
 

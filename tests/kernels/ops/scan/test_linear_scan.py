@@ -19,7 +19,7 @@ from lodcli.kernels.ops.scan.linear_scan import (
 )
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.kernels.ops.helpers import BACKENDS, Array, both, differences
+from tests.cases_ops import BACKENDS, Array, on_every_backend
 from tests.oracles_order import linear_recurrence
 from tests.strategies import BFLOAT16
 
@@ -27,7 +27,7 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 LIMITS = {"f": 1e-4, "d": 1e-11, "F": 1e-4, "D": 1e-11}
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize(
     ("reverse", "initial", "expected"),
     [
@@ -103,7 +103,7 @@ def size_of(values: Array) -> float:
     return 1 + float(np.abs(values).max(initial=0))
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("reverse", [False, True])
 def test_gradients_are_those_of_torch(reverse: bool, backend: Backend) -> None:
     torch = pytest.importorskip("torch")
@@ -132,34 +132,6 @@ def test_gradients_are_those_of_torch(reverse: bool, backend: Backend) -> None:
         assert of_start is not None
         for one, other in zip((of_a.data, of_b.data, of_start), wanted, strict=True):
             np.testing.assert_allclose(one, other.numpy(), rtol=1e-10, atol=1e-10)
-
-
-@both
-@pytest.mark.parametrize("level", [0, 1])
-@pytest.mark.parametrize("reverse", [False, True])
-def test_gradients_are_those_of_finite_differences(
-    reverse: bool, level: int, backend: Backend
-) -> None:
-    generator = np.random.default_rng(6)
-    lod = LoD.from_lengths([[2, 0, 1], [2, 3, 2]])
-    a, b, upstream = generator.normal(size=(3, 7, 2))
-    start = generator.normal(size=(lod.count(level), 2))
-    options: Any = {"reverse": reverse, "level": level, "backend": backend}
-
-    def run(x: Array, y: Array, z: Array) -> Array:
-        rows = LoDTensor(x, lod), LoDTensor(y, lod)
-        return sequence_linear_scan(*rows, initial=z, **options).data
-
-    of_a, of_b, of_start = sequence_linear_scan_grad(
-        upstream, LoDTensor(a, lod), LoDTensor(b, lod), initial=start, **options
-    )
-    assert of_start is not None
-    for found, wanted in (
-        (of_a.data, differences(lambda at: run(at, b, start), a, upstream)),
-        (of_b.data, differences(lambda at: run(a, at, start), b, upstream)),
-        (of_start, differences(lambda at: run(a, b, at), start, upstream)),
-    ):
-        np.testing.assert_allclose(found, wanted, atol=1e-7)
 
 
 @pytest.mark.parametrize("width", [1, 2, 6, 16, 40])
@@ -199,7 +171,7 @@ def test_products_that_overflow_spoil_nothing(
     assert np.isfinite(found).all()
 
 
-@both
+@on_every_backend
 def test_the_first_factor_counts_only_with_an_initial_state(backend: Backend) -> None:
     a = LoDTensor(np.array([np.nan, 0.5, np.inf]), [[2, 1]])
     b = a.with_data(np.ones(3))
@@ -208,7 +180,7 @@ def test_the_first_factor_counts_only_with_an_initial_state(backend: Backend) ->
     assert [math.isnan(found[0]), found[2]] == [True, math.inf]
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16])
 def test_halves_are_computed_in_float32(dtype: np.dtype[Any], backend: Backend) -> None:
     a = LoDTensor(np.ones(5000, dtype), [[5000]])

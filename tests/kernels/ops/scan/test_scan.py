@@ -21,7 +21,7 @@ from lodcli.kernels.ops.scan.scan import (
 )
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.kernels.ops.helpers import BACKENDS, Array, both, differences
+from tests.cases_ops import BACKENDS, Array, check_gradient, on_every_backend
 from tests.oracles_ops import pieces_of, row_lengths
 from tests.oracles_order import running
 from tests.strategies import BFLOAT16, tensors
@@ -30,7 +30,7 @@ WAYS = [(exclusive, reverse) for exclusive in (False, True) for reverse in (Fals
 every_way = pytest.mark.parametrize(("exclusive", "reverse"), WAYS)
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize(
     ("exclusive", "reverse", "sums", "products"),
     [
@@ -92,7 +92,7 @@ def test_running_totals_are_those_of_plain_loops(tensor: LoDTensor, data: st.Dat
             np.testing.assert_allclose(wide, expected, rtol=limit, atol=limit)
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16])
 def test_halves_are_summed_in_float32(dtype: np.dtype[Any], backend: Backend) -> None:
     rows = np.full(5000, 1, dtype)
@@ -102,7 +102,7 @@ def test_halves_are_summed_in_float32(dtype: np.dtype[Any], backend: Backend) ->
     assert float(found.data[-1]) == float(np.float32(5000).astype(dtype))
 
 
-@both
+@on_every_backend
 def test_long_and_short_sequences_together(backend: Backend) -> None:
     lengths = [1, 300, 0, 7, 3, 120, 2, 0, 7]
     generator = np.random.default_rng(3)
@@ -113,7 +113,7 @@ def test_long_and_short_sequences_together(backend: Backend) -> None:
         np.testing.assert_array_equal(found, expected.astype(np.int64))
 
 
-@both
+@on_every_backend
 def test_a_sequence_is_not_touched_by_another_nor_by_the_order_of_factors(backend: Backend) -> None:
     rows = np.array([math.nan, 1e30, 0.1, 0.2, math.inf])
     found = sequence_cumsum(LoDTensor(rows, [[2, 2, 1]]), backend=backend).data
@@ -123,39 +123,25 @@ def test_a_sequence_is_not_touched_by_another_nor_by_the_order_of_factors(backen
     np.testing.assert_allclose(found, [1e-200, 1, 1e200, 0, 0, 0], rtol=1e-15)
 
 
+@on_every_backend
 @every_way
-def test_gradients_are_those_of_finite_differences(exclusive: bool, reverse: bool) -> None:
+@pytest.mark.parametrize("level", [0, 1])
+def test_gradients_of_products_with_zeros_are_those_of_finite_differences(
+    level: int, exclusive: bool, reverse: bool, backend: Backend
+) -> None:
     generator = np.random.default_rng(6)
-    lod = LoD.from_lengths([[2, 0, 2], [3, 0, 4, 1]])
     x, upstream = generator.normal(size=(2, 8, 3))
     x[[1, 3, 5], [0, 1, 1]] = 0  # one zero, two in a sequence, none
     x[0, 2] = 0
-    ways: Any = {"exclusive": exclusive, "reverse": reverse}
-    for level in (0, 1):
-
-        def sums(at: Array, level: int = level) -> Array:
-            return sequence_cumsum(LoDTensor(at, lod), level=level, **ways).data
-
-        def products(at: Array, level: int = level) -> Array:
-            return sequence_cumprod(LoDTensor(at, lod), level=level, **ways).data
-
-        tensor = LoDTensor(x, lod)
-        twice = [
-            sequence_cumsum_grad(upstream, tensor, level=level, backend=backend, **ways).data
-            for backend in BACKENDS
-        ]
-        wanted = differences(sums, x, upstream)
-        np.testing.assert_allclose(twice, [wanted] * len(BACKENDS), atol=1e-8)
-        expected = differences(products, x, upstream)
-        for backend in BACKENDS:
-            found = sequence_cumprod_grad(
-                upstream, tensor, level=level, backend=backend, **ways
-            ).data
-            np.testing.assert_allclose(found, expected, atol=1e-8)
-            assert np.isfinite(found).all()
+    tensor = LoDTensor(x, LoD.from_lengths([[2, 0, 2], [3, 0, 4, 1]]))
+    ways: Any = {"exclusive": exclusive, "reverse": reverse, "level": level}
+    gradient = sequence_cumprod_grad(upstream, tensor, backend=backend, **ways).data
+    check_gradient(
+        lambda at: sequence_cumprod(tensor.with_data(at), **ways).data, x, upstream, gradient
+    )
 
 
-@both
+@on_every_backend
 @every_way
 def test_gradients_of_products_are_those_of_torch(
     exclusive: bool, reverse: bool, backend: Backend
@@ -222,7 +208,7 @@ def test_no_levels_and_gradients_that_do_not_fit_are_refused() -> None:
         sequence_cumprod_grad(np.zeros(3), tensor.with_data(np.arange(3)))
 
 
-@both
+@on_every_backend
 def test_large_whole_numbers_stay_exact(backend: Backend) -> None:
     rows = np.array([2**63 + 1, 1, 2**64 - 1], np.uint64)
     found = sequence_cumsum(LoDTensor(rows, [[2, 1]]), backend=backend).data

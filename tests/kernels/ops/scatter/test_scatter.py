@@ -12,32 +12,20 @@ from hypothesis import strategies as st
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.scatter.scatter import (
-    segment_scatter,
-    segment_scatter_grad,
     sequence_scatter,
     sequence_scatter_grad,
 )
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.cases_ops import (
-    GRADIENT_TOLERANCE,
-    GoldenCase,
-    check_gradient,
-    compiled,
-    golden,
-    near,
-    on_every_backend,
-    rejects,
-    same,
-    tensor_of,
-)
+from tests.cases_ops import GRADIENT_TOLERANCE, compiled, golden, near, on_every_backend, same
+from tests.golden_data import GoldenCase, rejected_cases
 from tests.strategies import BFLOAT16, LAYOUTS, laid_out, lods
 
 
 @on_every_backend
 @golden("sequence_scatter", 7)
 def test_golden_scatter(case: GoldenCase, backend: Backend) -> None:
-    x, ids, updates = (tensor_of(case.inputs[slot]) for slot in ("X", "Ids", "Updates"))
+    x, ids, updates = (case.tensor(slot) for slot in ("X", "Ids", "Updates"))
     same(sequence_scatter(x, ids, updates, backend=backend), case.outputs["Out"])
     if case.grads:
         upstream = case.upstream["Out"].data
@@ -95,20 +83,10 @@ def test_scatter_is_that_of_the_loops(
     assert out.dtype == dtype
 
 
-def test_gradients_are_finite_differences() -> None:
-    generator = np.random.default_rng(2)
-    offsets, ids = np.array([0, 3, 3, 5]), np.array([0, 2, 0, 1, 1])
-    x, updates = generator.normal(size=(3, 3)), generator.normal(size=5)
-    upstream = generator.normal(size=(3, 3))
-    grad_x, grad_updates = segment_scatter_grad(upstream, ids, offsets)
-    check_gradient(lambda at: segment_scatter(at, ids, updates, offsets), x, upstream, grad_x)
-    check_gradient(lambda at: segment_scatter(x, ids, at, offsets), updates, upstream, grad_updates)
-
-
 @pytest.mark.parametrize("identity", ["reject056", "reject057", "reject058", "reject059"])
 def test_what_paddle_writes_out_of_bounds_is_refused(identity: str) -> None:
-    case = rejects("sequence_scatter")[identity]
-    assert case.should == "reject"
+    case = rejected_cases("sequence_scatter")[identity]
+    assert case.note == "reject"
     with pytest.raises(LodError):
         sequence_scatter(*(case.tensor(slot) for slot in ("X", "Ids", "Updates")))
 

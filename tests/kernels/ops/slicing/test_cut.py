@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from lodcli.kernels.ops.slicing.truncate import segment_cut
 from lodcli.kernels.runtime.dispatch import Backend, on
-from tests.kernels.ops.helpers import both
+from tests.cases_ops import on_every_backend
 
 
-@both
+@on_every_backend
 @given(
     lengths=st.lists(st.integers(0, 6), max_size=7),
     length=st.sampled_from([0, 1, 3, 1 << 61]),

@@ -7,13 +7,13 @@ import pytest
 
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.runtime.dispatch import Backend, on
-from tests.kernels.ops.helpers import both
+from tests.cases_ops import on_every_backend
 
 # Bytes of a row: of one word, of none, and around the width of a vector.
 WIDTHS = (0, 1, 2, 3, 4, 7, 8, 12, 16, 31, 32, 48, 63, 64, 65, 200)
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("gaps", [False, True], ids=["all rows", "gaps"])
 def test_ranges_are_put_in_their_places_and_zeros_elsewhere(
@@ -36,7 +36,7 @@ def test_ranges_are_put_in_their_places_and_zeros_elsewhere(
     assert found.dtype == np.uint8
 
 
-@both
+@on_every_backend
 def test_many_pieces_and_strided_rows_are_put_in_their_places(backend: Backend) -> None:
     rows = np.arange(1 << 18, dtype=np.float64).reshape(-1, 4)[:, ::2]  # 1 MiB, in 4 pieces
     offsets = np.array([0, 1, 60_000, len(rows)])
@@ -45,7 +45,7 @@ def test_many_pieces_and_strided_rows_are_put_in_their_places(backend: Backend) 
     np.testing.assert_array_equal(found, back)
 
 
-@both
+@on_every_backend
 def test_no_ranges_and_no_rows_leave_zeros(backend: Backend) -> None:
     none = np.zeros(0, np.int64)
     found = on(backend, segment_place)(np.ones((0, 2)), none, np.array([0]), 3)

@@ -12,14 +12,13 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.reverse import sequence_reverse
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.cases_ops import golden, tensor_of
-from tests.golden_data import GoldenCase
-from tests.kernels.ops.helpers import BACKENDS, both, rejects
+from tests.cases_ops import BACKENDS, golden, golden_rejects, on_every_backend
+from tests.golden_data import GoldenCase, tensor_of
 from tests.oracles import gathered, lengths_of, rows_of, sequences_of, tree_of
 from tests.strategies import tensors
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 24, 32, 64])
 def test_rows_of_so_many_bytes_are_turned_whole(width: int, backend: Backend) -> None:
     lengths = [70, 0, 1, 3, 5, 17, 0, 33]
@@ -30,19 +29,19 @@ def test_rows_of_so_many_bytes_are_turned_whole(width: int, backend: Backend) ->
     np.testing.assert_array_equal(found.data, expected)
 
 
-@both
+@on_every_backend
 @golden("sequence_reverse")
 def test_golden(case: GoldenCase, backend: Backend) -> None:
-    x = tensor_of(case.inputs["X"])
+    x = case.tensor("X")
     assert sequence_reverse(x, backend=backend).identical(tensor_of(case.outputs["Y"]))
     if case.upstream:
         upstream = tensor_of(case.upstream["Y"])
         assert sequence_reverse(upstream, backend=backend).identical(tensor_of(case.grads["X"]))
 
 
-@pytest.mark.parametrize("case", rejects("sequence_reverse"), ids=lambda case: case.id)
+@golden_rejects("sequence_reverse")
 def test_golden_rejects(case: GoldenCase) -> None:
-    x = tensor_of(case.inputs["X"])
+    x = case.tensor("X")
     if case.note == "reject":
         with pytest.raises(SelectionError, match="no levels"):
             sequence_reverse(x)
@@ -50,7 +49,7 @@ def test_golden_rejects(case: GoldenCase) -> None:
         np.testing.assert_array_equal(sequence_reverse(x).data, x.data[[2, 1, 0, 3, 5, 4]])
 
 
-@both
+@on_every_backend
 def test_an_upper_level_turns_rows_or_whole_items(backend: Backend) -> None:
     words = LoDTensor(np.arange(6), LoD.from_lengths([[2, 1], [3, 1, 2]]))
     rows = sequence_reverse(words, level=0, backend=backend)

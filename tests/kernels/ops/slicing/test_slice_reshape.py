@@ -16,15 +16,14 @@ from lodcli.kernels.ops.slicing.slice import sequence_slice, sequence_slice_grad
 from lodcli.kernels.ops.slicing.truncate import Side, sequence_truncate, sequence_truncate_grad
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.cases_ops import golden, tensor_of
-from tests.golden_data import GoldenCase
-from tests.kernels.ops.helpers import BACKENDS, both, rejects
+from tests.cases_ops import BACKENDS, golden, golden_rejects, on_every_backend
+from tests.golden_data import GoldenCase, tensor_of
 from tests.oracles import gathered, lengths_of, rows_of, tree_of
 from tests.oracles_ops import pieces_of
 from tests.strategies import tensors
 
 
-@both
+@on_every_backend
 @golden("sequence_slice")
 def test_golden_slice(case: GoldenCase, backend: Backend) -> None:
     x, start, length = (case.inputs[name] for name in ("X", "Offset", "Length"))
@@ -38,7 +37,7 @@ def test_golden_slice(case: GoldenCase, backend: Backend) -> None:
 
 @golden("sequence_reshape")
 def test_golden_reshape(case: GoldenCase) -> None:
-    x = tensor_of(case.inputs["X"])
+    x = case.tensor("X")
     assert sequence_reshape(x, case.attrs["new_dim"]).identical(tensor_of(case.outputs["Out"]))
     if case.upstream:
         upstream = tensor_of(case.upstream["Out"])
@@ -46,7 +45,7 @@ def test_golden_reshape(case: GoldenCase) -> None:
         assert back.identical(tensor_of(case.grads["X"]))
 
 
-@pytest.mark.parametrize("case", rejects("sequence_slice"), ids=lambda case: case.id)
+@golden_rejects("sequence_slice")
 def test_golden_rejects_of_slice(case: GoldenCase) -> None:
     x, start, length = (case.inputs[name] for name in ("X", "Offset", "Length"))
     if len(x.lod) == 2:  # refused unless a level is chosen
@@ -56,9 +55,9 @@ def test_golden_rejects_of_slice(case: GoldenCase) -> None:
         sequence_slice(tensor_of(x), start.data, length.data)
 
 
-@pytest.mark.parametrize("case", rejects("sequence_reshape"), ids=lambda case: case.id)
+@golden_rejects("sequence_reshape")
 def test_golden_rejects_of_reshape(case: GoldenCase) -> None:
-    x = tensor_of(case.inputs["X"])
+    x = case.tensor("X")
     if x.lod.n_levels == 2:  # refused unless a level is chosen
         out = sequence_reshape(x, 1, level=-1)
         assert out.lod.levels[0].tolist() == x.lod.levels[0].tolist()
@@ -101,7 +100,7 @@ def test_what_cannot_be_is_refused() -> None:
         sequence_reshape(LoDTensor(np.zeros((2, 2))), 4)
 
 
-@both
+@on_every_backend
 def test_whole_sentences_are_cut_out_of_articles(backend: Backend) -> None:
     words = LoDTensor(
         np.arange(10), LoD.from_lengths([[2, 0, 3], [1, 2, 0, 3, 4]], ["article", "sentence"])

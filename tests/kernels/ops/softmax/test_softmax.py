@@ -21,26 +21,18 @@ from lodcli.kernels.ops.softmax.softmax import (
 )
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.cases_ops import golden, tensor_of
-from tests.golden_data import GoldenCase
-from tests.kernels.ops.helpers import (
-    BACKENDS,
-    Array,
-    both,
-    close,
-    differences,
-    rejects,
-)
+from tests.cases_ops import BACKENDS, close, golden, golden_rejects, on_every_backend
+from tests.golden_data import GoldenCase, tensor_of
 from tests.oracles_ops import pieces_of, row_lengths, softmax
 from tests.strategies import BFLOAT16, tensors
 
 FLOATS = (*(np.dtype(name) for name in ("float16", "float32", "float64")), BFLOAT16)
 
 
-@both
+@on_every_backend
 @golden("sequence_softmax")
 def test_golden(case: GoldenCase, backend: Backend) -> None:
-    x = tensor_of(case.inputs["X"])
+    x = case.tensor("X")
     found = sequence_softmax(x, backend=backend)
     assert found.lod is x.lod
     close(found.data, case.outputs["Out"].data)
@@ -50,10 +42,10 @@ def test_golden(case: GoldenCase, backend: Backend) -> None:
         close(gradient.data, case.grads["X"].data)
 
 
-@both
-@pytest.mark.parametrize("case", rejects("sequence_softmax"), ids=lambda case: case.id)
+@on_every_backend
+@golden_rejects("sequence_softmax")
 def test_golden_rejects(case: GoldenCase, backend: Backend) -> None:
-    x = tensor_of(case.inputs["X"])
+    x = case.tensor("X")
     if case.note == "reject":
         with pytest.raises(SelectionError, match="no levels"):
             sequence_softmax(x, backend=backend)
@@ -64,7 +56,7 @@ def test_golden_rejects(case: GoldenCase, backend: Backend) -> None:
         np.testing.assert_allclose(sums, 1, rtol=1e-6)
 
 
-@both
+@on_every_backend
 def test_large_numbers_and_infinities_do_not_overflow(backend: Backend) -> None:
     rows = np.array([1000.0, 1001.0, -math.inf, 3.0], np.float32)
     found = sequence_softmax(LoDTensor(rows, [[3, 1]]), backend=backend).data
@@ -74,7 +66,7 @@ def test_large_numbers_and_infinities_do_not_overflow(backend: Backend) -> None:
     np.testing.assert_allclose(logs, [math.log(e), math.log(1 - e), 0], rtol=1e-6)
 
 
-@both
+@on_every_backend
 def test_a_nan_spoils_its_own_column_of_its_own_sequence(backend: Backend) -> None:
     rows = np.zeros((4, 2))
     rows[1, 0] = math.nan
@@ -103,25 +95,6 @@ def test_softmax_is_that_of_plain_loops(tensor: LoDTensor, data: st.DataObject) 
         np.testing.assert_allclose(values, expected, rtol=10 * limit, atol=10 * limit)
 
 
-@both
-def test_gradients_are_those_of_finite_differences(backend: Backend) -> None:
-    generator = np.random.default_rng(6)
-    lod = LoD.from_lengths([[2, 0, 1], [3, 0, 2]])
-    x, upstream = generator.normal(size=(2, 5, 3))
-    for forward, backward in (
-        (sequence_softmax, sequence_softmax_grad),
-        (sequence_log_softmax, sequence_log_softmax_grad),
-    ):
-        for level in (0, 1):
-
-            def rows(at: Array, forward: Any = forward, level: int = level) -> Array:
-                result: Array = forward(LoDTensor(at, lod), level=level, backend="numpy").data
-                return result
-
-            found = backward(upstream, LoDTensor(x, lod), level=level, backend=backend).data
-            np.testing.assert_allclose(found, differences(rows, x, upstream), atol=1e-8)
-
-
 def test_whole_numbers_and_gradients_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidDataError, match="sequence_softmax: expected floating numbers"):
         sequence_softmax(LoDTensor(np.arange(3), [[3]]))
@@ -132,7 +105,7 @@ def test_whole_numbers_and_gradients_that_do_not_fit_are_refused() -> None:
         sequence_softmax_grad(np.zeros(3), rows, result=np.zeros(2))
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("shape", [(300_001,), (7_000, 50)], ids=["values", "rows"])
 @pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
 def test_one_long_sequence_among_short_ones(
@@ -150,7 +123,7 @@ def test_one_long_sequence_among_short_ones(
         np.testing.assert_allclose(mine, np.log(expected) if log else expected, 0, 4e-6)
 
 
-@both
+@on_every_backend
 def test_a_nan_spoils_its_long_sequence_and_no_other(backend: Backend) -> None:
     rows = np.zeros(300_010)
     rows[100_000] = np.nan
@@ -159,7 +132,7 @@ def test_a_nan_spoils_its_long_sequence_and_no_other(backend: Backend) -> None:
     assert found[:5].tolist() == found[-5:].tolist() == [0.2] * 5
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
 def test_gradient_of_one_long_sequence(log: bool, backend: Backend) -> None:
     rng = np.random.default_rng(6)
@@ -262,7 +235,7 @@ def test_large_results_of_wide_rows_are_those_of_small_ones(
     assert not memory[begin + x.nbytes :].any()
 
 
-@both
+@on_every_backend
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_small_powers_are_as_good_as_large_ones(dtype: Any, backend: Backend) -> None:
     least = -87.0 if dtype == np.float32 else -708.0

@@ -26,7 +26,7 @@ from lodcli.kernels.ops.sorting.sort import (
 )
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.kernels.ops.helpers import BACKENDS, Array
+from tests.cases_ops import BACKENDS, Array
 from tests.oracles_ops import pieces_of, row_lengths
 from tests.oracles_order import alike, bins, kept, place_of, sorted_places
 from tests.strategies import DTYPES, LAYOUTS, ROW_SHAPES, laid_out, tensors
