@@ -16,7 +16,6 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.reverse import ranges_backwards
-from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -183,8 +182,11 @@ def _checked(value: Any, what: str, alive: int) -> Any:
     """Return `value` as an array or tensor, checked to have a row for every sequence alive."""
     if isinstance(value, LoDTensor) and value.lod.n_levels and what.endswith("memory"):
         raise InvalidDataError(f"{what}: expected an array, found a LoDTensor with levels")
-    if not isinstance(value, LoDTensor) and not is_on_device(value):
-        value = np.asarray(value)
+    if not isinstance(value, LoDTensor):
+        try:
+            value = rows_of(value)
+        except InvalidDataError as error:
+            raise InvalidDataError(f"{what}: {error}") from None
     found = len(value) if isinstance(value, LoDTensor) or value.ndim else "a single value"
     if found != alive:
         raise ShapeMismatchError(

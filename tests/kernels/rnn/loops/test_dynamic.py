@@ -169,6 +169,17 @@ def test_the_order_of_the_batch_does_not_matter() -> None:
     [
         (lambda x, m: x, InvalidDataError, r"step 0: expected the pair \(outputs, memory\)"),
         (lambda x, m: (x[:1], m), ShapeMismatchError, "step 0: outputs: expected 5 rows"),
+        (lambda x, m: ([[1], [1, 2]], m), InvalidDataError, "step 0: outputs: .*flat rows"),
+        (
+            lambda x, m: (np.ma.array(x, mask=x > 0), m),
+            InvalidDataError,
+            "step 0: outputs: .*masked array",
+        ),
+        (
+            lambda x, m: (x, np.ma.array(x, mask=x > 0)),
+            InvalidDataError,
+            "step 0: memory: .*masked array",
+        ),
         (lambda x, m: (1.0, m), ShapeMismatchError, "expected 5 rows.*found a single value"),
         (lambda x, m: (x, x[:2]), ShapeMismatchError, "step 0: memory: expected 5 rows"),
         (lambda x, m: (x, x if m is None else None), InvalidDataError, "expected an array as bef"),
@@ -216,3 +227,15 @@ def test_the_memory_of_the_caller_may_be_a_tensor_of_torch() -> None:
     assert found.all.identical(add(words, initial).all)
     with pytest.raises(InvalidDataError, match=r"tracked by autograd; give tensor.detach\(\)"):
         add(words, torch.ones(2, 2, requires_grad=True))
+
+
+def test_a_step_may_return_tensors_of_torch_that_autograd_does_not_track() -> None:
+    torch = pytest.importorskip("torch")
+    words = LoDTensor(np.ones((3, 2)), [[2, 1]])
+
+    def doubled(factor: Any) -> DynamicRNN:
+        return DynamicRNN(lambda x, memory: (torch.from_numpy(x) * factor, memory))
+
+    assert doubled(torch.tensor(2.0))(words).all.data.tolist() == [[2, 2]] * 3
+    with pytest.raises(InvalidDataError, match=r"step 0: outputs: .* by autograd; give tensor.det"):
+        doubled(torch.ones(1, requires_grad=True))(words)
