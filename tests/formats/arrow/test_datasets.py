@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
@@ -26,12 +23,9 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, nested
-from tests.sampling import many
-from tests.strategies import DTYPES, tensors
 
 THEIRS = Path(__file__).parents[1] / "theirs" / "datasets"
 FIRST, SECOND = "data-00000-of-00002.arrow", "data-00001-of-00002.arrow"
-HELD = [dtype for dtype in DTYPES if dtype.name not in ("bfloat16", "complex64", "complex128")]
 RAGGED = LoDTensor(np.arange(6, dtype=np.int32), LoD.from_lengths([[2, 1, 3]]))
 
 
@@ -148,15 +142,6 @@ def test_datasets_does_not_take_other_rows_for_these(tmp_path: Path) -> None:
 
 
 # -- round trips ---------------------------------------------------------------------
-
-
-@settings(max_examples=many(40, share=4), deadline=None)
-@given(data=st.data())
-def test_any_tensor_comes_back_bit_for_bit(data: st.DataObject) -> None:
-    tensor = data.draw(tensors(HELD, row_shapes=[(), (3,), (2, 2)], any_bits=True))
-    with tempfile.TemporaryDirectory() as folder:
-        io.write(Path(folder, "x"), tensor, format_name="datasets")
-        assert content(Path(folder, "x"))["data"].identical(tensor)
 
 
 def test_shared_levels_stay_shared(tmp_path: Path) -> None:

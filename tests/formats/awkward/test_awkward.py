@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lodcli.formats.awkward.forms import PRIMITIVES, Reader
 from lodcli.formats.core import io
@@ -135,16 +134,6 @@ def test_awkward_reads_what_we_write(tmp_path: Path, tensor: LoDTensor) -> None:
 
 
 # -- round trips ---------------------------------------------------------------------
-
-
-@given(tensor=tensors(HELD, any_bits=True), name=st.sampled_from(["data", "x"]))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_bits_come_back(tmp_path: Path, tensor: LoDTensor, name: str) -> None:
-    path = tmp_path / "x.npz"
-    io.write(path, {name: tensor}, format_name="awkward", overwrite=True)
-    found = content(path)
-    assert list(found) == [name]
-    assert found[name].identical(LoDTensor(np.array(tensor.data), tensor.lod.with_names(None)))
 
 
 def test_tensors_over_one_index_share_it_again(tmp_path: Path) -> None:

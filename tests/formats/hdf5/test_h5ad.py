@@ -10,14 +10,11 @@ import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.hdf5.h5ad_layout import DATA_DTYPES
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import LodError, SelectionError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -25,12 +22,9 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
 from lodcli.shell.group import group
 from tests.formats.cases.opening import batches_of, content, nested
-from tests.sampling import many
-from tests.strategies import DTYPES, lods
 
 THEIRS = Path(__file__).parents[1] / "theirs" / "anndata.h5ad"
 NAMES = ["obs_names", "var_names"]
-HELD = tuple(dtype for dtype in DTYPES if dtype.name in DATA_DTYPES)
 
 
 def text(*names: str) -> LoDTensor:
@@ -140,27 +134,6 @@ def test_anndata_reads_what_we_write(tmp_path: Path) -> None:
     del found["obs_names"], found["var_names"]
     io.write(tmp_path / "y.h5ad", found)
     assert list(anndata.read_h5ad(tmp_path / "y.h5ad").var_names) == ["0", "1", "2"]
-
-
-@pytest.mark.slow
-@given(lod=lods(max_levels=1, min_levels=1), dtype=st.sampled_from(HELD), seed=st.integers(0, 99))
-@settings(
-    max_examples=many(25, share=3),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-def test_bits_come_back(tmp_path: Path, lod: LoD, dtype: np.dtype[Any], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    rows = rng.integers(0, 256, (int(lod.levels[0][-1]), dtype.itemsize), np.uint8)
-    data = (rows > 127)[:, 0] if dtype == np.bool_ else rows.view(dtype)[:, 0]
-    indices = rng.integers(0, 9, len(data)).astype(np.int32)
-    named = lod.with_names(["obs"])
-    items = {"data": LoDTensor(data, named), "indices": LoDTensor(indices, named)}
-    io.write(tmp_path / "x.h5ad", items, overwrite=True)
-    found = content(tmp_path / "x.h5ad")
-    for name, tensor in items.items():
-        assert found[name].identical(tensor)
-    assert len(found["obs_names"]) == lod.count(0)
 
 
 def test_matrices_of_scipy_are_read_from_npz(tmp_path: Path) -> None:

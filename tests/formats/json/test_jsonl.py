@@ -424,14 +424,6 @@ def test_no_lines_are_a_tensor_without_rows(tmp_path: Path) -> None:
     assert found.recursive_sequence_lengths() == [[]]
 
 
-def test_a_file_can_be_read_again() -> None:
-    with io.open_source(EVENTS) as source:
-        first, again = source.read()["data"], source.read()["data"]
-    assert isinstance(first, LoDTensor)
-    assert isinstance(again, LoDTensor)
-    assert first.identical(again)
-
-
 def test_lists_are_never_taken_for_jsonl_by_their_content() -> None:
     assert not JsonLines().sniff(b"[1]\n[2]\n")
 

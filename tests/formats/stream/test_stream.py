@@ -55,14 +55,6 @@ def test_every_tensor_comes_back_bit_for_bit(tensor: LoDTensor, limit_bytes: int
     assert same(tensor, joined(batches_of(raw, limit_bytes), "data"))
 
 
-@given(st.lists(tensors(max_levels=2), min_size=1, max_size=3))
-def test_several_tensors_come_back(given_tensors: list[LoDTensor]) -> None:
-    items: dict[str, Item] = {f"t{n}": tensor for n, tensor in enumerate(given_tensors)}
-    found = read(stream_of(items))
-    assert list(found) == list(items)
-    assert all(same(items[name], found[name]) for name in items)
-
-
 @given(tensors(min_levels=1), st.booleans())
 def test_every_tensor_array_comes_back(tensor: LoDTensor, sort_by_length: bool) -> None:
     for level in range(tensor.lod.n_levels):
