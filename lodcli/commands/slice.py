@@ -22,7 +22,8 @@ def command(source: Reference, branch: str, level: int | str | None, target: Tar
     second of ten. A range may be followed by more ranges of the same level: 0:10,20:30. With
     --level the first number counts the items of that level across the whole tensor.
 
-    All tensors that share the items are written; FILE::NAME writes only this tensor.
+    All tensors that share the items are written; FILE::NAME writes only this tensor,
+    or the tensors of these records.
 
     \b
     Examples:

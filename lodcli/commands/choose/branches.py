@@ -74,12 +74,13 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
         level: the level whose items the first key counts.
         target: the output.
     """
-    reference = file.reference
+    reference, names = file.reference, [spec.name for spec in file.schema]
+    only = reference.name if reference.name in names else None  # else they are those of a record
     count = next((n for n, key in enumerate(keys) if isinstance(key, slice)), len(keys))
     path = tuple(key for key in keys[:count] if isinstance(key, int))
     ranges = tuple(keys[count:])
     if file.source.partial:
-        cut = _cut(file.schema, reference.name, path, ranges, level)
+        cut = _cut(file.schema, only, path, ranges, level)
         if _is_small(cut):
             with naming_file(reference.label):
                 schema, found = _sliced(file.source, cut, level)
@@ -87,13 +88,13 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
             return
     source_read = file.source
     if level == 0 and (needed := _needed(keys)) is not None:
-        source_read = first_of(file.source, [spec.name for spec in file.schema], needed)
-    with indexed(source_read, [spec.name for spec in file.schema]) as source:
+        source_read = first_of(file.source, names, needed)
+    with indexed(source_read, names) as source:
         if file.source.partial:
             cut = _counted(cut, source)
         else:
-            counted = find_all(source.schema, [spec.name for spec in file.schema])
-            cut = _cut(counted, reference.name, path, ranges, level)
+            counted = find_all(source.schema, names)
+            cut = _cut(counted, only, path, ranges, level)
         with naming_file(reference.label):
             if not ranges:
                 schema, found = _sliced(source, cut, level)

@@ -9,6 +9,7 @@ import numpy as np
 
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.random_order import shuffled
+from lodcli.formats.structs.names import named
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.batch_plans import packed_batches, padded_batches
 from lodcli.kernels.index.checks import Array, Offsets
@@ -53,14 +54,16 @@ class Plan:
     def of(cls, items: Items, name: str | None, tokens: int, seed: int | None) -> Plan:
         """Return the plan for the items of a level."""
         deep = [one for one, lod in items.lods.items() if lod.n_levels]
-        named = name is not None
-        name = name or ("data" if "data" in deep else next(iter(deep), None))
-        if name is None or name not in deep:
-            what = f"{name}: expected a tensor" if name else "expected a tensor"
+        what = "expected a tensor"
+        if name is not None:
+            some = {spec.name for spec in named(items.schema, name)}
+            deep, what = [one for one in deep if one in some], f"{name}: {what}"
+        if not deep:
             raise SelectionError(f"{what} of at least one level, found none: no sequences to batch")
+        name = "data" if "data" in deep else deep[0]
         ends = items.lods[name].absolute(0)
         others = [one for one in deep if not np.array_equal(items.lods[one].absolute(0), ends)]
-        if others and not named:
+        if others:
             raise SelectionError(
                 f"{', '.join(dict.fromkeys([name, *others]))} differ in their lengths; choose one "
                 "with FILE::NAME"

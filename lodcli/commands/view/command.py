@@ -52,7 +52,7 @@ def command(source: Reference, at: str | None, level: int | str | None, as_json:
         names = [spec.name for spec in file.schema]
         with indexed(file.source, names) as items:
             schema = find_all(items.schema, names)
-            browser = Browser(items, schema, source.name)
+            browser = Browser(items, schema, names[0] if source.name else None)
             if level is not None:
                 browser.go(browser.lod.level(level), 0)
             if at is not None:

@@ -164,3 +164,9 @@ def test_what_cannot_be_planned_is_said(
     done = lod("plan", "words.lod.h5", *args)
     assert (done.code, done.stdout) == (code, "")
     assert said in done.stderr
+
+
+def test_records_are_chosen_by_name(lod: Lod, folder: Path) -> None:
+    Path("turns.jsonl").write_text('{"turns":[{"a":1,"b":2},{"a":1,"b":2}],"ids":[1]}\n')
+    done = lod("plan", "turns.jsonl::turns", "--tokens", "8", "--json")
+    assert (done.code, json.loads(done.stdout)["rows"]) == (0, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,22 @@ def test_a_slice_keeps_these_lengths_and_rows(
 def test_one_tensor_of_several_is_sliced_by_name(lod: Lod, folder: Path) -> None:
     assert lod("slice", "many.lod.h5::tags", "1", "-o", "out.lod.h5").code == 0
     assert tensor("out.lod.h5", "tags").data.tolist() == [9]
+
+
+@pytest.mark.parametrize("source", ["turns.jsonl", "turns.lod.h5"])
+def test_records_are_sliced_by_name(lod: Lod, folder: Path, source: str) -> None:
+    lines = [
+        '{"turns":[{"a":1,"t":[2]}],"n":7}',
+        '{"turns":[{"a":3,"t":[]},{"a":4,"t":[5]}],"n":8}',
+    ]
+    Path("turns.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    if source != "turns.jsonl":
+        assert lod("convert", "turns.jsonl", source).code == 0
+    done = lod("slice", "-q", f"{source}::turns", "1:2", "-o", "out.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    assert Path("out.jsonl").read_text() == '{"turns":[{"a":3,"t":[]},{"a":4,"t":[5]}]}\n'
+    done = lod("view", f"{source}::turns", "--at", "1", "--json")
+    assert (json.loads(done.stdout)["tensor"], done.code) == ("turns.a", 0)
 
 
 def test_a_branch_is_cut_out_of_what_has_as_many_outermost_items(lod: Lod, folder: Path) -> None:
