@@ -100,10 +100,9 @@ def serve(number: int) -> None:
     connection: Connection[Any, Any] = Connection(number)
     while connection.poll(_IDLE_SECONDS):
         try:
-            data = connection.recv_bytes()
-        except EOFError:
+            do_task(connection, connection.recv_bytes())
+        except (EOFError, OSError):  # the parent was killed
             return
-        do_task(connection, data)
 
 
 def do_task(connection: Connection[Any, Any], data: bytes) -> None:

@@ -143,7 +143,7 @@ class _Processes:
         """Give each process that has none the last task of `waiting`."""
         idle = sum(one.task is None for one in self._all)
         for _ in range(min(self._count - len(self._all), len(waiting) - idle)):
-            _ensure_tracker()
+            ensure_tracker()
             # An interrupted start leaves a process that prints a traceback, and so does a new
             # process that is interrupted before it handles signals, as by Ctrl-C.
             with self._shield(), deaf_to(_ENDING):
@@ -207,12 +207,17 @@ class _Processes:
             self._all.pop().kill()
 
 
-def _ensure_tracker() -> None:
-    """Start the process of multiprocessing that each start needs; that unblocks signals."""
+def ensure_tracker() -> None:
+    """Start the process of multiprocessing that each start needs.
+
+    Later it would unblock signals that the caller blocks. It ignores all that end a command but
+    SIGHUP.
+    """
     if os.name == "posix":
         from multiprocessing.resource_tracker import ensure_running
 
-        ensure_running()
+        with deaf_to(_ENDING):
+            ensure_running()
 
 
 def _places(one: _Process) -> tuple[Connection[Any, Any], int]:

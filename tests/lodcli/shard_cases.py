@@ -88,7 +88,9 @@ def inodes(path: str) -> dict[str, int]:
 
 @contextmanager
 def running(args: list[str]) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen([LOD, *args], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [LOD, *args], stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
         try:
             yield process
         finally:

@@ -12,6 +12,7 @@ import functools
 import logging
 import os
 import queue
+import signal
 import threading
 import time
 from collections import Counter
@@ -23,10 +24,12 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from lodcli.formats.catalogue.packages import Package
+from lodcli.formats.storage.interrupts import shielded
 from lodcli.kernels.errors import LodError
+from lodcli.kernels.platform.processes import deaf_to
 from lodcli.kernels.runtime.child_process import ChildProcess
 from lodcli.kernels.runtime.threads import thread_count
-from lodcli.kernels.runtime.worker_processes import STOPPED_SECONDS, TRIES
+from lodcli.kernels.runtime.worker_processes import STOPPED_SECONDS, TRIES, ensure_tracker
 from lodcli.shell.targets import LOCAL_SCHEDULER
 
 T = TypeVar("T")
@@ -52,6 +55,8 @@ _OF_LOCAL = {
     "distributed.worker.http.routes": [],
 }
 _ASKED_EVERY = 10  # ticks
+# Signals that a terminal sends to all processes of a command, which ends its workers itself.
+_OF_TERMINALS = [getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)]
 
 
 class _Group(NamedTuple):
@@ -143,30 +148,65 @@ def _death() -> OSError:
 def _connected(address: str, jobs: int | None) -> Iterator[Any]:
     """Yield a client of a scheduler. Dask's log is not printed: errors have the relevant part."""
     import dask
-    from distributed import Client, LocalCluster, Security
+    from distributed import Client
 
     with ExitStack() as stack:
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable()
         place: Any = address
+        count = 0
         if address == LOCAL_SCHEDULER:
             count = min(jobs or thread_count(), thread_count())
             stack.enter_context(dask.config.set(_OF_LOCAL))
-            place = stack.enter_context(
-                LocalCluster(
-                    n_workers=count,
-                    threads_per_worker=1,
-                    dashboard_address="127.0.0.1:0",
-                    silence_logs=logging.CRITICAL,
-                    security=Security.temporary(),
-                )
-            )
+            place = stack.enter_context(_local_cluster(count))
         try:
             client = stack.enter_context(Client(place, set_as_default=False))
+            if count:
+                client.wait_for_workers(count, NO_WORKER_SECONDS)
         except (OSError, ValueError, TypeError) as error:
             what = str(error).partition("\n")[0]
             raise OSError(errno.ECONNREFUSED, f"no scheduler answers ({what})", address) from error
         yield client
+
+
+@contextmanager
+def _local_cluster(count: int) -> Iterator[Any]:
+    """Yield a cluster that starts this number of workers on this machine.
+
+    Workers are killed at the end. One that is asked to close waits for its task, or until it has
+    started: longer than the watchdog waits for the end of an interrupted command.
+    """
+    from multiprocessing import active_children
+
+    from distributed import LocalCluster, Security
+    from distributed.utils import LoopRunner
+
+    ensure_tracker()  # it would unblock signals
+    runner = LoopRunner()
+    with deaf_to(_OF_TERMINALS):  # processes started by its thread inherit this
+        runner.start()
+    with ExitStack() as stack:
+        stack.callback(runner.stop)
+        with shielded():  # the exit of a cluster that was not entered prints to its log
+            cluster = stack.enter_context(
+                LocalCluster(
+                    n_workers=0,
+                    threads_per_worker=1,
+                    memory_limit=1 / count,
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=logging.CRITICAL,
+                    security=Security.temporary(),
+                    loop=runner.loop,
+                )
+            )
+        try:
+            cluster.scale(count)  # in the background: an interrupt need not wait for it
+            yield cluster
+        finally:
+            for nanny in cluster.workers.values():
+                nanny.close_gracefully()  # starts no other worker
+            for worker in active_children():
+                worker.kill()
 
 
 class _Queue:

@@ -94,6 +94,15 @@ def test_a_process_whose_task_is_not_wanted_any_more_is_killed(
     assert child.ended
 
 
+def test_a_process_whose_parent_was_killed_ends_without_a_word(
+    child: ChildProcess, capfd: pytest.CaptureFixture[str]
+) -> None:
+    child._connection.send((time.sleep, 0.1))
+    child._connection.close()
+    assert child._process.wait(HANG_SECONDS) == 0
+    assert capfd.readouterr().err == ""
+
+
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         ChildProcess(str(tmp_path / "no"))

@@ -380,6 +380,19 @@ def test_an_interrupted_command_ends_its_tasks_and_can_be_continued(
 @needs_proc
 @pytest.mark.slow
 @pytest.mark.usefixtures("dataset")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_terminal_interrupts_workers_that_start_without_a_word(number: signal.Signals) -> None:
+    pytest.importorskip("distributed")
+    with running(["convert", "ds", "out", "--scheduler", "local", "--jobs", "2"]) as process:
+        wait_for(lambda: len(processes(b"spawn_main", process.pid)) >= 2)
+        os.killpg(process.pid, number)
+        _, said = process.communicate(timeout=HANG_SECONDS)
+    assert (process.returncode, said) == (128 + number, "")
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.usefixtures("dataset")
 def test_the_tasks_of_a_stopped_worker_go_to_another(lod: Lod, cluster: Cluster) -> None:
     model("time.sleep(0.3)")
     with running([*STEP, "--scheduler", cluster.address]) as process:
