@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,66 +67,54 @@ def _spend(ctx: click.Context, param: click.Parameter, value: int | None) -> Non
     ctx.find_root().with_resource(within_budget(value))
 
 
+# An option whose value stays in the context.
+_option = functools.partial(click.option, expose_value=False, callback=_keep)
 _OPTIONS = (
-    click.option(
+    _option(
         "--memory",
         type=SIZE,
         metavar="SIZE",
-        expose_value=False,
         callback=_spend,
         help="Memory budget for data, such as 500M or 2G [default: a quarter of the memory].",
     ),
-    click.option(
+    _option(
         "--max-bytes",
         type=SIZE,
         metavar="SIZE",
-        expose_value=False,
-        callback=_keep,
         help="Maximum decompressed size, such as 500M or 2G [default: 1 GiB or 1100 times "
         "the file size, whichever is larger].",
     ),
-    click.option(
+    _option(
         "--isolate",
         is_flag=True,
-        expose_value=False,
-        callback=_keep,
         help="Read in a sandboxed child process: for untrusted files.",
     ),
-    click.option(
+    _option(
         "--skip-unsupported",
         is_flag=True,
-        expose_value=False,
-        callback=_keep,
         help="Leave out columns and fields that no tensor can hold, with a note for each.",
     ),
-    click.option(
+    _option(
         "--nulls",
         type=_NULLS,
         metavar="HOW",
-        expose_value=False,
-        callback=_keep,
         help="How to read nulls: keep (default), empty (lists and text), zero, nan, fill=X, "
         "drop or error.",
     ),
-    click.option(
+    _option(
         "--separator",
         metavar="CHAR",
-        expose_value=False,
-        callback=_keep,
         help="Character between the fields of csv, such as ';', or its name: comma, "
         "semicolon, tab, bar, space.",
     ),
-    click.option(
+    _option(
         "--encoding",
         metavar="NAME",
-        expose_value=False,
-        callback=_keep,
         help="Encoding of text, such as latin1 or utf-16 [default: utf-8].",
     ),
-    click.option(
+    _option(
         "--text-columns",
         metavar="NAMES",
-        expose_value=False,
         callback=lambda ctx, param, value: _keep(ctx, param, names(value)),
         help="Columns of csv that are text even if they look like numbers: zip,phone.",
     ),

@@ -65,12 +65,10 @@ def quiet(function: F) -> F:
     return function
 
 
-def as_json(function: F) -> F:
-    """--json, as `as_json`."""
-    return click.option(
-        "--json",
-        "as_json",
-        is_flag=True,
-        callback=_keep(JSON),
-        help="Print one JSON object, for scripts; errors and notes are JSON too.",
-    )(function)
+as_json = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=_keep(JSON),
+    help="Print one JSON object, for scripts; errors and notes are JSON too.",
+)

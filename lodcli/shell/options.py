@@ -265,14 +265,12 @@ FILE = NamedPath()
 FOLDER = _Folder()
 
 
-def level(function: F) -> F:
-    """--level, a number or a name; None if not given."""
-    return click.option(
-        "--level",
-        type=LEVEL,
-        metavar="LEVEL",
-        help="A level by number (0 the outermost, -1 the finest) or by name.",
-    )(function)
+level = click.option(
+    "--level",
+    type=LEVEL,
+    metavar="LEVEL",
+    help="A level by number (0 the outermost, -1 the finest) or by name.",
+)
 
 
 def file_first(source: Reference, other: str) -> None:
@@ -284,18 +282,17 @@ def file_first(source: Reference, other: str) -> None:
         )
 
 
-def items(function: F) -> F:
-    """-n, how many items, as `count`."""
-    return click.option(
-        "-n",
-        "--items",
-        "count",
-        type=WholeNumber(-(10**18), 10**18),
-        default=10,
-        show_default=True,
-        metavar="N",
-        help="Number of items; -N means all but N.",
-    )(function)
+# How many items, as `count`.
+items = click.option(
+    "-n",
+    "--items",
+    "count",
+    type=WholeNumber(-(10**18), 10**18),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Number of items; -N means all but N.",
+)
 
 
 def seed(text: str = "Random seed.", default: int | None = 0) -> Callable[[F], F]:
@@ -338,25 +335,21 @@ def shard_jobs(function: F) -> F:
     )(function)
 
 
-def from_format(function: F) -> F:
-    """--from."""
-    return click.option(
-        "--from",
-        "from_format",
-        type=FORMAT_NAME,
-        metavar="FORMAT",
-        help="Input format, one of lod convert --formats [default: detect from content and name].",
-    )(function)
+from_format = click.option(
+    "--from",
+    "from_format",
+    type=FORMAT_NAME,
+    metavar="FORMAT",
+    help="Input format, one of lod convert --formats [default: detect from content and name].",
+)
 
 
-def device(function: F) -> F:
-    """--device; see device.py."""
-    return click.option(
-        "--device",
-        default="auto",
-        metavar="NAME",
-        help="Where to compute: auto (the CPU), cpu, cuda or cuda:N.",
-    )(function)
+device = click.option(
+    "--device",
+    default="auto",
+    metavar="NAME",
+    help="Where to compute: auto (the CPU), cpu, cuda or cuda:N.",
+)
 
 
 def precision(function: F) -> F:
@@ -401,11 +394,10 @@ def complete_tensors(
     return tensors(ctx, incomplete)
 
 
-def tensor_names(function: F) -> F:
-    """The argument `tensors`: names, completed from the file on the line."""
-    return click.argument(
-        "tensors", nargs=-1, required=True, metavar="TENSOR...", shell_complete=complete_tensors
-    )(function)
+# The argument `tensors`: names, completed from the file on the line.
+tensor_names = click.argument(
+    "tensors", nargs=-1, required=True, metavar="TENSOR...", shell_complete=complete_tensors
+)
 
 
 def refuse_two_pipes(references: Iterable[Reference]) -> None:
