@@ -22,6 +22,7 @@ from lodcli.bench.measure.harness import Effort
 from lodcli.bench.measure.machine import NotEnoughMemoryError
 from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import Task
+from lodcli.bench.measure.worker import answering
 from lodcli.bench.runner import run_task
 from lodcli.bench.suites.cases import Case
 from lodcli.kernels.errors import LodError, UnsupportedError
@@ -244,14 +245,7 @@ def serve() -> None:
     """Run the job read from standard input; answer with one JSON object per line."""
     end_with_parent()
     job: Job = pickle.loads(sys.stdin.buffer.read())
-    # Output of a library must not be mixed with the answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def answer(**content: Any) -> None:
-        answers.write(json.dumps(content) + "\n")
-        answers.flush()
-
+    answer = answering()
     try:
         with PeerSet(job.suite, job.peers, job.threads, job.pythons, job.device) as peers:
             answer(versions=peers.versions, missing=peers.missing)

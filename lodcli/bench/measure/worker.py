@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 
@@ -18,14 +19,7 @@ def main(platform: str, file: str, threads: int) -> None:
     """Execute commands from standard input until it closes."""
     processes = load(platform, "lod_bench_platform")
     processes.end_with_parent()
-    # Output of a library must not be mixed with the answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def answer(**content: Any) -> None:
-        answers.write(json.dumps(content) + "\n")
-        answers.flush()
-
+    answer = answering()
     try:
         peer = load(file, "lod_bench_peer")
         peer.threads(threads)
@@ -47,6 +41,19 @@ def main(platform: str, file: str, threads: int) -> None:
                 answer(**_sample(ways[question["label"]][0], question["calls"], processes.usage))
         except Exception as error:
             answer(error=_told(error))
+
+
+def answering() -> Callable[..., None]:
+    """Return a function that prints its arguments as JSON; other output goes to standard error."""
+    # Output of a library must not be mixed with the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(**content: Any) -> None:
+        answers.write(json.dumps(content) + "\n")
+        answers.flush()
+
+    return answer
 
 
 def load(file: str, name: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lodcli.commands.bench.options import COUNT, Settings, settings, sizes, sweep
+from lodcli.commands.bench.options import Settings, folder, hidden, measuring, passes
 from lodcli.kernels.runtime.precision import PRECISIONS, Precision
 from lodcli.shell import options
 
@@ -73,12 +73,8 @@ def command(
 @command.command(cls=options.Command)
 @click.option("--op", "ops", metavar="OP[,..]", help="Ops [default: all that are measured].")
 @click.option("--case", metavar="NAME[,..]", help="Named cases: B1 to B3, S1, S2, W3 to W300, ..")
-@sizes
-@sweep
-@settings
-def kernels(
-    ops: str | None, case: str | None, sweep: str | None, settings: Settings, **sizes: Any
-) -> None:
+@measuring
+def kernels(ops: str | None, case: str | None, settings: Settings, **sizes: Any) -> None:
     """Time the sequence ops.
 
     B1 is 1,000,000 rows of 64 in 20,000 sequences of skewed lengths, B2 5,000,000 rows of one
@@ -101,16 +97,16 @@ def kernels(
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show, usual
 
     default = usual(USUAL_KERNEL_CASES, settings.device)
-    chosen = cases_of(KERNEL_CASES, case, sweep, settings.seed, usual=default, **sizes)
+    chosen = cases_of(KERNEL_CASES, case, settings.seed, usual=default, **sizes)
     known = ops_of(settings.device) if ops is None else list(BENCH_OPS)
     run_and_show("kernels", KernelPlan(parse_ops(ops, known), chosen), settings)
 
 
 @command.command(cls=options.Command)
 @click.option("--cell", "cells", metavar="CELL[,..]", help="lstm, gru, elman [default: all].")
-@click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training [default: both].")
+@passes
 @click.option("--case", metavar="NAME[,..]", help="Named cases: a to e, b-equal, ..")
-@click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
+@hidden
 @click.option(
     "--precision",
     type=click.Choice(PRECISIONS),
@@ -124,16 +120,13 @@ def kernels(
     default="float32",
     help="Dtype of rows and weights.",
 )
-@sizes
-@sweep
-@settings
+@measuring
 def rnn(
     cells: str | None,
     passes: str | None,
     case: str | None,
     precision: Precision,
     dtype: str,
-    sweep: str | None,
     settings: Settings,
     **sizes: Any,
 ) -> None:
@@ -167,7 +160,7 @@ def rnn(
     if dtype != "float32" and (precision != "float32" or "cuda" in settings.device):
         raise click.UsageError(f"--dtype {dtype} is measured on a CPU, without --precision")
     default = usual(USUAL_RNN_CASES, settings.device)
-    chosen = cases_of(RNN_CASES, case, sweep, settings.seed, usual=default, **sizes)
+    chosen = cases_of(RNN_CASES, case, settings.seed, usual=default, **sizes)
     ways = parse_ops(passes, PASSES, "--pass")
     ops = [f"{cell} {way}" for cell in parse_ops(cells, list(CELLS), "--cell") for way in ways]
     run_and_show("rnn", RnnPlan(ops, chosen, precision, dtype), settings)
@@ -175,17 +168,14 @@ def rnn(
 
 @command.command(cls=options.Command)
 @click.option("--cell", "cells", metavar="CELL[,..]", help="mingru, lru, s5, .. [default: all].")
-@click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training [default: both].")
+@passes
 @click.option("--case", metavar="NAME[,..]", help="many, long, wide, one, skewed [default: all].")
-@click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
-@sizes
-@sweep
-@settings
+@hidden
+@measuring
 def linear(
     cells: str | None,
     passes: str | None,
     case: str | None,
-    sweep: str | None,
     settings: Settings,
     **sizes: Any,
 ) -> None:
@@ -206,7 +196,7 @@ def linear(
     from lodcli.bench.suites.rnn import PASSES
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
 
-    chosen = cases_of(LINEAR_CASES, case, sweep, settings.seed, **sizes)
+    chosen = cases_of(LINEAR_CASES, case, settings.seed, **sizes)
     ways = parse_ops(passes, PASSES, "--pass")
     ops = [f"{cell} {way}" for cell in parse_ops(cells, LINEAR_CELLS, "--cell") for way in ways]
     run_and_show("linear", LinearPlan(ops, chosen), settings)
@@ -223,17 +213,12 @@ def linear(
     show_default=True,
     help="The dtype of the values.",
 )
-@click.option(
-    "--folder", type=click.Path(exists=True, file_okay=False), help="Folder for test files."
-)
-@sizes
-@sweep
-@settings
+@folder
+@measuring
 def convert(
     ops: str | None,
     dtype: str,
     folder: str | None,
-    sweep: str | None,
     settings: Settings,
     **sizes: Any,
 ) -> None:
@@ -251,7 +236,7 @@ def convert(
     from lodcli.bench.suites.convert import CONVERSIONS, ConvertPlan
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
 
-    chosen = cases_of(CONVERT_CASES, None, sweep, settings.seed, **sizes)
+    chosen = cases_of(CONVERT_CASES, None, settings.seed, **sizes)
     plan = ConvertPlan(parse_ops(ops, CONVERSIONS), chosen, dtype, folder)
     run_and_show("convert", plan, settings)
 
@@ -263,15 +248,9 @@ def convert(
     metavar="OP[,..]",
     help="write, write_synced, read, verify, sequence, open_and_sequence.",
 )
-@click.option(
-    "--folder", type=click.Path(exists=True, file_okay=False), help="Folder for test files."
-)
-@sizes
-@sweep
-@settings
-def io(
-    ops: str | None, folder: str | None, sweep: str | None, settings: Settings, **sizes: Any
-) -> None:
+@folder
+@measuring
+def io(ops: str | None, folder: str | None, settings: Settings, **sizes: Any) -> None:
     """Time lod's container, plain and compressed: writing, reading, checking, single sequences.
 
     Files are in the page cache; write_synced also waits until they are on the disk. By default
@@ -286,18 +265,14 @@ def io(
     from lodcli.bench.suites.files import IO_OPS, FilesPlan
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
 
-    chosen = cases_of(FILE_CASES, None, sweep, settings.seed, **sizes)
+    chosen = cases_of(FILE_CASES, None, settings.seed, **sizes)
     run_and_show("io", FilesPlan("io", parse_ops(ops, IO_OPS), chosen, folder), settings)
 
 
 @command.command("slice", cls=options.Command)
-@click.option(
-    "--folder", type=click.Path(exists=True, file_okay=False), help="Folder for test files."
-)
-@sizes
-@sweep
-@settings
-def slice_(folder: str | None, sweep: str | None, settings: Settings, **sizes: Any) -> None:
+@folder
+@measuring
+def slice_(folder: str | None, settings: Settings, **sizes: Any) -> None:
     """Time reading single sequences from files of 5, 51 and 512 MB, opened each time.
 
     \b
@@ -309,20 +284,16 @@ def slice_(folder: str | None, sweep: str | None, settings: Settings, **sizes: A
     from lodcli.bench.suites.files import FilesPlan
     from lodcli.commands.bench.showing import cases_of, run_and_show
 
-    fixed = any(value is not None for value in sizes.values())
-    wanted = sweep or (None if fixed else SLICE_SWEEP)
-    chosen = cases_of(FILE_CASES, None, wanted, settings.seed, **sizes)
+    if all(value is None for value in sizes.values()):
+        sizes["sweep"] = SLICE_SWEEP
+    chosen = cases_of(FILE_CASES, None, settings.seed, **sizes)
     run_and_show("io", FilesPlan("slice", ["open_and_sequence"], chosen, folder), settings)
 
 
 @command.command(cls=options.Command)
-@click.option(
-    "--folder", type=click.Path(exists=True, file_okay=False), help="Folder for test files."
-)
-@sizes
-@sweep
-@settings
-def load(folder: str | None, sweep: str | None, settings: Settings, **sizes: Any) -> None:
+@folder
+@measuring
+def load(folder: str | None, settings: Settings, **sizes: Any) -> None:
     """Time an epoch of training batches in random order, compared with other loaders.
 
     Each loader returns every sequence once, in batches of at most 4,096 rows, in one process; files
@@ -338,7 +309,7 @@ def load(folder: str | None, sweep: str | None, settings: Settings, **sizes: Any
     from lodcli.bench.suites.load import LoadPlan
     from lodcli.commands.bench.showing import cases_of, run_and_show
 
-    chosen = cases_of(LOAD_CASES, None, sweep, settings.seed, **sizes)
+    chosen = cases_of(LOAD_CASES, None, settings.seed, **sizes)
     run_and_show("load", LoadPlan(chosen, folder), settings)
 
 
@@ -346,15 +317,13 @@ def _question(name: str, help_text: str) -> None:
     """Add the command of one question of lodcli/bench/suites/questions.py."""
 
     @click.option("--op", "ops", metavar="OP[,..]", help="Ops [default: all].")
-    @sizes
-    @sweep
-    @settings
-    def ask(ops: str | None, sweep: str | None, settings: Settings, **sizes: Any) -> None:
+    @measuring
+    def ask(ops: str | None, settings: Settings, **sizes: Any) -> None:
         from lodcli.bench.suites.cases import QUESTION_CASES
         from lodcli.bench.suites.questions import QUESTIONS, QuestionPlan
         from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
 
-        chosen = cases_of(QUESTION_CASES, None, sweep, settings.seed, base="skew 0.8", **sizes)
+        chosen = cases_of(QUESTION_CASES, None, settings.seed, base="skew 0.8", **sizes)
         plan = QuestionPlan(name, parse_ops(ops, list(QUESTIONS[name])), chosen)
         run_and_show("questions", plan, settings)
 

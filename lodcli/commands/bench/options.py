@@ -240,27 +240,37 @@ def _pythons(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def sizes(function: F) -> F:
-    """--rows, --features, --sequences, --lengths."""
-    for option in (
-        click.option(
-            "--lengths",
-            metavar="SPEC|FILE",
-            help="lognormal:50,0.9 (mean, sigma), lognormal:50,0.9,0.03 (3 % empty), "
-            "uniform:1,99, fixed:50, or the lengths in a file.",
-        ),
-        click.option("--sequences", type=COUNT, metavar="N", help="Number of sequences."),
-        click.option("--features", type=COUNT, metavar="N", help="float32 values per row."),
-        click.option("--rows", type=COUNT, metavar="N", help="Total number of rows."),
-    ):
+# Which cases to measure: arguments of `cases_of`.
+_SIZES = (
+    click.option("--rows", type=COUNT, metavar="N", help="Total number of rows."),
+    click.option("--features", type=COUNT, metavar="N", help="float32 values per row."),
+    click.option("--sequences", type=COUNT, metavar="N", help="Number of sequences."),
+    click.option(
+        "--lengths",
+        metavar="SPEC|FILE",
+        help="lognormal:50,0.9 (mean, sigma), lognormal:50,0.9,0.03 (3 % empty), "
+        "uniform:1,99, fixed:50, or the lengths in a file.",
+    ),
+    click.option(
+        "--sweep",
+        metavar="WHAT=N,N,..",
+        help="Measure at each value of rows, sequences, features, hidden or skew.",
+    ),
+)
+
+
+def measuring(function: F) -> F:
+    """The options of the sizes, and those of `settings`."""
+    function = settings(function)
+    for option in reversed(_SIZES):
         function = option(function)
     return function
 
 
-def sweep(function: F) -> F:
-    """--sweep."""
-    return click.option(
-        "--sweep",
-        metavar="WHAT=N,N,..",
-        help="Measure at each value of rows, sequences, features, hidden or skew.",
-    )(function)
+folder = click.option(
+    "--folder", type=click.Path(exists=True, file_okay=False), help="Folder for test files."
+)
+passes = click.option(
+    "--pass", "passes", metavar="PASS[,..]", help="forward, training [default: both]."
+)
+hidden = click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")

@@ -190,9 +190,9 @@ def _require_target(settings: Settings, cases: Sequence[Case]) -> None:
 def cases_of(
     known: Mapping[str, Case],
     names: str | None,
-    sweep: str | None,
     seed: int,
     *,
+    sweep: str | None = None,
     usual: str | None = None,
     base: str | None = None,
     lengths: str | None = None,
