@@ -50,6 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lod: Lod) -> Path:
         "--nested article:gru:4/sentence:lstm:3:boot --seed 1 --emit both",
         "--nested article:gru:4/sentence:lstm:3:boot --seed 1 --emit both --grad",
         "--nested article:lstm:4/sentence:elman:3:bidirectional --seed 1 --grad",
+        "--nested article:gru:4/sentence:gru:4:boot --seed 1 --emit both --grad",
         "--step model_on_device:smooth --emit both --dtype float64",
     ],
 )

@@ -29,7 +29,7 @@ _FUNCTIONS = frozenset(
     (
         *("asarray", "atleast_1d", "concatenate", "stack", "split", "take", "take_along_axis"),
         *("empty_like", "full_like", "ones_like", "zeros_like", "put_along_axis", "flatnonzero"),
-        *("copy", "where"),
+        *("copy", "where", "broadcast_to"),
     )
 )
 
