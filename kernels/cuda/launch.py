@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import weakref
 from collections.abc import Callable
@@ -185,6 +186,8 @@ def c_type(dtype: np.dtype[Any], what: str) -> str:
 # Results derived from an immutable index, by its address, because arrays have no hash. An entry is
 # removed with its index.
 _kept: dict[tuple[int, str], tuple[weakref.ref[Any], Any]] = {}
+# Before modules are torn down: `_let_go` could not call cupy's functions any more.
+atexit.register(_kept.clear)
 
 
 def _made_once(offsets: Offsets, what: str, make: Callable[[Offsets], Any]) -> Any:

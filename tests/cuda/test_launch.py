@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,17 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def code_in(folder: Path) -> set[str]:
     return {path.name for path in folder.glob("cuda.*.code")}
+
+
+def test_a_tensor_that_lives_to_the_end_of_the_program_ends_silently() -> None:
+    code = (
+        "import collections, cupy, lodcli.ops; from lodcli import LoDTensor;"
+        # Modules that were imported before cupy are torn down after it.
+        "collections.words = LoDTensor(cupy.asarray([1.0, 2.0, 3.0]), [[2, 1]]);"
+        "lodcli.ops.sequence_sum(collections.words)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def test_a_changed_header_makes_other_kernels(
