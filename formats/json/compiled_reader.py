@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -34,8 +35,6 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 # Whole lines, and the number of the first line.
 Block = tuple[bytes, int]
 Tensors = dict[str, LoDTensor]
-# The tensors of some lines, None if the exact parser is needed, and the number of lines.
-_Found = tuple[Tensors | None, int]
 
 # Input that the exact parser reads while the scanner of the package is loaded, or while one is
 # compiled in a checkout.
@@ -47,6 +46,7 @@ MOST_RESERVED_BYTES = 4 << 30
 # More threads would only wait for the writer.
 MOST_THREADS = 4
 
+_BLANK_LINES = re.compile(rb"^[ \t\r]*(?:\n|\Z)", re.MULTILINE)
 # Up to these, every integer is represented exactly.
 _EXACT = {"float64": 2**53, "float32": 2**24, "float16": 2**11, "bfloat16": 2**8}
 
@@ -62,11 +62,15 @@ class FastColumns:
     Args:
         columns: of the file.
         others: whether lines may have other fields.
+        skips_blanks: whether blank lines are skipped.
     """
 
-    def __init__(self, columns: tuple[Column, ...], *, others: bool) -> None:
+    def __init__(
+        self, columns: tuple[Column, ...], *, others: bool, skips_blanks: bool = False
+    ) -> None:
         self._columns = columns
         self._others = others
+        self._skips_blanks = skips_blanks
         self._scanners = threading.local()
         depth = max(column.depth for column in columns)
         self._threads = _threads(len(columns) * (2 + depth) * BLOCK_BYTES * 4)
@@ -81,7 +85,7 @@ class FastColumns:
         """Return whether whole lines match the columns."""
         room = Blocks.room(len(lines))
         room[: len(lines)] = lines
-        return self._scanned(room, len(lines))[0] is not None
+        return self._scanned(room, len(lines)) is not None
 
     def tensors(self, reader: LineReader, block_bytes: int) -> Iterator[Tensors | Block]:
         """Yield the tensors of each block of lines, or the block if the exact parser must read it.
@@ -90,7 +94,7 @@ class FastColumns:
         """
         blocks = Blocks(reader, block_bytes)
         with thread_pool(self._threads, "lod-json") as pool:
-            waiting: deque[tuple[bytearray, int, Future[_Found]]] = deque()
+            waiting: deque[tuple[bytearray, int, Future[Tensors | None]]] = deque()
             try:
                 while (block := blocks.next()) or waiting:
                     if block:
@@ -98,28 +102,31 @@ class FastColumns:
                         if len(waiting) <= self._threads:
                             continue
                     room, size, future = waiting.popleft()
-                    found, lines = future.result()
+                    found = future.result()
                     yield found if found is not None else (bytes(room[:size]), reader.line + 1)
-                    reader.line += room.count(b"\n", 0, size) if found is None else lines
+                    reader.line += room.count(b"\n", 0, size)
                     blocks.give_back()
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _scanned(self, room: bytearray, size: int) -> _Found:
-        """Return the tensors of lines, None if the exact parser is needed, and their number."""
+    def _scanned(self, room: bytearray, size: int) -> Tensors | None:
+        """Return the tensors of lines, or None if the exact parser is needed."""
         if not hasattr(self._scanners, "own"):
             self._scanners.own = self._made()
         scanner = self._scanners.own
         scanned = scanner.scan_padded(np.frombuffer(room, np.uint8), size)
+        if scanned is None and self._skips_blanks:
+            others = _BLANK_LINES.sub(b"", room[:size])
+            scanned = scanner.scan(others) if len(others) < size else None
         if scanned is None:
-            return None, 0
+            return None
         result = {}
         for column, found in zip(self._columns, scanned, strict=True):
             tensor = _tensor(column, found)
             if tensor is None:
-                return None, 0
+                return None
             result[column.name] = tensor
-        return result, scanner.lines
+        return result
 
     def _made(self) -> JsonScanner:
         kinds = {"b": TRUTH, "i": WHOLE, "u": WHOLE}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
@@ -12,11 +10,12 @@ from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.json.jsonl import JsonLines, JsonSource
+from lodcli.formats.json.python_reader import placed, placing
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.derived import Derived
 from lodcli.formats.text.lines import BYTE_ORDER_MARK
-from lodcli.kernels.errors import InvalidDataError, LodError
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 
 
@@ -63,26 +62,17 @@ class _DocumentSource(JsonSource):
     """A document as lines; messages count its values."""
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
-        with _counting_values():
+        with placing(_value):
             super().__init__(source, options, _Values)
-        self.left_out = {name: _of_value(error) for name, error in self.left_out.items()}
+        self.left_out = {name: placed(error, _value) for name, error in self.left_out.items()}
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        with _counting_values():
+        with placing(_value):
             yield from super().batches(limit_bytes)
 
 
-@contextmanager
-def _counting_values() -> Iterator[None]:
-    try:
-        yield
-    except LodError as error:
-        raise _of_value(error) from None
-
-
-def _of_value(error: LodError) -> LodError:
-    """Return an error about a line as one about the value that was read from it."""
-    return type(error)(re.sub(r"\bline (\d+)", r"value \1", str(error)))
+def _value(number: int) -> str:
+    return f"value {number}"
 
 
 class _Values(Derived):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 import numpy as np
@@ -23,7 +24,7 @@ from lodcli.formats.json.objects.writing import (
     record_samples,
     samples,
 )
-from lodcli.formats.json.python_reader import parsed
+from lodcli.formats.json.python_reader import beyond, parsed, placed, placing
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.structs.tree import tree
@@ -56,6 +57,7 @@ class JsonLines(Format):
     null, or with --nulls, nulls are kept; otherwise a null is an error. With --levels there are as
     many levels as names; lists below them must all have equal lengths and become the shape of a
     row. Lines of objects: every field, or those that --field chooses, is a tensor of that name.
+    Blank lines are skipped.
 
     Writing: several tensors become objects; they must have the same number of outermost items. The
     dtype (restored by --dtype when reading), level names and the shape of a row (--levels), and the
@@ -184,29 +186,32 @@ class JsonSource(Source):
     ) -> None:
         self._source = source
         self._reader = LineReader(source, encoding=options.encoding, derived=lines)
+        # The lines of a document are its values: none of them may be missing.
+        self._skips_blanks = lines is None
         found = self._found(options)
         self._columns, self._known = found.found, found.known
         self._objects = found.nulls
         self._lacking = found.lacking
         self.left_out = found.left_out
-        self._fast = _scanning(found)
+        self._fast = self._scanning(found)
         self.schema = tuple(column.spec for column in self._columns)
 
     def _found(self, options: ReadOptions) -> Columns:
         """Return the columns inferred from the first lines."""
         values: list[object] = []
+        blanks: list[int] = []
         step = total = PEEK_BYTES
         while lines := self._reader.peek(step):
             if not values and self._repays(0):
                 found = self._told(lines, options)
                 if found is not None:
                     return found
-            values += parsed(lines, len(values) + 1)
-            found = find_columns(values, options)
+            values += self._parsed(lines, len(values) + len(blanks) + 1, blanks)
+            found = _columns(values, blanks, options)
             if found.sure or total >= MOST_PEEK_BYTES:
                 return found
             step, total = total, 2 * total
-        return find_columns(values, options)
+        return _columns(values, blanks, options)
 
     def _told(self, lines: list[bytes], options: ReadOptions) -> Columns | None:
         """Return the columns inferred from few of these lines; None unless all of them match.
@@ -215,10 +220,19 @@ class JsonSource(Source):
         values as those few, and are nested equally deep.
         """
         few = max(1, len(lines) * FEW_BYTES // max(1, sum(map(len, lines))))
-        found = find_columns(parsed(lines[:few], 1), options)
-        fast = _scanning(found)
+        blanks: list[int] = []
+        found = _columns(self._parsed(lines[:few], 1, blanks), blanks, options)
+        fast = self._scanning(found)
         told = found.sure and not found.left_out and fast.fits
         return found if told and fast.fit(b"".join(lines)) else None
+
+    def _parsed(self, lines: list[bytes], first: int, blanks: list[int]) -> list[object]:
+        """Return the values of lines, and add the numbers of blank ones to `blanks`."""
+        return parsed(lines, first, blanks if self._skips_blanks else None)
+
+    def _scanning(self, found: Columns) -> FastColumns:
+        others = found.known is None
+        return FastColumns(found.found, others=others, skips_blanks=self._skips_blanks)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._reader.restart()
@@ -254,7 +268,12 @@ class JsonSource(Source):
         return (block, first) if block else None
 
     def _exactly(self, block: bytes, first: int) -> Batch:
-        values = parsed(split(block), first)
+        blanks: list[int] = []
+        values = self._parsed(split(block), first, blanks)
+        with placing(beyond(blanks)):
+            return self._converted(values, first)
+
+    def _converted(self, values: list[object], first: int) -> Batch:
         fields = [column.field for column in self._columns if column.field is not None]
         if fields:
             check_fields(values, fields, self._known, first, lacking=self._lacking)
@@ -276,5 +295,10 @@ class JsonSource(Source):
         return column.tensor(values, first)
 
 
-def _scanning(found: Columns) -> FastColumns:
-    return FastColumns(found.found, others=found.known is None)
+def _columns(values: list[object], blanks: list[int], options: ReadOptions) -> Columns:
+    """Return the columns of the first lines but the blank ones."""
+    line = beyond(blanks)
+    with placing(line):
+        found = find_columns(values, options)
+    left_out = {name: placed(error, line) for name, error in found.left_out.items()}
+    return replace(found, left_out=left_out)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from lodcli.formats.text.lines import (
@@ -12,7 +15,7 @@ from lodcli.formats.text.lines import (
     WITHOUT_RETURNS,
     shown,
 )
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, LodError
 
 
 class _RefusedError(ValueError):
@@ -41,25 +44,55 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_uniq
 ONE_LINE = "jsonl has one value per line; --from json reads values over several lines"
 
 
-def parsed(lines: list[bytes], first: int) -> list[object]:
+_BLANKS = b" \t\r\n"
+
+
+def parsed(lines: list[bytes], first: int, blanks: list[int] | None = None) -> list[object]:
     """Return the value of each line.
 
     Args:
         lines: with or without their ends.
         first: the number of the first line.
+        blanks: receives the numbers of blank lines, which have no value; None: they are errors.
 
     Raises:
         InvalidDataError: names the line, and the column where it can.
     """
     decode = _DECODER.decode
     values: list[object] = []
-    try:
-        for line in lines:
+    for number, line in enumerate(lines, first):
+        try:
             values.append(decode(line.decode()))
-    except (ValueError, RecursionError) as error:
-        number = first + len(values)
-        raise InvalidDataError(f"line {number}: {_told(error, lines[len(values)])}") from None
+        except (ValueError, RecursionError) as error:
+            if blanks is None or line.strip(_BLANKS):
+                raise InvalidDataError(f"line {number}: {_told(error, line)}") from None
+            blanks.append(number)
     return values
+
+
+@contextmanager
+def placing(place: Callable[[int], str]) -> Iterator[None]:
+    """Replace "line N" in errors by the place of the Nth value."""
+    try:
+        yield
+    except LodError as error:
+        raise placed(error, place) from None
+
+
+def placed(error: LodError, place: Callable[[int], str]) -> LodError:
+    """Return an error about a line as one about the place of its value; see `placing`."""
+    return type(error)(re.sub(r"\bline (\d+)", lambda found: place(int(found[1])), str(error)))
+
+
+def beyond(blanks: list[int]) -> Callable[[int], str]:
+    """Return a function that names the line of a value, if `blanks` were not counted."""
+
+    def place(number: int) -> str:
+        for blank in blanks:
+            number += blank <= number
+        return f"line {number}"
+
+    return place
 
 
 def _told(error: ValueError | RecursionError, line: bytes) -> str:
@@ -69,7 +102,7 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
         return "is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8; {TO_UTF_8}"
-    if not line.strip():
+    if not line.strip(_BLANKS):
         return "is blank; expected one JSON value; take it out"
     if isinstance(error, json.JSONDecodeError):
         remedy = ""

@@ -72,9 +72,6 @@ class JsonScanner:
 
     Args:
         plan: what the lines hold.
-
-    Attributes:
-        lines: number of lines in the last block, if the scan did not stop.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -87,7 +84,6 @@ class JsonScanner:
         self._key_ends = np.cumsum([0, *map(len, keys)]).astype(np.int64)
         self._unknown = np.empty((MOST_UNKNOWN, 2), np.int64)
         self._held = 0
-        self.lines = 0
 
     def _reserve(self, size: int) -> None:
         """Reserve memory for everything that a block of this size may hold."""
@@ -123,16 +119,14 @@ class JsonScanner:
         counts = np.zeros((self._columns, levels), np.int64)
         largest = np.zeros(self._columns, np.int64)
         seen = np.full(self._columns, -1, np.int64)
-        lines = np.zeros(1, np.int64)
         hard = _scan_lines[""].call(
             *(0, 1, begin, size, self._columns, load.address(self._kinds)),
             *(load.address(self._depths), load.address(self._keys), load.address(self._key_ends)),
             *(self._plan.keys is not None, self._plan.others, load.address(self._values)),
             *(load.address(self._offsets), levels, room, load.address(counts)),
             *(load.address(largest), load.address(self._hard), MOST_HARD, load.address(seen)),
-            *(load.address(self._unknown), lines),
+            load.address(self._unknown),
         )
-        self.lines = int(lines[0])
         if hard < 0 or not self._settle(data, begin, hard):
             return None
         return [

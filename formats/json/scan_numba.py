@@ -9,7 +9,7 @@ import numpy as np
 from lodcli.formats.json.tokens_numba import STOP, past_blanks
 from lodcli.formats.json.walk_numba import _object, _value
 from lodcli.formats.json.words_numba import byte_at, int_at, put_int
-from lodcli.kernels.native.declare import Pointer, kernel
+from lodcli.kernels.native.declare import kernel
 
 
 class Columns(NamedTuple):
@@ -49,12 +49,11 @@ class Columns(NamedTuple):
 
 
 @kernel()
-def scan_lines(data: int, size: int, to: Columns, lines: Pointer[np.int64]) -> int:
+def scan_lines(data: int, size: int, to: Columns) -> int:
     """Scan all lines; return how many hard numbers they have, or STOP.
 
     Args:
         data: (size,) bytes, followed by zeros.
-        lines: (1,) number of lines; if the scan stopped, of lines before that one.
     """
     for column in range(to.columns):
         for level in range(int_at(to.depths + 8 * column)):
@@ -73,7 +72,6 @@ def scan_lines(data: int, size: int, to: Columns, lines: Pointer[np.int64]) -> i
                 to.keys, to.key_ends, to.others, to.values, to.offsets, to.levels, to.room,
                 to.counts, to.largest, to.hard, to.hard_room, hards,
             )  # fmt: skip
-        lines[0] = line
         if at < 0:
             return STOP
         at = past_blanks(at)
@@ -82,7 +80,6 @@ def scan_lines(data: int, size: int, to: Columns, lines: Pointer[np.int64]) -> i
                 return STOP
             at += 1
         line += 1
-    lines[0] = line
     return hards
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -234,6 +235,33 @@ def test_made_and_mutated_lines_read_alike(files: Files, seed: int) -> None:
         refused += isinstance(slow, tuple)
     assert read > 20
     assert refused > 20
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_blank_lines_have_no_value_but_a_number(files: Files, fast: bool) -> None:
+    random_ = random.Random(3)
+    refused = 0
+    for _ in range(80):
+        kind, depth = random_.choice((WHOLE, REAL, TRUTH, TEXT)), random_.randrange(1, 4)
+        lines = [value(random_, kind, depth).encode() for _ in range(20)]
+        if random_.random() < 0.5:
+            lines = [b'{"a":%s}' % line for line in lines]
+        if random_.random() < 0.5:
+            lines[random_.randrange(20)] += b"]"
+        spread, places = list[bytes](), list[int]()
+        for line in lines:
+            spread += random_.choices([b"", b" \t", b"\r"], k=random_.choice((0, 0, 0, 1, 3)))
+            spread.append(line)
+            places.append(len(spread))
+        spread += random_.choices([b"", b" "], k=random_.randrange(3))
+        expected = files.read(b"\n".join(lines), fast=False)
+        if isinstance(expected, tuple):
+            refused += 1
+            error, words = expected
+            number = int(re.findall(r"line (\d+)", words)[0])
+            expected = error, words.replace(f"line {number}:", f"line {places[number - 1]}:")
+        assert agree(files.read(b"\n".join(spread), fast=fast), expected), spread
+    assert 20 < refused < 60
 
 
 @pytest.mark.parametrize("seed", range(2))
