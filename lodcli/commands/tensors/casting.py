@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ import numpy as np
 
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.options import read_options
-from lodcli.formats.core.schema import Schema, find, find_all
+from lodcli.formats.core.schema import Schema, find
 from lodcli.formats.values.casting import Cast, numbers_as
 from lodcli.kernels.errors import SelectionError
 from lodcli.shell.opened import opened
@@ -32,9 +33,8 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
             if spec.array:
                 raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
         made = _dtypes(file.schema, dtypes)
-        cast = Cast(file.source, made, rounded=rounded, flag="--dtype-unsafe")
-        names = [spec.name for spec in file.schema]
-        target.write(find_all(cast.schema, names), cast.batches_of(names), file.read_share)
+        cast = replace(file, source=Cast(file.source, made, rounded=rounded, flag="--dtype-unsafe"))
+        target.write(cast.schema, cast.batches(), file.read_share)
 
 
 def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:

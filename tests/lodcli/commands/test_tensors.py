@@ -152,6 +152,15 @@ def test_cast_changes_dtypes_and_no_value(lod: Lod, folder: Path) -> None:
         assert item.lod.same_levels(tensor("many.lod.h5", name).lod)
 
 
+@pytest.mark.parametrize("name", ["a", "r"])
+def test_cast_writes_only_the_named_tensor(lod: Lod, folder: Path, name: str) -> None:
+    Path("two.jsonl").write_text('{"a":[1,2],"r":{"x":3},"text":"b"}\n')
+    assert lod("cast", f"two.jsonl::{name}", "int32", "-o", "out.lod.h5").code == 0
+    assert {one: str(item.dtype) for one, item in io.read_all("out.lod.h5").items()} == {
+        {"r": "r.x"}.get(name, name): "int32"
+    }
+
+
 def test_cast_leaves_what_is_no_number(lod: Lod, folder: Path) -> None:
     lines = '{"text":"a","ids":[1],"w":null}\n{"text":"b","ids":[2,3],"w":2}\n'
     Path("r.jsonl").write_text(lines)
