@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import UnsupportedError
 
 # Bits of the exponent and of the mantissa.
@@ -63,11 +64,7 @@ def _complex(part: bytes) -> bytes:
 @cache
 def numpy_type(name: str) -> np.dtype[Any]:
     """Return the little-endian NumPy dtype of this name."""
-    if name == "bfloat16":
-        import ml_dtypes  # only for files that need it
-
-        kind: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return kind
     if name not in NAMES:
         raise UnsupportedError(f"the container holds no {name}")
-    return np.dtype(name).newbyteorder("<")
+    dtype = dtype_of_rows(name)
+    return dtype if dtype.kind == "V" else dtype.newbyteorder("<")

@@ -17,7 +17,6 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from lodcli.formats.arrays.array_file import (
@@ -37,6 +36,7 @@ from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, TensorSpec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import (
     InvalidLoDError,
     LodError,
@@ -277,8 +277,7 @@ def _parse_descriptor(raw: bytes) -> tuple[np.dtype[Any], list[int]]:
             raise DamagedFileError(f"axis {axis}: expected an extent of 0 or more, found {signed}")
     if len(dims) > 32:
         raise UnsupportedError(f"{len(dims)} dimensions; at most 32 are read")
-    name = TYPES[code]
-    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name), dims
+    return dtype_of_rows(TYPES[code]), dims
 
 
 def _varints(raw: bytes) -> Iterator[tuple[int, int]]:

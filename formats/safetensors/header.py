@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from lodcli.formats.arrays.array_file import PlacedArray, array_bytes
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.core.names import repeated
 from lodcli.formats.storage.pread import read_into
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import UnsupportedError
 
 # Limit of the format.
@@ -77,8 +77,7 @@ class Header:
 
 def numpy_dtype(code: str) -> np.dtype[Any]:
     """Return the dtype of a code in DTYPES."""
-    name = DTYPES[code]
-    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    return dtype_of_rows(DTYPES[code])
 
 
 def require_tensor_dtype(name: str, header: Header) -> None:

@@ -16,7 +16,7 @@ from lodcli.formats.core.names import check_name
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, rekeyed
 from lodcli.formats.structs.tree import check_tree
 from lodcli.formats.values.file_attributes import checked, parsed
-from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.dtypes import ALL_DTYPES, dtype_of_rows
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
 
@@ -173,16 +173,6 @@ def decode(payload: bytes, version: int | None = None) -> StreamHeader:
     return header
 
 
-def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the dtype of one of ALL_DTYPES."""
-    if name == "bfloat16":
-        import ml_dtypes  # only for the streams that need it
-
-        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return bfloat16
-    return np.dtype(name)
-
-
 def _level(value: object, number: int) -> LevelSpec:
     where = f"level {number}"
     level = _members(value, where, ("name", "items"))
@@ -226,8 +216,8 @@ def _tensor(
     _require(type(nullable) is bool, f"{where}: {NULLS}", "true", nullable)
     spec = TensorSpec(
         name=name,
-        dtype=dtype_of(dtype),
-        row_shape=_row_shape(tensor["row_shape"], f"{where}: row_shape", dtype_of(dtype)),
+        dtype=dtype_of_rows(dtype),
+        row_shape=_row_shape(tensor["row_shape"], f"{where}: row_shape", dtype_of_rows(dtype)),
         levels=levels,
         rows=rows,
         array=array is not None,

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import ml_dtypes
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.kernels.dtypes import ALL_DTYPES, dtype_of_rows
 from lodcli.kernels.index.checks import Array
 
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 # Dtypes by torch's names of storages, and of dtypes; None: not supported.
 _STORAGES: dict[str, np.dtype[Any] | None] = {
     "Bool": np.dtype(np.bool_),
@@ -22,23 +21,14 @@ _STORAGES: dict[str, np.dtype[Any] | None] = {
     "Int": np.dtype(np.int32),
     "Long": np.dtype(np.int64),
     "Half": np.dtype(np.float16),
-    "BFloat16": _BFLOAT16,
+    "BFloat16": dtype_of_rows("bfloat16"),
     "Float": np.dtype(np.float32),
     "Double": np.dtype(np.float64),
     "ComplexFloat": np.dtype(np.complex64),
     "ComplexDouble": np.dtype(np.complex128),
     "Untyped": np.dtype(np.uint8),
 }
-_DTYPES: dict[str, np.dtype[Any]] = {
-    **{
-        name: np.dtype(name)
-        for name in (
-            *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
-            *("float16", "float32", "float64", "complex64", "complex128"),
-        )
-    },
-    "bfloat16": _BFLOAT16,
-}
+_DTYPES = {name: dtype_of_rows(name) for name in ALL_DTYPES}
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
 
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -353,8 +353,7 @@ def _lod_tensor(rows: torch.Tensor, offsets: torch.Tensor | None) -> LoDTensor:
 
 def _array_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     # By name: in fake mode tensors cannot be converted to arrays.
-    name = str(dtype).removeprefix("torch.")
-    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    return dtype_of_rows(str(dtype).removeprefix("torch."))
 
 
 def _empty(rows: Any, offsets: Any) -> LoDTensor:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lodcli.kernels.cuda.launch import blocks, c_type, limits, on_device, run, shortest_and_longest
 from lodcli.kernels.cuda.tensor_cores import TENSOR_CORES, precision_of
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.ops.attention.attention import Align
@@ -144,20 +145,11 @@ def _task(
     rounded = fits and (half or precision != "float32")
     dtype = result = np.dtype(np.float32) if half and not rounded else q.dtype
     if rounded and precision in ("float16", "bfloat16"):
-        dtype = _half(precision)
+        dtype = dtype_of_rows(precision)
     q, k, v = (cupy.ascontiguousarray(one.astype(dtype, copy=False)) for one in (q, k, v))
     sums = working_dtype(result)
     way = 0 if not causal else 2 if align == "last" else 1
     return _Task(q, k, v, q_offsets, k_offsets, rounded, result, sums, way, float(scale))
-
-
-def _half(name: str) -> np.dtype[Any]:
-    if name == "float16":
-        return np.dtype(np.float16)
-    import ml_dtypes
-
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return found
 
 
 def _exact_tiles(dtype: np.dtype[Any], width: int, of: str) -> _Tiles:

@@ -13,6 +13,7 @@ from lodcli.bench.measure.machine import require_memory
 from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import OURS, LimitKind, Task, Way, Work, in_this_process
 from lodcli.bench.suites.cases import Case
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.rnn.engine.amx.availability import require_amx
@@ -213,10 +214,7 @@ def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
 
 def _narrow(inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the inputs with rows and weights in the dtype of the precision."""
-    import ml_dtypes
-
-    bfloat16 = inputs["precision"] == "bfloat16"
-    dtype = np.dtype(ml_dtypes.bfloat16 if bfloat16 else np.float16)
+    dtype = dtype_of_rows(inputs["precision"])
     return inputs | {name: inputs[name].astype(dtype) for name in ("data", "upstream", *WEIGHTS)}
 
 

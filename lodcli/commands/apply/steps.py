@@ -20,6 +20,7 @@ from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.schema import Item, find, schema_of, tensor_of
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, UnsupportedError
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
 from lodcli.kernels.ops.plugins import find_op, no_gpu
@@ -162,9 +163,7 @@ class Writing:
         """Return a tensor in the dtype to compute with."""
         if self.dtype is None:
             return tensor
-        import ml_dtypes  # registers bfloat16 with NumPy
-
-        dtype = np.dtype(ml_dtypes.bfloat16 if self.dtype == "bfloat16" else self.dtype)
+        dtype = dtype_of_rows(self.dtype)
         if tensor.dtype.kind == "c":
             raise UnsupportedError(f"--dtype {dtype}: the tensor is complex, found {tensor.dtype}")
         return LoDTensor(tensor.data.astype(dtype, copy=False), tensor.lod)
