@@ -217,23 +217,22 @@ class LoDTensor(NumpyProtocol, Conversions):
             found = words_of(data, self._lod, self._marks.categories, self._nulls)
             marks = replace(self._marks, values="text", unit=None)
             return LoDTensor(found[0], found[1], marks, found[2])
-        marks = replace(self._marks, values="text", unit=None)
-        text = LoDTensor(self._data, self._lod, marks, self._nulls)
+        text = self._marked(values="text", unit=None)
         if not self._marks.is_text:
             check_text(on_host(self._data, "text"), self._lod)
         return text
 
     def as_bytes(self) -> LoDTensor:
         """Return this tensor marked as bytes; no copy. Raises InvalidDataError as `as_text`."""
-        marks = replace(self._marks, values="bytes", unit=None)
-        return LoDTensor(self._data, self._lod, marks, self._nulls)
+        return self._marked(values="bytes", unit=None)
 
     def as_numbers(self) -> LoDTensor:
         """Return this tensor as plain numbers, without marks of its values; no copy."""
-        if self._marks.kind is None:
-            return self
-        marks = replace(self._marks, values=None, unit=None)
-        return LoDTensor(self._data, self._lod, marks, self._nulls)
+        return self if self._marks.kind is None else self._marked(values=None, unit=None)
+
+    def _marked(self, **changes: Any) -> LoDTensor:
+        """Return this tensor with some marks changed; no copy."""
+        return LoDTensor(self._data, self._lod, replace(self._marks, **changes), self._nulls)
 
     @types_explained
     def as_categories(self, words: Sequence[str], *, ordered: bool = False) -> LoDTensor:
@@ -252,8 +251,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         if isinstance(words, str):
             raise InvalidDataError("categories: expected a list of words, found one text")
         found = Categories(tuple(str(w) if isinstance(w, str) else w for w in words), ordered)
-        marks = replace(self._marks, values=None, unit=found)
-        coded = LoDTensor(self._data, self._lod, marks, self._nulls)
+        coded = self._marked(values=None, unit=found)
         check_codes(on_host(self._data, "categories"), self._lod, found, self._nulls.rows)
         return coded
 
@@ -295,8 +293,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         Raises:
             InvalidDataError: they are not a JSON object, or take more than 256 KiB.
         """
-        marks = replace(self._marks, attributes=attributes_text(attributes))
-        return LoDTensor(self._data, self._lod, marks, self._nulls)
+        return self._marked(attributes=attributes_text(attributes))
 
     # -- nulls ---------------------------------------------------------------------
 

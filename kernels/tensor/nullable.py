@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -17,14 +18,8 @@ Parts = tuple[Array, LoD, Nulls]
 
 def chosen(data: Array, lod: LoD, nulls: Nulls, items: Offsets) -> Parts:
     """Return outermost items in the given order, copied."""
-    levels, places = [], items
-    for offsets in lod.levels:
-        starts = offsets[places]
-        bounds = np.zeros(places.size + 1, np.int64)
-        np.cumsum(offsets[places + 1] - starts, out=bounds[1:])
-        levels.append(bounds)
-        places = ranges(starts, bounds)
-    return data[places], LoD._trusted(levels, lod.names), nulls.taken(lod, items)
+    found = find_items(lod, items)
+    return data[ranges(found.starts, found.bounds)], found.lod, nulls.taken(lod, items)
 
 
 def filled(data: Array, nulls: Nulls, value: Any) -> Array:
@@ -64,9 +59,7 @@ def dropped(data: Array, lod: LoD, nulls: Nulls) -> tuple[Array, LoD]:
         below = np.repeat(kept, offsets_to_lengths(offsets))
         if mask is not None:
             below = below & mask
-        totals = np.zeros(below.size + 1, np.int64)
-        np.cumsum(below, out=totals[1:])
-        lengths = (totals[offsets[1:]] - totals[offsets[:-1]])[kept]
-        levels.append(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)]))
+        lengths = np.diff(lengths_to_offsets(below.astype(np.int64), level=0)[offsets])
+        levels.append(lengths_to_offsets(lengths[kept], level=0))
         kept = below
     return data[kept], LoD._trusted(levels, lod.names)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.items import picked_offsets
 from lodcli.kernels.index.lod import Index, LoD
 
 Mask = npt.NDArray[np.bool_]
@@ -121,11 +122,7 @@ class Nulls:
         for number, mask in enumerate(self.masks[level:], level):
             found.append(None if mask is None else mask[places])
             if number < lod.n_levels:
-                offsets = lod.levels[number]
-                starts = offsets[places]
-                bounds = np.zeros(places.size + 1, np.int64)
-                np.cumsum(offsets[places + 1] - starts, out=bounds[1:])
-                places = ranges(starts, bounds)
+                places = ranges(*picked_offsets(lod.levels[number], places))
         return Nulls.of(found)
 
     def misfit(self, lod: LoD, rows: int) -> str | None:
