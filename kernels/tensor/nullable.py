@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -31,22 +32,17 @@ def filled(data: Array, nulls: Nulls, value: Any) -> Array:
     mask = nulls.rows
     if mask is None:
         return data
-    with np.errstate(all="ignore"):
-        try:
-            made = np.asarray(value).astype(data.dtype)
-        except (TypeError, ValueError, OverflowError):
-            made = None
-    if made is None or made.ndim or not _same(made, np.asarray(value)):
+    given, made = np.asarray(value), None
+    # Not complex for real numbers: NumPy drops the imaginary part.
+    if given.dtype.kind in ("biufcV" if data.dtype.kind == "c" else "biufV") and not given.ndim:
+        with np.errstate(all="ignore"), contextlib.suppress(TypeError, ValueError, OverflowError):
+            made = given.astype(data.dtype)
+    # Floats may be rounded.
+    if made is None or (made.dtype.kind in "biu" and made != given):
         raise InvalidDataError(f"no {data.dtype} is {value!r}, which nulls are to be filled with")
     result: Array = data.copy()
     result[~mask] = made
     return result
-
-
-def _same(made: Array, value: Array) -> bool:
-    if made.dtype.kind not in "biu":  # floats may be rounded
-        return value.dtype.kind in "biufcV"
-    return value.dtype.kind in "biuf" and bool(np.all(made == value))
 
 
 def dropped(data: Array, lod: LoD, nulls: Nulls) -> tuple[Array, LoD]:

@@ -175,9 +175,9 @@ def test_a_value_that_the_dtype_lacks_fills_nothing() -> None:
     for value in (np.nan, 0.5, "x", 2**70):
         with pytest.raises(InvalidDataError, match="no int64 is"):
             whole.fill_nulls(value)
-    for several in ([0, 1], np.zeros((1, 2))):
+    for other in ([0, 1], np.zeros((1, 2)), 1j, np.complex64(1)):
         with pytest.raises(InvalidDataError, match=r"no float64 is .*, which nulls are to be"):
-            LoDTensor.from_lists([1.5, None]).fill_nulls(several)
+            LoDTensor.from_lists([1.5, None]).fill_nulls(other)
     assert LoDTensor.from_lists([1.5, None]).fill_nulls(np.nan).data.tolist()[0] == 1.5
     small = LoDTensor.from_arrow(pa.array([1, None], pa.uint8()))
     with pytest.raises(InvalidDataError, match="no uint8 is 256"):
