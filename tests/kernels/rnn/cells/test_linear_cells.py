@@ -191,6 +191,25 @@ def test_an_lru_may_do_without_its_skip_connection() -> None:
     assert found.weights.skip is None
 
 
+@pytest.mark.parametrize("cell", ["lru", "s5"])
+def test_a_diagonal_matrix_is_the_same_skip_connection_as_its_diagonal(cell: str) -> None:
+    rng = np.random.default_rng(9)
+    weights: Any = seeded_weights(cell, 5, 4, projection_size=5, rng=rng, dtype="float64")
+    by_element = weights.layers[0][0]
+    assert by_element.skip.shape == (5,)
+    data, grad = rng.normal(size=(2, 6, 5))
+    one, two = (
+        rnn_forward(data, np.array([0, 2, 6]), each, keep=True)
+        for each in (by_element, dataclasses.replace(by_element, skip=np.diag(by_element.skip)))
+    )
+    close(two.outputs, one.outputs, 1e-14)
+    assert one.tape is not None
+    assert two.tape is not None
+    first, second = (rnn_backward(each, grad_outputs=grad) for each in (one.tape, two.tape))
+    close(second.input, first.input, 1e-14)
+    close(np.diag(second.weights.skip), first.weights.skip, 1e-14)
+
+
 @pytest.mark.parametrize("cell", ["mingru", "minlstm"])
 def test_layers_in_both_directions_agree_with_torch(cell: str) -> None:
     rng = np.random.default_rng(2)
