@@ -45,8 +45,9 @@ class Columns(Format):
     )
 
     def keeps_marks(self, spec: TensorSpec) -> bool:
-        # Without rows no dictionary is written.
-        return super().keeps_marks(spec) and not (spec.marks.categories and spec.rows == 0)
+        # Without rows no dictionary is written, only that there may be one.
+        words = spec.marks.categories.words if spec.marks.categories is not None else ()
+        return super().keeps_marks(spec) and not (words and spec.rows == 0)
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)

@@ -282,6 +282,7 @@ def _row(kind: pa.DataType, name: str, words: Words) -> Leaf | None:
         codes = code_type(kind)
         categories = None if codes is None else words(name)
         if codes is not None and categories is not None:
+            categories = replace(categories, ordered=kind.ordered)  # also if there are no words
             return Leaf(name, _dtype(codes), shape, marks=Marks(unit=categories))
         if isinstance(kind, pa.FixedShapeTensorType):
             order = _order(kind, name, len(shape))

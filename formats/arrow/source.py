@@ -156,7 +156,12 @@ class RecordSource(Source):
         """Return the layouts of columns whose dictionaries of text are categories."""
         coded = {name: made(lambda tensor: Categories(())) for name, made in columns.items()}
         words = words_of(self._records, _there(coded))
-        return _there({name: made(words.get) for name, made in columns.items()})
+
+        def told(tensor: str) -> Categories | None:
+            # A column without rows has no dictionary: its categories have no words.
+            return words.get(tensor, Categories(()))
+
+        return _there({name: made(told) for name, made in columns.items()})
 
     def _name_classes(self, nodes: Mapping[str, Node], features: Mapping[str, Any]) -> None:
         """Mark class labels of Hugging Face as categories, if all rows are numbers of classes."""

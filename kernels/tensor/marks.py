@@ -190,10 +190,12 @@ class Categories:
 
         Raises:
             InvalidDataError: the dictionaries differ and one is ordered: the order of all words
-                is unknown.
+                is unknown. A dictionary without words differs from none.
         """
-        if self == other:
+        if self == other or not other.words:
             return self
+        if not self.words:
+            return other
         if self.ordered or other.ordered:
             raise InvalidDataError("ordered categories with other words have no common order")
         known = set(self.words)

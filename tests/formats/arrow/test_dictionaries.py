@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lodcli.formats.core import io
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories
 from tests.formats.core.test_categories import LABELS, coded
 from tests.sampling import many
 
@@ -117,13 +118,26 @@ def test_arrow_and_parquet_keep_categories(
     tmp_path_factory: Any, tensor: LoDTensor, name: str
 ) -> None:
     path = tmp_path_factory.mktemp("c") / name
-    if not tensor.rows:
+    if not tensor.rows and tensor.marks.categories and tensor.marks.categories.words:
         with pytest.raises(UnsupportedError, match="does not keep these marks: category"):
             io.write(path, tensor, strict=True)
         return
     io.write(path, tensor, strict=True)
     assert read(path).identical(tensor)
     assert LoDTensor.from_arrow(tensor.to_arrow()).identical(tensor)
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.arrows"])
+def test_dictionaries_without_rows_are_categories_of_no_words(name: str, tmp_path: Path) -> None:
+    some = pa.table({"c": dictionary([1, 0], pa.int8(), ordered=True)})
+    write(tmp_path / name, some.slice(0, 0))
+    write(tmp_path / f"some-{name}", some)
+    none, found = read(tmp_path / name), read(tmp_path / f"some-{name}")
+    assert none.marks.categories == Categories((), ordered=True)
+    assert none.dtype == np.int8
+    io.write(tmp_path / f"again-{name}", none, strict=True)
+    assert read(tmp_path / f"again-{name}").identical(none)
+    assert LoDTensor.concatenate([none, found]).identical(found)
 
 
 def test_dictionaries_that_change_within_a_file_are_put_together(tmp_path: Path) -> None:
