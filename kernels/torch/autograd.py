@@ -55,6 +55,9 @@ def run_layers(
     return found
 
 
+_is_batched: Callable[[torch.Tensor], bool] = torch._C._functorch.is_legacy_batchedtensor
+
+
 class _Layers(torch.autograd.Function):
     """`stack_forward` and `stack_backward` as an autograd function."""
 
@@ -98,6 +101,11 @@ class _Layers(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         saved = ctx.saved_tensors  # raises if one was written to
+        if any(grad is not None and _is_batched(grad) for grad in grads):
+            raise UnsupportedError(
+                "LSTM, GRU and RNN of lodcli.torch: gradients in batches are not supported; call "
+                "autograd without is_grads_batched=True, jacobian without vectorize=True"
+            )
         _, hidden, cell, *_ = ctx.needs_input_grad
         outputs, last_hidden, last_cell = (
             None if grad is None else _numbers(grad) for grad in (*grads, None)[:3]

@@ -280,6 +280,13 @@ def test_functions_that_differentiate_twice_are_errors(name: str) -> None:
         getattr(torch.autograd.functional, name)(lambda x: mine(x)[0].sum(), values, *vector)
 
 
+def test_gradients_in_batches_are_an_error() -> None:
+    mine, _ = layers("gru")
+    values = torch.randn(4, 2, 3, dtype=torch.float64)
+    with pytest.raises(UnsupportedError, match="gradients in batches are not supported"):
+        torch.autograd.functional.jacobian(lambda x: mine(x)[0], values, vectorize=True)
+
+
 def test_a_model_is_replaced_in_place_and_back() -> None:
     class Special(torch.nn.LSTM):  # type: ignore[misc]
         pass
