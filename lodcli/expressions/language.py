@@ -253,7 +253,7 @@ class Evaluation(ABC, Generic[V]):
         values = self.of(node.value)
         try:
             column = ast.literal_eval(node.slice)
-        except ValueError:
+        except (TypeError, ValueError):  # TypeError: a set or dict of lists
             column = None
         place = column if isinstance(column, tuple) else (column,)
         if not all(type(one) is int for one in place):

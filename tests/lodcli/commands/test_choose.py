@@ -414,6 +414,7 @@ def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
         ("ids > 3", 1, "several values for an item"),
         ("mean(weights) > 0 and first(weights) > 0", 29, "name a column, as in data[0]"),
         ("max(weights[2]) > 0", 13, "no column 2; rows have shape (2,)"),
+        ("max(weights[{[1]}]) > 0", 13, "expected the number of a column, as in data[2]"),
         ("length(word) > 0", 8, "no level word from the items down; there are: sentence, 0"),
         ("length > 0", 1, "write length(..)"),
         ("label = 1", 0, "equality is =="),
