@@ -16,8 +16,14 @@ from lodcli.formats.core.losses import Loss, losses, marks_of_steps
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import WriteOptions, refuse_unknown_options
 from lodcli.formats.core.schema import Batch, Schema, rekeyed
+from lodcli.formats.core.table import SUFFIXES
 from lodcli.formats.remote.urls import shown
-from lodcli.formats.storage.compression import codec_suffix, require_zstandard, suffix_codec
+from lodcli.formats.storage.compression import (
+    codec_suffix,
+    require_zstandard,
+    suffix_codec,
+    without_suffix,
+)
 from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
 from lodcli.formats.storage.outputs import Output, refuse_existing, refuse_url
 from lodcli.formats.structs.tree import broken_columns, flattened, record_columns
@@ -214,7 +220,18 @@ def output_format(path: PathLike, format_name: str | None) -> str:
         from lodcli.formats.catalogue import plugins
 
         raise SelectionError(
-            f"{os.fspath(path)}: unknown file extension; choose a format with --to "
+            f"{os.fspath(path)}: unknown file extension{_near(path)}; choose a format with --to "
             f"(lod convert --formats lists all){plugins.advice()}"
         )
     return "lod.h5" if found == "hdf5" else found
+
+
+def _near(path: PathLike) -> str:
+    """Return known extensions that are close to that of a file, as a question; "" if none is."""
+    from difflib import get_close_matches
+
+    ending = os.path.splitext(without_suffix(os.fspath(path).lower()))[1]
+    # Without their first dots, which make all of them similar.
+    letters = {known.removeprefix("."): known for known in SUFFIXES}
+    close = get_close_matches(ending.removeprefix("."), letters, 2, cutoff=0.7)
+    return f"; did you mean {' or '.join(letters[one] for one in close)}?" if close else ""

@@ -126,6 +126,8 @@ HINTS = [
     ("inspect one.jsonl --from jsn", 2, "no format 'jsn'; did you mean json or jsonl?; see"),
     ("head one.jsonl --to xls", 2, "no format 'xls'; lod convert --formats lists all; see"),
     ("head one.jsonl -o x.xyz", 2, "x.xyz: unknown file extension; choose a format with --to"),
+    ("head one.jsonl -o x.josnl.gz", 2, "unknown file extension; did you mean .jsonl?; choose"),
+    ("head one.jsonl -o x.parqet", 2, "unknown file extension; did you mean .parquet?; choose"),
     ("slice one.jsonl 1,x -o x.npz", 2, "'x' in '1,x' is not an item or a range of items; write"),
     (
         "inspect two.lod.h5 --level verse",
