@@ -102,9 +102,7 @@ def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]
 
 
 def _cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[Batch]:
-    ends = [tensor.lod.absolute(0) for tensor in tensors.values()]
-    sizes = [tensor.values[:1].nbytes for tensor in tensors.values()]
-    for start, stop in cuts(ends, sizes, limit_bytes):
+    for start, stop in item_cuts(tensors, limit_bytes):
         part: dict[str, Item] = {}
         shared: dict[int, LoD] = {}
         for name, tensor in tensors.items():
@@ -113,6 +111,12 @@ def _cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[Batc
             nulls = tensor.nulls.part(tensor.lod, 0, start, stop)
             part[name] = LoDTensor(tensor.values[rows], lod, tensor.marks, nulls)
         yield part
+
+
+def item_cuts(tensors: Mapping[str, LoDTensor], limit_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield `cuts` of tensors with equally many outermost items."""
+    ends = [_item_ends(tensor) for tensor in tensors.values()]
+    return cuts(ends, [tensor.values[:1].nbytes for tensor in tensors.values()], limit_bytes)
 
 
 def items_within_budget(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from lodcli.formats.arrays.byte_blocks import flat_bytes
-from lodcli.formats.core.batching import cuts
+from lodcli.formats.core.batching import item_cuts
 from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.schema import Schema, tensor_of
 from lodcli.formats.items import keys
-from lodcli.formats.items.taking import item_count, part, taken
+from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -81,22 +81,6 @@ def size_bytes(batch: Tensors) -> int:
     return index + sum(tensor.nbytes for tensor in batch.values())
 
 
-def joined_items(parts: Sequence[Tensors]) -> Tensors:
-    """Return several batches as one; tensors that share an index in each share it in the result."""
-    if len(parts) == 1:
-        return parts[0]
-    found: Tensors = {}
-    lods: dict[tuple[int, ...], LoD] = {}
-    for name, first in parts[0].items():
-        tensors = [each[name] for each in parts]
-        shared = tuple(id(tensor.lod) for tensor in tensors)
-        if shared not in lods:
-            lods[shared] = LoD.concatenate([tensor.lod for tensor in tensors])
-        whole = LoDTensor.concatenate(tensors)
-        found[name] = LoDTensor(whole.values, lods[shared], first.marks, whole.nulls)
-    return found
-
-
 def _sorted(parts: Sequence[Tensors], names: Sequence[str], first: int = 0) -> Tensors:
     whole = joined_items(parts)
     order = keys.ordered(keys.columns(whole, names, first))
@@ -140,7 +124,7 @@ class _Spool:
         return [
             self._write(part(batch, start, stop))
             for batch in batches
-            for start, stop in _cuts(batch)
+            for start, stop in item_cuts(batch, BLOCK_BYTES)
         ]
 
     def _write(self, batch: Tensors) -> _Block:
@@ -188,15 +172,6 @@ class _Spool:
             ]
             found[spec.name] = LoDTensor(data, lod, spec.marks, Nulls.of(masks))
         return found
-
-
-def _cuts(batch: Tensors) -> Iterator[tuple[int, int]]:
-    ends = [
-        tensor.lod.absolute(0) if tensor.lod.n_levels else range(tensor.rows + 1)
-        for tensor in batch.values()
-    ]
-    sizes = [tensor.values[:1].nbytes for tensor in batch.values()]
-    return cuts(ends, sizes, BLOCK_BYTES)
 
 
 class _Window:

@@ -10,12 +10,12 @@ import numpy as np
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec
 from lodcli.formats.items import keys
-from lodcli.formats.items.external_sort import joined_items, size_bytes, sorted_by
+from lodcli.formats.items.external_sort import size_bytes, sorted_by
 from lodcli.formats.items.indexed_copy import copied
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
 from lodcli.formats.items.sharing import Shared
-from lodcli.formats.items.taking import item_count, part, taken
+from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.formats.structs.tree import broken_columns, flattened
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD

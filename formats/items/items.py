@@ -20,7 +20,7 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.items.sharing import Shared
-from lodcli.formats.items.taking import part_indexes, taken
+from lodcli.formats.items.taking import joined_items, part_indexes, taken
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -151,11 +151,7 @@ class Items:
     def gather(self, items: Offsets) -> dict[str, LoDTensor]:
         """Return these items, (K,) int64, in any order; they may repeat."""
         ascending, places = np.unique(items, return_inverse=True)
-        batches = list(self._picked(ascending))
-        whole = batches[0]
-        if len(batches) > 1:
-            parts = {name: [batch[name] for batch in batches] for name in whole}
-            whole = {name: LoDTensor.concatenate(each) for name, each in parts.items()}
+        whole = joined_items(list(self._picked(ascending)))
         if np.array_equal(places, np.arange(ascending.size)):
             return whole
         return taken(whole, places)

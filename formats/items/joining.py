@@ -13,8 +13,8 @@ from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import Schema, TensorSpec, find
 from lodcli.formats.items import keys
-from lodcli.formats.items.external_sort import joined_items, size_bytes, sorted_by
-from lodcli.formats.items.taking import item_count, part, taken
+from lodcli.formats.items.external_sort import size_bytes, sorted_by
+from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges

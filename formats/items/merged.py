@@ -108,16 +108,12 @@ def _require_fit(
         if depth == 0:
             if spec.items == other.items:
                 return
-        elif _upper(lod, depth).same_levels(_upper(other_lod, depth)):
+        elif lod.upto(depth - 1).same_levels(other_lod.upto(depth - 1)):
             return
     other, other_lod = next(((o, found) for o, found in known if o.depth), known[0])
     depth = min(spec.depth, other.depth)
-    found = _upper(lod, depth).difference(_upper(other_lod, depth)) if depth else None
+    found = lod.upto(depth - 1).difference(other_lod.upto(depth - 1)) if depth else None
     items = f"{spec.items} outermost items against {other.items}"
     raise ShapeMismatchError(
         f"{spec.name} does not have the index of {other.name} in {label}: {found or items}"
     )
-
-
-def _upper(lod: LoD, depth: int) -> LoD:
-    return lod.above(depth) if depth < lod.n_levels else lod

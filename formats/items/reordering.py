@@ -20,10 +20,11 @@ from lodcli.formats.core.format import StoredRows
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.stored_items import StoredItems
-from lodcli.formats.items.taking import part, taken, taken_index
+from lodcli.formats.items.taking import joined_items, part, taken
 from lodcli.formats.storage.pread import read_into
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files, machine
 from lodcli.kernels.runtime import buffers as memory
@@ -113,7 +114,7 @@ class _InPlace:
         found = {}
         for spec in self._items.schema:
             name, lod = spec.name, self._items.lods[spec.name]
-            index = lods.setdefault(id(lod), taken_index(lod, wanted))
+            index = lods.setdefault(id(lod), find_items(lod, wanted).lod)
             if name in self._small:
                 data = taken({name: self._small[name]}, wanted)[name].values
             else:
@@ -146,12 +147,7 @@ def _in_memory(items: Items, order: Offsets) -> dict[str, LoDTensor]:
     else:
         ascending = np.sort(order)
         batches, places = items.picked(ascending), np.searchsorted(ascending, order)
-    held: dict[str, list[LoDTensor]] = {name: [] for name in items.lods}
-    for batch in batches:
-        for name, tensor in batch.items():
-            held[name].append(tensor)
-    whole = {name: LoDTensor.concatenate(parts) for name, parts in held.items()}
-    return taken(whole, places)
+    return taken(joined_items(list(batches)), places)
 
 
 class _Spool:
@@ -198,7 +194,7 @@ class _Spool:
         found = {}
         for spec in self._items.schema:
             lod = self._items.lods[spec.name]
-            index = lods.setdefault(id(lod), taken_index(lod, ascending))
+            index = lods.setdefault(id(lod), find_items(lod, ascending).lod)
             rows = ascending.size if index.rows is None else index.rows
             data = self._rows(spec, rows, self._start[number, spec.name])
             nulls = self._items.nulls(spec.name).taken(lod, ascending)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
-from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
-from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.items import FoundItems, find_items
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.slicing.slice import segment_slice
-from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.ops.slicing.row_ranges import rows_at
+from lodcli.kernels.tensor.gather import gather_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Tensors = Mapping[str, LoDTensor]
@@ -62,31 +60,31 @@ def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:
     >>> both["words"].to_list(), both["marks"].data.tolist()
     ([[4, 5], [0, 1, 2]], [9, 7])
     """
-    lods: dict[int, LoD] = {}
+    located: dict[int, tuple[FoundItems, LoD]] = {}
     found = {}
     for name, tensor in tensors.items():
         lod = tensor.lod
-        if lod.n_levels:
-            ends = lod.absolute(0)
-            starts = ends[items]
-            bounds = lengths_to_offsets(ends[items + 1] - starts, level=0)
-        else:
-            starts, bounds = items, np.arange(items.size + 1)
-        # The rows of an item are one range, however many levels are below it.
-        kernel = on("auto", segment_slice, size_bytes=tensor.nbytes)
-        data = kernel(np.ascontiguousarray(tensor.values), starts, bounds)
-        index = lods.setdefault(id(lod), taken_index(lod, items))
+        if id(lod) not in located:
+            places = find_items(lod, items)
+            located[id(lod)] = places, places.lod
+        places, index = located[id(lod)]
+        rows = tensor.values
+        data = gather_items(rows, places) if lod.n_levels else rows_at(rows, items)
         found[name] = LoDTensor(data, index, tensor.marks, tensor.nulls.taken(lod, items))
     return found
 
 
-def taken_index(lod: LoD, items: Offsets) -> LoD:
-    """Return the index of these outermost items, in this order; see `taken`."""
-    levels, rows = [], items
-    for depth, offsets in enumerate(lod.levels):
-        starts = offsets[rows]
-        bounds = lengths_to_offsets(offsets[rows + 1] - starts, level=depth)
-        levels.append(bounds)
-        if depth < lod.n_levels - 1:
-            rows = ranges(starts, bounds)
-    return LoD._trusted(levels, lod.names)
+def joined_items(parts: Sequence[Tensors]) -> dict[str, LoDTensor]:
+    """Return several batches as one; tensors that share an index in each share it in the result."""
+    if len(parts) == 1:
+        return dict(parts[0])
+    found = {}
+    lods: dict[tuple[int, ...], LoD] = {}
+    for name, first in parts[0].items():
+        tensors = [each[name] for each in parts]
+        shared = tuple(id(tensor.lod) for tensor in tensors)
+        if shared not in lods:
+            lods[shared] = LoD.concatenate([tensor.lod for tensor in tensors])
+        whole = LoDTensor.concatenate(tensors)
+        found[name] = LoDTensor(whole.values, lods[shared], first.marks, whole.nulls)
+    return found

@@ -19,7 +19,6 @@ from lodcli.formats.items.sharing import sharing
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.ranking.rank_table import rank_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.time_steps import longest_first
@@ -54,7 +53,7 @@ def in_step(stack: ExitStack, references: Sequence[Reference], *, fewer: bool) -
     for lod in lods[1:]:
         if not (lod.n_levels == depth or (fewer and lod.n_levels == depth - 1)):
             return None
-        if depth and not _above(lods[0], depth - 1).same_levels(_above(lod, depth - 1)):
+        if depth > 1 and not lods[0].upto(depth - 2).same_levels(lod.upto(depth - 2)):
             return None
         if fewer and lod.n_levels == depth and not lods[0].same_levels(lod):
             return None
@@ -129,10 +128,6 @@ def _lies(path: str) -> bool:
         return False
     with open(path, "rb") as file:
         return file.read(len(_HDF5)) == _HDF5
-
-
-def _above(lod: LoD, depth: int) -> LoD:
-    return lod.above(depth) if depth < lod.n_levels else lod
 
 
 def _read(references: Sequence[Reference], items: Sequence[Items]) -> Iterator[list[LoDTensor]]:
