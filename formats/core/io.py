@@ -247,6 +247,11 @@ def open_source(
               `name` is then a new one.
             - text_levels: "text" or "bytes" mark sequences of uint8 as that, and "text" makes
               categories text; "numbers" leaves bytes and codes, in every format.
+            - encoding: of text formats, such as "latin1"; by default UTF-8.
+            - separator: the character between the fields of a csv file, or its name: "semicolon".
+            - text_columns: names of csv columns that are text even if they look like numbers.
+            - wide: whether the columns of numbers of a csv file are one tensor of rows (H,).
+            - part: (k, n), part k, from 0, of n parts of a lod.h5, of about equally many items.
             - mmap: whether `read` may return maps of a lod.h5; see `read`.
 
     Returns:
@@ -293,12 +298,12 @@ def read(
     Args:
         path: the file, or "-"; or FILE::NAME, as in the shell.
         name: which tensor; may be left out if there is only one.
-        format_name: see open_source.
+        format_name: see `lodcli.open`.
         device: the device for its rows: "cpu", "cuda" (the current GPU) or "cuda:N". The rows
             of a container are copied there block by block, while the next block is read.
-        options: see open_source.
-        limits: see open_source.
-        keywords: how to read it; see open_source. With `mmap=True`, the rows of a lod.h5 that is
+        options: see `lodcli.open`.
+        limits: see `lodcli.open`.
+        keywords: how to read it; see `lodcli.open`. With `mmap=True`, the rows of a lod.h5 that is
             not compressed are mapped and checked instead of copied: they take no additional
             memory, cannot be written to, and the file must not be changed while they are in use.
             If the file is truncated, the process dies of SIGBUS when it accesses the missing part;
@@ -310,7 +315,7 @@ def read(
         A LoDTensor; a StoredArray where the file holds a TensorArray.
 
     Raises:
-        OptionError: no such name of a device; and as open_source.
+        OptionError: no such name of a device; and as `lodcli.open`.
         UnsupportedError: cupy is not installed, there is no such GPU, or it is a TensorArray
             for a GPU; `mmap` for another format.
 
@@ -387,6 +392,8 @@ def write(
             - index_dtype: "int32" or "int64", of these.
             - form: one of torch's forms of sequences: "nested", "packed", "padded", "list", "flat".
             - end_token, start_token: the tokens that end and begin each item in a run of tokens.
+            - separator: the character between the fields of a csv file, or its name: "semicolon".
+            - wide: whether rows (H,) are H columns of a csv file.
             - shards, shard_bytes: the number of shards of a dataset, or their maximum bytes.
             - attributes: of the file as a whole, a JSON object such as {"license": "MIT"};
               `lodcli.open(path).attributes` returns them.

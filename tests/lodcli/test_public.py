@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import lodcli
+from lodcli.formats.core.options import ReadKeywords, WriteKeywords
 from lodcli.formats.core.table import TABLE
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.rnn.cells.registry import CELLS, CellEntry
@@ -49,6 +50,14 @@ def test_a_name_is_what_its_home_defines(module: str) -> None:
 def test_what_is_no_name_is_an_attribute_error(module: str) -> None:
     with pytest.raises(AttributeError, match=f"'{module}' has no attribute 'nonsense'"):
         getattr(importlib.import_module(module), "nonsense")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("function", "keywords"), [(lodcli.open, ReadKeywords), (lodcli.write, WriteKeywords)]
+)
+def test_help_lists_every_option_of_files(function: object, keywords: type) -> None:
+    listed = re.findall(r"^ *- ([a-z_, ]+):", inspect.getdoc(function) or "", re.MULTILINE)
+    assert {name for names in listed for name in names.split(", ")} == set(keywords.__annotations__)
 
 
 def test_every_op_has_its_short_name_and_its_gradient() -> None:
