@@ -244,6 +244,42 @@ def _places(lod: LoD, level: int, done: int, part: slice) -> list[str]:
     return texts(items - above[np.searchsorted(above, items, "right") - 1])
 
 
+def _check_header(header: list[str], first: tuple[int, list[str]] | None, separator: str) -> None:
+    """Raise InvalidDataError unless this is a line of names, and fits the first record."""
+    if not header:
+        raise InvalidDataError("line 1: expected the names of the columns, found nothing")
+    if any("\r" in name for name in header):
+        raise InvalidDataError(f"line 1: {WITHOUT_RETURNS}")
+    if header == ["sep=", ""]:
+        raise InvalidDataError(
+            f"line 1: names the separator for Excel ({shown(separator.join(header))}); remove "
+            "this line, as with tail -n +2"
+        )
+    if len(header) == 1:
+        following = None if first is None else separator.join(first[1])
+        refuse_other_separators(header[0], separator, below=following)
+    if first is not None and len(first[1]) != len(header):  # before any field is parsed
+        raise InvalidDataError(f"line {first[0]}: {wrong_width(first[1], len(header))}")
+
+
+def _spec(
+    name: str,
+    column: int,
+    dtype: np.dtype[Any] | None,
+    levels: tuple[LevelSpec, ...],
+    *,
+    nullable: bool,
+) -> TensorSpec:
+    """Return the spec of a column; without a dtype it is text."""
+    if dtype is None:
+        below = LevelSpec(f"text of {column}")
+        spec = TensorSpec(name, np.dtype(np.uint8), (), (*levels, below), marks=TEXT)
+    else:
+        spec = TensorSpec(name, dtype, (), levels, nullable=nullable)
+    spec.empty()  # refuses a bad level name
+    return spec
+
+
 class _CsvSource(Source):
     """An open file, whose header was read."""
 
@@ -252,26 +288,13 @@ class _CsvSource(Source):
     def __init__(self, source: Input, options: ReadOptions, separator: str) -> None:
         self._records = Records(LineReader(source, encoding=options.encoding), separator)
         records = self._records.first()
-        header = records.pop(0)[1] if records else None
+        header = records.pop(0)[1] if records else []
         first = records[0] if records else None
-        if not header:
-            raise InvalidDataError("line 1: expected the names of the columns, found nothing")
-        if any("\r" in name for name in header):
-            raise InvalidDataError(f"line 1: {WITHOUT_RETURNS}")
+        _check_header(header, first, separator)
         self._separator = separator
         self._rounded = bool(options.dtype_unsafe)
         self._missing = frozenset({""}) if options.nulls is None else _MISSING
         self._header = header
-        if header == ["sep=", ""]:
-            raise InvalidDataError(
-                f"line 1: names the separator for Excel ({shown(separator.join(header))}); remove "
-                "this line, as with tail -n +2"
-            )
-        if len(header) == 1:
-            following = None if first is None else separator.join(first[1])
-            refuse_other_separators(header[0], separator, below=following)
-        if first is not None and len(first[1]) != len(header):  # before any field is parsed
-            raise InvalidDataError(f"line {first[0]}: {wrong_width(first[1], len(header))}")
         names, groups = list(map(name_of, header)), options.levels or ()
         self._groups = [self._column(name, names) for name in groups]
         chosen = [n for n in range(len(header)) if n not in self._groups]
@@ -297,15 +320,7 @@ class _CsvSource(Source):
                 dtype = None if column in texts else options.dtype or _dtype_of(fields)
                 # With only one column, a blank line may be a mistake.
                 nullable = options.nulls is not None or ("" in fields and len(header) > 1)
-                spec = TensorSpec(
-                    names[column], dtype or np.dtype(np.int64), (), levels, nullable=nullable
-                )
-                if dtype is None:
-                    below = LevelSpec(f"text of {column}")
-                    spec = TensorSpec(
-                        names[column], np.dtype(np.uint8), (), (*levels, below), marks=TEXT
-                    )
-                spec.empty()  # refuses a bad level name
+                spec = _spec(names[column], column, dtype, levels, nullable=nullable)
                 if first is not None and not spec.marks:
                     self._tensor(spec, fields[:1], array("q", [first[0]]), LoD())
                 specs.append(spec)
