@@ -264,7 +264,7 @@ def test_a_tensor_is_set_where_its_sequences_fit() -> None:
 def test_read_only_rows_are_not_set() -> None:
     rows = np.arange(5)
     rows.flags.writeable = False
-    with pytest.raises(InvalidDataError, match="read-only"):
+    with pytest.raises(InvalidDataError, match="rows are read-only; set those of a copy"):
         LoDTensor(rows, HOLES.lod)[0] = 1
 
 

@@ -127,6 +127,25 @@ def test_text_and_numbers_are_not_joined(words: LoDTensor) -> None:
         LoDTensor.concatenate([words, words.as_numbers()])
 
 
+def test_joined_categories_are_codes_of_all_words_as_in_pandas() -> None:
+    pd = pytest.importorskip("pandas")
+    from pandas.api.types import union_categoricals
+
+    parts: list[tuple[list[str], list[int]]]
+    parts = [(["b", "a"], [1, 0]), (["c", "a"], [0, 1, 1]), (["d"], [])]
+    found = LoDTensor.concatenate(
+        [
+            LoDTensor(np.array(codes, np.int64), [[len(codes)]]).as_categories(words)
+            for words, codes in parts
+        ]
+    )
+    expected = union_categoricals(
+        [pd.Categorical.from_codes(codes, words) for words, codes in parts]
+    )
+    assert found.categories == tuple(expected.categories)
+    assert found.data.tolist() == expected.codes.tolist()
+
+
 def test_text_and_numbers_are_not_identical(words: LoDTensor) -> None:
     assert not words.identical(words.as_numbers())
     assert words.identical(words.as_numbers().as_text())
