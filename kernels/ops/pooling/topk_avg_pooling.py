@@ -201,11 +201,11 @@ def _matrices(
     column_offsets: Offsets,
     channel_num: int,
 ) -> Iterator[tuple[Array, slice]]:
-    """Yield the values (channels, rows, columns) and result rows of each segment with values."""
+    """Yield the values (channels, rows, columns) and result rows of each segment with columns."""
     for i in range(offsets.size - 1):
         rows = slice(int(row_offsets[i]), int(row_offsets[i + 1]))
         columns = int(column_offsets[i + 1] - column_offsets[i])
-        if columns and rows.stop > rows.start:
+        if columns:
             part = data[offsets[i] : offsets[i + 1]]
             yield part.reshape(channel_num, rows.stop - rows.start, columns), rows
 

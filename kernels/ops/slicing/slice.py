@@ -16,6 +16,7 @@ from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Mask
 
 
 @types_explained
@@ -112,8 +113,8 @@ def _part(
     starts, bounds, fits = kernel(offsets, first, count)
     if not fits:
         lengths = lod.lengths(number)
-        wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
-        s, what = int(wrong.argmax()), "rows" if number == lod.n_levels - 1 else "items"
+        s = int(_outside(lengths, first, count).argmax())
+        what = "rows" if number == lod.n_levels - 1 else "items"
         raise ShapeMismatchError(
             f"{op}: sequence {s} has {lengths[s]} {what}, not {count[s]} from {first[s]} on"
         )
@@ -133,12 +134,16 @@ def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offs
         (S,) first items; (S+1,) offsets of the slices in the result; and whether all slices are in
         range: if not, the arrays are meaningless.
     """
-    lengths = offsets_to_lengths(offsets)
-    # Not first + count > lengths: the sum may overflow.
-    wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
+    wrong = _outside(offsets_to_lengths(offsets), first, count)
     bounds = np.zeros(offsets.size, np.int64)
     np.cumsum(count, out=bounds[1:])
     return offsets[:-1] + first, bounds, not wrong.any()
+
+
+def _outside(lengths: Offsets, first: Offsets, count: Offsets) -> Mask:
+    # Not first + count > lengths: the sum may overflow.
+    wrong: Mask = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
+    return wrong
 
 
 def segment_slice(

@@ -90,6 +90,8 @@ def test_what_cannot_be_is_refused() -> None:
         sequence_slice(words, [0, 0], [3, 2])
     with pytest.raises(ShapeMismatchError, match="not 9223372036854775807 from 1 on"):
         sequence_slice(words, [1, 0], [2**63 - 1, 0])
+    with pytest.raises(ShapeMismatchError, match="sequence 1 has 1 rows, not 1 from -1 on"):
+        sequence_slice(words, [0, -1], [1, 1])
     with pytest.raises(InvalidDataError, match="offset must be whole numbers, found float64"):
         sequence_slice(words, [0.0, 0.0], [1, 1])
     with pytest.raises(InvalidDataError, match=r"below 2\*\*61, found"):
