@@ -67,6 +67,7 @@ def command(
       lod split vowels.lod.h5 --by size 100K -o 'shard-{}.lod.h5' --json
       lod split vowels.lod.h5 --by fractions 0.8,0.1,0.1 --seed 7 -o 'vowels-{train,valid,test}.npz'
       lod split articles.lod.h5 --by article -o 'article-{}.jsonl'
+      lod group clicks.csv --by user | lod split - --by user -o 'user-{}.jsonl'
     """
     how = parse_how(by)
     if how.level is not None:
