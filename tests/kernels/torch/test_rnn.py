@@ -328,6 +328,12 @@ def test_a_model_is_replaced_in_place_and_back() -> None:
         ((2, 2, 3), {"lengths": [1.0, 2.0]}, InvalidDataError, "of float64"),
         ((2, 2, 3), {"lengths": [1, 3]}, InvalidDataError, "position 1: expected 0 to 2 rows"),
         ((2, 2, 3), {"lengths": [-1, 3]}, InvalidDataError, "position 0: .* found -1"),
+        (
+            LoDTensor(np.zeros((2, 3)), [[1, 1]]),
+            {"lengths": [1, 1]},
+            InvalidDataError,
+            "lengths: only for a padded tensor",
+        ),
         ((2, 2, 3), {"hx": 3}, InvalidDataError, "hx: expected a pair"),
         ((2, 2, 3), {"hx": (np.zeros(3), 0)}, InvalidDataError, "hx: expected a tensor"),
     ],
