@@ -112,7 +112,7 @@ def combined(function: np.ufunc, left: Values, right: Values) -> Values:
     """Return an elementwise function of two values; values of items are broadcast to their rows.
 
     Raises:
-        InvalidDataError: they have different rows.
+        InvalidDataError: they have different rows, or the function is not defined for them.
     """
     rows = left.rows if left.rows is not None else right.rows
     for one in (left, right):
@@ -133,7 +133,11 @@ def combined(function: np.ufunc, left: Values, right: Values) -> Values:
         a, b = (a, rounded(b, a_dtype)) if a.ndim else (rounded(a, b_dtype), b)
     if a.dtype == b.dtype == np.int64 and (a.ndim or b.ndim) and not _fits(function, a, b):
         a, b = a.astype(np.longdouble), b.astype(np.longdouble)
-    return Values(function(a, b), rows)
+    try:
+        return Values(function(a, b), rows)
+    except TypeError:  # a remainder of complex numbers
+        what = f"{function.__name__} is not defined for {a.dtype} and {b.dtype}"
+        raise InvalidDataError(what) from None
 
 
 def _fits(function: np.ufunc, a: Array, b: Array) -> bool:

@@ -340,6 +340,12 @@ def test_a_chunk_larger_than_may_be_is_refused(tmp_path: Path) -> None:
     _refused(path, TooLargeError, "has chunks of")
 
 
+def test_more_text_than_may_be_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.zarr"
+    zarr.create_array(path, shape=(1 << 40,), chunks=(10,), dtype="U4", zarr_format=2)
+    _refused(path, TooLargeError, f"has {1 << 44} bytes")
+
+
 def test_without_the_package_the_extra_is_named(tmp_path: Path, ours: Path) -> None:
     code = "import sys; sys.modules['zarr'] = None; from lodcli.main import main; sys.exit(main())"
     for args in (["inspect", str(ours)], ["convert", str(ours), str(tmp_path / "b.zarr")]):

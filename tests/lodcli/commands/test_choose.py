@@ -379,6 +379,28 @@ def test_a_label_alone_filters_items_of_a_named_level(lod: Lod, labelled: list[l
     assert chosen() == [(labelled[item], 3) for item in range(3, 40, 4)]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("any(data % 2 == 1)", "column 5: remainder is not defined for complex128 and int64"),
+        ("any(data // 2 == 1)", "column 5: floor_divide is not defined for complex128 and int64"),
+        ("max(data) == 2", "column 5: complex numbers have no order"),
+    ],
+)
+def test_what_complex_numbers_do_not_have_is_an_error(lod: Lod, text: str, said: str) -> None:
+    io.write("complex.lod.h5", LoDTensor(np.array([1j, 2]), [[2]]), overwrite=True)
+    done = lod("filter", "complex.lod.h5", text, "-qo", "new.lod.h5")
+    assert (done.code, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_item_numbers_that_are_no_text_are_refused(lod: Lod, labelled: list[list[int]]) -> None:
+    Path("numbers.txt").write_bytes(b"1\n\xff\n")
+    done = lod("filter", "labelled.lod.h5", "-qo", "new.lod.h5", "--indices", "numbers.txt")
+    assert (done.code, done.stdout) == (1, "")
+    assert "numbers.txt: line 2: expected the number of an item, found" in done.stderr
+
+
 def test_endless_numbers_of_items_are_refused(lod: Lod, labelled: list[list[int]]) -> None:
     args = ["filter", "labelled.lod.h5", "-qo", "new.lod.h5", "--memory", "1M", "--indices"]
     done = lod(*args, "/dev/zero")
