@@ -9,11 +9,12 @@ from typing import Literal
 
 import numpy as np
 
+from lodcli.formats.core.batching import item_cuts
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import Schema, TensorSpec, find
 from lodcli.formats.items import keys
-from lodcli.formats.items.external_sort import size_bytes, sorted_by
+from lodcli.formats.items.external_sort import BLOCK_BYTES, size_bytes, sorted_by
 from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
@@ -159,7 +160,12 @@ class _Matches:
     """
 
     def __init__(self, batches: Iterator[Tensors], schema: Schema, names: Sequence[str]) -> None:
-        self._batches = batches
+        # Small ones: the ranks of all held items are computed for each call of `of`.
+        self._batches = (
+            part(batch, start, stop)
+            for batch in batches
+            for start, stop in item_cuts(batch, BLOCK_BYTES)
+        )
         self._names = names
         self._held: Tensors = {spec.name: spec.empty() for spec in schema}
 

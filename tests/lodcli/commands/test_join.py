@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lodcli.formats.core import io
 from lodcli.formats.items import external_sort, joining
+from lodcli.formats.items import keys as keys_of_items
+from lodcli.formats.items.keys import Column, ranks
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 from tests.slow import slow
 
@@ -124,6 +130,27 @@ def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> 
     done = lod("join", "d.csv", "e.npz", "--on", "z", "-o", "out.lod.h5")
     assert done.stderr.startswith("lod join: e.npz: holds 2 tensors; choose one: e.npz::k ")
     assert lod("join", "a.jsonl", "--on", "k", "-o", "out.lod.h5").code == 2
+
+
+def test_each_key_is_compared_few_times(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 1 << 16
+    keys = np.arange(count)
+    io.write("a.lod.h5", {"key": LoDTensor(keys), "a": LoDTensor(np.zeros((count, 8)))})
+    io.write("b.lod.h5", {"key": LoDTensor(keys), "b": LoDTensor(keys)})
+    monkeypatch.setattr(external_sort, "RUN_BYTES", 4 << 20)  # a.lod.h5 is merged, not b.lod.h5
+    compared: list[int] = []
+
+    def counted(columns: Sequence[Column], ranks: Callable[..., Offsets] = ranks) -> Offsets:
+        compared.append(len(columns[0]))
+        return ranks(columns)
+
+    monkeypatch.setattr(keys_of_items, "ranks", counted)
+    assert lod("join", "a.lod.h5", "b.lod.h5", "--on", "key", "-o", "out.lod.h5").code == 0
+    assert sum(compared) < 15 * count
+    found = io.read_all("out.lod.h5")
+    np.testing.assert_array_equal(found["b"].data, keys)
 
 
 def test_a_join_with_no_items_has_none(lod: Lod, folder: Path) -> None:
