@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.sandbox.replies import Reply, ReplyWriter
-from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.inputs import Input, shared_positions
 from lodcli.formats.storage.interrupts import SIGNALS, shielded
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files, processes
@@ -52,9 +52,13 @@ class Child:
         work: function to run in the child, with the descriptor of requests, one per line, and the
             writer of replies. It must call `confine` as soon as it has opened what it needs.
         keep: descriptors that stay open; all others are closed.
+
+    Attributes:
+        parent: the process that started it. One forked from that must not use it.
     """
 
     def __init__(self, work: Callable[[int, ReplyWriter], None], keep: tuple[int, ...]) -> None:
+        self.parent = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
         with shielded():
@@ -63,7 +67,8 @@ class Child:
             with warnings.catch_warnings():
                 # Python warns about threads of libraries, which the child does not use.
                 warnings.simplefilter("ignore", DeprecationWarning)
-                self._pid = os.fork()
+                with shared_positions():  # read_share shows how far the child has read
+                    self._pid = os.fork()
             if self._pid == 0:
                 _run(work, requests, replies, keep)
             os.close(requests)
@@ -90,7 +95,7 @@ class Child:
     def end(self) -> None:
         """Terminate the process if it is running, and release its resources."""
         with shielded():
-            if self._pid:
+            if self._pid and self.parent == os.getpid():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self._pid, signal.SIGKILL)
                 self._wait()

@@ -104,6 +104,8 @@ class IsolatedSource(Source):
     def _reply(self, **request: Any) -> Iterator[Input]:
         """Yield the reply of a child; if it is not read to its end, the child is killed."""
         with self._choosing:
+            while self._idle and self._idle[-1].parent != os.getpid():
+                self._idle.pop().end()  # after a fork: the other process reads its replies
             child = self._idle.pop() if self._idle else self._started()
             self._busy.append(child)
         reply = child.ask(json.dumps(request).encode())

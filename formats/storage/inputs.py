@@ -9,6 +9,7 @@ the others.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import errno
 import io
 import os
@@ -16,7 +17,8 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -27,7 +29,7 @@ from lodcli.formats.storage.compression import MAGIC_BYTES, Unpacked, codec_of, 
 from lodcli.formats.storage.durable import OpenFolder
 from lodcli.formats.storage.journal import opened
 from lodcli.kernels.errors import OptionError, UnsupportedError
-from lodcli.kernels.platform import files
+from lodcli.kernels.platform import files, processes
 from lodcli.kernels.platform.files import PathLike
 
 if TYPE_CHECKING:
@@ -41,6 +43,10 @@ HEAD_BYTES = 4096
 _BEGINNINGS: dict[tuple[int, int], int] = {}
 # How often a pair of files is opened again while another process replaces it.
 _TRIES = 1000
+# Open files, and, during a fork, those whose position the new process must not share.
+_OPEN: set[weakref.ref[io.RawIOBase]] = set()
+_AT_FORK: list[tuple[io.RawIOBase, int]] = []
+_SHARED = contextvars.ContextVar("_SHARED", default=False)
 
 
 def require_path(path: object) -> None:
@@ -79,6 +85,7 @@ class _Ahead(io.FileIO):
     def __init__(self, file: str | Path | int, mode: str) -> None:
         super().__init__(file, mode)
         self._first = os.fstat(self.fileno())
+        _register(self)
 
     def look(self, size: int) -> bytes:
         """Return the next `size` bytes, fewer at the end; they will be read again."""
@@ -146,6 +153,46 @@ class _Fetched(_Ahead):
     def close(self) -> None:
         self._fetched.close()
         super().close()
+
+
+def _register(raw: io.RawIOBase) -> None:
+    _OPEN.add(weakref.ref(raw, _OPEN.discard))
+
+
+def _note_positions() -> None:
+    for one in () if _SHARED.get() else list(_OPEN):
+        raw = one()
+        # A fetched file is also written to, and its connection is shared as well.
+        if raw is None or raw.closed or isinstance(raw, _Fetched) or not raw.seekable():
+            continue
+        _AT_FORK.append((raw, os.lseek(raw.fileno(), 0, os.SEEK_CUR)))
+
+
+def _open_again() -> None:
+    for raw, position in _AT_FORK:
+        made = files.reopen(raw.fileno(), None)
+        if made is not None:
+            os.lseek(made, position, os.SEEK_SET)
+            os.dup2(made, raw.fileno(), inheritable=False)
+            os.close(made)
+    _AT_FORK.clear()
+
+
+@contextlib.contextmanager
+def shared_positions() -> Iterator[None]:
+    """Let a process forked in this block share the positions in files: its reads move them."""
+    token = _SHARED.set(True)
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
+
+
+if processes.CAN_FORK:
+    # A forked process shares the positions in open files, so each would skip what the other reads.
+    os.register_at_fork(
+        before=_note_positions, after_in_parent=_AT_FORK.clear, after_in_child=_open_again
+    )
 
 
 def _standard_input() -> _Ahead:
@@ -475,6 +522,7 @@ class Input:
                 raise
             self._file.close()
             self._file, self._is_rest = spooled, False
+            _register(spooled.raw)
             if self.when_copied is not None:
                 self.when_copied(spooled.tell())
         self.file.seek(0)

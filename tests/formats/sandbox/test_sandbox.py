@@ -71,3 +71,23 @@ def test_a_second_child_for_a_file_that_cannot_be_opened_again_is_refused(
         os.replace(tmp_path / "t", tmp_path / "gone")
         with pytest.raises(UnsupportedError, match="cannot open the old file again"):
             sandbox.detach(source)
+
+
+def test_a_forked_process_reads_with_a_child_of_its_own(foreign: Path) -> None:
+    def read() -> list[float]:
+        (tensor,) = source.read().values()
+        assert isinstance(tensor, LoDTensor)
+        found: list[float] = tensor.data.tolist()
+        return found
+
+    with io.open_source(foreign, options=ReadOptions(data="x")) as source:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                code = read() != [1.0, 2.0]
+                source.close()
+            finally:
+                os._exit(code)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert read() == [1.0, 2.0]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
+import random
 import sys
 import tempfile
 import threading
@@ -236,3 +238,18 @@ def test_a_file_that_grows_or_is_replaced_while_it_is_read_is_read_on(tmp_path: 
     with Input(path) as source:
         read = _rest(source, lambda path: os.replace(tmp_path / "new", path), path)
         assert len(read) == 4_000_004
+
+
+@pytest.mark.parametrize("name", ["t.bin", "t.bin.gz"])
+def test_a_forked_process_reads_on_at_the_same_position(tmp_path: Path, name: str) -> None:
+    content = random.Random(0).randbytes(5 << 20)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content, 0) if name.endswith(".gz") else content)
+    with Input(path) as source:
+        file = source.make_seekable()
+        file.read(10)
+        pid = os.fork()
+        if pid == 0:
+            os._exit(file.read() != content[10:])
+        assert os.waitpid(pid, 0)[1] == 0
+        assert file.read() == content[10:]
