@@ -387,9 +387,12 @@ def test_a_label_alone_filters_items_of_a_named_level(lod: Lod, labelled: list[l
         ("max(data) == 2", "column 5: complex numbers have no order"),
     ],
 )
-def test_what_complex_numbers_do_not_have_is_an_error(lod: Lod, text: str, said: str) -> None:
-    io.write("complex.lod.h5", LoDTensor(np.array([1j, 2]), [[2]]), overwrite=True)
-    done = lod("filter", "complex.lod.h5", text, "-qo", "new.lod.h5")
+def test_what_complex_numbers_do_not_have_is_an_error(
+    lod: Lod, tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "complex.lod.h5"
+    io.write(path, LoDTensor(np.array([1j, 2]), [[2]]))
+    done = lod("filter", path, text, "-qo", tmp_path / "new.lod.h5")
     assert (done.code, done.stdout) == (2, "")
     assert said in done.stderr
 
