@@ -11,7 +11,6 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.items.items import Items
-from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
@@ -379,24 +378,6 @@ def test_a_label_alone_filters_items_of_a_named_level(lod: Lod, labelled: list[l
     assert chosen() == [(labelled[item], 3) for item in range(3, 40, 4)]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("any(data % 2 == 1)", "column 5: remainder is not defined for complex128 and int64"),
-        ("any(data // 2 == 1)", "column 5: floor_divide is not defined for complex128 and int64"),
-        ("max(data) == 2", "column 5: complex numbers have no order"),
-    ],
-)
-def test_what_complex_numbers_do_not_have_is_an_error(
-    lod: Lod, tmp_path: Path, text: str, said: str
-) -> None:
-    path = tmp_path / "complex.lod.h5"
-    io.write(path, LoDTensor(np.array([1j, 2]), [[2]]))
-    done = lod("filter", path, text, "-qo", tmp_path / "new.lod.h5")
-    assert (done.code, done.stdout) == (2, "")
-    assert said in done.stderr
-
-
 def test_item_numbers_that_are_no_text_are_refused(lod: Lod, labelled: list[list[int]]) -> None:
     Path("numbers.txt").write_bytes(b"1\n\xff\n")
     done = lod("filter", "labelled.lod.h5", "-qo", "new.lod.h5", "--indices", "numbers.txt")
@@ -575,116 +556,6 @@ def test_columns_of_different_lengths_have_no_common_items(lod: Lod, folder: Pat
     assert "holds 2 tensors; choose one: two.lod.h5::a two.lod.h5::b" in done.stderr
 
 
-LARGE = [[2**53 + 1], [], [2**53, 1], [-(2**63)]]
-# uint64, by item.
-UNSIGNED = [0, 1, 2**64 - 1, 2**63]
-EXACT: list[tuple[str, list[int]]] = [
-    ("max(x) == 9007199254740993", [0]),
-    ("first(x) == 9007199254740992", [2]),
-    ("last(x) == -9223372036854775808", [3]),
-    ("max(-x) > 0", [3]),
-    ("max(abs(x)) > 9007199254740992", [0, 3]),
-    ("max(x) / 10 == 0.1", []),
-    ("u == 18446744073709551615", [2]),
-    ("u in (18446744073709551615, 1)", [1, 2]),
-    ("(-u) < -1", [2, 3]),
-    ("u - tensor('u') == 0", [0, 1, 2, 3]),
-    ("u - 2 < 0", [0, 1]),
-    ("u % 10 == 5", [2]),
-    ("max(-u) == -1", [1]),
-]
-
-
-@pytest.mark.parametrize(("text", "kept"), EXACT, ids=[text for text, _ in EXACT])
-def test_whole_numbers_of_64_bits_are_compared_exactly(
-    lod: Lod, folder: Path, text: str, kept: list[int]
-) -> None:
-    items = {"x": LoDTensor.from_lists(LARGE), "u": LoDTensor(np.array(UNSIGNED, np.uint64))}
-    io.write("large.lod.h5", {**items, "item": LoDTensor(np.arange(4))})
-    done = lod("filter", "large.lod.h5", text, "-qo", "out.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
-    assert tensor("out.lod.h5", "item").data.tolist() == kept
-
-
-HALF = 2**62
-# By item: int64 near the limits, and small whole numbers.
-OVERFLOWING: list[tuple[str, list[int]]] = [
-    ("i + i > 0", [0, 2]),
-    ("i - 2 * i < 0", [0, 2]),
-    ("i * i >= 0", [0, 1, 2, 3]),
-    ("i * 4 == 0", [3]),
-    ("sum(y) == 9223372036854775808", [0]),
-    ("sum(y * 3) > 0", [0, 3]),
-    ("n // 0 > 5", [0, 2]),
-    ("n % 0 == 0", []),
-    ("i % n == 0", [0, 1]),
-    ("i // -1 == 4611686018427387904", [1]),
-    ("-i > 0", [1]),
-    ("-(n - 1) > 0", [1, 3]),
-]
-
-
-@pytest.mark.parametrize(("text", "kept"), OVERFLOWING, ids=[text for text, _ in OVERFLOWING])
-def test_results_beyond_64_bits_and_of_divisions_by_zero_are_no_other_numbers(
-    lod: Lod, folder: Path, text: str, kept: list[int]
-) -> None:
-    items = {"i": LoDTensor(np.array([HALF, -HALF, 7, 0])), "n": LoDTensor(np.array([1, -1, 2, 0]))}
-    items["y"] = LoDTensor.from_lists([[HALF, HALF], [-HALF], [], [2]])
-    io.write("large.lod.h5", {**items, "item": LoDTensor(np.arange(4))})
-    done = lod("filter", "large.lod.h5", text, "-qo", "out.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
-    assert tensor("out.lod.h5", "item").data.tolist() == kept
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        ("x == 0.1", [1]),
-        ("x <= 0.1", [0, 1]),
-        ("0.1 < x", [2, 3]),
-        ("x in (0.1, 0.3)", [1, 3]),
-        ("max(y) == 0.1", [1]),
-        ("abs(-x) == 0.1", [0, 1]),
-        ("x == 1e300", []),
-    ],
-)
-def test_numbers_are_rounded_to_the_floats_beside_them(
-    lod: Lod, folder: Path, dtype: str, text: str, kept: list[int]
-) -> None:
-    x = LoDTensor(np.array([-0.1, 0.1, 0.2, 0.3]).astype(dtype_of_rows(dtype)))
-    items = {"x": x, "y": LoDTensor(x.data, [[1, 1, 1, 1]]), "item": LoDTensor(np.arange(4))}
-    io.write("floats.lod.h5", items)
-    done = lod("filter", "floats.lod.h5", text, "-qo", "out.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
-    assert tensor("out.lod.h5", "item").data.tolist() == kept
-    if "max" not in text:
-        assert lod("apply", text, "floats.lod.h5", "-qo", "mask.lod.h5").code == 0
-        assert np.flatnonzero(tensor("mask.lod.h5", "x").data).tolist() == kept
-
-
-@pytest.mark.parametrize(
-    ("key", "order"),
-    [
-        ("max(x)", [3, 2, 0, 1]),
-        ("-max(x)", [0, 2, 3, 1]),
-        ("u", [0, 1, 3, 2]),
-        ("-u", [2, 3, 1, 0]),
-        ("-first(x)", [0, 2, 3, 1]),
-    ],
-)
-def test_whole_numbers_of_64_bits_are_sorted_exactly(
-    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, key: str, order: list[int]
-) -> None:
-    # In batches of one item, only some of which have nan.
-    monkeypatch.setattr(Items.range, "__defaults__", (1,))
-    items = {"x": LoDTensor.from_lists(LARGE), "u": LoDTensor(np.array(UNSIGNED, np.uint64))}
-    io.write("large.lod.h5", {**items, "item": LoDTensor(np.arange(4))})
-    done = lod("sort", "large.lod.h5", "--by", key, "-qo", "out.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
-    assert tensor("out.lod.h5", "item").data.tolist() == order
-
-
 def test_text_is_read_no_further_than_the_head(shell: Lod) -> None:
     done = shell(
         "(printf '[1,2]\\n[3]\\n[4]\\n'; cat /dev/null) | lod head -n 2 --from jsonl --to jsonl -"
@@ -704,13 +575,3 @@ def test_a_damaged_file_leaves_nothing(shell: Lod, labelled: list[list[int]]) ->
         assert "all.lods" in done.stderr
         assert len(done.stderr.splitlines()) == 1
         assert not Path("new.lod.h5").exists()
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
-def test_nan_keys_come_last(dtype: str, lod: Lod, tmp_path: Path) -> None:
-    values = np.array([2, np.nan, -1, np.inf, np.nan, 0.5]).astype(dtype_of_rows(dtype))
-    io.write(tmp_path / "x.lod.h5", {"x": LoDTensor(values), "n": LoDTensor(np.arange(6))})
-    for by, numbers in (("x", [2, 5, 0, 3, 1, 4]), ("-x", [3, 0, 5, 2, 1, 4])):
-        done = lod("sort", tmp_path / "x.lod.h5", "--by", by, "-o", tmp_path / "o.lod.h5", "-f")
-        assert done.code == 0, done.stderr
-        assert tensor(tmp_path / "o.lod.h5", "n").to_list() == numbers
