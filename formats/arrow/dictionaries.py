@@ -12,6 +12,7 @@ import pyarrow.types as types
 
 from lodcli.formats.arrow.files import Records, Wanted
 from lodcli.formats.arrow.layout import Leaf, Level, Node, places
+from lodcli.formats.arrow.sizes.buffers import number_dtype
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.exchange.arrow_words import categories_of, recoded
@@ -64,7 +65,7 @@ def words_of(records: Records, nodes: Mapping[str, Node]) -> dict[str, Categorie
             words = words if known is None or words is None else known.with_words(words)
         except InvalidDataError:  # in another order, or too many
             words = None
-        most = np.iinfo(array.type.index_type.to_pandas_dtype()).max
+        most = np.iinfo(number_dtype(array.type.index_type)).max
         found[name] = None if words is None or len(words.words) - 1 > most else words
     return found
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 
-from lodcli.formats.arrow.sizes.buffers import is_text, is_view
+from lodcli.formats.arrow.sizes.buffers import is_text, is_view, number_dtype
 from lodcli.formats.core.format import LeftOut
 from lodcli.formats.core.names import (
     check_name,
@@ -283,28 +283,38 @@ def _row(kind: pa.DataType, name: str, words: Words) -> Leaf | None:
         categories = None if codes is None else words(name)
         if codes is not None and categories is not None:
             categories = replace(categories, ordered=kind.ordered)  # also if there are no words
-            return Leaf(name, _dtype(codes), shape, marks=Marks(unit=categories))
+            return Leaf(name, number_dtype(codes), shape, marks=Marks(unit=categories))
         if isinstance(kind, pa.FixedShapeTensorType):
             order = _order(kind, name, len(shape))
             shape += tuple(kind.shape)
             if order is not None:
                 shape = tuple(shape[axis] for axis in order)
-            return Leaf(name, _dtype(kind.value_type), shape, order)
+            leaf = _leaf(name, kind.value_type, shape, order)
+            if leaf is None and len(kind.shape) > 1:
+                raise UnsupportedError(
+                    f"column {shown(name)}: found tensors of {kind.value_type} of shape "
+                    f"{kind.shape}; lod reads those of numbers, booleans and times, and lists"
+                )
+            return leaf
         kind = plain_type(kind)
+        if types.is_fixed_size_binary(kind):
+            return Leaf(name, np.dtype(np.uint8), (*shape, kind.byte_width))
         if not types.is_fixed_size_list(kind):
-            break
+            return _leaf(name, kind, shape)
         shape += (kind.list_size,)
         kind = kind.value_type
-    if types.is_fixed_size_binary(kind):
-        return Leaf(name, np.dtype(np.uint8), (*shape, kind.byte_width))
+
+
+def _leaf(
+    name: str, kind: pa.DataType, shape: tuple[int, ...], order: tuple[int, ...] | None = None
+) -> Leaf | None:
+    """Return the layout of rows of values of this type, None if they are no numbers."""
     if types.is_null(kind):
-        return Leaf(name, _BOOL, shape)
+        return Leaf(name, _BOOL, shape, order)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        return Leaf(name, _dtype(kind), shape)
+        return Leaf(name, number_dtype(kind), shape, order)
     marks = marks_of(kind)
-    if marks is not None:
-        return Leaf(name, np.dtype(np.int64), shape, marks=marks)
-    return None
+    return None if marks is None else Leaf(name, np.dtype(np.int64), shape, order, marks)
 
 
 def _order(kind: Any, name: str, above: int) -> tuple[int, ...] | None:
@@ -319,11 +329,6 @@ def _order(kind: Any, name: str, above: int) -> tuple[int, ...] | None:
             "programs interpret differently; write the tensors without a permutation"
         )
     return (*range(above), *(above + axis for axis in order))
-
-
-def _dtype(kind: pa.DataType) -> np.dtype[Any]:
-    found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
-    return found
 
 
 def names_in_structs(schema: pa.Schema) -> set[str]:

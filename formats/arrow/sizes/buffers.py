@@ -24,9 +24,20 @@ def values_of(array: Any, dtype: np.dtype[Any]) -> Array:
     return found.view(np.bool_)
 
 
+_DTYPES = {pa.from_numpy_dtype(dtype): dtype for dtype in map(np.dtype, "?bhilBHILefd")}
+
+
+def number_dtype(kind: Any) -> np.dtype[Any]:
+    """Return the dtype of an Arrow type of numbers or booleans.
+
+    Not `to_pandas_dtype`, which needs pandas before pyarrow 26.
+    """
+    return _DTYPES[kind]
+
+
 def integers(array: Any) -> Array:
     """Return an array of integers without nulls, of any width, without a copy."""
-    return values_of(array, np.dtype(array.type.to_pandas_dtype()))
+    return values_of(array, number_dtype(array.type))
 
 
 def array_of(numbers: Array) -> Any:

@@ -16,6 +16,7 @@ from lodcli.kernels.errors import (
     UnsupportedError,
 )
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Times
 from tests.formats.cases.opening import content, nested
 from tests.formats.cases.tables import NESTED, SUFFIXES, column, written_by_pyarrow
 
@@ -110,6 +111,25 @@ def test_fixed_shape_tensors_are_rows(permutation: list[int] | None, tmp_path: P
     found = column(path)
     np.testing.assert_array_equal(found.data, array.to_numpy_ndarray())
     assert found.recursive_sequence_lengths() == [[2, 1]]
+
+
+def _tensors(kind: pa.DataType, shape: list[int], values: list[Any]) -> pa.Table:
+    storage = pa.FixedSizeListArray.from_arrays(pa.array(values, kind), len(values))
+    tensors = pa.fixed_shape_tensor(kind, shape)
+    return pa.table({"x": pa.ExtensionArray.from_storage(tensors, storage)})
+
+
+def test_fixed_shape_tensors_may_hold_times_and_text(tmp_path: Path) -> None:
+    times = _tensors(pa.timestamp("s"), [2, 1], [1, 2])
+    found = column(written_by_pyarrow(tmp_path / "t.arrow", times))
+    assert found.data.tolist() == [[[1], [2]]]
+    assert found.marks.unit == Times("timestamp", "s")
+    text = _tensors(pa.string(), [2], ["a", "bc"])
+    assert column(written_by_pyarrow(tmp_path / "u.arrow", text)).to_list() == [["a", "bc"]]
+    table = _tensors(pa.string(), [2, 1], ["a", "bc"])
+    path = written_by_pyarrow(tmp_path / "v.arrow", table)
+    with pytest.raises(UnsupportedError, match=r"column 'x': found tensors of string .* \[2, 1\]"):
+        content(path)
 
 
 def test_a_permutation_that_pyarrow_contradicts_itself_about_is_refused(tmp_path: Path) -> None:
