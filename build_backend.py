@@ -8,8 +8,8 @@ import os
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403
 
-_MANUAL = ["click>=8.2"]
-_COMPILER = ["numba>=0.61", "numpy>=2.0", "ml_dtypes>=0.5"]
+_MANUAL = ["click>=8.4"]
+_COMPILER = ["numba>=0.62", "numpy>=2.0", "ml_dtypes>=0.5"]
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, str] | None = None) -> list[str]:

@@ -50,6 +50,11 @@ find_pythons() {
     done
 }
 
+# oldest_versions: prints the oldest versions that pyproject.toml accepts, as constraints for pip.
+oldest_versions() {
+    grep -oE '[A-Za-z0-9_-]+>=[0-9.]+' "$root/pyproject.toml" | grep -v ^setuptools | sed 's/>=/==/'
+}
+
 # use_venv EXTRAS: installs lod from the current tree into `venv`, with EXTRAS such as "[test]".
 use_venv() {
     make_venv
