@@ -8,7 +8,7 @@ import os
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403
 
-_MANUAL = ["click>=8.4"]
+_MANUAL = ["click>=8.4.2"]
 _COMPILER = ["numba>=0.62", "numpy>=2.0", "ml_dtypes>=0.5"]
 
 

@@ -28,10 +28,7 @@ _DTYPES = {pa.from_numpy_dtype(dtype): dtype for dtype in map(np.dtype, "?bhilBH
 
 
 def number_dtype(kind: Any) -> np.dtype[Any]:
-    """Return the dtype of an Arrow type of numbers or booleans.
-
-    Not `to_pandas_dtype`, which needs pandas before pyarrow 26.
-    """
+    """Return the dtype of an Arrow type of numbers or booleans."""
     return _DTYPES[kind]
 
 
