@@ -77,7 +77,13 @@ def rows_of_lists(
                 f"{type(items[0]).__name__}"
             )
         for kind in set(map(type, items)):  # NumPy would take them as rows
-            if issubclass(kind, Sequence) and not issubclass(kind, str | bytes):
+            if issubclass(kind, str | bytes):
+                place = next(place for place, item in enumerate(items) if isinstance(item, kind))
+                raise InvalidDataError(
+                    f"values: expected {type(items[0]).__name__} at position {place} of depth "
+                    f"{len(lengths)}, as before, found {kind.__name__}"
+                )
+            if issubclass(kind, Sequence):
                 raise InvalidDataError(
                     f"values: expected lists at depth {len(lengths)}, found {kind.__name__}; "
                     "list() makes one of it"
