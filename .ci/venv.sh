@@ -50,9 +50,15 @@ find_pythons() {
     done
 }
 
-# oldest_versions: prints the oldest versions that pyproject.toml accepts, as constraints for pip.
-oldest_versions() {
-    grep -oE '[A-Za-z0-9_-]+>=[0-9.]+' "$root/pyproject.toml" | grep -v ^setuptools | sed 's/>=/==/'
+# test_oldest FOLDER [ARGUMENTS]: runs the tests with the oldest versions that pyproject.toml accepts
+# and the oldest Python found, installed in FOLDER. ARGUMENTS go to pytest.
+test_oldest() {
+    folder=$1
+    shift
+    grep -oE '[A-Za-z0-9_-]+>=[0-9.]+' "$root/pyproject.toml" | grep -v ^setuptools |
+        sed 's/>=/==/' >"$folder/oldest.txt"
+    env VENV="$folder/oldest" PIP_CONSTRAINT="$folder/oldest.txt" \
+        PYTHON="$(find_pythons | head -n 1)" sh "$root/tests/run.sh" "$@"
 }
 
 # use_venv EXTRAS: installs lod from the current tree into `venv`, with EXTRAS such as "[test]".
