@@ -79,10 +79,7 @@ def rows_of_lists(
         for kind in set(map(type, items)):  # NumPy would take them as rows
             if issubclass(kind, str | bytes):
                 place = next(place for place, item in enumerate(items) if isinstance(item, kind))
-                raise InvalidDataError(
-                    f"values: expected {type(items[0]).__name__} at position {place} of depth "
-                    f"{len(lengths)}, as before, found {kind.__name__}"
-                )
+                raise _another(type(items[0]), kind, place, len(lengths))
             if issubclass(kind, Sequence):
                 raise InvalidDataError(
                     f"values: expected lists at depth {len(lengths)}, found {kind.__name__}; "
@@ -122,10 +119,7 @@ def _text(
         raise InvalidDataError(f"values: text is uint8: expected no other dtype, found {dtype}")
     for place, item in enumerate(items):
         if not isinstance(item, kind):
-            raise InvalidDataError(
-                f"values: expected {kind.__name__} at position {place} of depth {len(lengths)}, as "
-                f"before, found {type(item).__name__}"
-            )
+            raise _another(kind, type(item), place, len(lengths))
     try:
         parts = [item.encode() for item in items] if kind is str else items
     except UnicodeEncodeError as error:
@@ -133,6 +127,13 @@ def _text(
     rows = np.frombuffer(bytearray().join(parts), np.uint8)
     index = LoD.from_lengths([*lengths, list(map(len, parts))], names)
     return rows, index, TEXT if kind is str else BYTES
+
+
+def _another(expected: type, found: type, place: int, depth: int) -> InvalidDataError:
+    return InvalidDataError(
+        f"values: expected {expected.__name__} at position {place} of depth {depth}, as before, "
+        f"found {found.__name__}"
+    )
 
 
 def nested(flat: Any, lod: LoD) -> Any:
