@@ -227,8 +227,19 @@ class Source(ABC):
 
             return request
 
+        take = self.slice
+
+        def chosen(name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+            if not isinstance(branch, tuple | list):
+                raise SelectionError(
+                    "a branch is a tuple of numbers and ranges, such as (0, slice(1, 3)); found "
+                    f"{branch!r}"
+                )
+            return take(name, tuple(branch), level)
+
         for name in _ITERATORS:
             setattr(self, name, checked(getattr(self, name)))
+        setattr(self, "slice", chosen)  # noqa: B010 - mypy allows no other
         try:
             yield self
         finally:

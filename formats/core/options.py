@@ -205,6 +205,7 @@ TEXT_LEVELS = ("text", "bytes", "numbers")
 NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
 # Flags of the command line that differ from the field, and the formats of options that few take.
 _FLAGS = {"compression": "--compress", "shard_bytes": "--shard-size", "vocabulary": "--vocab"}
+_PYTHON_ONLY = ("mmap", "part")
 _ONLY = {
     "compression": "lod.h5, lod.dataset and parquet",
     "cu_seqlens": "npz and safetensors",
@@ -404,8 +405,9 @@ def refuse_unknown_options(
             continue
         if getattr(given, field.name) is not None and field.name not in known:
             flag = _FLAGS.get(field.name, f"--{field.name.replace('_', '-')}")
+            flag = "" if field.name in _PYTHON_ONLY else f" ({flag})"
             only = f"it is for {_ONLY[field.name]}" if field.name in _ONLY else ""
             advice = _INSTEAD.get(field.name, only)
             raise UnsupportedError(
-                f"{name} has no option {field.name!r} ({flag})" + (f"; {advice}" if advice else "")
+                f"{name} has no option {field.name!r}{flag}" + (f"; {advice}" if advice else "")
             )

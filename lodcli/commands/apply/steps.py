@@ -341,7 +341,10 @@ def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
         return step.described.function(**keywords, **step.values)
     except NotFloatingError as error:
         raise InvalidDataError(f"{error}; --dtype float32 converts them first") from None
-    except LodError:
+    except LodError as error:
+        # The file that the message will name holds the tensor of the first step.
+        if step.chained and f"{step.name}:" not in str(error):
+            error.args = (f"{step.name}: {error}", *error.args[1:])
         raise
     except (ValueError, OverflowError) as error:
         # Errors of NumPy, such as for an array that is too large.

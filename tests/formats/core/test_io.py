@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli import LodError, LoDTensor, TensorArray
+from lodcli import LodError, LoDTensor, SelectionError, TensorArray
 
 WORDS = LoDTensor(np.arange(3.0), [[2, 1]])
 PATHS: dict[str, Any] = {
@@ -94,6 +94,16 @@ def test_a_closed_file_reads_nothing_from_the_next_one(name: str, tmp_path: Path
         for request in requests:
             with pytest.raises(LodError, match=rf"{name}: is closed; read it inside of `with"):
                 request()
+
+
+@pytest.mark.parametrize("name", ["a.lod.h5", "a.npz", "a.jsonl"])
+def test_a_branch_that_is_no_tuple_is_an_error(name: str, tmp_path: Path) -> None:
+    lodcli.write(tmp_path / name, LoDTensor(np.arange(4.0), [[3, 1]]))
+    with lodcli.open(tmp_path / name) as file:
+        for branch in (slice(0, 1), 0, 1.5, None):
+            with pytest.raises(SelectionError, match=r"such as \(0, slice\(1, 3\)\); found"):
+                file.slice("data", branch)  # type: ignore[arg-type]
+        assert file.slice("data", (0,)).to_list() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("name", ["a.lod.h5", "a.npy", "a.safetensors", "a.jsonl", "a.zarr"])

@@ -189,6 +189,13 @@ def test_a_target_may_stand_before_or_behind_then(lod: Lod, inputs: Path) -> Non
     assert tensor("a.lod.h5").data.tolist() == [[4, 6], [5, 6]]
 
 
+def test_an_error_of_a_chained_op_names_it(lod: Lod, inputs: Path) -> None:
+    done = lod("apply", "reverse", "x.lod.h5", "--then", "softmax", "--level", "1")
+    assert done.stderr == "lod apply: x.lod.h5: softmax: no level 1: there is 1 level\n"
+    done = lod("apply", "sum", "x.lod.h5", "--then", "softmax")  # once, if it names itself
+    assert ": x.lod.h5: sequence_softmax: the tensor has no levels" in done.stderr
+
+
 def test_pipes_come_in_and_go_out(shell: Lod) -> None:
     line = "cat words.lod.h5 | lod apply sum - | lod apply mean - | lod convert - out.lod.h5"
     done = shell(line)
