@@ -19,6 +19,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.buffers import empty
+from lodcli.kernels.tensor.casting import held
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 _INT64, _SINGLE, _DOUBLE = np.dtype(np.int64), np.dtype(np.float32), np.dtype(np.float64)
@@ -160,7 +161,7 @@ def fill_value(
     """Return a padding value in `dtype`: of shape () or of a row's shape.
 
     Raises:
-        InvalidDataError: not a number, or not representable in an integer or real `dtype`.
+        InvalidDataError: not a number, or `dtype` does not hold it: see `casting.held`.
         ShapeMismatchError: neither one value nor a row.
     """
     if type(value) is int and value == 0:
@@ -173,16 +174,8 @@ def fill_value(
             f"{op}: pad_value must be one value or a row of shape {shape}, "
             f"found shape {array.shape}"
         )
-    kind = array.dtype.kind
-    if kind not in "biufO" and not (kind == "c" == dtype.kind) and not is_float(array.dtype):
-        raise InvalidDataError(f"{op}: {dtype} cannot hold the pad_value {array}")
-    try:
-        with np.errstate(invalid="ignore", over="ignore"):
-            result: Array = array.astype(dtype)
-        fits = dtype.kind not in "iub" or np.array_equal(result, array)
-    except (OverflowError, TypeError, ValueError):  # not a number, or too large for C
-        fits = False
-    if not fits:
+    result = held(array, dtype)
+    if result is None:
         raise InvalidDataError(f"{op}: {dtype} cannot hold the pad_value {array}")
     return result
 

@@ -48,6 +48,31 @@ def cast(data: Array, dtype: np.dtype[Any], *, rounded: bool = False) -> tuple[A
         return made, _same(data.real, made.real, rounded) & _same(data.imag, made.imag, rounded)
 
 
+def held(values: Array, dtype: np.dtype[Any]) -> Array | None:
+    """Return numbers given by a caller in another dtype; None if it does not hold one of them.
+
+    Floats are rounded, but not to infinity; real dtypes hold no complex numbers.
+
+    >>> held(np.array(2.7), np.dtype("float32")), held(np.array(2.7), np.dtype("int8"))
+    (array(2.7, dtype=float32), None)
+    """
+    if values.dtype.kind not in "biufcO" and not is_float(values.dtype):
+        return None
+    if values.dtype.kind == "c" != dtype.kind:
+        return None
+    try:
+        if values.dtype.kind == "O":  # beyond 64 bits; NumPy makes nan of None
+            values = np.array([float(one) for one in values.flat]).reshape(values.shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            made: Array = values.astype(dtype)
+    except (OverflowError, TypeError, ValueError):
+        return None
+    if dtype.kind in "biu":  # compared by Python, which does not round whole numbers
+        return made if made.tolist() == values.tolist() else None
+    finite = np.isfinite(made)
+    return made if finite.all() or not np.isfinite(values[~finite]).any() else None
+
+
 def _real(data: Array, dtype: np.dtype[Any], rounded: bool) -> tuple[Array, Mask]:
     if dtype.kind == "b":
         return data != 0, np.asarray((data == 0) | (data == 1))

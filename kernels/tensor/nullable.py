@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,8 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offs
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import on_host
+from lodcli.kernels.tensor.casting import held
 from lodcli.kernels.tensor.nulls import Nulls
 
 Parts = tuple[Array, LoD, Nulls]
@@ -32,13 +33,9 @@ def filled(data: Array, nulls: Nulls, value: Any) -> Array:
     mask = nulls.rows
     if mask is None:
         return data
-    given, made = np.asarray(value), None
-    # Not complex for real numbers: NumPy drops the imaginary part.
-    if given.dtype.kind in ("biufcV" if data.dtype.kind == "c" else "biufV") and not given.ndim:
-        with np.errstate(all="ignore"), contextlib.suppress(TypeError, ValueError, OverflowError):
-            made = given.astype(data.dtype)
-    # Floats may be rounded.
-    if made is None or (made.dtype.kind in "biu" and made != given):
+    given = on_host(value, "fill_nulls")
+    made = None if given.ndim else held(given, data.dtype)
+    if made is None:
         raise InvalidDataError(f"no {data.dtype} is {value!r}, which nulls are to be filled with")
     result: Array = data.copy()
     result[~mask] = made

@@ -133,6 +133,14 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda backend: ops.pad(WORDS, pad_value=OBJECT, backend=backend),
         "pad: float64 cannot hold the pad_value",
     ),
+    "pad_value that would be infinite": (
+        lambda backend: ops.pad(WORDS.astype("float32"), pad_value=1e300, backend=backend),
+        r"pad: float32 cannot hold the pad_value 1e\+300",
+    ),
+    "pad_value of None": (
+        lambda backend: ops.max(WORDS, pad_value=None, backend=backend),  # type: ignore[arg-type]
+        "max: float64 cannot hold the pad_value None",
+    ),
 }
 
 

@@ -182,6 +182,11 @@ def test_a_value_that_the_dtype_lacks_fills_nothing() -> None:
     small = LoDTensor.from_arrow(pa.array([1, None], pa.uint8()))
     with pytest.raises(InvalidDataError, match="no uint8 is 256"):
         small.fill_nulls(256)
+    half = LoDTensor.from_lists([1, None], dtype="float16")
+    for large in (65520.0, 2**70, -1e300):  # infinite in float16
+        with pytest.raises(InvalidDataError, match="no float16 is"):
+            half.fill_nulls(large)
+    assert half.fill_nulls(-np.inf).to_list() == [1, -np.inf]
 
 
 def test_masks_must_fit() -> None:
