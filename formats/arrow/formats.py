@@ -12,7 +12,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.tensor.marks import ALL_MARKS
+from lodcli.kernels.tensor.marks import ALL_MARKS, Times
 
 if TYPE_CHECKING:
     from lodcli.formats.arrow.files import Records
@@ -135,6 +135,15 @@ class Parquet(Columns):
 
     name = "parquet"
     write_options = frozenset({"compression"})
+
+    def keeps_marks(self, spec: TensorSpec) -> bool:
+        # Parquet has no seconds, and counts dates in days.
+        unit = spec.marks.unit
+        coarse = isinstance(unit, Times) and (
+            (unit.unit == "s" and unit.kind != "duration")
+            or (unit.kind, unit.unit) == ("date", "ms")
+        )
+        return super().keeps_marks(spec) and not coarse
 
     def sniff(self, head: bytes) -> bool:
         return head.startswith((PARQUET_MAGIC, ENCRYPTED_MAGIC))

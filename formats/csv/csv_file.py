@@ -45,8 +45,9 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import TEXT
+from lodcli.kernels.tensor.marks import TEXT, Unit
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 MOST_BLOCK_BYTES = 2 << 20
@@ -70,8 +71,9 @@ class Csv(Format):
 
     Writing: one column for each level, with the number of the item, then one for each tensor. The
     tensors must have the same levels (text has one more, for its bytes), and single numbers as
-    rows; an item without rows cannot be represented. A null is an empty field; null text and null
-    items are refused. With `--wide`, rows of H numbers are H columns.
+    rows; an item without rows cannot be represented. Times are ISO 8601 text, decimals have all
+    their digits. A null is an empty field; null text and null items are refused. With `--wide`,
+    rows of H numbers are H columns.
     """
 
     name = "csv"
@@ -176,7 +178,7 @@ class Csv(Format):
     ) -> list[str]:
         """Return some numbers, or finest sequences of text, as fields."""
         if not spec.marks.is_text:
-            return _numerals(tensor, part, empty)
+            return _numerals(tensor, spec.marks.unit, part, separator, empty)
         ends = tensor.lod.levels[-1][part.start : part.stop + 1].tolist()
         raw = tensor.data[ends[0] : ends[-1]].tobytes()
         if b"\0" in raw:
@@ -194,10 +196,16 @@ class Tsv(Csv):
     separator = "\t"
 
 
-def _numerals(tensor: LoDTensor, part: slice, null: str) -> list[str]:
-    """Return some numbers as fields, nulls as `null`."""
+def _numerals(
+    tensor: LoDTensor, unit: Unit | None, part: slice, separator: str, null: str
+) -> list[str]:
+    """Return some numbers, times or decimals as fields, nulls as `null`."""
     mask = tensor.nulls.rows
-    found = texts(np.ascontiguousarray(tensor.values[part]))
+    values = np.ascontiguousarray(tensor.values[part])
+    if unit is None:
+        found = texts(values)
+    else:
+        found = [quoted(text, separator) for text in texts_of_unit(values, unit)]
     return put_nulls(found, None if mask is None else mask[part], null)
 
 
