@@ -241,9 +241,12 @@ class _FormatName(click.Choice[str]):
 
             known = [*FORMATS, *plugins.names()]
             if value not in known:
+                from lodcli.formats.core.registry import of_name
                 from lodcli.shell.remedies import did_you_mean
 
-                hint = did_you_mean(value, known) or "lod convert --formats lists all"
+                meant = of_name(f".{value}")  # an extension, such as lods
+                hint = f"did you mean {meant}?" if meant else did_you_mean(value, known)
+                hint = hint or "lod convert --formats lists all"
                 self.fail(f"no format {value!r}; {hint}{plugins.advice()}", param, ctx)
         return str(value)
 

@@ -125,6 +125,7 @@ HINTS = [
     ("head one.jsonl -n", 2, "option '-n' requires an argument; see lod head --help"),
     ("inspect one.jsonl --from jsn", 2, "no format 'jsn'; did you mean json or jsonl?; see"),
     ("head one.jsonl --to xls", 2, "no format 'xls'; lod convert --formats lists all; see"),
+    ("head one.jsonl --to lods", 2, "no format 'lods'; did you mean lod.stream?; see"),
     ("head one.jsonl -o x.xyz", 2, "x.xyz: unknown file extension; choose a format with --to"),
     ("head one.jsonl -o x.josnl.gz", 2, "unknown file extension; did you mean .jsonl?; choose"),
     ("head one.jsonl -o x.parqet", 2, "unknown file extension; did you mean .parquet?; choose"),
