@@ -87,6 +87,11 @@ def array_name(tensor: str, level: int) -> str:
     return _prefix(tensor) + ("data" if level < 0 else f"lod.{level}")
 
 
+def lone_array_name(tensor: str) -> str:
+    """Return the name of the only array of a tensor without levels: its own, if readers allow."""
+    return tensor if _owner(tensor) == (tensor, -1) else array_name(tensor, -1)
+
+
 def mask_array_name(spec: TensorSpec, level: int) -> str:
     """Return the name of the array that is the mask of a level."""
     return _prefix(spec.name) + mask_name(level, len(spec.levels))

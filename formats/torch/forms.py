@@ -11,7 +11,12 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from lodcli.formats.arrays.flat_arrays import array_names, index_dtype, require_index_fits
+from lodcli.formats.arrays.flat_arrays import (
+    array_names,
+    index_dtype,
+    lone_array_name,
+    require_index_fits,
+)
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Item, Schema, StoredArray
 from lodcli.kernels.errors import UnsupportedError
@@ -41,7 +46,10 @@ def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -
     else:
         values = {}
     shared: dict[int, torch.Tensor] = {}
-    values |= {name: _value(name, item, options.form, shared) for name, item in items.items()}
+    for name, item in items.items():
+        lone = isinstance(item, LoDTensor) and not item.lod.n_levels
+        key = lone_array_name(name) if lone else name
+        values[key] = _value(name, item, options.form, shared)
     return values[DEFAULT_NAME] if list(values) == [DEFAULT_NAME] else values
 
 

@@ -166,6 +166,17 @@ def stored(tensor: LoDTensor) -> StoredArray:
     return StoredArray(*TensorArray.unpack(tensor, 0, sort_by_length=True))
 
 
+def test_a_tensor_named_like_an_index_is_no_index(tmp_path: Path) -> None:
+    whole = {"data": LoDTensor([1.0, 2.0]), "lod.0": LoDTensor([0, 2]), "x": LoDTensor([3])}
+    io.write(tmp_path / "t.pt", whole)
+    found = content(tmp_path / "t.pt")
+    assert {name: item.to_list() for name, item in found.items()} == {
+        "data": [1.0, 2.0],
+        "lod.0": [0, 2],
+        "x": [3],
+    }
+
+
 def test_one_level_can_be_a_nested_tensor(tmp_path: Path, sequences: LoDTensor) -> None:
     found = written(tmp_path / "x.pt", sequences, "nested")
     assert found.layout == torch.jagged
