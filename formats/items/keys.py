@@ -53,8 +53,7 @@ def columns(tensors: Mapping[str, LoDTensor], names: Sequence[str], first: int =
 
 def _column(tensor: LoDTensor) -> Column:
     if tensor.lod.n_levels:
-        raw = np.ascontiguousarray(tensor.data).tobytes()
-        return [raw[start:stop] for start, stop in pairwise(tensor.lod.levels[0].tolist())]
+        return texts_of(tensor)
     data = tensor.data
     if data.dtype.kind in "biu":
         return data if data.dtype == np.uint64 else data.astype(np.int64, copy=False)
@@ -63,6 +62,12 @@ def _column(tensor: LoDTensor) -> Column:
     ordered = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
     ordered[np.isnan(data)] = np.iinfo(np.int64).max
     return ordered
+
+
+def texts_of(tensor: LoDTensor) -> list[bytes]:
+    """Return the texts of a tensor with one for each item; a null is empty."""
+    raw = np.ascontiguousarray(tensor.values).tobytes()
+    return [raw[start:stop] for start, stop in pairwise(tensor.lod.levels[0].tolist())]
 
 
 def at(keys: Sequence[Column], item: int) -> tuple[Any, ...]:

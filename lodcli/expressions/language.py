@@ -38,7 +38,7 @@ COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
 
 # Functions of whole numbers whose result may be outside the range of the dtype.
 GROWING = (np.add, np.subtract, np.multiply, np.power)
-_NULL = "expressions have no nulls; --nulls drop leaves out items with nulls, fill=X replaces them"
+_NULL = "compare with None as in x is None, x is not None"
 _LISTS = (ast.Tuple, ast.List, ast.Set)
 
 V = TypeVar("V")
@@ -212,6 +212,14 @@ class Evaluation(ABC, Generic[V]):
         """Return the code of a word, compared with the categories of a tensor, or fail."""
         self.fail(node, f"expected a number, found {node.value!r}")
 
+    def contained(self, node: ast.expr, values: ast.expr) -> V:
+        """Return which items have a value among others, or fail."""
+        self.fail(values, "expected a list of numbers or words, as in (1, 3)")
+
+    def null(self, node: ast.expr) -> V:
+        """Return where a part is null, or fail."""
+        self.fail(node, "these expressions have no nulls; --nulls fill=X or zero replaces them")
+
     def texts(self, node: ast.expr, words: Sequence[str]) -> V | None:
         """Return which texts of a tensor are one of some words; None if it holds no text."""
         return None
@@ -304,16 +312,21 @@ class Evaluation(ABC, Generic[V]):
         return found
 
     def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V:
+        if isinstance(op, ast.Is | ast.IsNot):
+            if not isinstance(right, ast.Constant) or right.value is not None:
+                self.fail(right, "compare with == and !=; is is only for None")
+            null = self.null(left)
+            return null if isinstance(op, ast.Is) else self.mapped(np.logical_not, null)
         texts = self._texts(left, op, right)
         if texts is not None:
             return texts
+        if isinstance(op, ast.In | ast.NotIn) and not isinstance(right, _LISTS):
+            found = self.contained(left, right)
+            return found if isinstance(op, ast.In) else self.mapped(np.logical_not, found)
         values = self._beside(left, right, op)
         if isinstance(op, ast.In | ast.NotIn):
+            assert isinstance(right, _LISTS)
             return self._member(values, left, right, isinstance(op, ast.NotIn))
-        if type(op) not in COMPARISONS:
-            if isinstance(right, ast.Constant) and right.value is None:
-                self.fail(right, _NULL)
-            self.fail(right, "compare with == and !=, not with is")
         return self.both(right, COMPARISONS[type(op)], values, self._beside(right, left, op))
 
     def _texts(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
@@ -344,9 +357,9 @@ class Evaluation(ABC, Generic[V]):
             return self.word(node, other)
         self.fail(node, "a word is compared with ==, != or in")
 
-    def _member(self, left: V, left_node: ast.expr, node: ast.expr, inverted: bool) -> V:
-        if not isinstance(node, _LISTS):
-            self.fail(node, "expected a list of numbers or words, as in (1, 3)")
+    def _member(
+        self, left: V, left_node: ast.expr, node: ast.Tuple | ast.List | ast.Set, inverted: bool
+    ) -> V:
         members = []
         for one in node.elts:
             member = self.data(self._beside(one, left_node, ast.In()))

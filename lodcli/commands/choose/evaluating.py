@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence, Sized
+from itertools import chain
 
 import numpy as np
 
 from lodcli.commands.choose.choosing import named
 from lodcli.commands.choose.expression import Expression
-from lodcli.commands.choose.item_values import as_floats
+from lodcli.commands.choose.item_values import Values, as_floats
 from lodcli.formats.arrays.budget import require_fits
 from lodcli.formats.items.items import Items
-from lodcli.formats.items.keys import columns, ranks
+from lodcli.formats.items.keys import ranks, texts_of
 from lodcli.formats.items.taking import item_count
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.nulls import Mask
 from lodcli.shell.references import Reference
 
 # Of a text in a list, without its characters.
 _TEXT_BYTES = 100
 
 
-def item_values(expression: Expression, items: Items, source: Reference) -> Array:
-    """Return the value of an expression for every item, (K,).
+def item_values(expression: Expression, items: Items, source: Reference) -> Values:
+    """Return the value of an expression for every item, data (K,).
 
     Rows are read, in one pass, only if the expression uses values of tensors. The value of a text
     is its rank among all, by bytes.
@@ -34,17 +36,29 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Arra
         none = {spec.name: spec.empty().data for spec in items.schema}
         tensors = {name: (lod, none[name]) for name, lod in items.lods.items()}
         return expression.values(tensors, items.count)
-    found, first = list[Array](), 0
-    for batch in named(source, items.range(0, items.count)):
-        found.append(expression.of_batch(batch, item_count(batch), first))
-        first += item_count(batch)
-    if len({one.dtype for one in found}) > 1:
+    found = [
+        expression.of_batch(batch, item_count(batch))
+        for batch in named(source, items.range(0, items.count))
+    ]
+    data = [one.data for one in found]
+    if len({one.dtype for one in data}) > 1:
         # Some batches have nan.
-        found = [as_floats(one) for one in found]
-    return np.concatenate(found)
+        data = [as_floats(one) for one in data]
+    return Values(np.concatenate(data), None, _joined([one.valid for one in found], data))
 
 
-def _ranks_of_texts(expression: Expression, items: Items, source: Reference) -> Array | None:
+def _joined(masks: Sequence[Mask | None], parts: Sequence[Sized]) -> Mask | None:
+    """Return the mask of all parts; None if none has one."""
+    if all(mask is None for mask in masks):
+        return None
+    whole = [
+        np.ones(len(part), np.bool_) if mask is None else mask
+        for mask, part in zip(masks, parts, strict=True)
+    ]
+    return np.concatenate(whole)
+
+
+def _ranks_of_texts(expression: Expression, items: Items, source: Reference) -> Values | None:
     """Return the ranks of the texts that an expression names; None if it is anything else."""
     tree = expression.tree
     reverse = isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub)
@@ -54,8 +68,11 @@ def _ranks_of_texts(expression: Expression, items: Items, source: Reference) -> 
         return None
     size = (spec.rows or 0) + items.count * _TEXT_BYTES
     require_fits(f"{spec.name}: {items.count} texts", size, 1)
-    texts: list[bytes] = []
+    texts: list[list[bytes]] = []
+    masks: list[Mask | None] = []
     for batch in named(source, items.range(0, items.count)):
-        texts.extend(columns(batch, [spec.name], len(texts))[0])
-    ranked = ranks([texts])
-    return -ranked if reverse else ranked
+        tensor = batch[spec.name]
+        texts.append(texts_of(tensor))
+        masks.append(tensor.nulls.masks[0] if tensor.nulls else None)
+    ranked = ranks([list(chain.from_iterable(texts))])
+    return Values(-ranked if reverse else ranked, None, _joined(masks, texts))

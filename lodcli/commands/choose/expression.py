@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from shlex import quote
 
 import numpy as np
 
-from lodcli.commands.choose.item_values import REDUCTIONS, Values, below, combined, texts_among
+from lodcli.commands.choose.item_values import (
+    REDUCTIONS,
+    Values,
+    below,
+    combined,
+    reduced,
+    texts_among,
+)
 from lodcli.expressions.language import Evaluation, Parsed, dotted, function_name
-from lodcli.formats.core.errors import from_item, naming
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.structs.names import named, records_above
@@ -20,6 +27,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Times
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 from lodcli.shell.remedies import did_you_mean
 
 # Maximum number of words in a message.
@@ -36,7 +44,7 @@ class Expression(Parsed):
     """An expression with one value for each item.
 
     >>> words = (LoD.from_lengths([[2, 0, 1]]), np.array([1.0, 3.0, 8.0]))
-    >>> Expression("length() > 1 or max(data) == 8").values({"data": words}, 3).tolist()
+    >>> Expression("length() > 1 or max(data) == 8").values({"data": words}, 3).data.tolist()
     [True, False, True]
     """
 
@@ -76,27 +84,24 @@ class Expression(Parsed):
                     self.records.setdefault(name, (spec.name, one.level))
         self.values(tensors, 0)
 
-    def of_batch(self, batch: Mapping[str, LoDTensor], count: int, first: int) -> Array:
-        """Return `values` of a batch of `count` items, of which the first has number `first`.
-
-        Raises:
-            UnsupportedError: a tensor that is used has nulls; names it and the place.
-        """
-        for name in self.tensors:
-            with naming(from_item(name, first)):
-                batch[name].refuse_nulls("an expression")
+    def of_batch(self, batch: Mapping[str, LoDTensor], count: int) -> Values:
+        """Return `values` of a batch of `count` items."""
         tensors = {name: (tensor.lod, tensor.values) for name, tensor in batch.items()}
-        return self.values(tensors, count)
+        nulls = {name: tensor.nulls for name, tensor in batch.items()}
+        return self.values(tensors, count, nulls)
 
-    def values(self, tensors: Tensors, count: int) -> Array:
-        """Return the value for every item, (count,).
+    def values(
+        self, tensors: Tensors, count: int, nulls: Mapping[str, Nulls] | None = None
+    ) -> Values:
+        """Return the value for every item: data (count,).
 
         Args:
             tensors: those that share the items; one without levels has one row for each item.
             count: the number of items.
+            nulls: of tensors, by name.
         """
         with np.errstate(all="ignore"):
-            found = _Items(self, tensors).of(self.tree)
+            found = _Items(self, tensors, nulls or {}).of(self.tree)
         if found.rows is not None or found.data.ndim > 1:
             several = "row" if found.data.ndim == 1 else "column"
             take = "take one with mean(..), max(..), any(..) or another function"
@@ -104,16 +109,21 @@ class Expression(Parsed):
                 several, take = "byte or text", 'compare a text with a word, as in NAME == "word"'
                 take += '; of texts in a list take one, as in any(NAME == "word")'
             self.fail(self.tree, f"has several values for an item, one for each {several}; {take}")
-        return np.broadcast_to(found.data, (count,))
+        return replace(found, data=np.broadcast_to(found.data, (count,)))
 
 
 class _Items(Evaluation[Values]):
     """The values of the parts of an expression, for each item."""
 
-    def __init__(self, expression: Expression, tensors: Tensors) -> None:
+    def __init__(
+        self, expression: Expression, tensors: Tensors, nulls: Mapping[str, Nulls]
+    ) -> None:
         super().__init__(expression)
         self._tensors = tensors
+        self._nulls = nulls
         self._expression = expression
+        # How many functions of all values of an item are around the part being evaluated.
+        self._reductions = 0
 
     def constant(self, value: bool | int | float) -> Values:
         return Values(np.asarray(value))
@@ -148,8 +158,30 @@ class _Items(Evaluation[Values]):
         name = self._expression.named(node)
         if name not in self._expression.of_text:
             return None
-        lod, data = self._tensors[name]
-        return Values(texts_among(data, lod.levels[-1], words), below(lod, lod.n_levels - 1))
+        return self._texts_of(name, words)
+
+    def _texts_of(self, name: str, words: Sequence[str]) -> Values:
+        """Return which texts of a tensor are one of some words."""
+        (lod, data), depth = self._tensors[name], self._tensors[name][0].n_levels - 1
+        masks = self._nulls.get(name, NO_NULLS).masks or (None,) * (depth + 2)
+        found = texts_among(data, lod.levels[-1], words)
+        return Values(found, below(lod, depth), masks[depth], masks[0] if depth else None)
+
+    def contained(self, node: ast.expr, values: ast.expr) -> Values:
+        equal = ast.copy_location(ast.Compare(values, [ast.Eq()], [node]), values)
+        found = self.of(equal)
+        if found.rows is None:
+            return super().contained(node, values)
+        return reduced("any", found)
+
+    def null(self, node: ast.expr) -> Values:
+        name = self._expression.named(node)
+        texts = name is not None and name in self._expression.of_text
+        values = self._texts_of(str(name), ()) if texts else self.of(node)
+        if values.rows is not None and not self._reductions:
+            values = Values(values.rows[:-1], None, values.items)
+        null = np.zeros(values.data.shape[:1], np.bool_) if values.valid is None else ~values.valid
+        return Values(null, values.rows, None, values.items)
 
     def tensor(self, node: ast.expr, name: str) -> Values:
         if name not in self._tensors:
@@ -159,19 +191,22 @@ class _Items(Evaluation[Values]):
                 f"no tensor {name!r} with these items{hint}; there are: {listing(self._tensors)}",
             )
         lod, data = self._tensors[name]
-        return Values(data, lod.absolute(0) if lod.n_levels else None)
+        nulls = self._nulls.get(name, NO_NULLS)
+        if not lod.n_levels:
+            return Values(data, None, nulls.rows)
+        return Values(data, lod.absolute(0), nulls.rows, nulls.masks[0] if nulls else None)
 
     def data(self, values: Values) -> Array:
         return values.data
 
     def mapped(self, function: Callable[[Array], Array], values: Values) -> Values:
-        return Values(function(values.data), values.rows)
+        return replace(values, data=function(values.data))
 
     def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
         return combined(function, left, right)
 
     def negative(self, values: Values) -> Values:
-        return Values(-values.signed, values.rows)
+        return replace(values, data=-values.signed)
 
     def call(self, node: ast.Call, name: str) -> Values:
         if name not in _FUNCTIONS:
@@ -181,13 +216,15 @@ class _Items(Evaluation[Values]):
             return self._length(node)
         if len(node.args) != 1 or node.keywords:
             self.fail(node, f"{name} takes one argument, as in {name}(data)")
+        self._reductions += name in REDUCTIONS
         values = self.of(node.args[0])
+        self._reductions -= name in REDUCTIONS
         if name == "abs":
-            return Values(np.abs(values.signed), values.rows)
+            return replace(values, data=np.abs(values.signed))
         if not values.data.ndim:
             self.fail(node.args[0], f"{name} takes a tensor, this is one number")
         try:
-            return Values(REDUCTIONS[name](values))
+            return reduced(name, values)
         except InvalidDataError as error:
             self.fail(node.args[0], str(error))
 

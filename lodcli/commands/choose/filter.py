@@ -21,7 +21,7 @@ class _Filter(options.Command):
 @click.command(cls=_Filter)
 @options.source
 @click.argument("expression", required=False)
-@click.option("--invert", is_flag=True, help="Keep the items that do not match.")
+@click.option("--invert", is_flag=True, help="Keep all other items.")
 @click.option(
     "--indices",
     type=options.FILE,
@@ -53,6 +53,9 @@ def command(
       turns.ids         a tensor in records; length(turns): the number of records
       abs(x), tensor('NAME'), + - * / // %, == != < <= > >=, in (1, 3), and or not
       lang == "en", label in ("no", "yes")    text, and words of categories
+      "a" in tags, age is None, age is not None
+
+    What is compared with a null is null, and not kept.
 
     \b
     Examples:

@@ -64,7 +64,7 @@ class Filter:
         tensors = {name: (lod, empty[name]) for name, lod in items.lods.items()}
         mask = np.ones(items.count, np.bool_)
         if self._expression is not None:
-            mask &= self._expression.values(tensors, items.count) != 0
+            mask &= self._expression.values(tensors, items.count).true
         self._check_numbers(items.count)
         return np.flatnonzero(self._listed(mask, 0) ^ self._invert).astype(np.int64, copy=False)
 
@@ -76,7 +76,7 @@ class Filter:
             self._require_room(count)
             mask = np.ones(count, np.bool_)
             if self._expression is not None:
-                mask &= self._expression.of_batch(batch, count, first) != 0
+                mask &= self._expression.of_batch(batch, count).true
             mask = self._listed(mask, first) ^ self._invert
             first += count
             if mask.all():

@@ -21,6 +21,7 @@ from lodcli.kernels.ops.pooling.pool import (
     segment_sum,
 )
 from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.nulls import Mask
 
 _LEAST = -(2**63)
 
@@ -32,10 +33,14 @@ class Values:
     Attributes:
         data: a number for all items (), a row for each item (K, ...), or all rows (N, ...).
         rows: (K + 1,) offsets of the rows of each item; None if each item has one.
+        valid: True where a row of the data is not null; None where none is.
+        items: (K,), True where an item is not null; None where none is, or each item has one row.
     """
 
     data: Array
     rows: Offsets | None = None
+    valid: Mask | None = None
+    items: Mask | None = None
 
     @property
     def number(self) -> Array:
@@ -48,6 +53,12 @@ class Values:
         if dtype.itemsize == 2:
             return self.data.astype(np.float32)
         return self.data
+
+    @property
+    def true(self) -> Mask:
+        """Where the data is neither 0 nor null."""
+        found: Mask = self.data != 0
+        return found if self.valid is None else found & self.valid
 
     @property
     def signed(self) -> Array:
@@ -119,7 +130,9 @@ def combined(function: np.ufunc, left: Values, right: Values) -> Values:
         same = one.rows is rows or one.rows is None or rows is None
         if not same and not np.array_equal(one.rows, rows):  # type: ignore[arg-type]
             raise InvalidDataError("the two sides have different numbers of rows in an item")
-    a, b = (_repeated(one, rows) for one in (left, right))
+    a, b = (_repeated(one, one.number, rows) for one in (left, right))
+    valid = _valid(function, (left, a), (right, b), rows)
+    items = both_valid(left.items, right.items)
     if a.ndim and b.ndim:
         if a.ndim > 1 and b.ndim > 1 and a.shape[1:] != b.shape[1:]:
             raise InvalidDataError(
@@ -134,7 +147,7 @@ def combined(function: np.ufunc, left: Values, right: Values) -> Values:
     if a.dtype == b.dtype == np.int64 and (a.ndim or b.ndim) and not _fits(function, a, b):
         a, b = a.astype(np.longdouble), b.astype(np.longdouble)
     try:
-        return Values(function(a, b), rows)
+        return Values(function(a, b), rows, valid, items)
     except TypeError:  # a remainder of complex numbers
         what = f"{function.__name__} is not defined for {a.dtype} and {b.dtype}"
         raise InvalidDataError(what) from None
@@ -154,11 +167,44 @@ def _fits(function: np.ufunc, a: Array, b: Array) -> bool:
     return bool(results.min() >= _LEAST and results.max() <= -(_LEAST + 1))
 
 
-def _repeated(values: Values, rows: Offsets | None) -> Array:
-    data = values.number
+def _repeated(values: Values, data: Array, rows: Offsets | None) -> Array:
+    """Return the data, or the mask, of values for each row, if they have one for each item."""
     if rows is None or values.rows is not None or not data.ndim:
         return data
     return data.repeat(np.diff(rows), axis=0)
+
+
+def both_valid(one: Mask | None, other: Mask | None) -> Mask | None:
+    """Return the mask of what is not null in either of two masks; None stands for no nulls."""
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
+def _valid(
+    function: np.ufunc,
+    left: tuple[Values, Array],
+    right: tuple[Values, Array],
+    rows: Offsets | None,
+) -> Mask | None:
+    """Return where a function of two values is not null; each comes with its data of all rows.
+
+    It is null where one of the two is, except that an `or` with True is True and an `and` with
+    False is False, as in SQL.
+    """
+    masks = [
+        None if values.valid is None else _repeated(values, values.valid, rows)
+        for values, _ in (left, right)
+    ]
+    valid = both_valid(*masks)
+    if valid is None or function not in (np.logical_and, np.logical_or):
+        return valid
+    for (_, data), mask in zip((left, right), masks, strict=True):
+        decides = (data != 0) == (function is np.logical_or)
+        if decides.ndim > 1:  # a row of several values is null as a whole
+            decides = decides.all(axis=tuple(range(1, decides.ndim)))
+        valid = valid | (decides if mask is None else decides & mask)
+    return valid
 
 
 def _flat(values: Values) -> tuple[Array, Offsets]:
@@ -220,6 +266,26 @@ def _any(values: Values) -> Array:
 
 def _all(values: Values) -> Array:
     return np.equal(_pooled(segment_sum, Values(values.data == 0, values.rows)), 0)
+
+
+def reduced(name: str, values: Values) -> Values:
+    """Return a function of all values of each item, by its name.
+
+    Nulls are skipped, but `first` and `last` may be null. The result is null for a null item, and
+    for one of which all values are null.
+    """
+    function, valid, rows = REDUCTIONS[name], values.valid, values.rows
+    if valid is None:
+        return Values(function(values), valid=values.items)
+    if rows is None:
+        rows = np.arange(valid.size + 1)
+    if name in ("first", "last"):
+        known = function(Values(valid, rows)) != 0  # nan if there is no row
+    else:
+        counts = np.concatenate([[0], np.cumsum(valid)])[rows]
+        known = (np.diff(counts) > 0) | (np.diff(rows) == 0)
+        values = Values(values.data[valid], counts, None, values.items)
+    return Values(function(values), valid=both_valid(known, values.items))
 
 
 REDUCTIONS: dict[str, Callable[[Values], Array]] = {

@@ -28,9 +28,9 @@ def command(
 ) -> None:
     """Sort the items of SOURCE, in all tensors that share them.
 
-    Items with equal keys stay in their order; items whose key is nan come last. Texts are sorted by
-    their bytes, and must fit into memory. Data of more than 64 MB may go through a temporary file,
-    in the folder TMPDIR.
+    Items with equal keys stay in their order; items whose key is nan or null come last. Texts are
+    sorted by their bytes, and must fit into memory. Data of more than 64 MB may go through a
+    temporary file, in the folder TMPDIR.
 
     \b
     Examples:

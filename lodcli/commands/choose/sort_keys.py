@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from lodcli.commands.choose.expression import Expression
+from lodcli.commands.choose.item_values import Values
 from lodcli.kernels.index.checks import Array, Offsets
 
 _LENGTH = re.compile(r"length(?::(.+))?")
@@ -30,8 +31,20 @@ def parse_key(text: str) -> tuple[Expression, bool]:
     return Expression(f"sum(length({named}))"), text.startswith("-")
 
 
-def sorted_order(values: Array, *, descending: bool) -> Offsets:
-    """Return the items in order of their values, (K,) int64; equal ones as they were, nan last."""
+def sorted_order(keys: Values, *, descending: bool) -> Offsets:
+    """Return the items in order of their values, (K,) int64.
+
+    Equal ones stay as they were; nan come last, and nulls after them.
+    """
+    order = _order(keys.data, descending=descending)
+    if keys.valid is None:
+        return order
+    valid = keys.valid[order]
+    # Nulls had the order of the values below them; among each other they stay as they were.
+    return np.concatenate([order[valid], np.sort(order[~valid])])
+
+
+def _order(values: Array, *, descending: bool) -> Offsets:
     if values.dtype.kind == "V":  # bfloat16, whose argsort does not put nan last
         values = values.astype(np.float32)
     if not descending:

@@ -1,4 +1,4 @@
-"""Commands that choose, order or join whole items keep nulls; the others refuse them by name."""
+"""Commands that choose, order or join items keep nulls and compare them; others refuse them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lodcli.formats.core import io
+from lodcli.formats.items.items import Items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 from tests.lodcli.conftest import Lod, tensor
 
 LISTS: list[Any] = [[1, None], None, [], [4]]
@@ -108,8 +110,7 @@ def test_merge_shuffle_sort_and_diff(source: str, lod: Lod) -> None:
 
 REFUSED = {
     "apply sum IN::l -o out.lod.h5": "item of level 0 <1> is null",
-    "filter IN f>0 -o out.lod.h5": "f: row <1> is null; an expression has no nulls",
-    "sort IN --by f -o out.lod.h5": "f: row <1> is null; an expression has no nulls",
+    "group IN --by f -o out.lod.h5": "f: row <1> is null; a key has no nulls",
     "convert IN::f out.npy": "f: row <1> is null; npy has no nulls",
     "convert IN::f --nulls error -o out.lods": "f: row <1> is null; --nulls error",
     "convert IN::l --nulls empty -o out.lods": "row <0,1> is null, and no row is empty",
@@ -127,9 +128,94 @@ def test_others_refuse_nulls_with_their_place(line: str, source: str, lod: Lod) 
     assert not list(Path().glob("out.*"))
 
 
+# The items that are kept, as SQL does: what is compared with a null is unknown.
+EXPRESSIONS: dict[str, list[int]] = {
+    "f > 0": [0, 2],
+    "f != 1": [2],
+    "not f > 1": [0],
+    "f + n > 3": [0, 2],
+    "-f < -1": [2],
+    "f in (1, 2)": [0],
+    "f not in (1, 2)": [2],
+    "f > 1 or n > 2": [0, 2],
+    "f > 1 or n == 1": [1, 2],
+    "not (f > 0 and n == 0)": [0, 1, 2],
+    "not (f > 0 and n == 1)": [0, 2, 3],
+    "0 < f < 3": [0],
+    "f is None": [1, 3],
+    "f is not None and n < 3": [2],
+    "l is None": [1],
+    "any(l is None)": [0],
+    "sum(l) <= 1": [0, 2],
+    "any(l > 0)": [0, 3],
+    "not any(l > 1)": [0, 2],
+    "all(l > 0)": [0, 2, 3],
+    "last(l) != 1": [2, 3],
+    "last(l) is None": [0, 1],
+    "any(l > f)": [],
+    "any(l < n)": [0],
+    "length(l) == 0": [1, 2],
+    't is not None and not any(t == "a")': [2, 3],
+    'any(t != "b")': [0, 2],
+    "any(t is None)": [0],
+    '"a" in t': [0],
+    '"a" not in t': [2, 3],
+    "3 in l or 4 in l": [3],
+    "f is not None or 1 / 0 == f": [0, 2],
+}
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize("source", ["in.lod.h5", "in.parquet"])
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_a_comparison_with_null_does_not_keep_an_item(text: str, source: str, lod: Lod) -> None:
+    kept = EXPRESSIONS[text]
+    for options, wanted in ([], kept), (["--invert"], [n for n in range(4) if n not in kept]):
+        done = lod("filter", source, f" {text}", *options, "-fo", "out.parquet")
+        assert done.code == 0, done.stderr
+        found = pq.read_table("out.parquet").to_pydict()
+        assert found["n"] == [COUNTS[item] for item in wanted]
+        for name, values in {"l": LISTS, "t": TEXTS, "f": FLAT}.items():
+            assert found[name] == [values[item] for item in wanted]
+
+
 @pytest.mark.parametrize(
-    "line", ["filter IN f>0", "sort IN --by f", "sort IN --by -t", "group IN --by f"]
+    ("key", "order", "reverse"),
+    [
+        ("f", [1, 3, 5, 4, 0, 2], [3, 5, 1, 4, 0, 2]),
+        ("-f", [3, 5, 1, 4, 0, 2], [1, 3, 5, 4, 0, 2]),
+        ("t", [3, 1, 5, 0, 2, 4], [0, 1, 5, 3, 2, 4]),
+        ("-t", [0, 1, 5, 3, 2, 4], [3, 1, 5, 0, 2, 4]),
+        ("c", [1, 5, 0, 2, 3, 4], [0, 2, 1, 5, 3, 4]),
+        ("sum(l)", [1, 2, 4, 5, 0, 3], [0, 5, 4, 1, 2, 3]),
+    ],
 )
+def test_nulls_are_sorted_last(
+    key: str,
+    order: list[int],
+    reverse: list[int],
+    lod: Lod,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Items.range, "__defaults__", (1,))  # in batches of a few items
+    marks = LoDTensor([0]).as_categories(["x", "y"]).marks
+    valid = Nulls.of([[True, True, True, False, False, True]])
+    content = {
+        "f": LoDTensor.from_lists([None, -1.5, None, 2.0, float("nan"), 2.0]),
+        "t": LoDTensor.from_lists(["b", "a", None, "", None, "a"]),
+        "c": LoDTensor([1, 0, 1, 0, 0, 0], marks=marks, nulls=valid),
+        "l": LoDTensor.from_lists([[3], [], [0, None], [None], [1], [2]]),
+        "n": LoDTensor(np.arange(6)),
+    }
+    io.write("in.lod.h5", content)
+    for options, wanted in ([], order), (["--reverse"], reverse):
+        done = lod("sort", "in.lod.h5", "--by", key, *options, "-fo", "out.lod.h5")
+        assert done.code == 0, done.stderr
+        assert tensor("out.lod.h5", "n").to_list() == wanted
+
+
+@pytest.mark.parametrize("line", ["group IN --by f"])
 def test_a_null_in_a_later_batch_is_named_by_its_number_in_the_file(
     line: str, folder: Path, lod: Lod
 ) -> None:
@@ -138,13 +224,12 @@ def test_a_null_in_a_later_batch_is_named_by_its_number_in_the_file(
         "in.lod.h5",
         {
             "f": LoDTensor.from_lists([*range(null), None, *range(count - null - 1)]),
-            "t": LoDTensor.from_lists(["a"] * null + [None] + ["b"] * (count - null - 1)),
             "wide": LoDTensor(np.zeros((count, 16))),
         },
     )
     done = lod(*line.replace("IN", "in.lod.h5").split(), "-o", "out.lod.h5", "--memory", "4M")
     assert done.code == 4
-    found = re.search(r": [ft], in the items from (\d+) on: \S+.* <(\d+)> is null;", done.stderr)
+    found = re.search(r": f, in the items from (\d+) on: \S+.* <(\d+)> is null;", done.stderr)
     assert found is not None, done.stderr
     assert int(found[1]) > 0
     assert int(found[1]) + int(found[2]) == null
