@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import google_crc32c
 import h5py
@@ -17,6 +18,8 @@ from lodcli.formats.container.header import decode, encode
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.errors import LodError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.broken.broken_hdf5 import OTHER_BYTES, OTHER_HDF5
 from tests.formats.broken.containers import CASES
 from tests.formats.broken.crafted import Case, edit, good
@@ -148,6 +151,17 @@ def test_a_header_survives_being_read_and_written(base: str) -> None:
     content = good(base)
     text = content[content.index(b'{"format"') : content.rindex(b'"}') + 2]
     assert encode(decode(text)) == text
+
+
+def test_the_header_of_the_page_is_that_of_its_example(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "format.md").read_text("utf-8")
+    shown = re.search(r'^    \{"format".*?"\}$', page, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    lod = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", None])
+    rows = np.arange(30, dtype=np.float32).reshape(15, 2)
+    io.write(tmp_path / "articles.lod.h5", LoDTensor(rows, lod))
+    with h5py.File(tmp_path / "articles.lod.h5") as file:
+        assert encode(decode(dedent(shown[0]).encode())) == file["header"][()]
 
 
 def test_the_checksum_is_crc32c() -> None:
