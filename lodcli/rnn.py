@@ -34,7 +34,7 @@ _NAMES = {
         "stack_forward"
     ),
     _RNN + "stack.state_dict": "StateDict state_dict weights_from_state_dict",
-    _RNN + "training.adam": "Adam clipped",
+    _RNN + "training.adam": "Adam AdamState clipped",
     _RNN + "training.classifier": (
         "Classifier Scored classifier_from_arrays classifier_gradients classify seeded_classifier"
     ),

@@ -79,6 +79,7 @@ from lodcli.kernels.rnn.stack.state_dict import StateDict as StateDict
 from lodcli.kernels.rnn.stack.state_dict import state_dict as state_dict
 from lodcli.kernels.rnn.stack.state_dict import weights_from_state_dict as weights_from_state_dict
 from lodcli.kernels.rnn.training.adam import Adam as Adam
+from lodcli.kernels.rnn.training.adam import AdamState as AdamState
 from lodcli.kernels.rnn.training.adam import clipped as clipped
 from lodcli.kernels.rnn.training.classifier import Classifier as Classifier
 from lodcli.kernels.rnn.training.classifier import Scored as Scored
@@ -97,6 +98,7 @@ from lodcli.kernels.rnn.training.train import train as train
 __all__ = [
     "CELLS",
     "Adam",
+    "AdamState",
     "AttentionLSTMResult",
     "AttentionLSTMWeights",
     "Boot",

@@ -7,6 +7,7 @@ w = w - rate m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,8 +20,26 @@ from lodcli.kernels.runtime.argument_types import types_explained
 Arrays = Mapping[str, Array]
 
 
+@dataclass(frozen=True, eq=False)
+class AdamState:
+    """What Adam remembers of earlier steps.
+
+    Attributes:
+        steps: their number.
+        first: the moving averages m of the gradients, by the names of the weights.
+        second: the moving averages v of their squares.
+    """
+
+    steps: int
+    first: Arrays
+    second: Arrays
+
+
 class Adam:
     """Updates weights by their gradients; keeps the moments m and v of each.
+
+    Args:
+        state: continue after the steps of another Adam: what its `state()` returned.
 
     >>> adam = Adam()
     >>> adam.moved({"w": np.array([1.0])}, {"w": np.array([0.5])}, rate=0.1)["w"].round(6).tolist()
@@ -28,7 +47,14 @@ class Adam:
     """
 
     @types_explained
-    def __init__(self, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
+    def __init__(
+        self,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        *,
+        state: AdamState | None = None,
+    ) -> None:
         for name, beta in (("beta1", beta1), ("beta2", beta2)):
             if not 0 <= beta < 1:
                 raise InvalidDataError(f"{name}: expected 0 or more and less than 1, found {beta}")
@@ -38,6 +64,20 @@ class Adam:
         self._epsilon = epsilon
         self._steps = 0
         self._moments: dict[str, tuple[Array, ...]] = {}
+        if state is not None:
+            self._steps = state.steps
+            self._moments = {
+                name: (first.copy(), state.second[name].copy())
+                for name, first in state.first.items()
+            }
+
+    def state(self) -> AdamState:
+        """Return a copy of the moments, which later steps do not change."""
+        first, second = (
+            {name: moments[number].copy() for name, moments in self._moments.items()}
+            for number in (0, 1)
+        )
+        return AdamState(self._steps, first, second)
 
     @types_explained
     def moved(self, weights: Arrays, gradients: Arrays, *, rate: float) -> dict[str, Array]:

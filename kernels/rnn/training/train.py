@@ -12,7 +12,7 @@ from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMis
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.stack.flops import operations_per_row
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
-from lodcli.kernels.rnn.training.adam import Adam, clipped
+from lodcli.kernels.rnn.training.adam import Adam, AdamState, clipped
 from lodcli.kernels.rnn.training.classifier import Classifier, classifier_gradients, classify
 from lodcli.kernels.rnn.training.loss import check_labels, softmax_cross_entropy
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
@@ -124,17 +124,19 @@ class Epoch:
         model: the classifier after the epoch, in main memory.
         loss: the mean over the sequences, each computed before its training step.
         accuracy: the share of sequences classified correctly, before their training steps.
+        adam: the state of the optimizer after the epoch, in main memory.
     """
 
     number: int
     model: Classifier
     loss: float
     accuracy: float
+    adam: AdamState
 
 
 @types_explained
 def train(
-    model: Classifier,
+    model: Classifier | Epoch,
     examples: Labelled,
     recipe: Recipe,
     *,
@@ -143,7 +145,8 @@ def train(
     """Return an iterator over the results of all epochs; the same for the same seed.
 
     Args:
-        model: the initial weights.
+        model: the initial weights; or an epoch of an earlier run with the same examples and recipe,
+            which continues after it and computes the same bits as without the interruption.
         examples: the training data; computed in the dtype of the model.
         recipe: the settings.
         between: callback after each step: it may show progress, or stop training by raising.
@@ -153,30 +156,35 @@ def train(
             weights that are not finite.
         UnsupportedError: there is no such device.
     """
+    after = model if isinstance(model, Epoch) else None
+    model = (model.model if isinstance(model, Epoch) else model).moved(recipe.device)
     rows = _cast(rows_as_vectors(examples.sequences.data), model)
     examples = Labelled(examples.sequences.with_data(moved(rows, recipe.device)), examples.labels)
-    model = model.moved(recipe.device)
     if not len(examples.labels):
         raise InvalidDataError("there are no sequences to train on")
     check_labels(examples.labels, model.classes)
     backend: Backend = "auto"
     if recipe.device == "cpu":
         backend = _backend(model, examples.sequences.rows * recipe.epochs)
-    return _epochs(model, examples, recipe, between, backend)
+    return _epochs(model, after, examples, recipe, between, backend)
 
 
 def _epochs(
     model: Classifier,
+    after: Epoch | None,
     examples: Labelled,
     recipe: Recipe,
     between: Callable[[], None],
     backend: Backend,
 ) -> Iterator[Epoch]:
     count = len(examples.labels)
-    rng, adam = np.random.default_rng(recipe.seed), Adam()
+    adam = Adam(state=_moved(after.adam, recipe.device) if after else None)
+    first = after.number + 1 if after else 1
     steps = recipe.epochs * math.ceil(count / recipe.batch)
-    done = 0
-    for number in range(1, recipe.epochs + 1):
+    done = (first - 1) * math.ceil(count / recipe.batch)
+    for number in range(first, recipe.epochs + 1):
+        # Depends on nothing else, so that training can continue after any epoch.
+        rng = np.random.default_rng([recipe.seed, number])
         order = rng.permutation(count)
         total, right = 0.0, 0
         for start in range(0, count, recipe.batch):
@@ -204,11 +212,19 @@ def _epochs(
             right += loss.right
             done += 1
             between()
-        after = model.moved("cpu")
-        for name, array in after.arrays().items():
+        here = model.moved("cpu")
+        for name, array in here.arrays().items():
             if not np.isfinite(array).all():
                 raise _diverged(number, f"{name} has values that are not finite")
-        yield Epoch(number, after, total / count, right / count)
+        yield Epoch(number, here, total / count, right / count, _moved(adam.state(), "cpu"))
+
+
+def _moved(state: AdamState, device: str) -> AdamState:
+    first, second = (
+        {name: moved(array, device) for name, array in part.items()}
+        for part in (state.first, state.second)
+    )
+    return AdamState(state.steps, first, second)
 
 
 def _diverged(number: int, what: str) -> InvalidDataError:

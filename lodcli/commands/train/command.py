@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,18 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
     help="Number of epochs [default: 30]; 0 only evaluates.",
 )
 @click.option(
+    "--state",
+    type=options.FILE,
+    metavar="FILE",
+    help="Keep the state of the training in FILE; continue from it if it exists.",
+)
+@click.option(
+    "--until",
+    type=click.IntRange(min=1),
+    metavar="EPOCH",
+    help="Stop after this epoch [default: --epochs].",
+)
+@click.option(
     "--batch",
     type=click.IntRange(min=1),
     default=16,
@@ -120,6 +133,8 @@ def command(
     pool: str | None,
     weights: str | None,
     epochs: int,
+    state: str | None,
+    until: int | None,
     batch: int,
     lr: float,
     dropout: float,
@@ -138,6 +153,10 @@ def command(
     on SOURCE. It is complete at any time: an interrupt leaves the best model so far. The same
     seed gives the same model.
 
+    --state FILE makes a training resumable: the same command continues after the last epoch in
+    FILE, with the same result, bit for bit, as without the interruption. A larger --epochs trains
+    on. --weights starts a new training from a model.
+
     --device cuda trains on an NVIDIA GPU (pip install 'lodcli[cuda12]'); all of SOURCE is then
     copied to the GPU.
 
@@ -149,15 +168,16 @@ def command(
     Examples:
       lod train vowels.ts -o new.safetensors --test more.ts
       lod train vowels.ts -o new.safetensors --cell gru --bidirectional --dropout 0.3
+      lod train vowels.ts -o new.safetensors --force --state new.state
       lod train more.ts --weights speakers.safetensors --epochs 0
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
-    from lodcli.commands.train import training
+    from lodcli.commands.train import saved_state, training
     from lodcli.kernels.rnn.training.train import Recipe, accuracy, train
     from lodcli.shell.device import computing_on, rounding_to
     from lodcli.shell.progress import progress_line
 
-    _check(out, force, epochs, weights)
+    _check(out, force, epochs, weights, state)
     beside = [parse_reference(one) for one in (test, weights) if one is not None]
     options.refuse_two_pipes([source, *beside])
     if heads is not None and weights is not None:
@@ -194,11 +214,20 @@ def command(
     )
     remedy = "use --precision float32"
     context.with_resource(rounding_to(precision, model.weight.dtype, remedy))
-    keeper = training.Keeper(out, examples.names, force)
+    last, best, save_state = None, None, None
+    if state is not None:
+        run = saved_state.run_of(model, examples.labelled, recipe)
+        last, best = saved_state.read_state(state, model, run, epochs) or (None, None)
+        save_state = functools.partial(saved_state.write_state, state, run=run)
+    before = last.number if last else 0
+    if last:
+        output.note(f"{state}: continuing after epoch {before} of {epochs}")
+    keeper = training.Keeper(out, examples.names, force, save_state, best)
     unicode = output.shows_unicode(sys.stderr)
     with training.saving(keeper), progress_line() as show:
-        display = training.Display(show, epochs, unicode)
-        for epoch in train(model, examples.labelled, recipe, between=interrupts.check):
+        display = training.Display(show, epochs, unicode, before)
+        results = train(last or model, examples.labelled, recipe, between=interrupts.check)
+        for epoch in itertools.islice(results, max(0, (until or epochs) - before)):
             keeper.offer(epoch)
             score = None
             if tested is not None:
@@ -217,12 +246,18 @@ def command(
         output.text(training.summary(report))
 
 
-def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> None:
+def _check(
+    out: str | None, force: bool, epochs: int, weights: str | None, state: str | None
+) -> None:
     """Raise errors for contradictory options, and for an output that cannot be written."""
     if epochs and out is None:
         raise click.UsageError("give -o MODEL to save the model, or --epochs 0 to evaluate only")
     if not epochs and (weights is None or out is not None):
         raise click.UsageError("--epochs 0 evaluates a saved model: give --weights, and no -o")
+    if state is not None:
+        if not epochs or state in ("-", out):
+            raise click.UsageError("--state is a file of its own, of a training with -o MODEL")
+        Output(state, overwrite=True).abort()
     if out == "-" and output.is_terminal_output("-"):
         raise click.UsageError(
             "a model is binary and cannot be printed to a terminal; give -o MODEL"

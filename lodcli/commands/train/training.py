@@ -290,19 +290,36 @@ def _refuse_far_labels(examples: Examples, hidden: int) -> None:
 class Keeper:
     """Keeps the best model so far, the one with the lowest loss, in memory and in a file.
 
-    The file is complete at any time: it is replaced atomically.
+    The files are complete at any time: they are replaced atomically.
+
+    Args:
+        path: of the model; None: none is written.
+        names: of the classes.
+        overwrite: whether an existing model may be replaced.
+        save_state: writes the state after the last epoch, given that and the best one.
+        best: of the epochs before, if the training continues.
     """
 
-    def __init__(self, path: str | None, names: tuple[str, ...], overwrite: bool) -> None:
-        self.best: Epoch | None = None
+    def __init__(
+        self,
+        path: str | None,
+        names: tuple[str, ...],
+        overwrite: bool,
+        save_state: Callable[[Epoch, Epoch], None] | None = None,
+        best: Epoch | None = None,
+    ) -> None:
+        self.best = best
+        self._last: Epoch | None = None
         self._path = path
         self._names = names
         self._overwrite = overwrite
-        self._saved: Epoch | None = None
+        self._save_state = save_state
+        self._saved: tuple[Epoch | None, Epoch | None] = None, None
         self._at = time.monotonic()
 
     def offer(self, epoch: Epoch) -> None:
         """Keep an epoch's model if it is the best."""
+        self._last = epoch
         if self.best is None or epoch.loss < self.best.loss:
             self.best = epoch
         # Standard output can be written once only: at the end.
@@ -310,15 +327,20 @@ class Keeper:
             self.save()
 
     def save(self) -> None:
-        """Write the best model, unless the file has it already."""
-        if self._path is None or self.best is None or self.best is self._saved:
+        """Write the best model and the state, unless the files have them already."""
+        if self._path is None or self.best is None:
             return
-        model = self.best.model
-        about = {"classes": list(self._names), "pool": model.pool}
         interrupts.handled()  # writing a large model may take longer than the watchdog's limit
         with interrupts.shielded():
-            write_model(self._path, model.arrays(), about, overwrite=self._overwrite)
-            self._saved, self._at, self._overwrite = self.best, time.monotonic(), True
+            best, last = self._saved
+            if self._save_state and self._last and self._last is not last:
+                self._save_state(self._last, self.best)
+            if self.best is not best:
+                model = self.best.model
+                about = {"classes": list(self._names), "pool": model.pool}
+                write_model(self._path, model.arrays(), about, overwrite=self._overwrite)
+                self._overwrite = True
+            self._saved, self._at = (self.best, self._last), time.monotonic()
 
 
 @contextmanager
@@ -331,11 +353,14 @@ def saving(keeper: Keeper) -> Iterator[None]:
 
 
 class Display:
-    """The progress line of the training."""
+    """The progress line of a training that continues after `before` epochs."""
 
-    def __init__(self, show: Callable[[str], None], epochs: int, unicode: bool) -> None:
+    def __init__(
+        self, show: Callable[[str], None], epochs: int, unicode: bool, before: int = 0
+    ) -> None:
         self._show = show
         self._epochs = epochs
+        self._before = before
         self._cells = "█░" if unicode else "#."
         self._begun = time.monotonic()
 
@@ -344,7 +369,8 @@ class Display:
         done = epoch.number / self._epochs
         full = round(done * BAR_CELLS)
         bar = self._cells[0] * full + self._cells[1] * (BAR_CELLS - full)
-        left = (time.monotonic() - self._begun) * (1 / done - 1)
+        each = (time.monotonic() - self._begun) / (epoch.number - self._before)
+        left = each * (self._epochs - epoch.number)
         tested = "" if test is None else f", test {percent(test)}"
         self._show(
             f"epoch {epoch.number} of {self._epochs} {bar} loss {epoch.loss:.4f}, "

@@ -254,6 +254,20 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits() -> None:
     assert not np.array_equal(other[0].model.weight, epochs[0].model.weight)
 
 
+def test_a_training_that_continues_after_an_epoch_has_the_same_bits() -> None:
+    given, recipe = examples(copies=3), Recipe(epochs=5, batch=4, rate=0.1, dropout=0.2)
+    epochs = list(train(model(), given, recipe))
+    for epoch in epochs:  # in this order: continuing does not change an epoch
+        more = list(train(epoch, given, recipe))
+        assert [one.number for one in more] == list(range(epoch.number + 1, 6))
+        for one in more:
+            wanted = epochs[one.number - 1]
+            assert (one.loss, one.accuracy) == (wanted.loss, wanted.accuracy)
+            for name, array in one.model.arrays().items():
+                assert np.array_equal(array, wanted.model.arrays()[name])
+                assert np.array_equal(one.adam.second[name], wanted.adam.second[name])
+
+
 def test_between_is_called_after_every_step_and_may_end_the_training() -> None:
     calls: list[None] = []
 
@@ -323,7 +337,10 @@ def test_a_recipe_of_other_numbers_is_refused(wrong: Any, said: str) -> None:
 def test_a_training_of_other_objects_says_what_is_expected() -> None:
     start, given = model(), examples()
     wrong: list[tuple[Any, str]] = [
-        ((given, given, Recipe()), "train: model: expected a Classifier, found Labelled"),
+        (
+            (given, given, Recipe()),
+            "train: model: expected a Classifier or an Epoch, found Labelled",
+        ),
         ((start, given.sequences, Recipe()), "train: examples: expected a Labelled, found LoDT"),
         ((start, given, {"epochs": 2}), "train: recipe: expected a Recipe, found dict"),
     ]
@@ -370,9 +387,9 @@ def test_adam_refuses_what_does_not_fit_and_stays_as_it_was() -> None:
             adam.moved(given, grads, rate=rate)
     found = adam.moved(weights, gradients, rate=0.1)
     close(found["w"], same.moved(weights, gradients, rate=0.1)["w"], 0)
-    for options in ({"beta1": 1.0}, {"beta2": 1.5}, {"beta1": -0.1}, {"epsilon": -1.0}):
-        with pytest.raises(InvalidDataError, match=next(iter(options))):
-            Adam(**options)
+    for name, value in (("beta1", 1.0), ("beta2", 1.5), ("beta1", -0.1), ("epsilon", -1.0)):
+        with pytest.raises(InvalidDataError, match=name):
+            Adam(**{name: value})  # type: ignore[arg-type]
 
 
 def test_missing_arguments_of_a_training_run_are_named() -> None:

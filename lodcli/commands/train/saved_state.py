@@ -1,0 +1,120 @@
+"""`lod train --state`: a file from which an interrupted training continues exactly.
+
+It is not the model's file: torch's load_state_dict refuses arrays that the module lacks.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.weights import read_weights
+from lodcli.formats.weights.model_file import read_about, write_model
+from lodcli.kernels.errors import OptionError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.stack.state_dict import StateDict
+from lodcli.kernels.rnn.training.adam import AdamState
+from lodcli.kernels.rnn.training.classifier import Classifier
+from lodcli.kernels.rnn.training.train import Epoch, Labelled, Recipe
+
+# Prefixes of the names of arrays: of the last epoch, of Adam after it (torch's names), of the best.
+_LAST, _FIRST, _SECOND, _BEST = "last.", "exp_avg.", "exp_avg_sq.", "best."
+_KEY = "state"
+
+
+def run_of(model: Classifier, examples: Labelled, recipe: Recipe) -> dict[str, Any]:
+    """Return what must be the same to continue a training, by the names of options."""
+    sequences = examples.sequences
+    parts = (sequences.data, *sequences.lod.levels, examples.labels)
+    sums = [
+        zlib.crc32(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data) for part in parts
+    ]
+    return {
+        "--cell": model.rnn.cell,
+        "--pool": model.pool,
+        "--batch": recipe.batch,
+        "--lr": recipe.rate,
+        "--dropout": recipe.dropout,
+        "--clip": recipe.clip,
+        "--seed": recipe.seed,
+        "examples": sums,
+    }
+
+
+def write_state(path: str, last: Epoch, best: Epoch, run: dict[str, Any]) -> None:
+    """Write the state of a training after an epoch, atomically."""
+    arrays: dict[str, Array] = {}
+    for prefix, part in (
+        (_LAST, last.model.arrays()),
+        (_FIRST, last.adam.first),
+        (_SECOND, last.adam.second),
+        (_BEST, best.model.arrays()),
+    ):
+        arrays |= {prefix + name: array for name, array in part.items()}
+    epochs = [[epoch.number, epoch.loss, epoch.accuracy] for epoch in (last, best)]
+    about = {"run": run, "epochs": epochs, "steps": last.adam.steps}
+    write_model(path, StateDict(arrays), {_KEY: about}, overwrite=True)
+
+
+def read_state(
+    path: str, start: Classifier, run: dict[str, Any], epochs: int
+) -> tuple[Epoch, Epoch] | None:
+    """Return the last and the best epoch of a training; None if there is no such file.
+
+    Args:
+        start: a model of the same shape.
+        run: of the training that is to continue.
+        epochs: of that training.
+
+    Raises:
+        LodError: not a state, or that of another training.
+    """
+    if not os.path.exists(path):
+        return None
+    with naming(path):
+        arrays = read_weights(path)
+        about: Any = read_about(path).get(_KEY)
+        try:
+            numbers = [(int(n), float(loss), float(share)) for n, loss, share in about["epochs"]]
+            (last, best), steps = numbers, int(about["steps"])
+            before = [about["run"][name] for name in run]
+            if min(last[0], best[0], steps) < 1:
+                raise ValueError
+        except (KeyError, OverflowError, TypeError, ValueError):
+            raise DamagedFileError(
+                "expected a file that lod train --state has written; give such a file or a new name"
+            ) from None
+        for (name, now), then in zip(run.items(), before, strict=True):
+            if now != then:
+                what = f"{name} {then}, not {now}" if name.startswith("--") else "other examples"
+                raise OptionError(
+                    f"is the state of a training with {what}; use the same, or another file"
+                )
+        if last[0] > epochs:
+            raise OptionError(f"is the state after {last[0]} epochs, --epochs is {epochs}")
+
+        def part(prefix: str) -> dict[str, Array]:
+            return {
+                name: _fitting(arrays, prefix + name, array)
+                for name, array in start.arrays().items()
+            }
+
+        model = start.with_arrays(part(_LAST))
+        adam = AdamState(steps, part(_FIRST), part(_SECOND))
+        return Epoch(last[0], model, *last[1:], adam), Epoch(
+            best[0], start.with_arrays(part(_BEST)), *best[1:], adam
+        )
+
+
+def _fitting(arrays: StateDict, name: str, like: Array) -> Array:
+    found = arrays.get(name)
+    if found is None or found.shape != like.shape or found.dtype.kind != "f":
+        what = "none" if found is None else f"{found.dtype} of shape {found.shape}"
+        raise OptionError(
+            f"is the state of another model: {name}: expected shape {like.shape}, found {what}"
+        )
+    return found
