@@ -45,6 +45,8 @@ class DynamicOutput:
 class DynamicRNN:
     """An RNN that calls `step(inputs, memory)`, which returns `(outputs, memory)`.
 
+    There are no gradients of a step.
+
     Args:
         step: called once a time step with the sequences still alive, longest first:
             `inputs` is an array (n, ...), or on an upper level a LoDTensor of n items;
@@ -182,6 +184,11 @@ def _checked(value: Any, what: str, alive: int) -> Any:
     """Return `value` as an array or tensor, checked to have a row for every sequence alive."""
     if isinstance(value, LoDTensor) and value.lod.n_levels and what.endswith("memory"):
         raise InvalidDataError(f"{what}: expected an array, found a LoDTensor with levels")
+    if getattr(value, "requires_grad", False):
+        raise InvalidDataError(
+            f"{what}: is tracked by autograd, but lod computes no gradients of a step; return "
+            "tensor.detach()"
+        )
     if not isinstance(value, LoDTensor):
         try:
             value = rows_of(value)

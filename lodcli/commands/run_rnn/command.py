@@ -180,8 +180,13 @@ def _check(given: dict[str, Any]) -> None:
         raise click.UsageError("--heads is for --seed, without --nested and --step")
     if len(ways) > 1:
         raise click.UsageError("give either --nested or --step")
+    for name in ("upstream", "checkpoint", "truncate"):
+        if given[name] is not None and not given["grad"]:
+            raise click.UsageError(f"--{name} is for --grad")
     if given["step"]:
-        needless = ("cell", "seed", "path", *shape, "nonlinearity", "coupled", "grad")
+        if given["grad"]:
+            raise click.UsageError("lod computes no gradients of a --step: leave --grad out")
+        needless = ("cell", "seed", "path", *shape, "nonlinearity", "coupled")
         for name in needless:
             if given[name] not in (None, False):
                 option = "weights" if name == "path" else name
@@ -195,8 +200,5 @@ def _check(given: dict[str, Any]) -> None:
                 raise click.UsageError(f"--nested defines the {name} of each RNN in SPEC")
     elif given["seed"] is not None and (given["cell"] is None or given["hidden"] is None):
         raise click.UsageError("--seed needs --cell and --hidden")
-    for name in ("upstream", "checkpoint", "truncate"):
-        if given[name] is not None and not given["grad"]:
-            raise click.UsageError(f"--{name} is for --grad")
     if given["nested"] and (given["checkpoint"] or given["truncate"]):
         raise click.UsageError("--checkpoint and --truncate are for one RNN, not for --nested")

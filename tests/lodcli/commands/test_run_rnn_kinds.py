@@ -245,6 +245,8 @@ def test_a_step_over_an_upper_level_gets_whole_items(shell: Lod, model: Path) ->
             ("bad:step", 1, "--step bad:step: SyntaxError: "),
             ("needy:step", 1, "--step needy:step: ModuleNotFoundError: No module named 'gone'"),
             ("model:step --cell gru", 2, "--step does not take --cell"),
+            ("model:step --grad", 2, "lod computes no gradients of a --step: leave --grad out"),
+            ("model:step --upstream words.lod.h5", 2, "--upstream is for --grad"),
             ("model:step --nested a:gru:3", 2, "either --nested or --step"),
         ],
     ),
