@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import IO
 
 import numpy as np
@@ -20,6 +20,8 @@ from lodcli.kernels.index.checks import Array, Offsets
 # Number of hashes that are compared at a time, 32 bytes each. More hashes take several passes over
 # a temporary file.
 MOST_AT_ONCE = 2_000_000
+MOST_HASHED = 100_000  # sequences at a time
+SHORT = 64  # bytes of a sequence up to which NumPy hashes many faster than BLAKE2b each
 MOST_GROUPS, MOST_ITEMS = 5, 8
 _HASH_BYTES = 16
 
@@ -57,13 +59,13 @@ class Duplicates:
 def duplicates(source: IndexedSource, spec: TensorSpec, level: int) -> Duplicates:
     """Return which sequences of a level have the same bytes and the same levels below.
 
-    Two sequences count as equal if 128 bits of their hashes (BLAKE2b) are. Memory holds the index,
-    a block of rows and MOST_AT_ONCE hashes; a temporary file (TMPDIR) holds the others.
+    Two sequences count as equal if 128 bits of their hashes are. Memory holds the index, a block of
+    rows and MOST_AT_ONCE hashes; a temporary file (TMPDIR) holds the others.
     """
     count = source.lods[spec.name].count(level)
     with tempfile.TemporaryFile(prefix="lod-") as file:
-        for digest in _hashes(source, spec, level):
-            file.write(digest)
+        for digests in _hashes(source, spec, level):
+            file.write(digests)
         passes = -(-count // MOST_AT_ONCE)
         extra = 0
         largest: list[Group] = []
@@ -77,38 +79,91 @@ def duplicates(source: IndexedSource, spec: TensorSpec, level: int) -> Duplicate
 
 
 def _hashes(source: IndexedSource, spec: TensorSpec, level: int) -> Iterator[bytes]:
-    """Yield the hash of every sequence of a level; long ones are read in parts."""
+    """Yield the hashes of the sequences of a level, those of many sequences at a time."""
     lod = source.lods[spec.name]
-    bounds = [np.arange(lod.count(level) + 1)]
+    count = lod.count(level)
+    bounds = [np.arange(count + 1)]
     for offsets in lod.levels[level:]:
         bounds.append(offsets[bounds[-1]])
-    *inner, rows = bounds[1:]
-    lengths = [np.diff(offsets) for offsets in lod.levels[level + 1 :]]
-    masks = [
-        source.read_mask(spec.name, number, 0, lod.count(number))
-        for number in range(level, lod.n_levels)
-    ]
-    valid = [(place, one) for place, one in zip(bounds, masks, strict=False) if one is not None]
+    *inner, rows = bounds
+    # Hashed before the rows, unless rows of some bytes alone show how many items there are.
+    heads: list[tuple[Array, Offsets]] = []
+    if len(inner) > 1 or not spec.row_bytes:
+        heads += zip(map(np.diff, lod.levels[level:]), inner, strict=True)
+    for number, places in enumerate(inner, level):
+        mask = source.read_mask(spec.name, number, 0, lod.count(number))
+        heads += [] if mask is None else [(mask, places)]
     step = max(1, BATCH_BYTES // max(1, spec.row_bytes))
-    block, mask, first, last = np.empty(0), None, 0, 0
-    for item, (start, stop) in enumerate(pairwise(rows.tolist())):
-        found = blake2b(digest_size=_HASH_BYTES)
-        for places, below in zip(inner, lengths, strict=True):
-            found.update(below[places[item] : places[item + 1]].tobytes())
-            found.update(b"/")
-        for places, there in valid:
-            found.update(there[places[item] : places[item + 1]].tobytes())
-        while start < stop:
-            if not first <= start < last:
-                first, last = start, min(start + step, int(rows[-1]))
-                block = source.read_rows(spec.name, first, last)
-                mask = source.read_mask(spec.name, lod.n_levels, first, last)
-            end = min(stop, last)
-            found.update(block[start - first : end - first].tobytes())
-            if mask is not None:
-                found.update(mask[start - first : end - first].tobytes())
-            start = end
-        yield found.digest()
+    keys = np.random.default_rng().integers(0, 2**64, (2 + SHORT // 4, 4), np.uint64)
+    first = 0
+    while first < count:
+        last = int(np.searchsorted(rows, rows[first] + step, "right")) - 1
+        last = min(max(last, first + 1), first + MOST_HASHED)
+        start, stop = int(rows[first]), int(rows[last])
+        end = min(start + step, stop)
+        columns = [(values[at[first] : at[last]], at[first : last + 1]) for values, at in heads]
+        bounds_here = np.minimum(rows[first : last + 1], end)
+        columns += [(values, bounds_here) for values in _read(source, spec, start, end)]
+        raw, ends = _joined(columns)
+        if end < stop:  # a single sequence
+            found = blake2b(raw, digest_size=_HASH_BYTES)
+            for start in range(end, stop, step):
+                for values in _read(source, spec, start, min(start + step, stop)):
+                    found.update(values.tobytes())
+            yield found.digest()
+        else:
+            yield _hashed(raw, ends, keys)
+        first = last
+
+
+def _read(source: IndexedSource, spec: TensorSpec, start: int, stop: int) -> Iterator[Array]:
+    """Yield rows, and their mask if they have one."""
+    yield source.read_rows(spec.name, start, stop)
+    if spec.nullable:
+        mask = source.read_mask(spec.name, len(spec.levels), start, stop)
+        yield np.ones(stop - start, np.bool_) if mask is None else mask
+
+
+def _joined(columns: list[tuple[Array, Offsets]]) -> tuple[bytes, Offsets]:
+    """Return the bytes of each sequence one after another, and where each begins.
+
+    Args:
+        columns: values, and their bounds by sequence; those of all columns are joined.
+    """
+    raws = [values.tobytes() for values, _ in columns]
+    ends = [
+        (bounds - bounds[0]) * (len(raw) // max(1, len(values)))
+        for raw, (values, bounds) in zip(raws, columns, strict=True)
+    ]
+    if len(raws) == 1:
+        return raws[0], ends[0]
+    cut = [
+        [raw[start:end] for start, end in pairwise(bounds.tolist())]
+        for raw, bounds in zip(raws, ends, strict=True)
+    ]
+    return b"".join(chain.from_iterable(zip(*cut, strict=True))), np.sum(ends, axis=0)
+
+
+def _hashed(raw: bytes, ends: Offsets, keys: Array) -> bytes:
+    """Return 128-bit hashes of sequences of bytes: multilinear with random keys; BLAKE2b if long.
+
+    References:
+        Lemire and Kaser, Strongly universal string hashing is fast, 2014.
+    """
+    lengths = np.diff(ends)
+    short = lengths <= SHORT
+    found = np.empty((lengths.size, 4), "<u4")
+    some = lengths[short]
+    padded = np.zeros((some.size, -(-int(some.max(initial=0)) // 4) * 4), np.uint8)
+    padded[np.arange(padded.shape[1]) < some[:, None]] = np.frombuffer(raw, np.uint8)[
+        np.repeat(short, lengths)
+    ]
+    words = np.column_stack([some, padded.view("<u4")]).astype(np.uint64)
+    found[short] = (words @ keys[1 : 1 + words.shape[1]] + keys[0]) >> np.uint64(32)
+    long = [raw[start:end] for start, end in pairwise(ends.tolist()) if end - start > SHORT]
+    digests = b"".join([blake2b(one, digest_size=_HASH_BYTES).digest() for one in long])
+    found[~short] = np.frombuffer(digests, "<u4").reshape(-1, 4)
+    return found.tobytes()
 
 
 def _part(file: IO[bytes], number: int, passes: int) -> tuple[Array, Offsets]:
@@ -127,7 +182,7 @@ def _part(file: IO[bytes], number: int, passes: int) -> tuple[Array, Offsets]:
 
 def _repeated(digests: Array, items: Offsets) -> tuple[int, Iterator[Group]]:
     """Return how many hashes are repeated, and the groups of equal ones."""
-    order = np.lexsort((items, digests[:, 1], digests[:, 0]))
+    order = np.lexsort((digests[:, 1], digests[:, 0]))  # equal ones stay in the order of items
     digests, items = digests[order], items[order]
     new = np.ones(len(items), bool)
     new[1:] = (digests[1:] != digests[:-1]).any(axis=1)

@@ -138,9 +138,10 @@ def test_duplicates_are_those_of_a_plain_loop(
     monkeypatch.setattr(duplicate_search, "MOST_AT_ONCE", most)
     monkeypatch.setattr(duplicate_search, "BATCH_BYTES", block_bytes)
     rng = np.random.default_rng(3)
-    lengths = rng.integers(0, 4, 60)
+    lengths = rng.choice([0, 1, 2, 3, 9], 60)
     outer = [20, 0, 30, 10]
-    tensor = LoDTensor(rng.integers(0, 2, int(lengths.sum())), LoD.from_lengths([outer, lengths]))
+    rows = rng.integers(0, 2, int(lengths.sum())) * np.repeat(lengths < 9, lengths)
+    tensor = LoDTensor(rows, LoD.from_lengths([outer, lengths]))
     io.write("x.lod.h5", tensor)
     known: dict[str, list[int]] = {}
     for number, one in enumerate(tensor.iterate(1)):
@@ -170,6 +171,27 @@ def test_nulls_are_neither_values_nor_equal_to_zeros(lod: Lod, folder: Path) -> 
     assert found["values"]["mean"] == pytest.approx(3 / 7)
     assert [one["items"] for one in found["duplicates"]["groups"]] == [[0, 2], [4, 5]]
     assert [one["values"] for one in found["head"]] == [[1, None, 0], [1, 0, 0]]
+
+
+def test_duplicates_across_blocks_with_nulls(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a block of rows ends, and whether it has a null, makes no difference."""
+    monkeypatch.setattr(duplicate_search, "BATCH_BYTES", 40)
+    lists = [[1, None, 3], [4], [1, None, 3], [*range(11)], [4], [1, None, 3], [*range(11)], []]
+    io.write("nulls.lod.h5", LoDTensor.from_lists(lists))
+    assert lod("shard", "nulls.lod.h5", "shards", "--shards", "4").code == 0
+    for name in ("nulls.lod.h5", "shards"):
+        found = inspected(lod, name, "--duplicates")["duplicates"]
+        assert [one["items"] for one in found["groups"]] == [[0, 2, 5], [1, 4], [3, 6]]
+
+
+def test_sequences_of_rows_without_values_are_equal_if_their_lengths_are(
+    lod: Lod, folder: Path
+) -> None:
+    io.write("x.lod.h5", LoDTensor(np.zeros((7, 0)), LoD.from_lengths([[2, 3, 0, 2]])))
+    found = inspected(lod, "x.lod.h5", "--duplicates")["duplicates"]
+    assert [one["items"] for one in found["groups"]] == [[0, 3]]
 
 
 @pytest.mark.parametrize(
