@@ -1,8 +1,8 @@
 """Error messages for arguments whose type differs from the annotation of a function.
 
-NumPy numbers are converted to Python numbers. Nothing else is checked before a call. Only if the
-function fails, the types of its arguments are checked, and their sizes if NumPy or C reports a
-number that is too large.
+NumPy numbers are converted to Python numbers, and what is no boolean is refused where one is
+expected. Nothing else is checked before a call. Only if the function fails, the types of its
+arguments are checked, and their sizes if NumPy or C reports a number that is too large.
 """
 
 from __future__ import annotations
@@ -113,9 +113,10 @@ def _plain_int(value: Any) -> Any:
 
 
 def _plain_bool(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and (value.ndim or value.dtype.kind != "b"):
-        raise TypeError("no boolean")
-    return bool(value) if isinstance(value, np.bool_ | np.ndarray) else value
+    scalar = isinstance(value, np.ndarray) and not value.ndim and value.dtype.kind == "b"
+    if not scalar and not isinstance(value, np.bool_ | np.integer):
+        raise TypeError("no boolean")  # "no" would count as true
+    return bool(value)
 
 
 def _plain_float(value: Any) -> Any:

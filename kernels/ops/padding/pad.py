@@ -13,7 +13,7 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offs
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import capped_offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import chosen_level
+from lodcli.kernels.ops.arguments import MOST_ITEMS, chosen_level
 from lodcli.kernels.ops.common import fill_value, per_segment, result_array
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
@@ -231,6 +231,8 @@ def sequence_mask(
         raise OptionError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")
     # Not max(initial=0): arrays of cupy do not support it.
     steps = max(0, int(counts.max()) if counts.size else 0) if maxlen == -1 else maxlen
+    if steps > MOST_ITEMS:  # NumPy returns no steps for 2**63
+        raise OptionError(f"sequence_mask: no array holds {steps} steps")
     valid = beside(np.arange(steps), counts) < counts[..., None]
     result: Array = valid.astype(dtype_of_rows(dtype))
     return result

@@ -114,6 +114,14 @@ def test_a_failure_names_the_argument_of_a_wrong_type(given: dict[str, Any], sai
         failing(TypeError("not this"), **given)
 
 
+@pytest.mark.parametrize("flag", ["no", 0.5, [False], np.float64(1), np.array([True])])
+def test_what_is_no_boolean_does_not_count_as_true(flag: Any) -> None:
+    with pytest.raises(InvalidDataError, match=r"^failing: flag: expected a bool, found "):
+        failing(None, flag=flag)
+    for true in (True, np.True_, np.array(True), 1):
+        assert failing(None, flag=true).endswith(str(true))
+
+
 RIGHT: dict[str, Any] = {
     "tensor": TENSOR, "parts": [TENSOR], "rows": np.ones(1), "values": [[1]],
     "numbers": np.arange(2), "level": np.int64(0), "flag": np.True_, "rate": np.float32(1),
