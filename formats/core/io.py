@@ -159,8 +159,9 @@ def _of_reader(
     changed = any(getattr(options, name) != value for name, value in dropped.items())
     told = dataclasses.replace(options, **dropped) if changed else options
     refuse_unknown_options(kind.options, told, kind.name)
-    if options.columns is not None and "field" in kind.options and options.field is None:
-        told = dataclasses.replace(told, field=tuple(dict.fromkeys(options.columns)))
+    wanted = options.columns if name is None or options.rename else (name,)
+    if wanted is not None and "field" in kind.options and options.field is None:
+        told = dataclasses.replace(told, field=tuple(dict.fromkeys(wanted)))
     if name is not None or options.columns is not None:
         # Columns that were not selected may be of a kind that no tensor holds.
         told = dataclasses.replace(told, skip_unsupported=True)

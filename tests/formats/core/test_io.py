@@ -145,6 +145,22 @@ def test_an_open_file_cannot_be_copied(
         of(file)
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_tensor_is_read_by_name_whatever_the_others_hold(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"t.{kind}"
+    lines = {
+        "csv": "born,age\n" + "1,2\n" * 20_000 + "?,3\n",
+        "jsonl": '{"born":1,"age":2}\n' * 60_000 + '{"born":"?","age":3}\n',
+    }
+    path.write_text(lines[kind])
+    found = lodcli.read(path, "age", dtype="int8")
+    assert isinstance(found, LoDTensor)
+    assert found.dtype == np.int8
+    assert found.data[-1] == 3
+    with pytest.raises(SelectionError, match=r"'agee'; there are: born, age"):
+        lodcli.read(path, "agee")
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [
