@@ -212,6 +212,8 @@ def command(
         heads=heads,
         bidirectional=bidirectional,
     )
+    if model.classes == 1:
+        output.note(f"{examples.label}: all labels are 0: one class leaves nothing to learn")
     remedy = "use --precision float32"
     context.with_resource(rounding_to(precision, model.weight.dtype, remedy))
     last, best, save_state = None, None, None

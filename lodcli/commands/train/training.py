@@ -83,7 +83,8 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
                 f"{name}: expected at least one level, found none: the "
                 "boundaries of its sequences are unknown"
             )
-        offsets = tensor.lod.absolute(-1 if level is None else level)
+        number = tensor.lod.level(-1 if level is None else level)
+        offsets = tensor.lod.absolute(number)
         given = one_tensor(items[labels], "--labels")
         with naming(reference.label, labels):
             numbers, words = _numbered(given)
@@ -93,6 +94,12 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
         sequences = LoDTensor(rows_as_vectors(rows), LoD([offsets]))
         if not len(sequences):
             raise InvalidDataError(f"{name}: no sequences")
+        for other in range(tensor.lod.n_levels):
+            if numbers.shape == (tensor.lod.count(other),) != (len(sequences),):
+                raise ShapeMismatchError(
+                    f"{labels}: expected {len(sequences)} labels, one for each sequence of level "
+                    f"{number}, found {len(numbers)}; --level {other} has as many sequences"
+                )
         labelled = Labelled(sequences, numbers)
         return Examples(labelled, words or names, reference.label, bool(words))
 
@@ -122,6 +129,8 @@ def _numbered(labels: LoDTensor) -> tuple[Array, tuple[str, ...]]:
         words, numbers = np.unique(labels.to_list(), return_inverse=True)
         return numbers, tuple(map(str, words))
     known = labels.marks.categories
+    if labels.dtype == bool:
+        return labels.data.astype(np.int64), ()
     return labels.data, () if known is None else known.words
 
 

@@ -354,6 +354,36 @@ def test_labels_that_are_no_classes_are_refused(
     assert not Path("m").exists()
 
 
+def test_labels_may_be_booleans(lod: Lod, signs: Path) -> None:
+    items = io.read_all(signs)
+    labels = items["label"].data
+    io.write("bool.lod.h5", {**items, "label": LoDTensor(labels.astype(bool))})
+    for name, source in (("a", signs), ("b", "bool.lod.h5")):
+        assert lod("train", source, "-o", name, "--epochs", "2", "--hidden", "3").code == 0
+    assert Path("a").read_bytes() == Path("b").read_bytes()
+
+
+def test_labels_of_one_class_are_noted(lod: Lod, signs: Path) -> None:
+    zeros = LoDTensor(np.zeros(40, np.int64))
+    io.write("one.lod.h5", {**io.read_all(signs), "label": zeros})
+    done = lod("train", "one.lod.h5", "-o", "m", "--epochs", "1", "--hidden", "3")
+    said = "lod train: one.lod.h5: all labels are 0: one class leaves nothing to learn\n"
+    assert (done.code, done.stderr) == (0, said)
+
+
+def test_labels_of_another_level_name_that_level(lod: Lod, folder: Path) -> None:
+    rows = LoDTensor(np.ones((6, 2), np.float32), LoD.from_lengths([[1, 2], [1, 2, 3]]))
+    io.write("two.lod.h5", {"data": rows, "label": LoDTensor([0, 1])})
+    args = ("two.lod.h5", "-o", "m", "--epochs", "1", "--hidden", "3")
+    done = lod("train", *args)
+    assert (done.code, done.stderr) == (
+        1,
+        "lod train: two.lod.h5: label: expected 3 labels, one for each sequence of level 1, "
+        "found 2; --level 0 has as many sequences\n",
+    )
+    assert lod("train", *args, "--level", "0").code == 0
+
+
 def test_a_hidden_size_beyond_memory_is_named(lod: Lod, signs: Path) -> None:
     done = lod("train", signs, "-o", "m", "--hidden", str(10**11))
     assert (done.code, done.stdout) == (2, "")
