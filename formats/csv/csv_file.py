@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -123,25 +123,40 @@ class Csv(Format):
                 f"{self.name} holds columns of different names, two are called {double}: levels, "
                 "and tensors; --levels and --name rename them"
             )
-        sharing: dict[tuple[str, ...], list[str]] = {}
+        alike: dict[tuple[str | None, ...], list[str]] = {}
         for spec in schema:
-            keys = tuple(level.key for level in _groups(spec))
-            sharing.setdefault(keys, []).append(spec.name)
+            alike.setdefault(tuple(level.name for level in _groups(spec)), []).append(spec.name)
         counts = [spec.levels[-1].items if spec.marks.is_text else spec.rows for spec in schema]
         rows = {count for count in counts if count is not None}
-        if len(sharing) > 1 or len(rows) > 1:
-            raise self._not_shared(max(sharing.values(), key=len) if len(sharing) > 1 else [])
+        if len(alike) > 1 or len(rows) > 1:
+            raise self._not_alike("", max(alike.values(), key=len) if len(alike) > 1 else [])
 
     def laid_out(self, schema: Schema, options: WriteOptions) -> Schema:
         return columns(schema) if options.wide else schema
 
-    def _not_shared(self, sharing: Sequence[str] = ()) -> UnsupportedError:
-        """Return the error; `sharing` are tensors that share their levels."""
-        several = f", or {listing(sharing)} with lod convert --columns" if len(sharing) > 1 else ""
+    def _not_alike(self, found: str = "", alike: Sequence[str] = ()) -> UnsupportedError:
+        """Return the error; `alike` are tensors with levels of the same names."""
+        several = f", or {listing(alike)} with lod convert --columns" if len(alike) > 1 else ""
         return UnsupportedError(
-            f"{self.name} holds only tensors that share all their levels and have equally many "
-            f"rows; choose one with FILE::NAME{several}"
+            f"{self.name} holds only tensors with the same levels and lengths{found}; choose one "
+            f"with FILE::NAME{several}"
         )
+
+    def _require_alike(self, lods: Mapping[str, LoD], done: list[int]) -> None:
+        """Raise UnsupportedError if lengths differ; `done` items of each level came before."""
+        (first, lod), *others = lods.items()
+        for name, other in others:
+            for level, (one, two) in enumerate(zip(lod.levels, other.levels, strict=True)):
+                if one is not two and not np.array_equal(one, two):
+                    item = int(np.argmax(one != two)) - 1
+                    lengths = (int(np.diff(offsets)[item]) for offsets in (one, two))
+                    raise self._not_alike(
+                        f"; item {done[level] + item} of level {level} has "
+                        + " and ".join(
+                            f"{length} in {tensor}"
+                            for length, tensor in zip(lengths, (first, name), strict=True)
+                        )
+                    )
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -156,11 +171,11 @@ class Csv(Format):
         done, empty = [0] * len(levels), _EMPTY if len(names) == 1 else ""
         for batch in aligned(schema, batches, WRITTEN_BYTES):
             if len(batch) < len(schema):
-                raise self._not_shared()
-            first = batch[schema[0].name]
-            lod, rows = first.lod, first.rows
-            if schema[0].marks.is_text:
-                lod, rows = (lod.above(-1) if levels else LoD()), lod.count(-1)
+                raise self._not_alike()
+            lods = {spec.name: _index(batch[spec.name].lod, spec) for spec in schema}
+            self._require_alike(lods, done)
+            lod = lods[schema[0].name]
+            rows = int(lod.levels[-1][-1]) if levels else len(batch[schema[0].name])
             _require_rows(lod, done, self.name)
             # Of a large item, not all rows at once.
             for start in range(0, rows, WRITTEN_ROWS):
@@ -207,6 +222,13 @@ def _numerals(
     else:
         found = [quoted(text, separator) for text in texts_of_unit(values, unit)]
     return put_nulls(found, None if mask is None else mask[part], null)
+
+
+def _index(lod: LoD, spec: TensorSpec) -> LoD:
+    """Return the levels that are columns: all but that of the bytes of text."""
+    if not spec.marks.is_text:
+        return lod
+    return lod.above(-1) if lod.n_levels > 1 else LoD()
 
 
 def _groups(spec: TensorSpec) -> tuple[LevelSpec, ...]:

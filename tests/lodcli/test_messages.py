@@ -32,7 +32,7 @@ def files(folder: Path) -> None:
     [
         ("convert nan.lod.h5 x.json", "x.json: data: row 1: JSON has no nan; replace it, or write"),
         ("convert empty.lod.h5 x.csv", "csv holds no item without rows, as item 1 of level 0 is;"),
-        ("convert two.lod.h5 x.csv", "csv holds only tensors that share all their levels and"),
+        ("convert two.lod.h5 x.csv", "csv holds only tensors with the same levels and lengths;"),
         (
             "convert empty.lod.h5 x.bin",
             "has that dtype; lod cast makes it uint16 or uint32, if all",

@@ -219,7 +219,7 @@ KINDS = {
         made=_numbers,
         apart=True,
         nans=True,
-        refused=("share all their levels", "column", *EMPTY),
+        refused=("the same levels and lengths", "column", *EMPTY),
     ),
     "tsv": Kind(
         "t.tsv",
@@ -228,7 +228,7 @@ KINDS = {
         made=_numbers,
         apart=True,
         nans=True,
-        refused=("share all their levels", "column", *EMPTY),
+        refused=("the same levels and lengths", "column", *EMPTY),
     ),
     "text": Kind(
         "t.txt",

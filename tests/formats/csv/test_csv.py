@@ -256,16 +256,23 @@ def test_columns_that_are_not_there_are_named(tmp_path: Path) -> None:
             given_lines(tmp_path, VISITS, **options)
 
 
-def test_tensors_that_share_no_levels_are_refused(tmp_path: Path) -> None:
-    two = {name: LoDTensor(np.arange(2), LoD.from_lengths([[2]])) for name in "ab"}
-    with pytest.raises(
-        LodError, match=r"share all their levels and .*; choose one with FILE::NAME$"
-    ):
+def test_tensors_of_other_lengths_or_levels_are_refused(tmp_path: Path) -> None:
+    lengths = {"a": [[1, 2], [3, 1, 2]], "b": [[1, 2], [3, 2, 1]]}
+    two = {name: LoDTensor(np.arange(6), LoD.from_lengths(each)) for name, each in lengths.items()}
+    found = "the same levels and lengths; item 1 of level 1 has 1 in a and 2 in b; choose one with"
+    with pytest.raises(LodError, match=f"{found} FILE::NAME$"):
         io.write(tmp_path / "t.csv", two)
-    shared = {"c": LoDTensor(np.arange(2), two["b"].lod)}
-    with pytest.raises(LodError, match="FILE::NAME, or b, c with lod convert --columns"):
-        io.write(tmp_path / "t.csv", two | shared)
+    plain = {"c": LoDTensor(np.arange(6))}
+    with pytest.raises(LodError, match="FILE::NAME, or a, b with lod convert --columns"):
+        io.write(tmp_path / "t.csv", two | plain)
     assert not os.listdir(tmp_path)
+
+
+def test_tensors_of_equal_lengths_are_columns(tmp_path: Path) -> None:
+    lines = b'{"a":[1,2],"b":[3,4],"t":["x","y"]}\n{"a":[5],"b":[6],"t":["z"]}\n'
+    io.write(tmp_path / "t.csv", content_of(tmp_path, ".jsonl", lines))
+    wanted = "level0,a,b,t\n0,1,3,x\n0,2,4,y\n1,5,6,z\n"
+    assert (tmp_path / "t.csv").read_text() == wanted
 
 
 @pytest.mark.parametrize(
