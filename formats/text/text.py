@@ -19,6 +19,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader, shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -159,15 +160,17 @@ class _TextSource(Source):
             # A line has a row for each byte except its end.
             ends = _line_ends(block)
             return LoDTensor(rows, LoD([_from_zero(ends - np.arange(ends.size))], names))
-        space = np.ones(len(block) + 2, np.bool_)
-        space[1:-1] = np.frombuffer(block.translate(_IS_SPACE), np.bool_)
-        edges = np.flatnonzero(space[1:] != space[:-1])
+        edges = _word_edges(block)
         starts, ends = edges[::2], edges[1::2]
         line_ends = _line_ends(block)
         levels = _levels(np.searchsorted(starts, line_ends), articles=self._depth == 3)
         if self._vocabulary is None:
+            offsets = np.zeros(ends.size + 1, np.int64)
+            np.subtract(ends, starts, out=offsets[1:])
+            del edges, starts, ends  # of a line that is large, these take most of the memory
+            np.cumsum(offsets, out=offsets)
             letters = np.frombuffer(block.translate(None, SPACES), np.uint8)
-            return LoDTensor(letters, LoD([*levels, _from_zero(np.cumsum(ends - starts))], names))
+            return LoDTensor(letters, LoD([*levels, immutable(offsets)], names))
         words = block.split()
         try:
             ids = self._vocabulary.numbers(words)
@@ -193,6 +196,13 @@ def _articles_end(block: bytes) -> int:
     for match in _BLANK_LINE.finditer(block):
         end = match.end()
     return end
+
+
+def _word_edges(block: bytes) -> Offsets:
+    """Return where each word of `block` starts and ends."""
+    space = np.ones(len(block) + 2, np.bool_)
+    space[1:-1] = np.frombuffer(block.translate(_IS_SPACE), np.bool_)
+    return np.flatnonzero(space[1:] != space[:-1])
 
 
 def _line_ends(block: bytes) -> Offsets:

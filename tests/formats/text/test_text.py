@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedErro
 from lodcli.kernels.runtime.memory_budget import within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, content_of, nested, pipe
+from tests.growth import peak_bytes_of
 
 ARTICLES = Path(__file__).parents[3] / "samples" / "articles.txt"
 
@@ -180,15 +180,28 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, levels: tuple[str, .
         while file.tell() < 64 << 20:
             file.write(piece)
     options = ReadOptions(levels=levels)
-    tracemalloc.start()
-    try:
+
+    def converted() -> None:
         with io.open_source(path, options=options) as source:
             io.write_batches(copy, source.schema, source.batches())
-        peak_bytes = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+
+    peak_bytes = peak_bytes_of(converted)
     assert peak_bytes < 48 << 20  # blocks are 2 MiB, and their offsets eight times that
     assert abs(os.path.getsize(copy) - os.path.getsize(path)) <= 1
+
+
+def test_a_large_line_takes_a_few_times_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "one.txt"
+    path.write_bytes(b"word " * (1 << 20) + b"\n")
+    options = ReadOptions(levels=("line", "word"))
+
+    def read() -> None:
+        with io.open_source(path, options=options) as source:
+            for batch in source.batches():
+                assert batch["data"].lod.count(-1) == 1 << 20
+
+    # The letters and the offsets of the words alone take 2.4 times the size.
+    assert peak_bytes_of(read) < 7 * path.stat().st_size
 
 
 # -- a vocabulary --------------------------------------------------------------------
