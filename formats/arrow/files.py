@@ -7,7 +7,7 @@ import re
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
@@ -25,6 +25,9 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.runtime import buffers as memory
 
 Found = tuple[int, pa.RecordBatch]
+# Limit of joined batches; a record counts as at least so many bytes.
+_JOINED_BYTES, _RECORD_BYTES = 1 << 16, 1 << 6
+_AHEAD_BYTES = 4 << 10
 # In messages of the Parquet reader about sound files, which are the same exception as damage.
 _NOT_READ = ("Not yet implemented", "not supported by the C++ implementation")
 
@@ -136,6 +139,25 @@ class File:
         return out
 
 
+class Ahead:
+    """Bytes of which many short pieces are read one after another: each read reads some more."""
+
+    def __init__(self, data: Bytes) -> None:
+        self._data = data
+        self._start = self._stop = 0
+        self._held: bytes | memoryview = b""
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, key: slice) -> bytes | memoryview:
+        start, stop, _ = key.indices(len(self._data))
+        if not self._start <= start <= stop <= self._stop:
+            self._held = self._data[start : max(stop, start + _AHEAD_BYTES)]
+            self._start, self._stop = start, start + len(self._held)
+        return self._held[start - self._start : stop - self._start]
+
+
 class Cursor:
     """A seekable read position, with the interface of Python's files."""
 
@@ -179,6 +201,32 @@ def step_of(count: int, size_bytes: int, limit_bytes: int) -> int:
     """Return how many of `count` records that take `size_bytes` take about `limit_bytes`."""
     # Runs and rows without values have no size; count a record as at least one byte.
     return max(1, count * limit_bytes // max(1, count, size_bytes))
+
+
+def joined(found: Iterator[Found]) -> Iterator[Found]:
+    """Yield consecutive batches, small ones joined: each takes time, however few records it has."""
+    held: list[pa.RecordBatch] = []
+    first = size = 0
+    for place, batch in found:
+        own = max(batch.num_rows * _RECORD_BYTES, batch.get_total_buffer_size())
+        if size + own > _JOINED_BYTES:
+            yield from _joined(first, held)
+            held, size = [], 0
+        if own > _JOINED_BYTES:
+            yield place, batch
+            continue
+        first = first if held else place
+        held.append(batch)
+        size += own
+    yield from _joined(first, held)
+
+
+def _joined(first: int, batches: list[pa.RecordBatch]) -> Iterator[Found]:
+    with suppress(pa.ArrowException):  # such as dictionaries with too many words together
+        batches = [pa.concat_batches(batches)] if len(batches) > 1 else batches
+    for batch in batches:
+        yield first, batch
+        first += batch.num_rows
 
 
 @contextmanager

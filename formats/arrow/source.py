@@ -12,7 +12,7 @@ import numpy as np
 
 from lodcli.formats.arrow.columns import ColumnReader
 from lodcli.formats.arrow.dictionaries import in_range, words_of
-from lodcli.formats.arrow.files import Records, Wanted, damage
+from lodcli.formats.arrow.files import Records, Wanted, damage, joined
 from lodcli.formats.arrow.huggingface import attributes_of, features_of, file_attributes_of
 from lodcli.formats.arrow.labels import class_names
 from lodcli.formats.arrow.layout import (
@@ -323,7 +323,7 @@ class RecordSource(Source):
     def _tensors(self, wanted: Wanted) -> Pieces:
         """Yield the tensors of each piece of the file, with the number of its first record."""
         columns = list(dict.fromkeys(self._owners[name] for name in wanted.names))
-        for first, batch in self._records.batches(replace(wanted, names=columns)):
+        for first, batch in joined(self._records.batches(replace(wanted, names=columns))):
             found: Tensors = {}
             for column in columns:
                 if column in self._columns:

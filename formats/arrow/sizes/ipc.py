@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lodcli.formats.arrow.files import (
+    Ahead,
     File,
     Found,
     Records,
@@ -39,6 +40,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 
 _READ_BYTES = 64 << 20
+_FEW_BATCHES, _SMALL_BYTES = 64, 16 << 10
 # Note on a stream without an end mark.
 NO_END = (
     "the stream ends without an end mark: it is whole, or was cut between two record batches, "
@@ -71,7 +73,10 @@ class IpcFile(Records):
             self.count = self._ends[-1] if self._ends else 0
             self.plain = plain and not any(is_expanded(field.type) for field in self.schema)
             self._hollow: Hollow | None = None
-            if self.plain and regular and stored.equals(self.schema):
+            # Of many small record batches, parts would take more time than all of their bytes.
+            total = sum(end - start for start, end in bodies)
+            small = len(bodies) > _FEW_BATCHES and total < _SMALL_BYTES * len(bodies)
+            if self.plain and regular and not small and stored.equals(self.schema):
                 self._hollow = Hollow(self._file, bodies)
 
     def _counted(self, bodies: set[tuple[int, int]]) -> tuple[bool, bool]:
@@ -83,7 +88,7 @@ class IpcFile(Records):
             hide compression.
         """
         rows, plain, regular, dictionaries = 0, True, True, 0
-        messages = (stream_messages if self._stream else file_messages)(self._file)
+        messages = (stream_messages if self._stream else file_messages)(Ahead(self._file))
         for number, found in enumerate(messages):
             if found is None:
                 self.notes.append(NO_END)
@@ -107,7 +112,7 @@ class IpcFile(Records):
 
     def _open(self, **options: Any) -> pa.ipc.RecordBatchReader:
         reading = pa.ipc.open_stream if self._stream else pa.ipc.open_file
-        return reading(opened(self._file), options=pa.ipc.IpcReadOptions(**options))
+        return reading(opened(Ahead(self._file)), options=pa.ipc.IpcReadOptions(**options))
 
     def _all(self, columns: Sequence[str], start: int) -> Iterator[Found]:
         """Yield record batches; those before the record `start` may be left out."""
