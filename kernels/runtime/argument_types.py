@@ -295,7 +295,7 @@ def _described(hint: Any) -> str:
     if _is_sequence(hint):
         item = resolved(get_args(hint)[0])
         first = get_args(item)[0] if get_origin(item) in (Union, UnionType) else item
-        if first is Any:
+        if first is Any or getattr(first, "_is_protocol", False):
             return "a sequence"
         return f"a sequence of {_name(resolved(first))}"
     name = _WORDS.get(_name(hint), _name(hint))

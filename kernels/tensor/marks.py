@@ -40,6 +40,7 @@ ALL_MARKS = frozenset({*VALUES, *TIME_UNITS, "decimal", "category"})
 MOST_WORDS, MOST_WORD_BYTES = 1 << 20, 8 << 20
 
 
+@construction_explained
 @dataclass(frozen=True, slots=True)
 class Times:
     """Times as int64.
@@ -57,12 +58,19 @@ class Times:
     unit: str
     zone: str | None = None
 
+    def __post_init__(self) -> None:
+        texts = (self.kind, self.unit, self.zone or "")
+        if not all(isinstance(one, str) for one in texts):
+            raise TypeError("an argument of a wrong type")
+
     def __str__(self) -> str:
         return f"{self.kind}[{self.unit}{'' if self.zone is None else f', {self.zone}'}]"
 
     def misfit(self) -> str | None:
         """Return why the kind, unit or zone is invalid; None if they are valid."""
-        units = TIME_UNITS.get(self.kind, ())
+        units = TIME_UNITS.get(self.kind)
+        if units is None:
+            return f"times: expected kind {', '.join(TIME_UNITS)}, found {self.kind!r}"
         if self.unit not in units:
             return f"{self.kind}: expected unit {', '.join(units)}, found {self.unit!r}"
         if self.zone is not None:
@@ -76,6 +84,7 @@ class Times:
         return None
 
 
+@construction_explained
 @dataclass(frozen=True, slots=True)
 class Decimals:
     """Decimal numbers as int64: the digits, without the point.
@@ -92,6 +101,10 @@ class Decimals:
     precision: int
     scale: int
     bits: int = 128
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(one, int) for one in (self.precision, self.scale, self.bits)):
+            raise TypeError("an argument of a wrong type")
 
     @property
     def kind(self) -> str:
@@ -218,6 +231,7 @@ class Categories:
 
 
 Unit = Times | Decimals | Categories
+_UNITS = (Times, Decimals, Categories)  # isinstance() with a union takes longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +253,7 @@ class Field:
     present: bool = False
 
 
+@construction_explained
 @dataclass(frozen=True, slots=True)
 class Marks:
     """The marks of one tensor. A tensor without marks holds numbers and is a column of its name.
@@ -260,6 +275,16 @@ class Marks:
     unit: Unit | None = None
     fields: tuple[Field, ...] = ()
     attributes: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.values, _UNITS):
+            raise InvalidDataError(
+                f"Marks: values: expected 'text' or 'bytes', found {self.values}, which is a unit: "
+                f"Marks(unit={type(self.values).__name__}(..))"
+            )
+        known = self.values in (None, "text", "bytes") and isinstance(self.attributes, str)
+        if not known or not (self.unit is None or isinstance(self.unit, _UNITS)):
+            raise TypeError("an argument of a wrong type")
 
     def __bool__(self) -> bool:
         return self.kind is not None or bool(self.fields or self.attributes)

@@ -14,6 +14,8 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import picked_offsets
 from lodcli.kernels.index.lod import Index, LoD
+from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.arrays import on_host
 
 Mask = npt.NDArray[np.bool_]
 REMEDY = "--nulls empty, zero, nan, drop or fill=X (fill_nulls or drop_nulls in Python)"
@@ -30,7 +32,12 @@ class Nulls:
 
     masks: tuple[Mask | None, ...] = ()
 
+    def __post_init__(self) -> None:
+        if type(self.masks) is not tuple:
+            raise InvalidDataError("nulls: masks are a tuple; Nulls.of(masks) makes it")
+
     @staticmethod
+    @types_explained
     def of(masks: Sequence[npt.ArrayLike | None]) -> Nulls:
         """Return nulls of masks, one per level and one of the rows; masks without nulls are None.
 
@@ -219,7 +226,7 @@ def mask_ends_with_zeros(bits: npt.NDArray[np.uint8], count: int) -> bool:
 def _mask(mask: npt.ArrayLike | None) -> Mask | None:
     if mask is None:
         return None
-    array = np.asarray(mask)
+    array = on_host(mask, "nulls: a mask")
     if array.ndim != 1 or (array.dtype != np.bool_ and array.size):
         raise InvalidDataError(
             f"nulls: a mask is a flat array of booleans, found {array.ndim} dimensions of "

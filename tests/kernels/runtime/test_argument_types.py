@@ -118,7 +118,8 @@ def test_a_failure_names_the_argument_of_a_wrong_type(given: dict[str, Any], sai
 def test_what_is_no_boolean_does_not_count_as_true(flag: Any) -> None:
     with pytest.raises(InvalidDataError, match=r"^failing: flag: expected a bool, found "):
         failing(None, flag=flag)
-    for true in (True, np.True_, np.array(True), 1):
+    trues: list[Any] = [True, np.True_, np.array(True), 1]
+    for true in trues:
         assert failing(None, flag=true).endswith(str(true))
 
 

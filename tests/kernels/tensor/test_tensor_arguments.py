@@ -11,6 +11,8 @@ import pytest
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, LodError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Decimals, Marks, Times
+from lodcli.kernels.tensor.nulls import Nulls
 
 WORDS = LoDTensor(np.arange(6.0), [[3, 1, 2]])
 RAGGED = [[1, 2], [3]]
@@ -158,3 +160,29 @@ def test_nulls_of_other_libraries_are_not_made_nan(kind: str) -> None:
 def test_not_a_number_is_no_null() -> None:
     pandas = pytest.importorskip("pandas")
     assert np.isnan(LoDTensor(pandas.Series([1.0, np.nan])).data).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        (Marks, [Times("date", "D")], r"found date\[D\], which is a unit: Marks\(unit=Times"),
+        (Marks, ["words"], "Marks: values: expected 'text' or 'bytes' or None, found 'words'"),
+        (Marks, [None, "text"], "Marks: unit: expected a Times or .*, found 'text'"),
+        (Marks, [None, None, (), {}], "Marks: attributes: expected a str, found dict"),
+        (Times, ["date", 1], "Times: unit: expected a str, found int"),
+        (Times, ["timestamp", "s", 3], "Times: zone: expected a str or None, found int"),
+        (Decimals, ["5", 2], "Decimals: precision: expected an int, found '5'"),
+        (Nulls, [[None, [True]]], r"Nulls.of\(masks\) makes it"),
+        (Nulls.of, [3], "Nulls.of: masks: expected a sequence, found int"),
+        (Nulls.of, [[["x", []]]], "nulls: a mask: no array can be made of it"),
+    ],
+)
+def test_marks_and_nulls_of_wrong_types_are_refused(kind: Any, given: list[Any], said: str) -> None:
+    with pytest.raises(InvalidDataError, match=said):
+        kind(*given)
+
+
+def test_times_of_an_unknown_kind_are_refused() -> None:
+    kind: Any = "day"
+    with pytest.raises(InvalidDataError, match="kind timestamp, date, time, duration, found 'day'"):
+        LoDTensor([1], marks=Marks(unit=Times(kind, "D")))
