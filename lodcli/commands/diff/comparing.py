@@ -273,7 +273,8 @@ def _blocks(a: _Side, b: _Side) -> Iterator[tuple[int, Array, Array]]:
 
 
 def _unequal(x: Array, y: Array, rtol: float, atol: float) -> Array:
-    unequal: Array = np.asarray(x != y)
+    # NumPy rounds large integers to compare them with floats.
+    unequal: Array = np.asarray(x != y if x.dtype == y.dtype else _wide(x) != _wide(y))
     if x.dtype.kind not in "biu" and y.dtype.kind not in "biu":
         unequal &= ~((x != x) & (y != y))  # nan
     if rtol or atol:

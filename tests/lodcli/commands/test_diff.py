@@ -146,6 +146,13 @@ def test_nan_is_nan_and_infinities_are_apart(lod: Lod, folder: Path) -> None:
     assert (one["differences"][0]["left"], one["differences"][0]["right"]) == ("inf", "-inf")
 
 
+def test_large_integers_differ_from_rounded_floats(lod: Lod, folder: Path) -> None:
+    io.write("a.lod.h5", LoDTensor(np.array([2**53 + 1, 5, 2**63 - 1])))
+    io.write("b.lod.h5", LoDTensor(np.array([2**53 + 1, 5, 2**63 - 1], np.float64)))
+    found = json.loads(lod("diff", "a.lod.h5", "b.lod.h5", "--json").stdout)["tensors"][0]
+    assert (found["different_values"], found["max_abs"]) == (2, 1.0)
+
+
 @pytest.mark.parametrize(("dtype", "value"), [(np.int64, 2**63 - 1), (np.uint64, 2**64 - 1)])
 def test_differences_of_64_bits_are_exact(lod: Lod, folder: Path, dtype: Any, value: int) -> None:
     io.write("a.lod.h5", LoDTensor(np.array([value], dtype)))
