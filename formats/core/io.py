@@ -113,7 +113,7 @@ def open_file(
         kind.require("reading")
         # Readers of text get the dtype; where values may be rounded, a dtype that holds them.
         casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
-        told = _of_reader(kind, options, name, optional, casts=casts)
+        told = _of_reader(kind, options, name, optional, casts=casts, one=one)
         opened = open_within(Limits() if limits is None else limits, kind, source, told)
         try:
             for wanted in (name,) if name is not None else options.columns or ():
@@ -140,7 +140,13 @@ def open_file(
 
 
 def _of_reader(
-    kind: Format, options: ReadOptions, name: str | None, optional: frozenset[str], *, casts: bool
+    kind: Format,
+    options: ReadOptions,
+    name: str | None,
+    optional: frozenset[str],
+    *,
+    casts: bool,
+    one: bool,
 ) -> ReadOptions:
     """Return the options for the reader of a format, without those applied to its tensors.
 
@@ -150,6 +156,7 @@ def _of_reader(
         name: see `open_file`.
         optional: see `open_file`.
         casts: whether the dtype is applied to the tensors.
+        one: see `open_file`; otherwise tensors that share the items of the named one are read too.
     """
     dropped: dict[str, Any] = dict.fromkeys({*optional, *GENERAL} - kind.options)
     if casts and "dtype" in kind.options:
@@ -159,7 +166,7 @@ def _of_reader(
     changed = any(getattr(options, name) != value for name, value in dropped.items())
     told = dataclasses.replace(options, **dropped) if changed else options
     refuse_unknown_options(kind.options, told, kind.name)
-    wanted = options.columns if name is None or options.rename else (name,)
+    wanted = (name,) if one and name is not None and not options.rename else options.columns
     if wanted is not None and "field" in kind.options and options.field is None:
         told = dataclasses.replace(told, field=tuple(dict.fromkeys(wanted)))
     if name is not None or options.columns is not None:
