@@ -7,16 +7,23 @@ here, and any other is an error that names its column.
 from __future__ import annotations
 
 import ast
-import re
+import functools
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 
+from lodcli.expressions.hints import function_hint, name_hint, syntax_hint
+from lodcli.expressions.texts import text_order, texts_among
+from lodcli.expressions.times import number_of
+from lodcli.formats.core.names import listing
+from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import LodError, OptionError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times
 
 LONGEST = 10_000
 BINARY: dict[type[ast.operator], np.ufunc] = {
@@ -26,6 +33,7 @@ BINARY: dict[type[ast.operator], np.ufunc] = {
     ast.Div: np.true_divide,
     ast.FloorDiv: np.floor_divide,
     ast.Mod: np.remainder,
+    ast.Pow: np.power,
 }
 COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
     ast.Eq: np.equal,
@@ -35,6 +43,22 @@ COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
     ast.Gt: np.greater,
     ast.GtE: np.greater_equal,
 }
+_ORDER: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.LtE: ast.GtE,
+    ast.Gt: ast.Lt,
+    ast.GtE: ast.LtE,
+}
+# Functions of one value, and of two.
+ONE: dict[str, np.ufunc] = {
+    **{"abs": np.absolute, "ceil": np.ceil, "cos": np.cos, "exp": np.exp, "expm1": np.expm1},
+    **{"floor": np.floor, "isfinite": np.isfinite, "isnan": np.isnan, "log": np.log},
+    **{"log10": np.log10, "log1p": np.log1p, "log2": np.log2, "round": np.rint, "sign": np.sign},
+    **{"sin": np.sin, "tanh": np.tanh},
+}
+TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
+# Maximum number of words in a message.
+MOST_WORDS = 20
 
 # Functions of whole numbers whose result may be outside the range of the dtype.
 GROWING = (np.add, np.subtract, np.multiply, np.power)
@@ -65,10 +89,15 @@ class Parsed:
         text: as it was written.
         tree: its syntax tree.
         tensors: the names of tensors in it, in order, each once.
+        marks: of the tensors that it may name; set by `know`.
 
     Raises:
         ExpressionError: it is none.
     """
+
+    # Whether length(x) may be of a level, and reads no values.
+    of_levels: ClassVar[bool] = False
+    marks: Mapping[str, Marks] = {}
 
     def __init__(self, text: str) -> None:
         self.text = " ".join(text.split("\n")).strip()
@@ -76,7 +105,7 @@ class Parsed:
         self._level_names = {
             id(call.args[0])
             for call in ast.walk(self.tree)
-            if isinstance(call, ast.Call) and function_name(call) == "length" and call.args
+            if self.of_levels and isinstance(call, ast.Call) and is_length(call)
         }
         nodes = list(ast.walk(self.tree))
         self._level_names |= {id(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -90,6 +119,23 @@ class Parsed:
             return self._string(node)
         return None if id(node) in self._level_names else dotted(node)
 
+    def know(self, schema: Schema) -> None:
+        """Set the marks of the tensors that it may name."""
+        self.marks = {spec.name: spec.marks for spec in schema}
+
+    def marks_of(self, node: ast.expr) -> tuple[str, Marks]:
+        """Return the name and the marks of a tensor, or of a column of one; others have none."""
+        while isinstance(node, ast.Subscript):
+            node = node.value
+        name = self.named(node)
+        return name or "this", self.marks.get(name or "", NO_MARKS)
+
+    def no_tensor(self, node: ast.expr, name: str, hint: str = "") -> NoReturn:
+        """Raise an error about a name that is no tensor."""
+        hint = hint or (f"write {name}(..)" if name in self.functions() else "")
+        hint = hint or name_hint(name, self.marks)
+        self.fail(node, f"no tensor {name!r}; {hint or f'there are: {listing(self.marks)}'}")
+
     def fail(self, node: ast.expr, what: str) -> NoReturn:
         """Raise an error at the column of a part of the expression."""
         column = len(self.text.encode()[: node.col_offset].decode(errors="replace"))
@@ -99,16 +145,14 @@ class Parsed:
         if len(self.text) > LONGEST:
             raise ExpressionError(f"is longer than {LONGEST} characters", self.text[:60], 0)
         try:
-            return ast.parse(self.text, mode="eval").body
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a backslash in a text
+                return ast.parse(self.text, mode="eval").body
         except SyntaxError as error:
             # 0 where the text ends too early.
             column = min(error.offset - 1 if error.offset else len(self.text), len(self.text))
-            near = self.text[max(column - 1, 0) : column + 2]
-            hint = "; equality is ==" if "=" in near else ""
-            operators = "&&" in near or "||" in near or "!" in near.replace("!=", "")
-            if operators or re.search(r"\b(AND|OR|NOT)\b", self.text):
-                hint = "; write and, or, not"
-            what = f"not understood ({error.msg}){hint}" if self.text else "is empty"
+            message = f"not understood ({error.msg}){syntax_hint(self.text)}"
+            what = message if self.text else "is empty"
             if "integer string" in error.msg:
                 what = "a number has too many digits"
             raise ExpressionError(what, self.text, column) from None
@@ -117,6 +161,20 @@ class Parsed:
             raise ExpressionError(what, self.text, error.start) from None
         except (ValueError, RecursionError, MemoryError):
             raise ExpressionError("is nested too deeply", self.text[:60], 0) from None
+
+    def refuse_call(self, call: ast.Call) -> NoReturn:
+        """Raise an error about a call of what is no function, such as x.sum()."""
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        name, known = function_name(call), self.functions()
+        if method in known:
+            self.fail(call, f"only functions can be called: write {method}(x), not x.{method}()")
+        if not name and not method:
+            self.fail(call, "only functions can be called")
+        self.fail(call, f"no function {name or method!r}; {function_hint(name or method, known)}")
+
+    def functions(self) -> Collection[str]:
+        """Return the names of functions that may be called."""
+        return ()
 
     def _string(self, call: ast.Call) -> str:
         if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Constant):
@@ -155,6 +213,19 @@ def function_name(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
+def is_length(call: ast.Call) -> bool:
+    """Return whether a call is length(..) of something."""
+    return function_name(call) == "length" and bool(call.args)
+
+
+def words_of(node: ast.expr) -> list[str] | None:
+    """Return the word, or the list of words, that a part is; None if it is anything else."""
+    parts = node.elts if isinstance(node, _LISTS) else [node]
+    words = [one.value for one in parts if isinstance(one, ast.Constant)]
+    strings = [word for word in words if isinstance(word, str)]
+    return strings if strings and len(strings) == len(parts) else None
+
+
 class Evaluation(ABC, Generic[V]):
     """The values of the parts of an expression.
 
@@ -162,11 +233,8 @@ class Evaluation(ABC, Generic[V]):
         expression: what is evaluated.
     """
 
-    # Other operators than those of BINARY, and what may be written.
-    binary: ClassVar[dict[type[ast.operator], np.ufunc]] = BINARY
-    operators: ClassVar[str] = "+ - * / // and %"
-
     def __init__(self, expression: Parsed) -> None:
+        self.expression = expression
         self.fail = expression.fail
 
     @abstractmethod
@@ -190,8 +258,12 @@ class Evaluation(ABC, Generic[V]):
         """Return an elementwise function of two values. Raises LodError if they do not fit."""
 
     @abstractmethod
-    def negative(self, values: V) -> V:
-        """Return - values."""
+    def elementwise(self, function: np.ufunc, values: V) -> V:
+        """Return a function of one value. Raises LodError if it is not defined for the dtype."""
+
+    @abstractmethod
+    def of_texts(self, name: str, function: Callable[[Array, Offsets], Array]) -> V:
+        """Return a value for each text of a tensor: a function of its bytes and offsets."""
 
     @abstractmethod
     def call(self, node: ast.Call, name: str) -> V:
@@ -208,21 +280,26 @@ class Evaluation(ABC, Generic[V]):
             self.fail(node, "is nested too deeply")
         return found
 
-    def word(self, node: ast.Constant, beside: ast.expr) -> V:
-        """Return the code of a word, compared with the categories of a tensor, or fail."""
-        self.fail(node, f"expected a number, found {node.value!r}")
+    def numbers(self, name: str, values: V) -> V:
+        """Return the values of the rows of a tensor: of decimals, float64."""
+        unit = self.expression.marks.get(name, NO_MARKS).unit
+        if not isinstance(unit, Decimals) or not unit.scale:
+            return values
+        # Not 10.0 ** -scale for both: 0.01 is no float, and 1250 / 100 is the float next to 12.50.
+        up, down = 10.0 ** max(-unit.scale, 0), 10.0 ** max(unit.scale, 0)
+        return self.mapped(lambda data: data * up / down, values)
 
     def contained(self, node: ast.expr, values: ast.expr) -> V:
-        """Return which items have a value among others, or fail."""
-        self.fail(values, "expected a list of numbers or words, as in (1, 3)")
+        """Return which sequences have a value among theirs, or fail."""
+        if isinstance(values, ast.Constant):
+            self.fail(values, "expected a list of numbers or words, as in (1, 3) or ('a',)")
+        equal = ast.copy_location(ast.Compare(values, [ast.Eq()], [node]), values)
+        function = ast.copy_location(ast.Name("any", ast.Load()), values)
+        return self.of(ast.copy_location(ast.Call(function, [equal], []), values))
 
     def null(self, node: ast.expr) -> V:
         """Return where a part is null, or fail."""
         self.fail(node, "these expressions have no nulls; --nulls fill=X or zero replaces them")
-
-    def texts(self, node: ast.expr, words: Sequence[str]) -> V | None:
-        """Return which texts of a tensor are one of some words; None if it holds no text."""
-        return None
 
     def both(self, node: ast.expr, function: np.ufunc, left: V, right: V) -> V:
         """Return a function of two values; if they do not fit, the column of `node` is shown."""
@@ -258,6 +335,9 @@ class Evaluation(ABC, Generic[V]):
         return self.tensor(node, name)
 
     def _subscript(self, node: ast.Subscript) -> V:
+        if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            inner = node.slice.value
+            self.fail(node, f"write {inner}, of a record r.{inner}, or tensor({inner!r})")
         values = self.of(node.value)
         try:
             column = ast.literal_eval(node.slice)
@@ -270,7 +350,8 @@ class Evaluation(ABC, Generic[V]):
         if len(place) != len(shape) or any(
             not -size <= one < size for one, size in zip(place, shape, strict=False)
         ):
-            self.fail(node.slice, f"no column {column}; rows have shape {shape}")
+            first = "; the first row is first(x)" if column == 0 and not shape else ""
+            self.fail(node.slice, f"no column {column}; rows have shape {shape}{first}")
         return self.mapped(lambda data: data[(slice(None), *place)], values)
 
     def _unaryop(self, node: ast.UnaryOp) -> V:
@@ -282,18 +363,17 @@ class Evaluation(ABC, Generic[V]):
         if isinstance(node.op, ast.Not):
             return self.mapped(lambda data: np.equal(data, 0), values)
         if isinstance(node.op, ast.USub):
-            try:
-                return self.negative(values)
-            except LodError as error:
-                self.fail(node, str(error))
+            return self._function(node, np.negative, values)
         if isinstance(node.op, ast.UAdd):
             return values
         self.fail(node, "~ cannot be used here; write not")
 
     def _binop(self, node: ast.BinOp) -> V:
-        function = self.binary.get(type(node.op))
+        function = BINARY.get(type(node.op))
         if function is None:
-            self.fail(node, f"only {self.operators} can be used here; write and, or for & and |")
+            write = "; write and, or for & and |, ** for ^"
+            self.fail(node, f"only + - * / // % and ** can be used here{write}")
+        self._require_one_unit(node, node.left, node.right)
         return self.both(node, function, self.of(node.left), self.of(node.right))
 
     def _boolop(self, node: ast.BoolOp) -> V:
@@ -327,35 +407,61 @@ class Evaluation(ABC, Generic[V]):
         if isinstance(op, ast.In | ast.NotIn):
             assert isinstance(right, _LISTS)
             return self._member(values, left, right, isinstance(op, ast.NotIn))
+        self._require_one_unit(right, left, right)
         return self.both(right, COMPARISONS[type(op)], values, self._beside(right, left, op))
+
+    def _require_one_unit(self, node: ast.expr, left: ast.expr, right: ast.expr) -> None:
+        """Fail if two times count different units."""
+        (one, a), (other, b) = map(self.expression.marks_of, (left, right))
+        if isinstance(a.unit, Times) and isinstance(b.unit, Times):
+            kinds = [(unit.kind, unit.unit) for unit in (a.unit, b.unit)]
+            if kinds[0] != kinds[1]:
+                self.fail(node, f"{one} is {a.unit} and {other} is {b.unit}: the units differ")
 
     def _texts(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
         """Return which texts are one of the words beside them; None if there are no texts."""
-        pairs: list[tuple[ast.expr, list[ast.expr]]] = []
-        if isinstance(op, ast.Eq | ast.NotEq):
-            pairs = [(left, [right]), (right, [left])]
-        elif isinstance(op, ast.In | ast.NotIn) and isinstance(
-            right, ast.Tuple | ast.List | ast.Set
-        ):
-            pairs = [(left, right.elts)]
-        for node, others in pairs:
-            words = [one.value for one in others if isinstance(one, ast.Constant)]
-            strings = [word for word in words if isinstance(word, str)]
-            if not strings or len(strings) < len(others):
+        for node, other, mirrored in ((left, right, False), (right, left, True)):
+            name, marks = self.expression.marks_of(node)
+            words = words_of(other)
+            of_list = isinstance(op, ast.In | ast.NotIn)
+            fits = isinstance(other, _LISTS) == of_list and not (of_list and mirrored)
+            if not marks.is_text or isinstance(node, ast.Subscript) or words is None or not fits:
                 continue
-            found = self.texts(node, strings)
-            if found is not None:
+            if isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+                found = self.of_texts(name, functools.partial(_among, words))
                 inverted = isinstance(op, ast.NotEq | ast.NotIn)
                 return self.mapped(np.logical_not, found) if inverted else found
+            function = COMPARISONS[_ORDER[type(op)] if mirrored else type(op)]
+            return self.of_texts(name, functools.partial(_ordered, function, words[0]))
         return None
 
     def _beside(self, node: ast.expr, other: ast.expr, op: ast.cmpop) -> V:
-        """Return the values of a part that is compared with another: a word has a code there."""
+        """Return the values of a part that is compared with another, whose unit a text has."""
+        name, marks = self.expression.marks_of(other)
+        of_words = marks.is_text or marks.categories is not None
+        if of_words and isinstance(node, ast.Name) and node.id not in self.expression.marks:
+            self.expression.no_tensor(node, node.id, f'a text is written "{node.id}"')
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             return self.of(node)
-        if isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
-            return self.word(node, other)
-        self.fail(node, "a word is compared with ==, != or in")
+        if isinstance(marks.unit, Times):
+            try:
+                return self._constant(_replaced(node, number_of(node.value, marks.unit)))
+            except LodError as error:
+                self.fail(node, f"{name} is {marks.unit}: {error}")
+        words = marks.categories
+        if words is None and node.value in self.expression.marks:
+            self.fail(node, f"a name is written without quotes, or as tensor({node.value!r})")
+        if words is None:
+            what = "text is compared with text only" if marks.is_text else f"{name} is no text"
+            self.fail(node, f"expected a number, found {node.value!r}; {what}")
+        if type(op) in _ORDER and not words.ordered:
+            self.fail(node, f"the categories of {name} have no order; use ==, != or in")
+        if node.value not in words.words:
+            known = ", ".join(map(repr, words.words[:MOST_WORDS]))
+            more = len(words.words) - MOST_WORDS
+            more_text = f" and {more:,} more" if more > 0 else ""
+            self.fail(node, f"no category {node.value!r} of {name}; there are: {known}{more_text}")
+        return self._constant(_replaced(node, words.words.index(node.value)))
 
     def _member(
         self, left: V, left_node: ast.expr, node: ast.Tuple | ast.List | ast.Set, inverted: bool
@@ -378,13 +484,40 @@ class Evaluation(ABC, Generic[V]):
     def _call(self, node: ast.Call) -> V:
         name = function_name(node)
         if not name:
-            self.of(node.func)
-            self.fail(node, "only functions can be called")
+            self.expression.refuse_call(node)
         if name == "tensor":
             argument = node.args[0]
             assert isinstance(argument, ast.Constant)
             return self.tensor(argument, str(argument.value))
-        return self.call(node, name)
+        if name not in ONE and name not in TWO:
+            return self.call(node, name)
+        count = 1 if name in ONE else 2
+        if len(node.args) != count or node.keywords:
+            example = f"{name}(data)" if count == 1 else f"{name}(data, 0)"
+            self.fail(node, f"{name} takes {count} argument{'s' * (count > 1)}, as in {example}")
+        values = [self.of(one) for one in node.args]
+        if count == 2:
+            return self.both(node, TWO[name], *values)
+        return self._function(node, ONE[name], *values)
+
+    def _function(self, node: ast.expr, function: np.ufunc, values: V) -> V:
+        try:
+            return self.elementwise(function, values)
+        except LodError as error:
+            self.fail(node, str(error))
+
+
+def _replaced(node: ast.expr, value: int) -> ast.Constant:
+    return ast.copy_location(ast.Constant(value), node)
+
+
+def _among(words: Sequence[str], data: Array, offsets: Offsets) -> Array:
+    return texts_among(data, offsets, words)
+
+
+def _ordered(function: np.ufunc, word: str, data: Array, offsets: Offsets) -> Array:
+    found: Array = function(text_order(data, offsets, word), 0)
+    return found
 
 
 _NAMES: dict[type[ast.expr], str] = {

@@ -261,9 +261,9 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
     previous op. Arrays, such as filters, are given as --weight FILE::NAME, or as numbers: 1,2,3.
 
     An expression consists of names of tensors, numbers, + - * / // % **, comparisons, functions
-    such as exp, log and abs, and ops, as in softmax(data * 2 + 1). A value with one row for each
-    sequence, such as mean(data), is broadcast to the rows of the sequence. --into NAME writes all
-    tensors of the file, and the result.
+    such as exp, log, abs and length, and ops, as in softmax(data * 2 + 1). A value with one row for
+    each sequence, such as mean(data), is broadcast to the rows of the sequence. --into NAME writes
+    all tensors of the file, and the result.
 
     With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows are
     copied to the GPU after reading, and back before writing.

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from lodcli.commands.apply.arguments import described
 from lodcli.expressions.language import (
-    BINARY,
     COMPARISONS,
+    ONE,
+    TWO,
     Evaluation,
     Parsed,
     function_name,
+    is_length,
     rounded,
+    words_of,
 )
-from lodcli.formats.core.names import listing
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.plugins import find_op, working
+from lodcli.kernels.ops.pooling.pool import sequence_sum
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.shell.remedies import did_you_mean
+from lodcli.kernels.tensor.marks import Decimals
 
-# Functions of one value, and of two. `max`, `min` and `sqrt` are ops: over the rows of every
-# sequence.
-_ONE: dict[str, np.ufunc] = {
-    **{"abs": np.absolute, "ceil": np.ceil, "cos": np.cos, "exp": np.exp, "expm1": np.expm1},
-    **{"floor": np.floor, "isfinite": np.isfinite, "isnan": np.isnan, "log": np.log},
-    **{"log10": np.log10, "log1p": np.log1p, "log2": np.log2, "round": np.rint, "sign": np.sign},
-    **{"sin": np.sin, "tanh": np.tanh},
-}
-_TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
+# Besides the ops, such as sum, which reduce every sequence as well.
+_REDUCTIONS = ("all", "any", "length")
 
 Values = LoDTensor | bool | int | float
 
@@ -46,7 +43,7 @@ def ops() -> dict[str, OpEntry]:
 
 def op_of(name: str) -> OpEntry | None:
     """Return the op of a name in an expression, built in or of a plug-in; None if it is not one."""
-    return None if name in {"", "tensor", *_ONE, *_TWO} else find_op(name)
+    return None if name in {"", "tensor", *_REDUCTIONS, *ONE, *TWO} else find_op(name)
 
 
 class TensorExpression(Parsed):
@@ -72,25 +69,36 @@ class TensorExpression(Parsed):
             entry = op_of(name)
             if entry is not None and entry.itemwise:
                 self.keeps = self.keeps and bool(entry.keeps or entry.pools)
-            elif name not in _ONE and name not in _TWO and name != "tensor":
+            elif name not in {"tensor", *_REDUCTIONS, *ONE, *TWO}:
                 self._refuse_function(call, name)
         if not self.tensors:
             self.fail(self.tree, "has no tensor; write its name, as in data * 2")
 
     def check(self, schema: Schema) -> None:
         """Raise ExpressionError if a tensor that it names does not exist, or holds no numbers."""
-        marks = {spec.name: spec.marks for spec in schema}
+        self.know(schema)
+        of_any_kind = {id(node) for node in self._of_any_kind()}
         for node in ast.walk(self.tree):
             name = self.named(node)
             if name is None:
                 continue
             assert isinstance(node, ast.expr)
-            if name not in marks:
-                self.fail(node, f"no tensor {name!r}; there are: {listing(marks)}")
-            if marks[name].kind is not None:
-                self.fail(
-                    node, f"{name} is {marks[name].of_values}; an expression computes with numbers"
-                )
+            if name not in self.marks:
+                self.no_tensor(node, name)
+            marks = self.marks[name]
+            computed = marks.kind is None or isinstance(marks.unit, Decimals)
+            if not computed and id(node) not in of_any_kind:
+                self.fail(node, f"{name} is {marks.of_values}; an expression computes with numbers")
+
+    def _of_any_kind(self) -> Iterator[ast.AST]:
+        """Yield the parts that may be tensors of text, categories and times."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and is_length(node):
+                yield node.args[0]
+            elif isinstance(node, ast.Compare):
+                parts = [node.left, *node.comparators]
+                if any(words_of(part) is not None for part in parts):
+                    yield from parts
 
     def of(self, tensors: Mapping[str, LoDTensor]) -> LoDTensor:
         """Return the value.
@@ -104,25 +112,21 @@ class TensorExpression(Parsed):
         return found
 
     def _refuse_function(self, call: ast.Call, name: str) -> None:
-        if not name:
-            self.fail(call, "only functions can be called")
         if op_of(name) is not None:
             self.fail(
                 call,
                 f"{name} needs a whole file or several, and cannot be part of an expression; "
                 f"see lod apply {name} --help",
             )
+        self.refuse_call(call)
+
+    def functions(self) -> Collection[str]:
         theirs = [entry.name for entry in working()[0] if entry.itemwise]
-        known = sorted({*_ONE, *_TWO, *ops(), *theirs, "tensor"})
-        near = did_you_mean(name, known) or f"there are: {', '.join(known)}"
-        self.fail(call, f"no function {name!r}; {near}")
+        return {*ONE, *TWO, *_REDUCTIONS, *ops(), *theirs, "tensor"}
 
 
 class _Tensors(Evaluation[Values]):
     """The values of the parts of an expression: tensors, or numbers."""
-
-    binary: ClassVar[dict[type[ast.operator], np.ufunc]] = {**BINARY, ast.Pow: np.power}
-    operators: ClassVar[str] = "+ - * / // % and **"
 
     def __init__(self, expression: TensorExpression, tensors: Mapping[str, LoDTensor]) -> None:
         super().__init__(expression)
@@ -132,6 +136,11 @@ class _Tensors(Evaluation[Values]):
         return value
 
     def tensor(self, node: ast.expr, name: str) -> Values:
+        return self.numbers(name, self._valid(name))
+
+    def _valid(self, name: str) -> LoDTensor:
+        with naming(name):
+            self._values[name].refuse_nulls("lod apply")
         return self._values[name]
 
     def data(self, values: Values) -> Array:
@@ -148,24 +157,35 @@ class _Tensors(Evaluation[Values]):
             left, right = _compared(left, right), _compared(right, left)
         return arithmetic(function, left, right)
 
-    def negative(self, values: Values) -> Values:
-        return arithmetic(np.negative, values)
+    def elementwise(self, function: np.ufunc, values: Values) -> Values:
+        return arithmetic(function, values)
+
+    def of_texts(self, name: str, function: Callable[[Array, Offsets], Array]) -> Values:
+        texts = self._valid(name).to_device("cpu")
+        found = LoDTensor(function(texts.data, texts.lod.levels[-1]), texts.lod.without_finest())
+        return found.to_device(self._values[name].device)
 
     def call(self, node: ast.Call, name: str) -> Values:
         entry = op_of(name)
         if entry is not None:
             return self._op(node, entry)
-        wanted = 1 if name in _ONE else 2
-        if len(node.args) != wanted or node.keywords:
-            example = f"{name}(data)" if wanted == 1 else f"{name}(data, 0)"
-            self.fail(node, f"{name} takes {wanted} argument{'s' * (wanted > 1)}, as in {example}")
-        values = [self.of(arg) for arg in node.args]
-        if wanted == 2:
-            return self.both(node, _TWO[name], *values)
-        try:
-            return arithmetic(_ONE[name], *values)
-        except InvalidDataError as error:
-            self.fail(node, str(error))
+        if len(node.args) != 1 or node.keywords:
+            self.fail(node, f"{name} takes one argument, as in {name}(data)")
+        name_of = self.expression.named(node.args[0])
+        if name == "length" and name_of is not None:
+            values: Values = self._values[name_of]  # only its index, which may have nulls
+        else:
+            values = self.of(node.args[0])
+        if not isinstance(values, LoDTensor) or not values.lod.n_levels:
+            self.fail(node.args[0], f"{name} takes a tensor with a level; this has none")
+        if name == "length":
+            lengths = LoDTensor(values.lod.lengths(-1), values.lod.without_finest())
+            return lengths.to_device(values.device)
+        # The number of values that are not 0, or that are.
+        found = arithmetic(np.not_equal if name == "any" else np.equal, values, 0)
+        assert isinstance(found, LoDTensor)
+        counts = sequence_sum(found.astype(np.int64), backend="auto")
+        return arithmetic(np.greater if name == "any" else np.equal, counts, 0)
 
     def _op(self, node: ast.Call, entry: OpEntry) -> Values:
         own = described(entry)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from shlex import quote
 
 import numpy as np
 
@@ -15,26 +14,20 @@ from lodcli.commands.choose.item_values import (
     Values,
     below,
     combined,
+    elementwise,
     reduced,
-    texts_among,
 )
-from lodcli.expressions.language import Evaluation, Parsed, dotted, function_name
+from lodcli.expressions.language import ONE, TWO, Evaluation, Parsed, dotted, function_name
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.structs.names import named, records_above
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Categories, Times
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
-from lodcli.shell.remedies import did_you_mean
 
-# Maximum number of words in a message.
-MOST_WORDS = 20
-# Of the command date, by unit, what prints the digits after those of the seconds.
-_DIGITS = {"s": "", "ms": "%3N", "us": "%6N", "ns": "%9N"}
-_FUNCTIONS = ("length", *REDUCTIONS, "abs", "tensor")
+_FUNCTIONS = ("length", *REDUCTIONS, *ONE, *TWO, "tensor")
 
 # By name, the index from the level of the items on, and the rows.
 Tensors = Mapping[str, tuple[LoD, Array]]
@@ -48,16 +41,14 @@ class Expression(Parsed):
     [True, False, True]
     """
 
-    # The tensors that hold text; set by `check`.
-    of_text: frozenset[str] = frozenset()
-    # By tensor, the words of its codes; set by `check`.
-    categories: Mapping[str, Categories] = {}
-    # By tensor, the unit of its times; set by `check`.
-    times: Mapping[str, Times] = {}
+    of_levels = True
     # The tensors that length() may refer to; set by `check`.
     measured: Schema = ()
     # By the name of lists of records, a tensor in them and their level; set by `check`.
     records: Mapping[str, tuple[str, int]] = {}
+
+    def functions(self) -> Collection[str]:
+        return _FUNCTIONS
 
     def check(self, schema: Schema, lead: str | None = None) -> None:
         """Raise ExpressionError if it does not fit the tensors of a schema.
@@ -69,11 +60,7 @@ class Expression(Parsed):
         for spec in schema:
             empty = spec.empty()
             tensors[spec.name] = (empty.lod, empty.data)
-        found = {spec.name: spec.marks.categories for spec in schema}
-        self.categories = {name: words for name, words in found.items() if words is not None}
-        units = {spec.name: spec.marks.unit for spec in schema}
-        self.times = {name: unit for name, unit in units.items() if isinstance(unit, Times)}
-        self.of_text = frozenset(spec.name for spec in schema if spec.marks.is_text)
+        self.know(schema)
         chosen = [s for s in named(schema, lead) if s.levels] if lead is not None else []
         self.measured = tuple(chosen[:1] or (spec for spec in schema if spec.levels))
         self.records = {}
@@ -105,7 +92,7 @@ class Expression(Parsed):
         if found.rows is not None or found.data.ndim > 1:
             several = "row" if found.data.ndim == 1 else "column"
             take = "take one with mean(..), max(..), any(..) or another function"
-            if any(name in self.of_text for name in self.tensors):
+            if any(self.marks[name].is_text for name in self.tensors if name in self.marks):
                 several, take = "byte or text", 'compare a text with a word, as in NAME == "word"'
                 take += '; of texts in a list take one, as in any(NAME == "word")'
             self.fail(self.tree, f"has several values for an item, one for each {several}; {take}")
@@ -119,65 +106,35 @@ class _Items(Evaluation[Values]):
         self, expression: Expression, tensors: Tensors, nulls: Mapping[str, Nulls]
     ) -> None:
         super().__init__(expression)
+        self.expression: Expression = expression
         self._tensors = tensors
         self._nulls = nulls
-        self._expression = expression
         # How many functions of all values of an item are around the part being evaluated.
         self._reductions = 0
 
     def constant(self, value: bool | int | float) -> Values:
         return Values(np.asarray(value))
 
-    def word(self, node: ast.Constant, beside: ast.expr) -> Values:
-        while isinstance(beside, ast.Subscript):
-            beside = beside.value
-        name = self._expression.named(beside)
-        words = self._expression.categories.get(name or "")
-        if words is None:
-            what = "this" if name is None else name
-            self.fail(node, f"expected a number, found {node.value!r}; {what} has no categories")
-        if node.value not in words.words:
-            known = ", ".join(map(repr, words.words[:MOST_WORDS]))
-            more = len(words.words) - MOST_WORDS
-            more_text = f" and {more:,} more" if more > 0 else ""
-            self.fail(node, f"no category {node.value!r} of {name}; there are: {known}{more_text}")
-        return Values(np.asarray(words.words.index(node.value)))
-
-    def _beside(self, node: ast.expr, other: ast.expr, op: ast.cmpop) -> Values:
-        name = self._expression.named(other)
-        unit = self._expression.times.get(name or "")
-        if unit is not None and isinstance(node, ast.Constant) and isinstance(node.value, str):
-            what = f"{name} is {unit}; compare it with a number of {unit.unit}"
-            digits = _DIGITS.get(unit.unit)
-            if unit.kind == "timestamp" and digits is not None:
-                what += f" since 1970: date -u -d {quote(node.value)} +%s{digits}"
-            self.fail(node, what)
-        return super()._beside(node, other, op)
-
-    def texts(self, node: ast.expr, words: Sequence[str]) -> Values | None:
-        name = self._expression.named(node)
-        if name not in self._expression.of_text:
-            return None
-        return self._texts_of(name, words)
-
-    def _texts_of(self, name: str, words: Sequence[str]) -> Values:
-        """Return which texts of a tensor are one of some words."""
+    def of_texts(self, name: str, function: Callable[[Array, Offsets], Array]) -> Values:
         (lod, data), depth = self._tensors[name], self._tensors[name][0].n_levels - 1
         masks = self._nulls.get(name, NO_NULLS).masks or (None,) * (depth + 2)
-        found = texts_among(data, lod.levels[-1], words)
+        found = function(data, lod.levels[-1])
         return Values(found, below(lod, depth), masks[depth], masks[0] if depth else None)
 
     def contained(self, node: ast.expr, values: ast.expr) -> Values:
-        equal = ast.copy_location(ast.Compare(values, [ast.Eq()], [node]), values)
-        found = self.of(equal)
-        if found.rows is None:
-            return super().contained(node, values)
-        return reduced("any", found)
+        name, marks = self.expression.marks_of(values)
+        if not isinstance(values, ast.Constant):
+            depth = self._tensors[name][0].n_levels if marks.is_text else 1
+            if depth == 1 and (marks.is_text or self.of(values).rows is None):
+                self.fail(values, f"{name} is one value for each item; compare it with ==")
+        return super().contained(node, values)
 
     def null(self, node: ast.expr) -> Values:
-        name = self._expression.named(node)
-        texts = name is not None and name in self._expression.of_text
-        values = self._texts_of(str(name), ()) if texts else self.of(node)
+        name, marks = self.expression.marks_of(node)
+        if marks.is_text and not isinstance(node, ast.Subscript):
+            values = self.of_texts(name, lambda data, offsets: offsets[:-1])
+        else:
+            values = self.of(node)
         if values.rows is not None and not self._reductions:
             values = Values(values.rows[:-1], None, values.items)
         null = np.zeros(values.data.shape[:1], np.bool_) if values.valid is None else ~values.valid
@@ -185,16 +142,12 @@ class _Items(Evaluation[Values]):
 
     def tensor(self, node: ast.expr, name: str) -> Values:
         if name not in self._tensors:
-            hint = f"; write {name}(..)" if name in _FUNCTIONS else ""
-            self.fail(
-                node,
-                f"no tensor {name!r} with these items{hint}; there are: {listing(self._tensors)}",
-            )
+            self.expression.no_tensor(node, name)
         lod, data = self._tensors[name]
         nulls = self._nulls.get(name, NO_NULLS)
-        if not lod.n_levels:
-            return Values(data, None, nulls.rows)
-        return Values(data, lod.absolute(0), nulls.rows, nulls.masks[0] if nulls else None)
+        items = nulls.masks[0] if nulls and lod.n_levels else None
+        rows = lod.absolute(0) if lod.n_levels else None
+        return self.numbers(name, Values(data, rows, nulls.rows, items))
 
     def data(self, values: Values) -> Array:
         return values.data
@@ -205,22 +158,19 @@ class _Items(Evaluation[Values]):
     def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
         return combined(function, left, right)
 
-    def negative(self, values: Values) -> Values:
-        return replace(values, data=-values.signed)
+    def elementwise(self, function: np.ufunc, values: Values) -> Values:
+        return elementwise(function, values)
 
     def call(self, node: ast.Call, name: str) -> Values:
         if name not in _FUNCTIONS:
-            near = did_you_mean(name, _FUNCTIONS) or f"there are: {', '.join(_FUNCTIONS)}"
-            self.fail(node, f"no function {name!r}; {near}")
+            self.expression.refuse_call(node)
         if name == "length":
             return self._length(node)
         if len(node.args) != 1 or node.keywords:
             self.fail(node, f"{name} takes one argument, as in {name}(data)")
-        self._reductions += name in REDUCTIONS
+        self._reductions += 1
         values = self.of(node.args[0])
-        self._reductions -= name in REDUCTIONS
-        if name == "abs":
-            return replace(values, data=np.abs(values.signed))
+        self._reductions -= 1
         if not values.data.ndim:
             self.fail(node.args[0], f"{name} takes a tensor, this is one number")
         try:
@@ -238,10 +188,10 @@ class _Items(Evaluation[Values]):
 
     def _at(self, node: ast.expr, depth: int) -> LoD:
         """Return the index of the tensors that have a level of this number, or fail."""
-        found = [spec for spec in self._expression.measured if len(spec.levels) > depth]
+        found = [spec for spec in self.expression.measured if len(spec.levels) > depth]
         if len({spec.levels[: depth + 1] for spec in found}) > 1:
             names = [spec.name for spec in found]
-            lists = (name for name in names if name not in self._expression.of_text)
+            lists = (name for name in names if not self.expression.marks[name].is_text)
             one = next(lists, names[0])
             self.fail(
                 node,
@@ -252,7 +202,7 @@ class _Items(Evaluation[Values]):
 
     def _deepest(self) -> LoD:
         """Return the index with most levels among those that length() may refer to."""
-        measured = [self._tensors[spec.name] for spec in self._expression.measured]
+        measured = [self._tensors[spec.name] for spec in self.expression.measured]
         lods = (lod for lod, _ in measured or self._tensors.values())
         return max(lods, key=lambda lod: lod.n_levels)
 
@@ -261,7 +211,7 @@ class _Items(Evaluation[Values]):
         deepest = self._deepest()
         level: object = dotted(node) or getattr(node, "value", None)
         if isinstance(node, ast.Call) and function_name(node) == "tensor":
-            level = self._expression.named(node)
+            level = self.expression.named(node)
         if isinstance(level, int) and 0 <= level < deepest.n_levels:
             return self._at(node, level), level
         for lod, _ in self._tensors.values():
@@ -269,8 +219,8 @@ class _Items(Evaluation[Values]):
                 return lod, lod.names.index(level)
         if isinstance(level, str) and level in self._tensors and self._tensors[level][0].n_levels:
             return self._tensors[level][0], 0
-        if isinstance(level, str) and level in self._expression.records:
-            name, depth = self._expression.records[level]
+        if isinstance(level, str) and level in self.expression.records:
+            name, depth = self.expression.records[level]
             return self._tensors[name][0], depth
         names = [name for name in deepest.names if name]
         known = ", ".join([*names, *map(str, range(deepest.n_levels))])

@@ -51,9 +51,10 @@ def command(
       first last        the first and last row, as first(data)
       data[2]           column 2 of every row, as max(data[2])
       turns.ids         a tensor in records; length(turns): the number of records
-      abs(x), tensor('NAME'), + - * / // %, == != < <= > >=, in (1, 3), and or not
+      abs(x), isnan(x), round(x), log(x), maximum(x, y), .., tensor('NAME')
+      + - * / // % **, == != < <= > >=, in (1, 3), and or not
       lang == "en", label in ("no", "yes")    text, and words of categories
-      "a" in tags, age is None, age is not None
+      day >= "2024-05-01", "a" in tags, age is None, age is not None
 
     What is compared with a null is null, and not kept.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.nulls import Mask
 
 _LEAST = -(2**63)
+# Functions whose result may be the negative of a value.
+_SIGNED = (np.absolute, np.negative, np.sign)
 
 
 @dataclass(frozen=True)
@@ -100,25 +102,6 @@ def below(lod: LoD, level: int) -> Offsets | None:
     return offsets
 
 
-def texts_among(data: Array, offsets: Offsets, words: Iterable[str]) -> Array:
-    """Return a mask of the texts that are among some words, (K,) bool.
-
-    Args:
-        data: (N,) uint8, the bytes of all texts.
-        offsets: (K + 1,), of the texts.
-        words: in any order.
-    """
-    lengths = np.diff(offsets)
-    found = np.zeros(lengths.size, np.bool_)
-    for word in words:
-        content = np.frombuffer(word.encode(), np.uint8)
-        places = np.flatnonzero(lengths == content.size)
-        for position, byte in enumerate(content):
-            places = places[data[offsets[places] + position] == byte]
-        found[places] = True
-    return found
-
-
 def combined(function: np.ufunc, left: Values, right: Values) -> Values:
     """Return an elementwise function of two values; values of items are broadcast to their rows.
 
@@ -144,6 +127,8 @@ def combined(function: np.ufunc, left: Values, right: Values) -> Values:
         compares = function in COMPARISONS.values()
         a_dtype, b_dtype = ((one.data if compares else one.number).dtype for one in (left, right))
         a, b = (a, rounded(b, a_dtype)) if a.ndim else (rounded(a, b_dtype), b)
+    if function is np.power:
+        a, b = as_floats(a), as_floats(b)
     if a.dtype == b.dtype == np.int64 and (a.ndim or b.ndim) and not _fits(function, a, b):
         a, b = a.astype(np.longdouble), b.astype(np.longdouble)
     try:
@@ -151,6 +136,21 @@ def combined(function: np.ufunc, left: Values, right: Values) -> Values:
     except TypeError:  # a remainder of complex numbers
         what = f"{function.__name__} is not defined for {a.dtype} and {b.dtype}"
         raise InvalidDataError(what) from None
+
+
+def elementwise(function: np.ufunc, values: Values) -> Values:
+    """Return an elementwise function of values.
+
+    Raises:
+        InvalidDataError: it is not defined for them.
+    """
+    data = values.signed if function in _SIGNED else values.number
+    if function in (np.ceil, np.floor, np.rint) and data.dtype.kind == "i":
+        return replace(values, data=data)
+    try:
+        return replace(values, data=function(data))
+    except TypeError:
+        raise InvalidDataError(f"{function.__name__} is not defined for {data.dtype}") from None
 
 
 def _fits(function: np.ufunc, a: Array, b: Array) -> bool:

@@ -109,9 +109,91 @@ def test_an_expression_is_that_of_numpy(lod: Lod, values: dict[str, LoDTensor], 
         np.testing.assert_array_equal(result.data, expected)
 
 
+# What the expression is of lists, texts and categories.
+OF_ANY_KIND: dict[str, list[Any]] = {
+    "length(w)": [3, 0, 1],
+    "sum(w) / length(w) - mean(w)": [0.0, float("nan"), 0.0],
+    "length(name)": [3, 0, 2],
+    "any(w > 1)": [True, False, False],
+    "all(w > 0)": [False, True, True],
+    'name == "ann"': [True, False, False],
+    '"b" < name': [False, False, True],
+    'name in ("", "ed") and color != "red"': [False, True, False],
+    'color in ("red", "blue")': [True, False, True],
+    'size > "small"': [False, True, True],
+    'tags == "a"': [[True, False], [], [True]],
+    'any(tags == "b")': [True, False, False],
+    '"a" in tags': [True, False, True],
+    "2 in w": [True, False, False],
+    'w * (name == "ann")': [[0, 1, 2], [], [0]],
+}
+
+
+@pytest.mark.parametrize("text", OF_ANY_KIND)
+def test_texts_categories_and_lengths_are_compared(lod: Lod, folder: Path, text: str) -> None:
+    content = {
+        "w": LoDTensor.from_lists([[0, 1, 2], [], [1]]),
+        "name": LoDTensor.from_lists(["ann", "", "ed"]),
+        "tags": LoDTensor.from_lists([["a", "b"], [], ["a"]]),
+        "color": LoDTensor([1, 2, 1]).as_categories(["blue", "red", "green"]),
+        "size": LoDTensor([0, 2, 1]).as_categories(["small", "medium", "large"], ordered=True),
+    }
+    io.write("kinds.lod.h5", content)
+    done = lod("apply", text, "kinds.lod.h5", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    found = tensor("out.lod.h5").to_list()
+    assert str(found) == str(OF_ANY_KIND[text])  # nan equals nan
+    if isinstance(found[0], bool):
+        done = lod("filter", "-q", "kinds.lod.h5", text, "-o", "kept.lod.h5")
+        assert done.code == 0, done.stderr
+        kept = [name for name, one in zip(["ann", "", "ed"], found, strict=True) if one]
+        assert tensor("kept.lod.h5", "name").to_list() == kept
+
+
+# NumPy is the oracle, by item.
+BOTH = ["floor(a / 3) + ceil(a)", "exp(b) * log(a * a + 1)", "maximum(a, 2) - minimum(b, 0)"]
+BOTH += ["round(b * 3) + sign(a)", "a ** 2 - b ** 3", "isnan(b) + isfinite(b)", "a ** -1"]
+PYTHON = {**{name: getattr(np, name) for name in ("floor", "ceil", "exp", "log", "sign")}}
+PYTHON |= {**{name: getattr(np, name) for name in ("maximum", "minimum", "isnan", "isfinite")}}
+
+
+@pytest.mark.parametrize("text", BOTH)
+def test_filter_and_apply_have_the_same_functions(lod: Lod, folder: Path, text: str) -> None:
+    a, b = np.array([-3.0, 0.5, 2.0, 7.0]), np.array([1.5, np.nan, -2.0, np.inf])
+    content = {"a": LoDTensor(a), "b": LoDTensor(b), "n": LoDTensor(np.arange(4))}
+    io.write("two.lod.h5", content)
+    with np.errstate(all="ignore"):
+        wanted = eval(text, {**PYTHON, "round": np.rint, "a": a, "b": b}) * 1.0
+    assert lod("apply", f"({text}) * 1.0", "two.lod.h5", "-o", "out.lod.h5").code == 0
+    np.testing.assert_array_equal(tensor("out.lod.h5").data, wanted)
+    assert lod("filter", "-q", "two.lod.h5", f"{text} > 1", "-o", "kept.lod.h5").code == 0
+    assert tensor("kept.lod.h5", "n").to_list() == np.flatnonzero(wanted > 1).tolist()
+
+
+def test_whole_numbers_have_functions_without_rounding(lod: Lod, folder: Path) -> None:
+    numbers = [2**53 + 1, -(2**63), 2**63 - 1, 3]
+    io.write("large.lod.h5", {"n": LoDTensor(np.array(numbers)), "i": LoDTensor(np.arange(4))})
+    for text, kept in {
+        "round(n) == 9007199254740993": [0],
+        "floor(n) == 9223372036854775807": [2],
+        "ceil(-n) > 9223372036854775807": [1],
+        "n ** 2 == 9": [3],
+        "n ** 0.5 < 2": [3],
+        "sign(n) == -1": [1],
+    }.items():
+        done = lod("filter", "-q", "large.lod.h5", text, "-fo", "out.lod.h5")
+        assert done.code == 0, done.stderr
+        assert tensor("out.lod.h5", "i").to_list() == kept, text
+
+
 @pytest.mark.parametrize(
     ("text", "column", "what"),
     [
+        ("x - length(2)", 11, "length takes a tensor with a level; this has none"),
+        ("x - any(label)", 8, "any takes a tensor with a level; this has none"),
+        ("x - all(x, 1)", 4, "all takes one argument, as in all(data)"),
+        ("x is None", 0, "these expressions have no nulls"),
+        ("name + x == 'a'", 0, "name is text; an expression computes with numbers"),
         ("softmax(x", 7, "was never closed"),
         ("x +", 3, "not understood (invalid syntax)"),
         ("x > 0 and", 9, "not understood (invalid syntax)"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -34,31 +36,104 @@ def test_commands_keep_and_show_them(lod: Lod, tmp_path: Path, monkeypatch: Any)
     assert pq.read_table("s.parquet")["at"].combine_chunks().equals(columns["at"][2:])
 
 
-def test_a_time_beside_a_date_is_told_as_a_number(
-    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+START = datetime(2024, 5, 1, 12)
+MOMENTS = [START - timedelta(seconds=1), START, None, START + timedelta(seconds=1)]
+# The items that are kept, and where an error is.
+TIMES: dict[str, list[int]] = {
+    "t > '2024-05-01T12:00'": [3],
+    "t == '2024-05-01 12:00:00.000000000'": [1],
+    "'2024-05-01T12:00Z' <= t": [1, 3],
+    "ms >= '2024-05-01T14:00+02:00'": [1, 3],
+    "ms == '2024-05-01T10:30-0130'": [1],
+    "ms in ('2024-05-01T12:00', '2024-05-01T12:00:01')": [1, 3],
+    "t < '2024-05-02' and ms > '0001-01-01'": [0, 1, 3],
+    "day == '2024-05-01'": [0, 1, 3],
+    "day > '2024-04-30' and day < '9999-12-31'": [0, 1, 3],
+    "clock < '12:00'": [0],
+    "clock >= '12:00:00.5'": [3],
+    "t >= 1714564800000000": [1, 3],
+    "any(l > '2024-05-01T12:00')": [1],
+}
+WRONG_TIMES = {
+    "t > 'now'": "column 5: t is timestamp[us]: expected a timestamp such as '2024-05-01' or",
+    "t > '2024-02-30'": "found '2024-02-30'",
+    "clock > '25:00'": "clock is time[us]: expected a time such as '12:30' or '12:30:05.25'",
+    "day == '2024-05-01T12:00'": "day is date[D]: '2024-05-01T12:00' is not a whole number of",
+    "t == day": "column 6: t is timestamp[us] and day is date[D]: the units differ",
+    "t - ms > 0": "column 1: t is timestamp[us] and ms is timestamp[ms, UTC]: the units differ",
+    "n > '2024'": "expected a number, found '2024'; n is no text",
+}
+
+
+@pytest.fixture
+def times(folder: Path) -> None:
+    moments = pa.array(MOMENTS, pa.timestamp("us"))
+    columns = {
+        "t": moments,
+        "ms": moments.cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC")),
+        "day": moments.cast(pa.date32()),
+        "clock": moments.cast(pa.time64("us")),
+        "l": pa.array([[], [MOMENTS[0], MOMENTS[3]], None, [START]], pa.list_(pa.timestamp("ns"))),
+        "n": [0, 1, 2, 3],
+    }
+    pq.write_table(pa.table(columns), "t.parquet")
+
+
+@pytest.mark.usefixtures("times")
+@pytest.mark.parametrize("text", TIMES)
+def test_times_are_compared_with_dates(text: str, lod: Lod) -> None:
+    done = lod("filter", "-q", "t.parquet", text, "-o", "out.parquet")
+    assert done.code == 0, done.stderr
+    assert pq.read_table("out.parquet")["n"].to_pylist() == TIMES[text]
+
+
+@pytest.mark.usefixtures("times")
+@pytest.mark.parametrize("text", WRONG_TIMES)
+def test_what_is_no_time_of_the_unit_is_an_error(text: str, lod: Lod) -> None:
+    done = lod("filter", "t.parquet", text, "-o", "out.parquet")
+    assert done.code == 2
+    assert WRONG_TIMES[text] in done.stderr
+    assert not Path("out.parquet").exists()
+
+
+@pytest.mark.usefixtures("times")
+def test_apply_compares_times_with_dates(lod: Lod) -> None:
+    done = lod("apply", "t > '2024-05-01T12:00'", "t.parquet", "--nulls", "drop", "-o", "out.npz")
+    assert done.code == 0, done.stderr
+    assert tensor("out.npz").to_list() == [False, False, True]
+
+
+PRICES = ["12.50", "0.10", None, "-3.00", "150.00", "100.01"]
+
+
+DECIMALS: dict[str, Callable[[Decimal], bool]] = {
+    "p > 100": lambda p: p > 100,
+    "p == 12.5": lambda p: p == Decimal("12.5"),
+    "p in (0.1, 150)": lambda p: p in (Decimal("0.1"), 150),
+    "p * 2 < 25.5": lambda p: p * 2 < Decimal("25.5"),
+    "abs(-p) >= 3": lambda p: abs(p) >= 3,
+    "sum(l) > 12": lambda p: p > 12,
+}
+
+
+@pytest.mark.parametrize("scale", [2, 0])
+def test_expressions_compute_with_the_values_of_decimals(
+    scale: int, lod: Lod, folder: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    noon = 1_714_564_800  # date -u -d 2024-05-01T12:00 +%s
-    times = pa.array([noon - 1, noon, noon + 1], pa.timestamp("s"))
-    table = pa.table(
-        {
-            "t": times.cast(pa.timestamp("us")),
-            "ms": times.cast(pa.timestamp("ms", "UTC")),
-            "n": [0, 1, 2],
-        }
+    """And not with their digits, 1250 for 12.50."""
+    unit = Decimal(1).scaleb(-scale)
+    prices = [None if one is None else Decimal(one).quantize(unit) for one in PRICES]
+    column = pa.array(prices, pa.decimal128(12, scale))
+    pq.write_table(
+        pa.table({"p": column, "n": range(6), "l": [[one] for one in prices]}), "p.parquet"
     )
-    pq.write_table(table, "t.parquet")
-    for expression, said in {
-        "t > '2024-05-01T12:00'": "t is timestamp[us]; compare it with a number of us since 1970: "
-        "date -u -d 2024-05-01T12:00 +%s%6N",
-        "'2024-05-01 12:00' == ms": "ms is timestamp[ms, UTC]; compare it with a number of ms "
-        "since 1970: date -u -d '2024-05-01 12:00' +%s%3N",
-        "n > '2024'": "a word is compared with ==, != or in",
-    }.items():
-        done = lod("filter", "t.parquet", expression, "-o", "out.npz")
-        assert done.code == 2
-        assert said in done.stderr
-    for name, factor in (("t", 10**6), ("ms", 1000)):
-        done = lod("filter", "-q", "t.parquet", f"{name} >= {noon * factor}", "-fo", "out.parquet")
-        assert done.code == 0, done.stderr
-        assert pq.read_table("out.parquet")["n"].to_pylist() == [1, 2]
+    for text, holds in DECIMALS.items():
+        assert lod("filter", "-q", "p.parquet", text, "-fo", "out.parquet").code == 0
+        wanted = [n for n, p in enumerate(prices) if p is not None and holds(p)]
+        assert pq.read_table("out.parquet")["n"].to_pylist() == wanted, text
+    assert lod("sort", "-q", "p.parquet", "--by", "-p", "-fo", "out.parquet").code == 0
+    ordered = sorted((p for p in prices if p is not None), reverse=True)
+    assert pq.read_table("out.parquet")["p"].to_pylist() == [*ordered, None]
+    args = ("p.parquet", "--nulls", "drop", "-fo", "out.npz")
+    assert lod("apply", "-q", "p / 2 + 1", *args).code == 0
+    assert tensor("out.npz").to_list() == [float(p) / 2 + 1 for p in prices if p is not None]

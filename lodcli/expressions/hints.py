@@ -1,0 +1,81 @@
+"""What to write instead of parts of other languages: SQL, pandas, Polars, C."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from lodcli.shell.remedies import did_you_mean
+
+# Of a text that is no expression, by what it has near the error or anywhere.
+_SYNTAX: tuple[tuple[str, str], ...] = (
+    (r"\bis\s+(not\s+)?null\b", "write x is None, x is not None"),
+    (r"\bbetween\b", "write 20 <= x <= 30"),
+    (r"\bi?like\b|=~|~\s*['\"]", "a text is compared with ==, !=, <, > or in"),
+    (r"[`$@]", "a name that is no identifier is tensor('NAME')"),
+    (r"[\u2018-\u201e\u00ab\u00bb]", "write \" or ' around a text"),
+    (r"≥|≤|≠|=>|=<|<>", "write >=, <= and !="),
+    (r"&&|\|\||!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),
+    (r"\?", "there is no ? :"),
+    (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "write a date in quotes"),
+    (r"(?<![=<>!])=(?!=)|===", "equality is =="),
+)
+_NAMES = {
+    **dict.fromkeys(("null", "na", "none"), "a null is found by x is None"),
+    "nan": "nan is found by isnan(x)",
+    **dict.fromkeys(("inf", "infinity"), "infinity is 1e999"),
+    **dict.fromkeys(("true", "false"), "write True or False"),
+}
+_FUNCTIONS = {
+    **dict.fromkeys(("avg", "average"), "write mean(x)"),
+    **dict.fromkeys(("count", "len", "size"), "write length(x)"),
+    **dict.fromkeys(("isna", "isnull", "is_na", "is_null"), "write x is None"),
+    **dict.fromkeys(("notna", "notnull", "is_not_null"), "write x is not None"),
+    "is_nan": "write isnan(x)",
+    **dict.fromkeys(("pow", "power"), "write x ** 2"),
+    "sqrt": "write x ** 0.5",
+    **dict.fromkeys(("coalesce", "ifnull", "fillna"), "--nulls fill=X replaces nulls"),
+    **dict.fromkeys(("col", "column"), "write the name, or tensor('NAME')"),
+    **dict.fromkeys(("contains", "has"), "write 'a' in x"),
+    **dict.fromkeys(("date", "datetime", "timestamp"), "write time > '2024-05-01'"),
+}
+
+
+def syntax_hint(text: str) -> str:
+    """Return what to write instead of a text that is no expression, as "; .."; "" if unknown.
+
+    >>> syntax_hint("age IS NULL")
+    '; write x is None, x is not None'
+    """
+    bare = re.sub(r"\"[^\"]*\"|'[^']*'", "''", text)
+    found = (
+        hint
+        for pattern, hint in _SYNTAX
+        if re.search(pattern, bare, re.IGNORECASE if pattern.islower() else 0)
+    )
+    hint = next(found, "")
+    return f"; {hint}" if hint else ""
+
+
+def name_hint(name: str, known: Iterable[str]) -> str:
+    """Return what an unknown name may mean; "" if that is unknown.
+
+    >>> name_hint("AGE", ["age", "size"])
+    'did you mean age?'
+    """
+    known = list(known)
+    same = next((one for one in known if one.casefold() == name.casefold()), None)
+    if same is not None:
+        return f"did you mean {same}?"
+    return _NAMES.get(name.casefold(), "") or did_you_mean(name, known)
+
+
+def function_hint(name: str, known: Iterable[str]) -> str:
+    """Return what an unknown function may mean, or which there are.
+
+    >>> function_hint("AVG", ["mean"])
+    'write mean(x)'
+    """
+    known = sorted(known)
+    near = did_you_mean(name.casefold(), known) or f"there are: {', '.join(known)}"
+    return _FUNCTIONS.get(name.casefold(), near)
