@@ -57,6 +57,10 @@ class Child:
         parent: the process that started it. One forked from that must not use it.
     """
 
+    # Defaults for `end` after an interrupt in the constructor.
+    _pid = _status = 0
+    _requests = _replies = -1
+
     def __init__(self, work: Callable[[int, ReplyWriter], None], keep: tuple[int, ...]) -> None:
         self.parent = os.getpid()
         sys.stdout.flush()
@@ -89,7 +93,9 @@ class Child:
     def _wait(self) -> int:
         if self._pid:
             pid, self._pid = self._pid, 0
-            self._status = os.waitpid(pid, 0)[1]
+            # If the program ignores SIGCHLD, or waits for all its children, there is no status.
+            with contextlib.suppress(ChildProcessError):
+                self._status = os.waitpid(pid, 0)[1]
         return self._status
 
     def end(self) -> None:
@@ -103,6 +109,10 @@ class Child:
                 os.close(self._requests)
                 os.close(self._replies)
                 self._requests = self._replies = -1
+
+    def __del__(self) -> None:
+        # For an interrupt between the constructor and `with`.
+        self.end()
 
 
 def _run(

@@ -2,11 +2,13 @@
 
 A handler that raises in the middle of an HDF5 call leaves the library in an unknown state,
 so such code runs inside `shielded()`, and the interrupt waits for its end. Without
-`install()`, which only the command line calls, nothing here has any effect.
+`install()`, which only the command line calls, the program's own handler of SIGINT is called then,
+which usually raises KeyboardInterrupt; nothing else here has any effect.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -58,6 +60,9 @@ class _State:
         self.received: int | None = None
         self.error: BaseException | None = None
         self.raised_at: float | None = None
+        # Of a program that uses the library: its handler of SIGINT, while a shield replaces it.
+        self.replaced: Callable[[int, FrameType | None], object] | None = None
+        self.deferred = False
 
     def raise_now(self) -> None:
         assert self.received is not None
@@ -78,14 +83,18 @@ class shielded:  # used as `with shielded():`
 
     def __enter__(self) -> None:
         if _in_main_thread():
+            if _state.depth == 0:
+                _replace_handler()
             _state.depth += 1
 
     def __exit__(self, *error: object) -> None:
         if not _in_main_thread():
             return
         _state.depth -= 1
-        if _state.depth == 0 and _state.received is not None and _state.raised_at is None:
-            _state.raise_now()
+        if _state.depth == 0:
+            _restore_handler()
+            if _state.received is not None and _state.raised_at is None:
+                _state.raise_now()
 
 
 def check() -> None:
@@ -158,6 +167,30 @@ def _handle(signum: int, frame: FrameType | None) -> None:
         return
     if _state.raised_at is None or time.monotonic() - _state.raised_at > CLEANING_SECONDS:
         _state.raise_now()
+
+
+def _replace_handler() -> None:
+    """Defer SIGINT if a handler of the program, such as Python's own, would raise an exception."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or handler is _handle:
+        return
+    _state.replaced, _state.deferred = handler, False
+    with contextlib.suppress(ValueError):  # this thread of a subinterpreter cannot set handlers
+        signal.signal(signal.SIGINT, _defer)
+
+
+def _defer(signum: int, frame: FrameType | None) -> None:
+    _state.deferred = True
+
+
+def _restore_handler() -> None:
+    handler, _state.replaced = _state.replaced, None
+    if handler is None:
+        return
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGINT, handler)
+    if _state.deferred:
+        handler(signal.SIGINT, None)
 
 
 def _thread_ended(lost: threading.ExceptHookArgs) -> None:

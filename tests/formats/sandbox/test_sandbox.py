@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 from pathlib import Path
 
 import h5py
@@ -91,3 +93,37 @@ def test_a_forked_process_reads_with_a_child_of_its_own(foreign: Path) -> None:
                 os._exit(code)
         assert os.waitpid(pid, 0)[1] == 0
         assert read() == [1.0, 2.0]
+
+
+def test_a_program_that_ignores_the_end_of_its_children_reads_a_foreign_file(foreign: Path) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system then keeps no exit status
+    try:
+        with io.open_source(foreign, options=ReadOptions(data="x")) as source:
+            (tensor,) = source.read().values()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert isinstance(tensor, LoDTensor)
+    assert tensor.data.tolist() == [1.0, 2.0]
+
+
+def test_an_interrupt_while_a_child_is_started_is_raised_and_leaves_no_child(
+    foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork = os.fork
+    started = []
+
+    def interrupted_fork() -> int:
+        if pid := fork():
+            started.append(pid)
+            signal.raise_signal(signal.SIGINT)
+        return pid
+
+    monkeypatch.setattr(os, "fork", interrupted_fork)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        io.open_source(foreign, options=ReadOptions(data="x")) as source,
+    ):
+        source.read()
+    gc.collect()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(started[0], os.WNOHANG)

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -61,6 +62,34 @@ def test_a_shield_holds_an_interrupt_back_until_its_end(handled: None) -> None:
     with pytest.raises(Interrupted):
         work()
     assert reached == ["inner", "outer"]
+
+
+@pytest.mark.parametrize("handler", [signal.default_int_handler, None])
+def test_a_shield_defers_the_interrupt_of_a_program_that_uses_the_library(
+    handler: Callable[[int, FrameType | None], object] | None,
+) -> None:
+    reached = []
+
+    def work() -> None:
+        with shielded():
+            with shielded():
+                send()
+            reached.append("shielded")
+        reached.append("behind")
+
+    def program(signum: int, frame: FrameType | None) -> None:
+        reached.append("handled")
+
+    before = signal.signal(signal.SIGINT, handler or program)
+    try:
+        with pytest.raises(KeyboardInterrupt) if handler else contextlib.nullcontext():
+            work()
+        assert signal.getsignal(signal.SIGINT) is (handler or program)
+        with shielded():  # what was deferred is raised once
+            pass
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert reached == (["shielded"] if handler else ["shielded", "handled", "behind"])
 
 
 def test_the_first_of_two_signals_counts(handled: None) -> None:
