@@ -93,7 +93,11 @@ _STORED_AS = {
     "O": f"{RAGGED}; LoDTensor.from_lists takes nested lists and text",
     "V": "give each field as a separate tensor",
     **dict.fromkeys("SU", "text is stored as its bytes, uint8; LoDTensor.from_lists makes them"),
-    **dict.fromkeys("mM", "times are stored as int64 with a mark, Marks(unit=Times(..))"),
+    **dict.fromkeys(
+        "mM",
+        "times are stored as int64 with a mark, Marks(unit=Times(..)); LoDTensor.from_arrays and "
+        "from_lists set it",
+    ),
     "f": 'convert them, data.astype("float64")',
     "c": 'convert them, data.astype("complex128")',
 }

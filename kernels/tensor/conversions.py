@@ -90,14 +90,16 @@ class Conversions:
         """Return a tensor of nested lists; it has one level less than the depth of the lists.
 
         Args:
-            values: a list for each level, then rows. The innermost lists may be arrays, or text
-                or bytes, which are marked as such. None is a null.
+            values: a list for each level, then rows. The innermost lists may be arrays, or text,
+                bytes, dates, times, datetimes, timedeltas or decimals, which are marked as such.
+                None is a null.
             levels: how many levels; lists below them are the axes of a row.
-            dtype: of the rows; None: inferred by NumPy.
+            dtype: of the rows; None: inferred by NumPy, int64 for dates, times and decimals.
             names: of the levels, outermost first.
 
         Raises:
-            InvalidDataError: lists mixed with other values, rows that differ in shape.
+            InvalidDataError: lists mixed with other values, values of several kinds, rows that
+                differ in shape.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor.from_lists([[1, 2], [], [3]]).recursive_sequence_lengths()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import array_of, as_array
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.exchange.rows import rows_of
-from lodcli.kernels.tensor.exchange.units import objects
+from lodcli.kernels.tensor.exchange.units import integers, objects, of_numpy
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks, check_text
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
@@ -30,7 +31,7 @@ def rows_of_lists(
 ) -> tuple[Array, LoD, Marks, Nulls]:
     """Return the rows, index, marks and nulls of nested lists.
 
-    The innermost items are numbers, arrays or text. None is a null.
+    The innermost items are numbers, arrays, text, dates, times or decimals. None is a null.
 
     Raises:
         InvalidDataError: lists mixed with other values, fewer levels than `levels`, or a list that
@@ -43,9 +44,9 @@ def rows_of_lists(
     while items and (levels is None or len(lengths) < levels):
         if all(map(_is_array, items)):
             parts = [rows_of(item) for item in items]
-            rows = _joined(parts, dtype)
+            rows, marks = _timed(_joined(parts, dtype))
             index = LoD.from_lengths([*lengths, [part.shape[0] for part in parts]], names)
-            return rows, index, NO_MARKS, Nulls.of([*masks, mask, None])
+            return rows, index, marks, Nulls.of([*masks, mask, None])
         if not isinstance(items[0], list | tuple):
             break
         _require_lists(items, len(lengths))
@@ -85,9 +86,20 @@ def rows_of_lists(
                     f"values: expected lists at depth {len(lengths)}, found {kind.__name__}; "
                     "list() makes one of it"
                 )
-    rows = _numbers(items, len(lengths)) if dtype is None else _converted(items, dtype)
+    if dtype is None:
+        rows, marks = _values(items, len(lengths))
+    else:
+        rows, marks = _converted(items, dtype), NO_MARKS
     index = LoD.from_lengths([*lengths, *[[]] * missing], names)
-    return rows, index, NO_MARKS, Nulls.of([*masks, *[None] * missing, mask])
+    return rows, index, marks, Nulls.of([*masks, *[None] * missing, mask])
+
+
+def _timed(rows: Array) -> tuple[Array, Marks]:
+    """Return rows of datetime64 and timedelta64 as int64 with marks, and others as they are."""
+    if rows.dtype.kind not in "mM":
+        return rows, NO_MARKS
+    found, unit = of_numpy(rows)
+    return found, Marks(unit=unit)
 
 
 def _filled(items: list[Any], *, lists: bool, rows: bool) -> tuple[list[Any], Mask | None]:
@@ -104,9 +116,13 @@ def _filled(items: list[Any], *, lists: bool, rows: bool) -> tuple[list[Any], Ma
     first: Any = next((item for item in items if item is not None), [] if lists else 0)
     empty: Any
     if rows and not isinstance(first, str | bytes):
-        empty = np.zeros_like(np.asarray(first)).tolist() if np.ndim(first) else type(first)()
+        array = np.asarray(first)
+        kept = array.dtype.kind in "OmM"
+        empty = first if kept else np.zeros_like(array).tolist() if array.ndim else type(first)()
+    elif isinstance(first, list | tuple | np.ndarray):
+        empty = first[:0]
     else:
-        empty = first[:0] if isinstance(first, list | tuple | np.ndarray) else type(first)()
+        empty = type(first)() if isinstance(first, Number | str | bytes) else first
     return [empty if item is None else item for item in items], valid
 
 
@@ -292,8 +308,14 @@ def _joined(parts: list[Array], dtype: np.dtype[Any] | None) -> Array:
                 f"values: array {place} has rows of shape {part.shape[1:]}, array 0 of "
                 f"{parts[0].shape[1:]}"
             )
-    joined: Array = np.concatenate(parts)
+    try:
+        joined: Array = np.concatenate(parts)
+    except TypeError:
+        kinds = ", ".join(dict.fromkeys(str(part.dtype) for part in parts))
+        raise InvalidDataError(f"values: no dtype holds all of {kinds}") from None
     if dtype is not None:
+        if joined.dtype.hasobject:
+            return _converted(list(joined), dtype)
         _require_fit(joined, dtype)
         return joined.astype(dtype, copy=False)
     if joined.dtype.kind == "f" and all(part.dtype.kind in "iu" for part in parts):
@@ -304,22 +326,24 @@ def _joined(parts: list[Array], dtype: np.dtype[Any] | None) -> Array:
     return joined
 
 
-def _numbers(items: list[Any], depth: int) -> Array:
-    """Return the rows of the innermost items.
+def _values(items: list[Any], depth: int) -> tuple[Array, Marks]:
+    """Return the rows of the innermost items, and their marks: those of times or decimals.
 
     Raises:
-        InvalidDataError: they are no numbers, or no dtype holds all of them.
+        InvalidDataError: they are no values, or no dtype holds all of them.
     """
     rows = as_array(items)
-    if rows.dtype.hasobject:
-        wrong = [place for place, item in enumerate(items) if np.asarray(item).dtype.hasobject]
-        item = items[wrong[0]]
-        found = f"{item}" if isinstance(item, int) else type(item).__name__
-        raise InvalidDataError(
-            "values: expected numbers of at most 64 bits, text or None, "
-            f"found {found} at position {wrong[0]} of depth {depth}"
-        )
-    return rows
+    if not rows.dtype.hasobject:
+        return _timed(rows)
+    if found := integers(items):
+        return found[0], Marks(unit=found[1])
+    wrong = [place for place, item in enumerate(items) if np.asarray(item).dtype.hasobject]
+    item = items[wrong[0]]
+    shown = f"{item}" if isinstance(item, int) else type(item).__name__
+    raise InvalidDataError(
+        "values: expected numbers of at most 64 bits, text, times, decimals or None, "
+        f"found {shown} at position {wrong[0]} of depth {depth}"
+    )
 
 
 def _converted(items: list[Any], dtype: np.dtype[Any] | None) -> Array:
@@ -339,6 +363,8 @@ def _require_fit(values: Array, dtype: np.dtype[Any]) -> None:
 
     NumPy refuses such numbers of Python, but wraps those of arrays.
     """
+    if values.dtype.kind in "mMSU":
+        raise InvalidDataError(f"values: cannot be rows of {dtype}: found {values.dtype}")
     if values.dtype == dtype or values.dtype.hasobject or dtype.kind == "b":
         return
     fits = cast(values, dtype, rounded=True)[1]

@@ -1,4 +1,4 @@
-"""Whole numbers with a unit as text, and as Python's dates, times, decimals and words."""
+"""Whole numbers with a unit as text, and as Python's dates, times, decimals and words; and back."""
 
 from __future__ import annotations
 
@@ -8,13 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.marks import Categories, Decimals, Times, Unit
+from lodcli.kernels.tensor.marks import TIME_UNITS, Categories, Decimals, TimeKind, Times, Unit
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 # NumPy's NaT. In a column it is a valid time, since nulls have a mask.
 _LEAST = -(2**63)
 _EXACT = decimal.Context(prec=200)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_EPOCH = datetime.datetime(1970, 1, 1)
+_UNITS = {
+    datetime.date: Times("date", "D"),
+    datetime.datetime: Times("timestamp", "us"),
+    datetime.time: Times("time", "us"),
+    datetime.timedelta: Times("duration", "us"),
+}
+# By the kind of a dtype: units of NumPy that no tensor has, and units that hold the same times.
+_FINER = {"M": {**dict.fromkeys("YMW", "D"), "h": "s", "m": "s"}, "m": dict.fromkeys("WDhm", "s")}
 
 
 def texts(values: Array, unit: Unit) -> list[str]:
@@ -98,3 +109,76 @@ def _duration(value: int, per_second: int) -> str:
     digits = len(str(per_second)) - 1
     part = f".{rest:0{digits}}" if digits else ""
     return f"{'-' if value < 0 else ''}PT{seconds}{part}S"
+
+
+def integers(values: list[Any]) -> tuple[Array, Unit] | None:
+    """Return Python's dates, times or decimals as int64 and their unit; None for other values.
+
+    Args:
+        values: at least one, all of one type; or nested lists of them, of equal lengths.
+
+    Raises:
+        InvalidDataError: several types, decimals beyond 64 bits, or times with and without zone.
+
+    >>> integers([decimal.Decimal("1.5"), decimal.Decimal("20")])
+    (array([ 15, 200]), Decimals(precision=3, scale=1, bits=128))
+    """
+    boxed = np.array(values, object)
+    flat: list[Any] = boxed.reshape(-1).tolist()
+    kinds = list(dict.fromkeys(map(type, flat)))
+    if not {*kinds} & {*_UNITS, decimal.Decimal}:
+        return None
+    if len(kinds) > 1:
+        raise InvalidDataError(
+            f"values: expected {kinds[0].__name__}, as before, found {kinds[1].__name__}"
+        )
+    numbers, unit = _digits(flat) if kinds[0] is decimal.Decimal else _counts(flat)
+    try:
+        return np.array(numbers, np.int64).reshape(boxed.shape), unit
+    except OverflowError:
+        raise InvalidDataError(f"values: {unit} is beyond the 64 bits of a tensor") from None
+
+
+def _counts(values: list[Any]) -> tuple[list[int], Times]:
+    kind, unit = type(values[0]), _UNITS[type(values[0])]
+    if kind is datetime.date:
+        return [one.toordinal() - _EPOCH.toordinal() for one in values], unit
+    if kind is datetime.timedelta:
+        return [one // _MICROSECOND for one in values], unit
+    zoned = {one.tzinfo is not None for one in values}
+    if len(zoned) > 1 or (True in zoned and kind is datetime.time):
+        raise InvalidDataError(
+            f"values: expected a {kind.__name__} without a zone, found one with it; "
+            ".replace(tzinfo=None) drops it"
+        )
+    if True in zoned:
+        unit = Times("timestamp", "us", "UTC")
+        values = [one.astimezone(datetime.UTC).replace(tzinfo=None) for one in values]
+    if kind is datetime.time:
+        values = [datetime.datetime.combine(_EPOCH, one) for one in values]
+    return [(one - _EPOCH) // _MICROSECOND for one in values], unit
+
+
+def _digits(values: list[decimal.Decimal]) -> tuple[list[int], Decimals]:
+    for one in values:
+        if not one.is_finite():
+            raise InvalidDataError(f"values: expected a finite decimal, found {one}")
+    scale = max(0, *(-int(one.as_tuple().exponent) for one in values))
+    numbers = [int(one.scaleb(scale, _EXACT)) for one in values]
+    return numbers, Decimals(max(scale, *(len(str(abs(one))) for one in numbers)), scale)
+
+
+def of_numpy(times: Array) -> tuple[Array, Times]:
+    """Return datetime64 or timedelta64 as int64 and their unit; days and longer are dates.
+
+    Raises:
+        InvalidDataError: NaT, or a unit that no tensor has.
+    """
+    letter, unit = times.dtype.kind, np.datetime_data(times.dtype)[0]
+    unit = _FINER[letter].get(unit, unit)
+    kind: TimeKind = "duration" if letter == "m" else "date" if unit == "D" else "timestamp"
+    if unit not in TIME_UNITS[kind]:
+        raise InvalidDataError(f"values: expected times in s, ms, us or ns, found {times.dtype}")
+    if np.isnat(times).any():
+        raise InvalidDataError("values: found NaT; give None for a missing time")
+    return times.astype(f"{letter}8[{unit}]").view(np.int64), Times(kind, unit)
