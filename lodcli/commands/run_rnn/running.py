@@ -47,13 +47,16 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
         file = stack.enter_context(opened(source))
         dtype = arithmetic_dtype(given["dtype"] or file.tensor().dtype)
         stack.enter_context(rounding_to(given["precision"], dtype, "add --dtype float32"))
-        feeds = [stack.enter_context(fed(given[n], f"--{n}")) for n in ("h0", "c0")]
+        feeds = [stack.enter_context(fed(given[n], f"--{n} {given[n]}")) for n in ("h0", "c0")]
         kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
         settings = Settings(kinds, given["dtype"], device, given["threads"], *feeds)
-        runner = _runner(settings, file.tensor(), dtype, given)
+        with naming_file(source.label):
+            runner = _runner(settings, file.tensor(), dtype, given)
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
             runner.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
+        # Errors from here on name this file alone, not the other open ones as well.
+        stack.enter_context(naming_file(source.label))
         tensors = file.tensors(runner.state_bytes(file.tensor()))
         # Rows of float64 may be infinite in float32.
         stack.enter_context(np.errstate(over="ignore"))
@@ -126,7 +129,7 @@ def _upstream(
     found = {}
     for name in names:
         reference = text if len(names) == 1 else f"{text}::{name}"
-        feed = stack.enter_context(fed(reference, "--upstream"))
+        feed = stack.enter_context(fed(reference, f"--upstream {reference}"))
         assert feed is not None
         found[name] = feed
     return found

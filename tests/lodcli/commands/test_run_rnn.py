@@ -129,10 +129,11 @@ def _open_kind() -> base.Source:
 @pytest.mark.parametrize("rows", [5, 7])
 def test_initial_states_must_be_one_a_sequence(lod: Lod, folder: Path, rows: int) -> None:
     io.write("h0.npz", LoDTensor(np.zeros((rows, 3), "f4")))
-    args = ["--cell", "gru", "--hidden", "3", "--seed", "1", "--h0", "h0.npz"]
+    io.write("c0.npz", LoDTensor(np.zeros((6, 3), "f4")))
+    args = ["--cell", "lstm", "--hidden", "3", "--seed", "1", "--h0", "h0.npz", "--c0", "c0.npz"]
     done = lod("run-rnn", "words.lod.h5", "-o", "out.npz", *args)
     assert done.code == 1
-    assert f"--h0 has {rows} rows" in done.stderr
+    assert f"lod run-rnn: words.lod.h5: --h0 h0.npz has {rows} rows" in done.stderr
     assert sorted(path.name for path in folder.iterdir() if "out" in path.name) == []
 
 
