@@ -18,6 +18,7 @@ from lodcli.formats.storage import interrupts
 from lodcli.formats.text.lines import shown
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import read_about, write_model
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -164,10 +165,9 @@ def trained_classes(path: str | None) -> tuple[str, ...]:
         return ()
     try:
         with naming(path):
-            found = read_about(path).get("classes")
+            return tuple(read_about(path).get("classes", ()))
     except OSError:  # reading the weights reports it
         return ()
-    return tuple(found) if isinstance(found, list) else ()
 
 
 def _sequences(file: Opened, labels: str) -> TensorSpec:
@@ -258,6 +258,12 @@ def starting_model(
         if pool not in (None, said):
             raise OptionError(f"was trained with --pool {said}, not {pool}")
         made = classifier_from_arrays(arrays, cell, said)
+        for name, array in made.arrays().items():
+            if not is_float(array.dtype) or not np.isfinite(array).all():
+                found = array.dtype if not is_float(array.dtype) else "values that are not"
+                raise InvalidDataError(
+                    f"{name}: expected finite floating-point values, found {found}"
+                )
         require_shape(made.rnn, hidden=hidden, layers=layers, bidirectional=bidirectional)
         if made.rnn.input_size != examples.width:
             raise ShapeMismatchError(
@@ -268,13 +274,12 @@ def starting_model(
                 f"has {made.classes} classes, {examples.label} has label "
                 f"{examples.labelled.classes - 1}"
             )
-        _check_class_names(about.get("classes"), examples)
+        _check_class_names(about.get("classes", []), examples)
     return made
 
 
-def _check_class_names(trained: Any, examples: Examples) -> None:
+def _check_class_names(trained: list[str], examples: Examples) -> None:
     """Raise InvalidDataError if a label has different class names in the examples and the model."""
-    trained = trained if isinstance(trained, list) else []
     for label, (before, now) in enumerate(zip(trained, examples.names, strict=False)):
         if before != now:
             raise InvalidDataError(

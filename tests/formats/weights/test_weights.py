@@ -382,3 +382,13 @@ def test_metadata_of_a_model_that_is_nested_deeply_is_damage(tmp_path: Path) -> 
     save_file(rows, tmp_path / "m.safetensors", metadata={"lod.classifier": "[" * 100_000})
     with pytest.raises(DamagedFileError, match=r"metadata lod.classifier: is not a JSON object"):
         read_about(tmp_path / "m.safetensors")
+
+
+@pytest.mark.parametrize("classes", ["[1, 2]", '[["a"]]', '"ab"', "null"])
+def test_metadata_of_a_model_whose_classes_are_not_words_is_damage(
+    tmp_path: Path, classes: str
+) -> None:
+    path, about = tmp_path / "m.safetensors", {"lod.classifier": f'{{"classes": {classes}}}'}
+    save_file({"x": np.zeros(1, np.float32)}, path, metadata=about)
+    with pytest.raises(DamagedFileError, match="classes are not a list of words"):
+        read_about(path)

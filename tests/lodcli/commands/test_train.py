@@ -523,6 +523,21 @@ def test_a_model_that_does_not_fit_is_refused(lod: Lod, signs: Path) -> None:
     assert "vowels: takes rows of 12 values" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value", "found"), [("f4", np.nan, "values that are not"), ("i8", 1, "int64")]
+)
+@pytest.mark.parametrize("args", [["--epochs", "0"], ["-o", "m"]])
+def test_weights_that_are_not_finite_or_whole_are_named(
+    lod: Lod, signs: Path, dtype: str, value: float, found: str, args: list[str]
+) -> None:
+    assert lod("train", signs, "-o", "a", "--hidden", "2", "--epochs", "1").code == 0
+    arrays = {**safetensors.numpy.load_file("a"), "out.bias": np.full(2, value, dtype)}
+    safetensors.numpy.save_file(arrays, "b")
+    done = lod("train", signs, "--weights", "b", *args)
+    said = f"lod train: b: out.bias: expected finite floating-point values, found {found}\n"
+    assert (done.code, done.stdout, done.stderr) == (1, "", said)
+
+
 def test_a_model_that_numbers_the_classes_otherwise_is_refused(lod: Lod, signs: Path) -> None:
     items = io.read_all(signs)
     for name, words in (("one", ["yes", "no"]), ("two", ["no", "yes"])):
