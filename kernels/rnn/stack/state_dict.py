@@ -309,8 +309,9 @@ def _pick_prefix(entries: Mapping[str, Array], wanted: str | None) -> str:
         )
     if len(prefixes) > 1:
         raise InvalidDataError(
-            f"state dict: {len(prefixes)} RNNs, under {listed}; pick one with prefix, or write it "
-            "to a separate file with `lod weights --prefix` (A,B takes A and B as layers of one)"
+            f"state dict: {len(prefixes)} RNNs, under {listed}; write one to a file with `lod "
+            "weights FILE --prefix NAME -o ONE.safetensors` (A,B takes A and B as layers of one); "
+            "in Python, pass prefix"
         )
     return prefixes[0]
 

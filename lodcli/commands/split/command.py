@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from shlex import quote
+
 import click
 
 from lodcli.commands.split.cutting import KINDS, parse_how
@@ -76,9 +78,17 @@ def command(
         level = how.level
     from lodcli.commands.split.naming import Pattern
     from lodcli.commands.split.writing import split
+    from lodcli.kernels.errors import SelectionError
 
     pattern = Pattern(target.path)
-    written = split(source, how, level, seed, pattern, target)
+    try:
+        written = split(source, how, level, seed, pattern, target)
+    except SelectionError as error:
+        if isinstance(how.level, str):
+            key = quote(how.level)
+            first = f"lod group {quote(source.path)} --by {key} | lod split - --by {key}"
+            error.args = (f"{error}; for one file per value of a tensor: {first} ..",)
+        raise
     if not output.is_json():
         for one in written:
             items, rows = output.plural(one["items"], "item"), output.plural(one["rows"], "row")

@@ -89,7 +89,7 @@ def test_other_modules_beside_bare_weights_need_the_empty_prefix() -> None:
 def test_several_rnns_are_listed_and_one_can_be_picked() -> None:
     both = entries(prefix="encoder.") | entries("gru", prefix="decoder.gru.")
     with pytest.raises(
-        InvalidDataError, match=r"2 RNNs, under 'decoder\.gru', 'encoder'; pick .* --prefix`"
+        InvalidDataError, match=r"2 RNNs, under 'decoder\.gru', 'encoder'; write .* --prefix NAME"
     ):
         weights_from_state_dict(both)
     assert weights_from_state_dict(both, prefix="decoder.gru").cell == "gru"
