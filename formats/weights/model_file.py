@@ -55,7 +55,7 @@ def read_about(path: PathLike) -> dict[str, Any]:
         path: a file that `read_weights` has read.
 
     Raises:
-        DamagedFileError: the entry exists, but is not a JSON object, or its "classes" are not words.
+        DamagedFileError: the entry is not a JSON object, or its "classes" are not words.
     """
     import safetensors
 
