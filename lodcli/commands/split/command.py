@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-
 from shlex import quote
 
 import click
