@@ -233,7 +233,8 @@ class Output:
     def spool(self, *, buffering: int = -1) -> IO[bytes]:
         """Return an anonymous temporary file on the file system of the target."""
         folder = None if self.path is None else self.path.parent
-        return tempfile.TemporaryFile(prefix="lod-", dir=folder, buffering=buffering)
+        with shielded():  # no interrupt between opening the descriptor and making the file of it
+            return tempfile.TemporaryFile(prefix="lod-", dir=folder, buffering=buffering)
 
     def pack(self, codec: str) -> None:
         """Compress everything that `write` is called with from now on, by "gzip" or "zstd"."""

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import stat
 import sys
 import time
 import warnings
@@ -91,11 +92,17 @@ def _release(error: MemoryError) -> None:
 
 
 def _fail_stream() -> None:
-    """Write a stream to standard output that reports the failure of this command."""
+    """Write a stream to standard output that reports the failure of this command.
+
+    A file that standard output is appended to, and that has content, is left unchanged.
+    """
     from lodcli.formats.storage.outputs import Output
     from lodcli.formats.stream.writer import write_failure
 
     with contextlib.suppress(OSError, LodError), Output("-") as standard_output:
+        found = os.fstat(standard_output.fd)
+        if stat.S_ISREG(found.st_mode) and found.st_size:
+            return
         write_failure(standard_output)
 
 

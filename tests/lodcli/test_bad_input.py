@@ -231,6 +231,13 @@ def test_a_file_is_not_read_while_the_output_is_appended_to_it(
     assert (folder / "lines.jsonl").read_text() == "[1]\n" * 300_000
 
 
+def test_a_command_that_fails_appends_nothing_to_a_file(shell: Lod, folder: Path) -> None:
+    before = (folder / "words.lod.h5").read_bytes()
+    assert shell("lod slice words.lod.h5 0 >> words.lod.h5").code == 2
+    assert shell("lod slice many.lod.h5 999 >> words.lod.h5").code == 2
+    assert (folder / "words.lod.h5").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("skipped", "write"),
     [
