@@ -13,12 +13,13 @@ from lodcli.shell.targets import Target
 @options.source
 @click.option(
     "--by",
-    metavar="KEY",
+    metavar="KEYS",
     shell_complete=options.complete_tensors,
     default="length",
     show_default=True,
     help="length, length:LEVEL (total length of the sequences of a level below), a tensor of "
-    "texts, or an expression as in `lod filter`; with - before it, the greatest first.",
+    "texts, or an expression as in `lod filter`; with - before it, the greatest first. Several "
+    "keys: a,-b.",
 )
 @click.option("--reverse", is_flag=True, help="Sort the greatest first.")
 @options.level
@@ -36,18 +37,21 @@ def command(
     Examples:
       lod sort articles.lod.h5 --by -length -o longest_first.lod.h5
       lod sort articles.lod.h5 --by length:sentence -o by_words.lod.h5
-      lod sort clicks.csv --by user --to jsonl
+      lod sort clicks.csv --by user,-day --to jsonl
       lod sort articles.lod.h5 --by 'max(length(sentence))' --reverse -o sorted.lod.h5
     """
     from lodcli.commands.choose.choosing import items_of, named
     from lodcli.commands.choose.evaluating import item_values
-    from lodcli.commands.choose.sort_keys import parse_key, sorted_order
+    from lodcli.commands.choose.sort_keys import parse_keys, sorted_order
     from lodcli.expressions.showing import showing_where
     from lodcli.formats.items.reordering import reordered
 
     with showing_where("--by"):
-        key, descending = parse_key(by)
-        with items_of(source, level, key.tensors) as items:
+        keys = parse_keys(by)
+        used = [name for key, _ in keys for name in key.tensors]
+        with items_of(source, level, used) as items:
             # The values need not stay in memory while items are reordered.
-            order = sorted_order(item_values(key, items, source), descending=descending != reverse)
+            order = sorted_order(
+                [(item_values(key, items, source), down != reverse) for key, down in keys]
+            )
             target.write(items.counted(order), named(source, reordered(items, order)))

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.item_values import Values
+from lodcli.expressions.language import Parsed
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.tensor.nulls import Mask
 
 _LENGTH = re.compile(r"length(?::(.+))?")
 
 
-def parse_key(text: str) -> tuple[Expression, bool]:
-    """Return the expression to sort by, and whether the greatest come first.
+def parse_keys(text: str) -> list[tuple[Expression, bool]]:
+    """Return the expressions to sort by, each with whether the greatest come first.
 
-    >>> parse_key("-length:sentence")[0].text
+    >>> parse_keys("-length:sentence")[0][0].text
     "sum(length('sentence'))"
+    >>> [key.text for key, _ in parse_keys("city, -max(age, level)")]
+    ['city', '-max(age, level)']
     """
+    if "," not in text or _LENGTH.fullmatch(text.strip().removeprefix("-")):
+        return [_parse_key(text)]
+    whole = Parsed(text)
+    if not isinstance(whole.tree, ast.Tuple):
+        return [_parse_key(text)]
+    parts = [ast.get_source_segment(whole.text, one) for one in whole.tree.elts]
+    return [_parse_key(part) for part in parts if part is not None]
+
+
+def _parse_key(text: str) -> tuple[Expression, bool]:
     text = text.strip()
     found = _LENGTH.fullmatch(text.removeprefix("-"))
     if found is None:
@@ -31,15 +47,27 @@ def parse_key(text: str) -> tuple[Expression, bool]:
     return Expression(f"sum(length({named}))"), text.startswith("-")
 
 
-def sorted_order(keys: Values, *, descending: bool) -> Offsets:
+def sorted_order(keys: Sequence[tuple[Values, bool]]) -> Offsets:
     """Return the items in order of their values, (K,) int64.
 
     Equal ones stay as they were; nan come last, and nulls after them.
+
+    Args:
+        keys: at least one, the most important first, each with whether the greatest come first.
     """
-    order = _order(keys.data, descending=descending)
-    if keys.valid is None:
+    (last, descending), *others = reversed(keys)
+    order = _sorted(last.data, last.valid, descending=descending)
+    for key, descending in others:
+        valid = None if key.valid is None else key.valid[order]
+        order = order[_sorted(key.data[order], valid, descending=descending)]
+    return order
+
+
+def _sorted(data: Array, mask: Mask | None, *, descending: bool) -> Offsets:
+    order = _order(data, descending=descending)
+    if mask is None:
         return order
-    valid = keys.valid[order]
+    valid = mask[order]
     # Nulls had the order of the values below them; among each other they stay as they were.
     return np.concatenate([order[valid], np.sort(order[~valid])])
 
