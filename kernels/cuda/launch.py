@@ -40,15 +40,15 @@ C_TYPES = {
     "float32": "float",
     "float64": "double",
 }
-# Of what values are reduced in.
+# Types of running values of reductions.
 C_WIDE = {"float32": "float", "float64": "double", "int64": "int64", "uint64": "uint64"}
-# Values of these many bytes, for kernels that only move them.
+# Types for kernels that only copy values, by their size in bytes.
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint64", 16: "uint4"}
 
 Grid = tuple[int, ...]
 THREADS, WARP = 256, 32
 MOST_BLOCKS = 65535  # along the second and the third axis of a grid
-# What memory gives at once.
+# Bytes of one memory transaction.
 SECTOR_BYTES = 32
 # One row of each of a block's units, as in narrow.cuh.
 NARROW_BYTES = 256
@@ -60,7 +60,7 @@ _REFUSED = {720, 800, 801, 912}
 
 
 def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any, shared_bytes: int = 0) -> None:
-    """Launch a kernel on the current device and stream. A grid without blocks is done at once.
+    """Launch a kernel on the current device and stream; nothing for a grid without blocks.
 
     Args:
         file: the .cu file, without its ending.
@@ -68,7 +68,7 @@ def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any, shared_byte
         grid: blocks along each axis.
         block: threads along each axis.
         args: device arrays, and numbers (whole ones are 64 bits wide).
-        shared_bytes: of shared memory, for each block, beside what the kernel itself declares.
+        shared_bytes: dynamic shared memory of each block.
 
     Raises:
         UnsupportedError: there are more blocks along an axis than a GPU takes.
@@ -80,14 +80,13 @@ def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any, shared_byte
                 f"takes {MOST_BLOCKS}; move the rows to main memory (LoDTensor.to_device, "
                 "--device cpu)"
             )
-        function = _with_shared(
-            _function(file, kernel, cupy.cuda.runtime.getDevice()), shared_bytes
-        )
+        function = _with_shared(file, kernel, shared_bytes)
         function(grid, block, args, shared_mem=shared_bytes)
 
 
-def _with_shared(function: Any, shared_bytes: int) -> Any:
-    """Return the kernel, permitted to have so much shared memory."""
+def _with_shared(file: str, kernel: str, shared_bytes: int, *, together: bool = False) -> Any:
+    """Return a kernel for the current device, permitted to use this much shared memory."""
+    function = _function(file, kernel, cupy.cuda.runtime.getDevice(), together)
     if function.max_dynamic_shared_size_bytes < shared_bytes:
         function.max_dynamic_shared_size_bytes = shared_bytes
     return function
@@ -105,9 +104,7 @@ def run_together(
     Raises:
         LaunchRefusedError: the driver does not run so many at once; nothing was launched.
     """
-    function = _with_shared(
-        _function(file, kernel, cupy.cuda.runtime.getDevice(), True), shared_bytes
-    )
+    function = _with_shared(file, kernel, shared_bytes, together=True)
     # Not left to CuPy, which launches a part of a grid of one axis, with a warning: forever.
     resident = (
         limits().multiprocessors
@@ -132,7 +129,7 @@ def run_in_clusters(
     Raises:
         LaunchRefusedError: the driver does not run such clusters; nothing was launched.
     """
-    function = _with_shared(_function(file, kernel, cupy.cuda.runtime.getDevice()), shared_bytes)
+    function = _with_shared(file, kernel, shared_bytes)
     _launch_or_refuse(function, kernel, grid, block, shared_bytes, args)
 
 
@@ -149,7 +146,7 @@ def _launch_or_refuse(
 
 
 @cache
-def _function(file: str, kernel: str, device: int, together: bool = False) -> Any:
+def _function(file: str, kernel: str, device: int, together: bool) -> Any:
     return compiling.function(file, kernel, together=together)
 
 
@@ -224,9 +221,9 @@ class _Copy:
     Attributes:
         there: the offsets.
         device: its number.
-        stream: the one that copied it. Its memory returns to what this stream allocates from.
-        event: that it has arrived; None once it has.
-        readers: the other streams that were given it, by address.
+        stream: the stream that copied them; it reuses the memory once this is freed.
+        event: recorded after the copy; None once the copy is done.
+        readers: the other streams that use them, by address.
     """
 
     there: Array
@@ -239,7 +236,7 @@ class _Copy:
         if stream.ptr != self.stream.ptr:
             self.readers[stream.ptr] = stream
         if self.event is not None:
-            # Another stream may ask for it while the copy still waits for its turn on the first.
+            # Another stream may ask for it while the copy is still queued on the first.
             if self.event.done:
                 self.event = None
             else:
@@ -247,7 +244,7 @@ class _Copy:
         return self.there
 
     def let_go(self) -> None:
-        """Have the first stream wait for all readers before it uses the memory again."""
+        """Make the first stream wait for all readers before it reuses the memory."""
         with cupy.cuda.Device(self.device):
             for reader in self.readers.values():
                 self.stream.wait_event(reader.record())
@@ -345,7 +342,7 @@ def by_row(rows: int, width: int, many: int) -> tuple[Grid, Grid]:
 
 
 def is_narrow(row_bytes: int) -> bool:
-    """Return whether rows of so many bytes are less than memory gives at once."""
+    """Return whether a row is smaller than one memory transaction."""
     return row_bytes < SECTOR_BYTES
 
 
@@ -355,7 +352,7 @@ def at_once(width: int, *arrays: Array, most: int = 8) -> int:
     Args:
         width: of all the rows.
         arrays: C-contiguous rows; those of the first are read, 16 bytes at most at a time.
-        most: what its registers have room for.
+        most: maximum number that its registers hold.
     """
     sizes = [(address(one), one.itemsize) for one in arrays if one.size]
     for count in (8, 4, 2):

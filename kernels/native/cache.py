@@ -175,8 +175,7 @@ def _remove_old(folder: Path, level: Level, module: str, types: tuple[str, ...])
     """Delete the files of older versions of the sources, except the newest ones."""
     beginning = ".".join([module, *types, level.name])
     with contextlib.suppress(OSError):
-        held = [each for each in folder.glob(f"{beginning}.*.so")]
-        held.sort(key=lambda path: path.stat().st_mtime)
+        held = sorted(folder.glob(f"{beginning}.*.so"), key=lambda path: path.stat().st_mtime)
         for path in held[:-_KEPT]:
             path.unlink(missing_ok=True)
 

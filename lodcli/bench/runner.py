@@ -109,7 +109,7 @@ def _as_witnessed(task: Task, results: Iterator[tuple[str, Result]]) -> tuple[st
         what = difference(result, truth, task.tolerance)
         if what is None:
             continue
-        told = f"{name} and {OURS} in main memory computed different results: {what.what}"
+        told = f"{name} and {OURS} in main memory computed different results: {what}"
         if name in ours:
             raise DisagreementError(f"{task.title}: {told}; nothing was timed")
         wrong[name] = told[:200]

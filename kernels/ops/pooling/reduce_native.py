@@ -9,6 +9,7 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import SHARED_BYTES, run
 from lodcli.kernels.ops.common import flat_rows, result_array
+from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.runtime.threads import thread_count
 
 SUM, EXTREME, INDEX = "sum", "extreme", "index"
@@ -114,7 +115,11 @@ def _as_compiled(kind: str, rows: Array, out: Array) -> tuple[Array, Array]:
 
 def _cast(rows: Array, dtype: np.dtype[np.generic]) -> Array:
     """Return rows in another dtype: reinterpreted if of the same size, else converted."""
-    return rows.view(dtype) if rows.itemsize == dtype.itemsize else rows.astype(dtype)
+    if rows.itemsize == dtype.itemsize:
+        return rows.view(dtype)
+    wide = empty(rows.shape, dtype)  # memory of an earlier result: new pages take longer
+    np.copyto(wide, rows)
+    return wide
 
 
 def _flip(dtype: np.dtype[np.generic], compared: np.dtype[np.generic], least: bool) -> int:

@@ -55,8 +55,7 @@ def sigmoid_pair(x: Array) -> tuple[Array, Array]:
 
 
 def _tanh(x: Array) -> Array:
-    result: Array = np.tanh(x)
-    return result
+    return np.tanh(x)
 
 
 def _relu(x: Array) -> Array:

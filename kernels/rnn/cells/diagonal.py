@@ -152,8 +152,7 @@ class DiagonalCell(LinearCell[D]):
 def complex_of(real: Array, imaginary: Array) -> Array:
     """Return real + i imaginary, of one dtype."""
     pairs = np.stack([real, imaginary], axis=-1)
-    result: Array = pairs.view(np.result_type(pairs.dtype, np.complex64))[..., 0]
-    return result
+    return pairs.view(np.result_type(pairs.dtype, np.complex64))[..., 0]
 
 
 def _sums(rows: Array) -> Array:

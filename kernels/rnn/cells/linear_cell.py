@@ -104,8 +104,7 @@ class LinearCell(ABC, Generic[W]):
 def contiguous(array: Array) -> Array:
     """Return a C-contiguous array; the same one if it is contiguous already."""
     # Not np.ascontiguousarray, which does not accept GPU arrays.
-    result: Array = array if array.flags.c_contiguous else array.copy()
-    return result
+    return array if array.flags.c_contiguous else array.copy()
 
 
 def linear(x: Array, weight: Array, bias: Array | None) -> Array:
@@ -123,5 +122,4 @@ def times(left: Array, right: Array) -> Array:
 
 def product(left: Array, right: Array) -> Array:
     """Return left @ right, of two matrices of one dtype."""
-    result: Array = left @ right
-    return result
+    return left @ right

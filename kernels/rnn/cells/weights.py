@@ -180,8 +180,7 @@ class LayerWeights(ABC):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the arrays."""
-        dtype: np.dtype[Any] = next(iter(self.arrays().values())).dtype
-        return dtype
+        return next(iter(self.arrays().values())).dtype
 
     @property
     def is_plain(self) -> bool:

@@ -61,8 +61,7 @@ def layer_backward(
 
 
 def _wide(array: Array) -> Array:
-    wide: Array = array.astype(np.float32)
-    return wide
+    return array.astype(np.float32)
 
 
 def _wide_parts(parts: Parts) -> Any:

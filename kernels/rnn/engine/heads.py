@@ -100,8 +100,7 @@ def _input_gradient(parts: list[Array], weights: SLSTMWeights) -> Array:
     blocks = _blocks(weights)
     if blocks is not None:
         return _joined(parts, blocks)
-    total: Array = sum(parts[1:], start=parts[0])
-    return total
+    return sum(parts[1:], start=parts[0])
 
 
 def _states(state: tuple[Array | None, ...], heads: int) -> list[tuple[Any, ...]]:
@@ -136,5 +135,4 @@ def _joined(parts: list[Array], blocks: int) -> Array:
         return parts[0]
     rows, columns = parts[0].shape
     wide = [part.reshape(rows, blocks, columns // blocks) for part in parts]
-    whole: Array = np.concatenate(wide, axis=2).reshape(rows, columns * len(parts))
-    return whole
+    return np.concatenate(wide, axis=2).reshape(rows, columns * len(parts))

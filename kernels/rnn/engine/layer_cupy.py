@@ -269,8 +269,7 @@ def _projected(data: Array, weights: CellWeights) -> Array:
     if weights.weight_ih is None:
         whole: Array = cupy.ascontiguousarray(data)
         return whole
-    made: Array = dot(data, weights.weight_ih.T)
-    return made
+    return dot(data, weights.weight_ih.T)
 
 
 def _contiguous(weights: CellWeights) -> CellWeights:

@@ -205,10 +205,8 @@ def _add(sums: dict[str, Array], found: dict[str, Array]) -> None:
 
 
 def _as_complex(array: Array) -> Array:
-    result: Array = contiguous(array).view(np.result_type(array.dtype, np.complex64))
-    return result
+    return contiguous(array).view(np.result_type(array.dtype, np.complex64))
 
 
 def _as_real(array: Array) -> Array:
-    result: Array = contiguous(array).view(array.real.dtype)
-    return result
+    return contiguous(array).view(array.real.dtype)

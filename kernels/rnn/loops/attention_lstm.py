@@ -162,8 +162,7 @@ class _Attention:
         # No live sequence is empty, so reduceat meets no empty segment.
         share = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
         share /= np.repeat(np.add.reduceat(share, starts), lengths)
-        mean: Array = np.add.reduceat(share[:, np.newaxis] * self.data[:end], starts)
-        return mean
+        return np.add.reduceat(share[:, np.newaxis] * self.data[:end], starts)
 
 
 def _step(

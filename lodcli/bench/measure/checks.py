@@ -21,13 +21,6 @@ BLOCK = 1 << 18
 DIGEST_BYTES = 1 << 24
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The largest difference between two results."""
-
-    what: str
-
-
 @dataclass
 class _Group:
     result: Result
@@ -70,7 +63,7 @@ def agreed(
         assert found is not None
         told = (
             f"{', '.join(group.names)} and {', '.join(majority.names)} have different results: "
-            f"{found.what}"
+            f"{found}"
         )
         if any(name in ours for name in group.names):
             raise DisagreementError(f"{what}: {told}; nothing was timed")
@@ -82,14 +75,14 @@ def _libraries(group: _Group) -> int:
     return len({name.partition(" ")[0] for name in group.names})
 
 
-def difference(one: Result, other: Result, tolerance: float) -> Difference | None:
-    """Return the largest difference between two results, or None if they agree."""
+def difference(one: Result, other: Result, tolerance: float) -> str | None:
+    """Return the largest difference between two results in words, or None if they agree."""
     if len(one) != len(other):
-        return Difference(f"{len(one)} results against {len(other)}")
+        return f"{len(one)} results against {len(other)}"
     for number, (a, b) in enumerate(zip(one, other, strict=True)):
         found = _array_difference(a, b, tolerance)
         if found:
-            return Difference(f"result {number}, {found}" if len(one) > 1 else found)
+            return f"result {number}, {found}" if len(one) > 1 else found
     return None
 
 

@@ -6,7 +6,6 @@ file. Every result is read back and compared.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tempfile
@@ -90,7 +89,7 @@ def convert_task(op: str, case: Case, dtype: np.dtype[Any], folder: Path, peers:
         "offsets": tensor.lod.levels[0],
     }
     others, skipped = peers.candidates("convert", op, inputs)
-    size_bytes = sum(_size(path) for path in _files(ours_in))
+    size_bytes = sum(path.stat().st_size for path in _files(ours_in))
     parameters = {
         **case.parameters(),
         "features": 1,
@@ -188,11 +187,4 @@ def _copies(source: Path, folder: Path, dtype: np.dtype[Any]) -> dict[str, Way]:
 
 def _files(path: Path) -> list[Path]:
     """Return all files of a data set: Megatron keeps its tokens beside the index."""
-    beside = path.with_suffix(".bin")
-    return [path, beside] if path.suffix == ".idx" and beside.exists() else [path]
-
-
-def _size(path: Path) -> int:
-    with contextlib.suppress(OSError):
-        return path.stat().st_size
-    return 0
+    return [path, path.with_suffix(".bin")] if path.suffix == ".idx" else [path]

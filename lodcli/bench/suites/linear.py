@@ -64,14 +64,8 @@ def linear_task(cell: str, which: str, case: Case, peers: PeerSet) -> Task:
     return Task(
         bench="linear",
         op=f"{cell} {which}",
-        parameters={
-            **case.parameters(),
-            **{"rows": rows, "padding_ratio": round(padding, 3)},
-        },
-        candidates=[
-            *in_this_process(OURS, {"": _way(which, inputs, layer)}, peers.timed),
-            *others,
-        ],
+        parameters={**case.parameters(), "rows": rows, "padding_ratio": round(padding, 3)},
+        candidates=[*in_this_process(OURS, {"": _way(which, inputs, layer)}), *others],
         work=Work(operations, "FLOP", operations, "fma"),
         tolerance=TOLERANCE[which],
         skipped=skipped,

@@ -366,7 +366,7 @@ def make_inputs(op: str, case: Case, sizes: Sizes) -> Inputs:
         found["maxlen"] = sizes.longest
         found["kept"] = np.minimum(lengths, sizes.longest)
     if "box" in wanted:
-        found["box"] = _box(found, rng)
+        found["box"] = _box(found)
     if "slices" in wanted:
         found["slice_starts"] = lengths // 4
         found["slice_lengths"] = lengths // 2
@@ -381,7 +381,7 @@ def _drawn(rows: int, features: int, seed: int) -> Array:
     return np.random.default_rng(seed).standard_normal((rows, features), np.float32)
 
 
-def _box(inputs: Inputs, rng: np.random.Generator) -> Array:
+def _box(inputs: Inputs) -> Array:
     data, kept = inputs["data"], inputs["kept"]
     box = np.zeros((kept.size, inputs["maxlen"], data.shape[1]), data.dtype)
     where = np.arange(inputs["maxlen"]) < kept[:, None]

@@ -84,8 +84,7 @@ def rnn_lengths(case: Case, what: str = "", copies: int = 0) -> Offsets:
         case: the case.
         what, copies: see `Case.draw_lengths`.
     """
-    lengths: Offsets = np.maximum(case.draw_lengths(what, copies), 1)
-    return lengths
+    return np.maximum(case.draw_lengths(what, copies), 1)
 
 
 def rnn_task(
@@ -97,7 +96,7 @@ def rnn_task(
     dtype: str = "float32",
 ) -> Task:
     """Return the task of running one cell on one case, with lod and the peers."""
-    inputs = make_inputs(cell, which, case, dtype) | {"precision": precision}
+    inputs = make_inputs(cell, case, dtype) | {"precision": precision}
     exact = precision == "float32"
     # With a different name, so that it is not compared with float32.
     kind = dtype if exact else precision
@@ -117,7 +116,8 @@ def rnn_task(
         op=f"{cell} {which}",
         parameters={
             **case.parameters(),
-            **{"rows": rows, "padding_ratio": round(padding, 3)},
+            "rows": rows,
+            "padding_ratio": round(padding, 3),
             **({} if kind == "float32" else {"case": f"{case.name} {kind}"}),
             **({} if exact else {"precision": precision}),
             **({} if dtype == "float32" else {"dtype": dtype}),
@@ -174,7 +174,7 @@ def _needed_at_home_bytes(cell: str, case: Case, lengths: Offsets) -> int:
     return 4 * (3 * rows * width + 3 * box * (case.features + case.hidden))
 
 
-def make_inputs(cell: str, which: str, case: Case, dtype: str = "float32") -> dict[str, Any]:
+def make_inputs(cell: str, case: Case, dtype: str = "float32") -> dict[str, Any]:
     """Return rows, lengths, weights in torch's layout and names, and an upstream gradient."""
     rng = np.random.default_rng(case.seed + 1)
     lengths = rnn_lengths(case)
@@ -195,9 +195,7 @@ def make_inputs(cell: str, which: str, case: Case, dtype: str = "float32") -> di
 
 def box_places(lengths: Offsets) -> Offsets:
     """Return the position of each row in a flattened padded batch (S, T)."""
-    steps = int(lengths.max(initial=0))
-    mask = np.arange(steps) < lengths[:, None]
-    return np.flatnonzero(mask)
+    return np.flatnonzero(np.arange(lengths.max(initial=0)) < lengths[:, None])
 
 
 def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:

@@ -30,11 +30,7 @@ def _reversed(inputs: Inputs) -> Offsets:
 
 
 def _sliced(inputs: Inputs) -> Offsets:
-    counts = inputs["slice_lengths"]
-    starts = inputs["offsets"][:-1] + inputs["slice_starts"]
-    before = np.cumsum(counts) - counts
-    found: Offsets = np.repeat(starts - before, counts) + np.arange(counts.sum())
-    return found
+    return _ranges(inputs["offsets"][:-1] + inputs["slice_starts"], inputs["slice_lengths"])
 
 
 def _joined(inputs: Inputs) -> Offsets:
@@ -67,10 +63,13 @@ def _picked(inputs: Inputs) -> Offsets:
 
 def _rows_of(inputs: Inputs, sequences: Offsets) -> Offsets:
     """Return the rows of some sequences, one after another."""
-    starts, counts = inputs["offsets"][sequences], np.diff(inputs["offsets"])[sequences]
+    return _ranges(inputs["offsets"][sequences], np.diff(inputs["offsets"])[sequences])
+
+
+def _ranges(starts: Offsets, counts: Offsets) -> Offsets:
+    """Return the numbers from each start, as many as its count, one range after another."""
     before = np.cumsum(counts) - counts
-    found: Offsets = np.repeat(starts - before, counts) + np.arange(counts.sum())
-    return found
+    return np.repeat(starts - before, counts) + np.arange(counts.sum())
 
 
 def _neighbours(inputs: Inputs) -> Offsets:

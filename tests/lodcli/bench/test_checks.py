@@ -90,7 +90,7 @@ def test_a_difference_is_found_in_any_block(monkeypatch: pytest.MonkeyPatch) -> 
             other[place] += 0.5
             found = difference([rows], [other], tolerance)
             assert found is not None
-            assert found.what.startswith(f"at {place} ")
+            assert found.startswith(f"at {place} ")
             assert digest([rows]) != digest([other])
         assert difference([rows], [rows.copy()], tolerance) is None
     # Allowed is a part of the greatest of all, which lies in another block.

@@ -18,7 +18,7 @@ def test_its_reference_computes_the_same(
     from lodcli.bench.peers import torch_flashrnn as peer
 
     monkeypatch.setattr(peer, "BACKENDS", ("vanilla",))
-    inputs = make_inputs(cell, which, small_layer()) | {"precision": "float32"}
+    inputs = make_inputs(cell, small_layer()) | {"precision": "float32"}
     ((call, arrays),) = peer.rnn(which, inputs).values()
     our_call, our_arrays = ours(which, inputs)[""]
     for theirs, mine in zip(arrays(call()), our_arrays(our_call()), strict=True):

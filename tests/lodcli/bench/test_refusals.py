@@ -102,10 +102,13 @@ def test_a_text_of_lengths_is_no_container(lod: Lod, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_nothing(tmp_path: Path, signum: signal.Signals) -> None:
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("suite", ["io --op read --rows 2e5", "load"])
+def test_an_interrupt_leaves_nothing(tmp_path: Path, signum: signal.Signals, suite: str) -> None:
+    if suite == "load":
+        pytest.importorskip("torch")
     line = (
-        "bench io --op read --rows 2e5 --threads 1 --rounds 1000 --budget 60 --against none "
+        f"bench {suite} --threads 1 --rounds 1000 --budget 60 --against none "
         "--folder . -o report.json"
     )
     process = subprocess.Popen(
@@ -119,8 +122,12 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, signum: signal.Signals) -> 
     started = children_of(process.pid)
     os.killpg(process.pid, signum)
     _, said = process.communicate(timeout=HANG_SECONDS)
-    assert (process.returncode, said) == (128 + signum, b"")
-    assert list(tmp_path.iterdir()) == []
+    if signum == signal.SIGKILL:
+        assert process.returncode == -signum
+        wait_for(lambda: not list(tmp_path.iterdir()))
+    else:
+        assert (process.returncode, said) == (128 + signum, b"")
+        assert list(tmp_path.iterdir()) == []
     wait_for(lambda: not any(map(runs, started)))
 
 

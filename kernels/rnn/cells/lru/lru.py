@@ -98,8 +98,7 @@ class LRUCell(DiagonalCell[LRUWeights]):
 
     @property
     def gain(self) -> Array:
-        gain: Array = np.exp(self.weights.gamma_log)
-        return gain
+        return np.exp(self.weights.gamma_log)
 
     @property
     def into(self) -> Parts:

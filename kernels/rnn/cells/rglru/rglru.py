@@ -177,13 +177,11 @@ def _by_head(rows: Array, blocks: Array) -> Array:
     """Return the columns of each head, (n, K), times its block, (K, K), concatenated."""
     heads, width, _ = blocks.shape
     parts = rows.reshape(len(rows), heads, width).swapaxes(0, 1) @ blocks
-    result: Array = parts.swapaxes(0, 1).reshape(rows.shape)
-    return result
+    return parts.swapaxes(0, 1).reshape(rows.shape)
 
 
 def _of_blocks(rows: Array, grad: Array, blocks: Array) -> Array:
     """Return the gradient of `_by_head` for the blocks, (heads, K, K)."""
     heads, width, _ = blocks.shape
     left, right = (each.reshape(len(rows), heads, width) for each in (rows, grad))
-    result: Array = left.transpose(1, 2, 0) @ right.swapaxes(0, 1)
-    return result
+    return left.transpose(1, 2, 0) @ right.swapaxes(0, 1)

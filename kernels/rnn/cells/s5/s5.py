@@ -98,8 +98,7 @@ class S5Cell(DiagonalCell[S5Weights]):
 
     @cached_property
     def _steps(self) -> Array:
-        steps: Array = np.exp(self.weights.log_step[:, 0])
-        return steps
+        return np.exp(self.weights.log_step[:, 0])
 
     @cached_property
     def _lambda(self) -> Array:

@@ -26,8 +26,7 @@ def rounded_panels(weight: Array, gates: int, vectors: int) -> Array:
     def pack() -> Array:
         return _packed(weight, gates, size, depth, vectors, (depth, 1))
 
-    panels: Array = once((weight,), ("bfloat16", gates, vectors), pack)
-    return panels
+    return once((weight,), ("bfloat16", gates, vectors), pack)
 
 
 def rounded_matrix(weight: Array) -> Array:
@@ -40,8 +39,7 @@ def rounded_matrix(weight: Array) -> Array:
     def pack() -> Array:
         return _packed(weight, 1, columns, depth, VECTORS, (1, columns))
 
-    panels: Array = once((weight,), ("bfloat16 matrix",), pack)
-    return panels
+    return once((weight,), ("bfloat16 matrix",), pack)
 
 
 def _packed(

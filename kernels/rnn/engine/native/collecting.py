@@ -37,7 +37,7 @@ _TILE_ROWS = 16  # of sums that AMX adds up at once
 
 
 class Collector:
-    """Runs the steps backward and collects the gradients; see backward.py.
+    """Runs the steps backward and collects the gradients; see backward_numba.py.
 
     Attributes:
         row_bytes: of the hidden state of one sequence.

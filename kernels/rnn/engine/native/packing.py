@@ -6,7 +6,7 @@ import math
 import weakref
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from lodcli.kernels.rnn.engine.native.structures import (
 )
 from lodcli.kernels.rnn.engine.native.tuning import is_blocked
 
+R = TypeVar("R")
 #: See recurrent_panels: packs a weight for so many gates and vectors.
 Pack = Callable[[Array, int, int], Array]
 _ACTIVATIONS = {"tanh": TANH, "relu": RELU, "sigmoid": SIGMOID, "identity": IDENTITY}
@@ -47,7 +48,7 @@ def layout() -> Layout:
 _made: dict[tuple[Any, ...], tuple[weakref.ref[Array], tuple[Array, ...], Any]] = {}
 
 
-def once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], Any]) -> Any:
+def once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], R]) -> R:
     """Return make(), cached for the same arrays if they are immutable.
 
     Args:
@@ -62,7 +63,7 @@ def once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], 
     key = (*how, *map(id, arrays))
     found = _made.get(key)
     if found is not None and found[0]() is first:
-        return found[2]
+        return cast("R", found[2])
     result = make()
     forget = weakref.ref(first, lambda _: _made.pop(key, None))
     # References to the others, so that their ids are not reused.
@@ -89,8 +90,7 @@ def recurrent_panels(weight: Array, gates: int, vectors: int) -> Array:
         )
         return panels
 
-    panels: Array = once((weight,), ("recurrent", gates, vectors), pack)
-    return panels
+    return once((weight,), ("recurrent", gates, vectors), pack)
 
 
 def in_gate_order(values: Array, gates: int, vectors: int) -> Array:
@@ -117,8 +117,7 @@ def matrix_panels(weight: Array) -> Array:
         _pack[weight.dtype.char].call(0, 1, given, panels, depth, columns, width, shape[0])
         return panels
 
-    panels: Array = once((weight,), ("matrix",), pack)
-    return panels
+    return once((weight,), ("matrix",), pack)
 
 
 @cache
@@ -137,8 +136,7 @@ def packed(weights: CellWeights, pack: Pack) -> tuple[Cell, Matrix]:
     def make() -> tuple[Cell, Matrix]:
         return _cell_of(weights, pack), _projection(weights, pack)
 
-    found: tuple[Cell, Matrix] = once(tuple(arrays.values()), how, make)
-    return found
+    return once(tuple(arrays.values()), how, make)
 
 
 def _cell_of(weights: CellWeights, pack: Pack) -> Cell:
