@@ -163,3 +163,10 @@ def test_pages_for_developers_name_what_is_there(page: Path) -> None:
         if name not in tops and not any(f"/{path}".endswith(f"/{name}") for path in there)
     ]
     assert not missing
+
+
+def test_the_map_names_every_folder_of_the_floors() -> None:
+    page = (ROOT / "docs" / "internals" / "map.md").read_text("utf-8")
+    for floor in ("kernels", "formats", "lodcli"):
+        for path in sorted((ROOT / floor).glob("*/__init__.py")):
+            assert re.search(rf"[` ]{path.parent.name}/", page), path.parent
