@@ -191,21 +191,18 @@ class _Window:
             self._batch = self._spool.read(next(self._blocks))
             self._left -= 1
             self._start, self._count = 0, item_count(self._batch)
-            self._keys = keys.columns(self._batch, self._names)
+            self._key = keys.lookup(self._batch, self._names)
         return self._start < self._count
 
     @property
-    def last(self) -> tuple[object, ...] | None:
-        """The last key of the block if more blocks follow, else None."""
-        return keys.at(self._keys, self._count - 1) if self._left else None
+    def last(self) -> keys.Key:
+        """The last key of the block."""
+        return self._key(self._count - 1)
 
-    def take(self, bound: tuple[object, ...] | None, *, equal: bool) -> Tensors:
-        """Return the items before key `bound`, with `equal` also those equal to it; None: all."""
-        stop = self._count
-        if bound is not None:
-            bisect = bisect_right if equal else bisect_left
-            places = range(self._count)
-            stop = bisect(places, bound, self._start, key=lambda item: keys.at(self._keys, item))
+    def take(self, bound: keys.Key, *, equal: bool) -> Tensors:
+        """Return the items before key `bound`, with `equal` also those equal to it."""
+        bisect = bisect_right if equal else bisect_left
+        stop = bisect(range(self._count), bound, self._start, key=self._key)
         first, self._start = self._start, stop
         return part(self._batch, first, stop) if first < stop else {}
 
@@ -215,7 +212,6 @@ def _merged(spool: _Spool, runs: Sequence[_Run], names: Sequence[str]) -> Iterat
     while windows := [window for window in windows if window.fill()]:
         # Items before the least of the last keys are complete. Items equal to it in later runs
         # wait for the rest of the run whose block ends with it.
-        lasts = [(key, n) for n, window in enumerate(windows) if (key := window.last) is not None]
-        bound, holder = min(lasts, default=(None, 0))
+        bound, holder = min((window.last, n) for n, window in enumerate(windows))
         parts = [window.take(bound, equal=n <= holder) for n, window in enumerate(windows)]
         yield _sorted([one for one in parts if one], names)

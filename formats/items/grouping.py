@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from lodcli.formats.arrays.budget import batch_bytes
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec
 from lodcli.formats.items import keys
@@ -110,23 +111,24 @@ def _groups(
         level: the name of the new level.
     """
     held: list[Tensors] = []
-    held_bytes, limit_bytes = 0, BATCH_BYTES
+    held_bytes, least_bytes = 0, batch_bytes(BATCH_BYTES)
+    limit_bytes = least_bytes
     for batch in batches:
         held.append(batch)
         held_bytes += size_bytes(batch)
         if held_bytes < limit_bytes:
             continue
         whole = joined_items(held)
-        starts = keys.starts(keys.columns(whole, names))
+        starts = keys.starts(whole, names)
         last = int(starts[-1]) if starts.size else 0
         if last:
             yield _grouped(part(whole, 0, last), starts, once, level)
             whole = part(whole, last, item_count(whole))
         held, held_bytes = [whole], size_bytes(whole)
         # Doubled, so that a large group is not copied again for each of its batches.
-        limit_bytes = max(BATCH_BYTES, 2 * held_bytes)
+        limit_bytes = max(least_bytes, 2 * held_bytes)
     whole = joined_items(held)
-    starts = keys.starts(keys.columns(whole, names))
+    starts = keys.starts(whole, names)
     yield _grouped(whole, np.append(starts, item_count(whole)), once, level)
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from lodcli.formats.arrays.budget import batch_bytes
 from lodcli.formats.core.batching import item_cuts
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES
@@ -96,7 +97,7 @@ def joined(
     second = _Matches(sorted_by(*right, names), right[0], names)
     for batch in sorted_by(*left, names):
         count = item_count(batch)
-        step = max(1, count * BATCH_BYTES // max(1, size_bytes(batch)))
+        step = max(1, count * batch_bytes(BATCH_BYTES) // max(1, size_bytes(batch)))
         for first in range(0, max(1, count), step):
             items = part(batch, first, min(first + step, count))
             matches, starts, counts = second.of(items)
@@ -140,7 +141,7 @@ def _recoded(
 def _pairs(items: Tensors, matches: Tensors, starts: Offsets, counts: Offsets) -> Iterator[Tensors]:
     """Yield each item with each of its matches, `counts` of them from `starts` on."""
     pair_bytes = sum(size_bytes(one) // max(1, item_count(one)) for one in (items, matches) if one)
-    step = max(1, BATCH_BYTES // max(1, pair_bytes))
+    step = max(1, batch_bytes(BATCH_BYTES) // max(1, pair_bytes))
     ends = np.cumsum(counts)
     total = int(counts.sum())
     borders = np.unique(np.searchsorted(ends, np.arange(step, total, step))).tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,12 +10,16 @@ import numpy as np
 
 from lodcli.formats.core.errors import from_item, naming
 from lodcli.formats.core.schema import Schema, find
+from lodcli.formats.items.taking import item_count, part
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # The keys of some items in one tensor: (K,) integers that sort like the keys, or K texts.
 Column = Array | list[bytes]
+Key = tuple[Any, ...]
+
+_ITEMS = 1 << 14
 
 
 def check_keys(schema: Schema, names: Sequence[str]) -> None:
@@ -70,9 +74,18 @@ def texts_of(tensor: LoDTensor) -> list[bytes]:
     return [raw[start:stop] for start, stop in pairwise(tensor.lod.levels[0].tolist())]
 
 
-def at(keys: Sequence[Column], item: int) -> tuple[Any, ...]:
-    """Return the key of one item, which can be compared with others."""
-    return tuple(one[item] if isinstance(one, list) else int(one[item]) for one in keys)
+def lookup(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Callable[[int], Key]:
+    """Return a function that returns the key of an item, which can be compared with others."""
+    parts = [_key(tensors[name]) for name in names]
+    return lambda item: tuple(one(item) for one in parts)
+
+
+def _key(tensor: LoDTensor) -> Callable[[int], Any]:
+    if not tensor.lod.n_levels:
+        numbers = _column(tensor)
+        return lambda item: int(numbers[item])
+    raw, offsets = np.ascontiguousarray(tensor.values), tensor.lod.levels[0]
+    return lambda item: raw[offsets[item] : offsets[item + 1]].tobytes()
 
 
 def joined_columns(one: Column, other: Column) -> Column:
@@ -109,13 +122,18 @@ def _ranked(keys: Column) -> tuple[int, Array]:
     return distinct.size, inverse
 
 
-def starts(keys: Sequence[Column]) -> Offsets:
-    """Return the first item of each run of equal keys, (R,) int64."""
-    new = np.zeros(len(keys[0]), np.bool_)
+def starts(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Offsets:
+    """Return the first item of each run of items with equal keys, (R,) int64; see `columns`."""
+    own = {name: tensors[name] for name in names}
+    count = item_count(own)
+    new = np.zeros(count, np.bool_)
     new[:1] = True
-    for one in keys:
-        if isinstance(one, list):
-            new[1:] |= np.array([a != b for a, b in pairwise(one)], np.bool_)
-        else:
-            new[1:] |= one[1:] != one[:-1]
+    # In parts: as Python objects, short texts take several times their size.
+    for first in range(0, count - 1, _ITEMS):
+        last = min(first + _ITEMS, count - 1)
+        for one in columns(part(own, first, last + 1), names):
+            if isinstance(one, list):
+                new[first + 1 : last + 1] |= np.array([a != b for a, b in pairwise(one)], np.bool_)
+            else:
+                new[first + 1 : last + 1] |= one[1:] != one[:-1]
     return np.flatnonzero(new).astype(np.int64, copy=False)

@@ -14,7 +14,6 @@ from lodcli.kernels.errors import InvalidDataError
 from tests.formats.cases.opening import content, nested, pipe
 from tests.growth import lines_of
 
-
 SUFFIXES = pytest.mark.parametrize("suffix", [".arrow", ".arrows"])
 
 

@@ -20,6 +20,7 @@ from lodcli.formats.items.taking import part
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.memory_budget import within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT, Marks, Times
 
@@ -163,3 +164,16 @@ def test_times_are_keys_and_stay_times() -> None:
     assert isinstance(at, LoDTensor)
     assert isinstance(x, LoDTensor)
     assert (at.data.tolist(), at.marks, x.to_list()) == ([3, 9], marks, [[1], [0, 2]])
+
+
+def test_groups_of_a_small_budget_come_in_small_batches() -> None:
+    numbers = np.arange(60_000) % 20_000
+    batch = {"key": LoDTensor(numbers), "value": LoDTensor(numbers * 2)}
+    parts = [part(batch, start, start + 5000) for start in range(0, 60_000, 5000)]
+    with within_budget(1 << 20):
+        found = list(grouped(schema_of(batch), iter(parts), ["key"], by_key=True))
+    assert max(map(external_sort.size_bytes, found)) < 400 << 10
+    assert np.concatenate([one["key"].data for one in found]).tolist() == list(range(20_000))
+    assert np.concatenate([np.diff(one["value"].lod.levels[0]) for one in found]).tolist() == (
+        [3] * 20_000
+    )
