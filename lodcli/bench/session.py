@@ -44,6 +44,7 @@ _START = (
     "import ast, sys; sys.path[:] = ast.literal_eval(sys.argv[1]); "
     "from lodcli.bench.session import serve; serve()"
 )
+_REMOVE = "import sys, shutil; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
 _ERRORS: dict[str, type[LodError]] = {
     kind.__name__: kind
     for kind in (DisagreementError, NotEnoughMemoryError, UnsupportedError, WorkerMemoryError)
@@ -177,11 +178,19 @@ def _name(job: Job, number: int) -> str:
 
 
 def _events(job: Job) -> Iterator[dict[str, Any]]:
-    """Yield the messages of the measuring process; its files are always removed afterwards."""
-    with tempfile.TemporaryDirectory(
-        prefix="lod-bench-", dir=job.plan.folder, ignore_cleanup_errors=True
-    ) as folder:
-        yield from _events_of(job, os.path.abspath(folder))
+    """Yield the messages of the measuring process; its files are always removed afterwards.
+
+    A process does so that waits for the end of its input: this one can be killed.
+    """
+    folder = os.path.abspath(tempfile.mkdtemp(prefix="lod-bench-", dir=job.plan.folder))
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _REMOVE, folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    ):
+        yield from _events_of(job, folder)
 
 
 def _events_of(job: Job, folder: str) -> Iterator[dict[str, Any]]:

@@ -42,7 +42,7 @@ class LoadPlan:
     def tasks(self, peers: PeerSet) -> Iterator[Task]:
         """Yield one task for each case."""
         for case in self.cases:
-            with tempfile.TemporaryDirectory(prefix="lod-bench-", dir=self.folder) as folder:
+            with tempfile.TemporaryDirectory() as folder:
                 yield load_task(case, Path(folder), peers)
 
 
