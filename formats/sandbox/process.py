@@ -6,7 +6,6 @@ import contextlib
 import faulthandler
 import os
 import signal
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,8 +62,6 @@ class Child:
 
     def __init__(self, work: Callable[[int, ReplyWriter], None], keep: tuple[int, ...]) -> None:
         self.parent = os.getpid()
-        sys.stdout.flush()
-        sys.stderr.flush()
         with shielded():
             requests, self._requests = os.pipe()
             self._replies, replies = os.pipe()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from pathlib import Path
 
 import h5py
@@ -104,6 +105,15 @@ def test_a_program_that_ignores_the_end_of_its_children_reads_a_foreign_file(for
         signal.signal(signal.SIGCHLD, before)
     assert isinstance(tensor, LoDTensor)
     assert tensor.data.tolist() == [1.0, 2.0]
+
+
+def test_a_program_without_standard_output_reads_a_foreign_file(
+    foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    with io.open_source(foreign, options=ReadOptions(data="x")) as source:
+        assert len(source.read()) == 1
 
 
 def test_an_interrupt_while_a_child_is_started_is_raised_and_leaves_no_child(
