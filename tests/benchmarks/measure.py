@@ -1,20 +1,20 @@
 """Write all or some reports of docs/benchmarks/, the input of page.py.
 
-    python -m tests.benchmarks.measure                    # all but those on a GPU
-    python -m tests.benchmarks.measure rnn-b 'kernels-*'  # these parts only
-    python -m tests.benchmarks.measure 'gpu-*'            # all that is measured on a GPU
+    python -m tests.benchmarks.measure                    # all parts except those on a GPU
+    python -m tests.benchmarks.measure rnn-b 'kernels-*'  # only these parts
+    python -m tests.benchmarks.measure 'gpu-*'            # all parts on a GPU
     python -m tests.benchmarks.measure --list
     python -m tests.benchmarks.measure --quick --folder /tmp/reports 'gpu-*'
 
-A part is one run of `lod bench` and one report, written when it is done; those on a GPU are made
-when they are named. --quick tries all that takes part, on little: whether it runs, not how fast it
-is. Peers that are missing are named in the report, and so is what failed, beside what did not. A
-part of which nothing succeeds leaves the report that was there. --limit SECONDS interrupts the
-part that is running then, whose report holds what was measured. What failed is named again at the
-end, with exit code 1. Let the machine do nothing else meanwhile.
+A part is one run of `lod bench`, whose report is written when it is done; parts on a GPU run only
+if they are named. --quick checks on small data that every part runs; its times mean nothing. A
+report names missing peers and failed tasks. If all tasks of a part fail, its old report is kept.
+--limit SECONDS interrupts the running part, and its report has the tasks done so far. Failed parts
+are listed at the end, with exit code 1. The machine should be idle otherwise.
 
-`lod` is the command beside this Python. Its package must be built (`pip install .`): in a checkout
-NumPy computes what is small, and users would get other times. Parts on a GPU run in a checkout too.
+Uses the `lod` beside this Python. The package must be built (`pip install .`): in a checkout NumPy
+computes small arrays, so times would differ from those of users. Parts on a GPU run in a checkout,
+too.
 """
 
 from __future__ import annotations
@@ -230,8 +230,12 @@ def main() -> int:
     )
     parser.add_argument("parts", nargs="*", help="names or patterns; all but gpu-* if none")
     parser.add_argument("--list", action="store_true", help="print the parts and end")
-    parser.add_argument("--quick", action="store_true", help="one round each: proves nothing")
-    parser.add_argument("--limit", type=float, metavar="SECONDS", help="for all parts together")
+    parser.add_argument(
+        "--quick", action="store_true", help="one round each, to check that it runs"
+    )
+    parser.add_argument(
+        "--limit", type=float, metavar="SECONDS", help="time limit for all parts together"
+    )
     parser.add_argument("--folder", type=Path, default=FOLDER)
     options = parser.parse_args()
     names = chosen(options.parts)
@@ -239,7 +243,7 @@ def main() -> int:
         print("\n".join(shlex.join(command_of(name, FOLDER, quick=False)) for name in names))
         return 0
     if options.quick and options.folder == FOLDER:
-        parser.error("--quick proves nothing: name another --folder")
+        parser.error("--quick: name another --folder, so that no measured report is replaced")
     if not (options.quick or is_built() or all(name.startswith(ON_GPU) for name in names)):
         parser.error("the package of this Python is not built; install it: pip install .")
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,13 @@
 #!/bin/sh
-# What to run first on a machine with a GPU: whether results are right, then how fast, then why. In an
-# environment that holds lod, its tests and cupy (docs/gpu.md). Nothing needs the internet.
+# The first checks on a machine with a GPU: results, then speed, then what limits it. They need an
+# environment with lod, its tests and cupy (docs/gpu.md), and no internet.
 #
-#   sh tests/cuda/first_hour.sh check [SECONDS]    # what is installed, then the tests (900)
-#   sh tests/cuda/first_hour.sh bench [SECONDS]    # what matters most against other libraries (1500)
+#   sh tests/cuda/first_hour.sh check [SECONDS]    # versions, then the tests (900)
+#   sh tests/cuda/first_hour.sh bench [SECONDS]    # the most important ops and layers (1500)
 #   sh tests/cuda/first_hour.sh more [SECONDS]     # the other parts, counters, compute-sanitizer (1200)
 #
 #   PYTHON  the interpreter of that environment
-#   OUT     where logs and reports go (otherwise build/gpu); all that is done by SECONDS is there
+#   OUT     folder of logs and reports [default: build/gpu]
 set -u
 cd "$(dirname "$0")/../.."
 stage=${1:-}
