@@ -23,11 +23,18 @@ from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES, remedy_of
 from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES, NO_LENGTHS, fitting
 from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, unescaped, with_marks
+from lodcli.formats.zarr.bfloat16 import BFLOAT16, NAME, Bits
 from lodcli.formats.zarr.stores import ReadStore
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import in_native_order
+
+# In messages of zarr and numcodecs: it does not know the data type, codec or extension of an array.
+_UNKNOWN = (
+    *("No Zarr data type found", "Invalid data_type", "Unknown codec", "codec not available"),
+    *("Unknown chunk grid", "storage transformers", "disallowed extra fields"),
+)
 
 
 @dataclass(frozen=True)
@@ -127,11 +134,13 @@ class ZarrSource(ArraySource[ZarrArray]):
         with self._damage(name):
             found = zarr.open_array(self._store, path=path, mode="r")
             dtype, shape = np.dtype(found.dtype), tuple(map(int, found.shape))
+            if isinstance(found.metadata.dtype, Bits):
+                dtype = BFLOAT16
             chunk = math.prod(found.shards or found.chunks)
         if dtype.kind in KINDS + STRINGS:
             with naming(name):
                 require_texts(dtype, shape)
-        elif dtype.name not in NPY_DTYPES and times_of(dtype) is None:
+        elif dtype.name not in {*NPY_DTYPES, NAME} and times_of(dtype) is None:
             remedy = remedy_of(np.lib.format.dtype_to_descr(dtype))
             raise UnsupportedError(f"{name}: holds {dtype}, which tensors cannot hold; {remedy}")
         self._bounds.check_block(chunk * dtype.itemsize, f"{name}: has chunks of")
@@ -146,7 +155,8 @@ class ZarrSource(ArraySource[ZarrArray]):
         self._bounds.check_block(size, f"{array.label}: has")
         with self._damage(array.label):
             found = np.asarray(array.array[start:stop])
-        return np.ascontiguousarray(in_native_order(found))
+        rows = np.ascontiguousarray(in_native_order(found))
+        return rows.view(BFLOAT16) if array.dtype == BFLOAT16 else rows
 
     @contextmanager
     def _damage(self, name: str) -> Iterator[None]:
@@ -162,7 +172,10 @@ class ZarrSource(ArraySource[ZarrArray]):
             if isinstance(error, LodError):
                 raise
             words = " ".join(str(error).split())[:200] or type(error).__name__
-            raise DamagedFileError(f"{name}: zarr cannot read it ({words})") from None
+            # In a store of lod, everything is known.
+            unknown = not self._store.whole and any(one in words for one in _UNKNOWN)
+            kind = UnsupportedError if unknown else DamagedFileError
+            raise kind(f"{name}: zarr cannot read it ({words})") from None
 
     def close(self) -> None:
         self._store.close()

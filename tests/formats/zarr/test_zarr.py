@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.opening import content
 
 zarr: Any = pytest.importorskip("zarr")
 
@@ -129,6 +131,38 @@ def test_codecs_and_shards_of_others(codec: str, tmp_path: Path) -> None:
     found = io.read(tmp_path / "x.zarr")
     assert isinstance(found, LoDTensor)
     np.testing.assert_array_equal(found.data, rows)
+
+
+@pytest.mark.parametrize(
+    ("fill", "missing"), [("NaN", 0x7FC0), ("0x7fc1", 0x7FC1), (1.5, 0x3FC0), ("-Infinity", 0xFF80)]
+)
+@pytest.mark.parametrize(
+    ("version", "key", "dtype"), [(2, ".zarray:dtype", "<u2"), (3, "zarr.json:data_type", ">u2")]
+)
+def test_bfloat16_of_others_is_read(
+    version: int, key: str, dtype: str, fill: str | float, missing: int, tmp_path: Path
+) -> None:
+    bits = np.array([0.5, -2, np.inf, 3e38]).astype(ml_dtypes.bfloat16).view(np.uint16)
+    group = zarr.open_group(tmp_path / "t.zarr", mode="w", zarr_format=version)
+    group.create_array("w", shape=(6,), chunks=(2,), dtype=dtype)[:4] = bits
+    group.create_array("n", data=np.array([1], np.uint16))
+    # As TensorStore writes it.
+    file, member = key.split(":")
+    path = tmp_path / "t.zarr" / "w" / file
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {member: "bfloat16", "fill_value": fill})
+    )
+    found = content(tmp_path / "t.zarr")
+    assert found["w"].dtype == ml_dtypes.bfloat16
+    assert found["w"].data.view(np.uint16).tolist() == [*bits.tolist(), missing, missing]
+    assert found["n"].dtype == np.uint16
+
+
+def test_an_array_of_an_unknown_type_can_be_left_out(tmp_path: Path) -> None:
+    zarr.save_group(tmp_path / "t.zarr", a=np.arange(3), b=np.arange(3))
+    _changed(tmp_path / "t.zarr", "b/zarr.json", data_type="float8_e4m3fn")
+    _refused(tmp_path / "t.zarr", UnsupportedError, "b: zarr cannot read it .*float8_e4m3fn")
+    assert content(tmp_path / "t.zarr", columns=("a",))["a"].data.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("version", [2, 3])
