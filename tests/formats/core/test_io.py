@@ -36,6 +36,7 @@ CONTENTS: dict[str, tuple[Any, str]] = {
     "none": (None, "found NoneType"),
     "dict of arrays": ({"a": np.arange(3.0)}, "a: expected a LoDTensor or a StoredArray"),
     "dict of numbers": ({1: WORDS}, "names of type str, found 1"),
+    "empty dict": ({}, "nothing to write: no tensor given"),
 }
 
 

@@ -230,6 +230,23 @@ def test_a_writer_without_a_free_slot_does_not_wait_for_a_reader_that_is_gone(cl
         os.close(reading)
 
 
+@pytest.mark.parametrize("slot", [SLOTS, 2**32 - 1, 0])
+def test_a_writer_uses_no_slot_that_a_reader_cannot_return(slot: int) -> None:
+    reading, writing = os.pipe()
+    listening, shared = SharedReader(reading), SharedWriter(writing)
+    block = np.zeros(1000, np.uint8)
+    payload = shared.send(block)
+    assert payload is not None
+    assert REFERENCE.unpack(payload)[1] != 0  # so slot 0 is free
+    assert listening.size_bytes(payload) == block.size
+    assert listening._socket is not None
+    listening._socket.send(slot.to_bytes(4, "little"))
+    assert shared.send(block) is None
+    listening.close()
+    os.close(reading)
+    os.close(writing)
+
+
 def test_a_file_or_a_socket_is_no_pipe(tmp_path: Any) -> None:
     with open(tmp_path / "a", "wb") as file:
         assert SharedWriter(file.fileno()).send(np.zeros(9, np.uint8)) is None

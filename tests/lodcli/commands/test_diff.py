@@ -220,3 +220,14 @@ def test_a_pipe_is_compared(shell: Lod) -> None:
     assert (done.code, done.stdout, done.stderr) == (0, "", "")
     done = shell("lod slice words.lod.h5 1: | lod diff --stat words.lod.h5 -")
     assert done.code == 1
+
+
+def test_the_largest_difference_may_be_in_any_block(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lodcli.commands.diff.comparing.BATCH_BYTES", 16)
+    io.write("one.npz", LoDTensor(np.zeros(6)))
+    io.write("other.npz", LoDTensor(np.array([1.0, 0, 0, 5, 2, 0])))
+    done = lod("diff", "one.npz", "other.npz", "--json")
+    (found,) = json.loads(done.stdout)["tensors"]
+    assert (found["different_values"], found["different_rows"], found["max_abs"]) == (3, 3, 5)

@@ -130,6 +130,10 @@ def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> 
     done = lod("join", "d.csv", "e.npz", "--on", "z", "-o", "out.lod.h5")
     assert done.stderr.startswith("lod join: e.npz: holds 2 tensors; choose one: e.npz::k ")
     assert lod("join", "a.jsonl", "--on", "k", "-o", "out.lod.h5").code == 2
+    write("lists.jsonl", [{"k": [1], "y": 2}])
+    done = lod("join", "c.jsonl", "lists.jsonl", "--on", "k", "-o", "out.lod.h5")
+    said = "lod join: lists.jsonl: k: a key is one number or one text for each item; this tensor "
+    assert (done.code, done.stderr) == (2, f"{said}has 1 level\n")
 
 
 def test_each_key_is_compared_few_times(

@@ -102,6 +102,8 @@ def test_merge_shuffle_sort_and_diff(source: str, lod: Lod) -> None:
     assert lod("verify", "m.lod.h5").code == 0
     done = lod("convert", source, "--nulls", "zero", "-o", "zero.lod.h5")
     assert done.code == 0, done.stderr
+    found = json.loads(lod("inspect", source, "--nulls", "zero", "--json").stdout)["tensors"]
+    assert not any(one["nullable"] for one in found)
     done = lod("diff", source, "zero.lod.h5")
     assert done.code == 1
     assert "f: row 1: null against a value" in done.stdout

@@ -130,6 +130,7 @@ def test_a_range_beyond_the_end_is_cut_and_noted(
         (["-4"], "no item -4"),
         (["0,0,0,0"], "4 parts"),
         (["0:1,9"], "no item 9, there are 3 here"),
+        (["0:1,3"], "no item 3, there are 3 here"),
         (["0,0:1,-4"], "no item -4, there are 3 here"),
         (["5,0:1,0:1"], "no item 5"),
         (["0,0,0,0:1"], "4 parts"),
