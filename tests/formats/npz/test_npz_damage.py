@@ -113,6 +113,16 @@ def test_an_encrypted_member_is_refused(tmp_path: Path) -> None:
         content(path)
 
 
+@pytest.mark.parametrize("place", [6, 8], ids=["flags", "method"])
+def test_the_two_headers_of_a_member_must_agree(tmp_path: Path, place: int) -> None:
+    path = archive(tmp_path, ("x.npy", npy()))
+    data = bytearray(path.read_bytes())
+    data[place] ^= 8
+    path.write_bytes(data)
+    with pytest.raises(DamagedFileError, match="directory differ in method or flags"):
+        content(path)
+
+
 @pytest.mark.parametrize("method", [STORED, DEFLATED])
 def test_a_flipped_bit_in_the_rows_is_found(tmp_path: Path, method: int) -> None:
     rows = np.random.default_rng(0).integers(0, 4, 10_000)
