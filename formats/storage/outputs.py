@@ -359,8 +359,10 @@ class Output:
             self._close()
 
     def __del__(self) -> None:
-        # For an interrupt between the constructor and `with`.
-        self.abort()
+        # For an interrupt between the constructor and `with`. Usually there is nothing to do; an
+        # interrupt that comes in a destructor is swallowed by Python.
+        if self.fd >= 0 or self._partial is not None:
+            self.abort()
 
     def _close(self) -> None:
         if self.fd >= 0:

@@ -328,3 +328,15 @@ def test_starting_a_sync_of_what_cannot_be_synced_does_nothing() -> None:
     files.start_sync(writing)
     os.close(reading)
     os.close(writing)
+
+
+def test_the_destructor_of_a_written_output_has_no_work_that_could_swallow_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = Output(tmp_path / "t")
+    with output:
+        pass
+    aborted: list[Output] = []
+    monkeypatch.setattr(Output, "abort", aborted.append)
+    del output
+    assert not aborted
