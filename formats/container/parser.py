@@ -235,11 +235,8 @@ def links_of(
         raise DamagedFileError(f"{path}: its names are stored twice")
     names = _heap(blocks, heap, path)
     before = b""
-    for number, entry in enumerate(_entries(blocks, tree, path)):
-        (place,) = struct.unpack_from("<Q", entry)
-        end = names.find(b"\0", place, place + LONGEST_NAME + 1)
-        name = names[place:end]
-        if end < 0 or name <= before or b"/" in name:
+    for number, (name, entry) in enumerate(_entries(blocks, tree, names, path)):
+        if name <= before or b"/" in name:
             raise DamagedFileError(f"{path}: its names are damaged")
         if number == MOST_NAMES:
             raise DamagedFileError(f"{path}: has more than {MOST_NAMES} names")
@@ -267,25 +264,42 @@ def _heap(blocks: Blocks, address: int, path: str) -> bytes:
     # lod does not use the free list, but HDF5 follows it.
     seen: set[int] = set()
     while free != LIST_END:
-        if free in seen or free > size - 16:
+        following, length = (
+            struct.unpack_from("<QQ", names, free) if free <= size - 16 else (0, size)
+        )
+        if free in seen or length > size - free:
             raise DamagedFileError(f"{path}: the free list of its heap is damaged")
         seen.add(free)
-        (free,) = struct.unpack_from("<Q", names, free)
+        free = following
     return names
 
 
-def _entries(blocks: Blocks, tree: int, path: str) -> Iterator[bytes]:
-    """Yield the entries of a group."""
+def _entries(blocks: Blocks, tree: int, names: bytes, path: str) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the names and entries of a group.
+
+    lod does not use the keys of the tree, but HDF5 finds names with them.
+    """
     size = 24 + 8 * (2 * CHILDREN_A_NODE + 1)
     for node in walk(blocks, tree, 0, size, 8, CHILDREN_A_NODE, path):
         for start in range(8, len(node) - 8, 16):
-            (leaf,) = struct.unpack_from("<Q", node, start)
+            low, leaf, high = struct.unpack_from("<QQQ", node, start - 8)
             content = blocks.take(leaf, 8 + 40 * NAMES_A_LEAF, f"{path}, its names")
             signature, version, zero, count = struct.unpack_from("<4sBBH", content)
             if signature != b"SNOD" or version != 1 or zero or not 0 < count <= NAMES_A_LEAF:
                 raise DamagedFileError(f"{path}: its names are damaged")
-            for number in range(count):
-                yield content[8 + 40 * number : 48 + 40 * number]
+            entries = [content[8 + 40 * number : 48 + 40 * number] for number in range(count)]
+            found = [_name(names, struct.unpack_from("<Q", entry)[0], path) for entry in entries]
+            if not _name(names, low, path) < found[0] <= found[-1] <= _name(names, high, path):
+                raise DamagedFileError(f"{path}: its names are damaged")
+            yield from zip(found, entries, strict=True)
+
+
+def _name(names: bytes, place: int, path: str) -> bytes:
+    """Return the name at a place in the heap of a group."""
+    end = names.find(b"\0", place, place + LONGEST_NAME + 1)
+    if end < 0:
+        raise DamagedFileError(f"{path}: its names are damaged")
+    return names[place:end]
 
 
 # -- B-trees -----------------------------------------------------------------------

@@ -311,11 +311,15 @@ def _check_others(messages: Messages, path: str) -> None:
 
 def _shape(content: bytes, path: str) -> tuple[int, ...]:
     """Return the extents in a dataspace message."""
-    # Version, number of axes, and whether maximum extents follow, which are ignored.
+    # Version, number of axes, and whether maximum extents follow, which HDF5 checks.
     version, axes, flags = content[0], content[1], content[2]
     if version != 1 or flags > 1 or len(content) != 8 + 8 * axes * (1 + flags):
         raise DamagedFileError(f"{path}: its dataspace differs from those written by lod")
-    return struct.unpack_from(f"<{axes}Q", content, 8)
+    shape = struct.unpack_from(f"<{axes}Q", content, 8)
+    most = struct.unpack_from(f"<{axes * flags}Q", content, 8 + 8 * axes)
+    if any(size > limit for size, limit in zip(shape, most, strict=False)):
+        raise DamagedFileError(f"{path}: its dataspace is damaged")
+    return shape
 
 
 def _layout(messages: Messages, path: str) -> _Layout:

@@ -135,6 +135,12 @@ def dataspace_of_version_2(content: bytes) -> bytes:
     return _set(content, _message(content, 1), b"\2")
 
 
+@byte_case("R27", DamagedFileError, "/data: its dataspace is damaged")
+def more_rows_than_the_maximum(content: bytes) -> bytes:
+    axes = content[_message(content, 1) + 1]
+    return _set(content, _message(content, 1) + 8 + 8 * axes, b"\1")
+
+
 @byte_case("R27", DamagedFileError, "/data: its layout differs from those written by lod")
 def layout_of_version_4(content: bytes) -> bytes:
     return _set(content, _message(content, 8), b"\4")
@@ -198,7 +204,25 @@ def a_tree_of_another_kind(content: bytes) -> bytes:
 def one_leaf_twice(content: bytes) -> bytes:
     tree = content.index(b"TREE")
     content = _set(content, tree + 6, b"\2")
-    return _set(content, tree + 40, content[tree + 24 : tree + 40])
+    return _set(content, tree + 48, content[tree + 32 : tree + 40])
+
+
+@byte_case("R28", DamagedFileError, "/: its names are damaged")
+def last_key_of_no_name(content: bytes) -> bytes:
+    return _set(content, content.index(b"TREE") + 47, b"\1")
+
+
+@byte_case("R28", DamagedFileError, "/: its names are damaged")
+def first_key_of_another_name(content: bytes) -> bytes:
+    tree = content.index(b"TREE")
+    return _set(content, tree + 24, content[tree + 40 : tree + 48])
+
+
+@byte_case("R28", DamagedFileError, "/: the free list of its heap is damaged")
+def free_place_of_more_bytes_than_the_heap(content: bytes) -> bytes:
+    heap = content.index(b"HEAP")
+    free, address = struct.unpack("<QQ", content[heap + 16 : heap + 32])
+    return _set(content, address + free + 9, b"\1")
 
 
 # -- R29: chunks -------------------------------------------------------------------
