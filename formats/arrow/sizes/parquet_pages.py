@@ -256,9 +256,15 @@ def _pages(data: Bytes, meta: dict[int, Any]) -> Iterator[Page]:
     at = meta.get(9, 0)
     if 0 < meta.get(11, 0) < at:
         at = meta[11]
-    left = meta.get(5, 0)
+    left = total = meta.get(5, 0)
     while left > 0 and 0 <= at < len(data):
-        header, start = _header(data, at)
+        try:
+            header, start = _header(data, at)
+        except ThriftError as error:
+            raise ThriftError(
+                f"expected pages of {total} values, found {total - left} and no page after them "
+                f"({error})"
+            ) from None
         stored, size = header.get(3, 0), header.get(2, 0)
         at = start + stored
         if stored < 0 or size < 0 or at > len(data):

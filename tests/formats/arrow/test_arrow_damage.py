@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lodcli.formats.arrow.sizes.parquet_pages import _pages
+from lodcli.formats.arrow.sizes.thrift import ThriftError
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, TooLargeError
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
@@ -358,3 +360,11 @@ def test_a_file_much_larger_than_the_limit_takes_little_memory(tmp_path: Path) -
         command = [sys.executable, "-c", code, str(path), str(tmp_path / f"o{suffix}.lod.h5")]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
         assert int(done.stdout) < 120, suffix
+
+
+def test_pages_of_fewer_values_than_the_footer_states_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": [1, 2, 3]}), path, use_dictionary=False)
+    start = pq.ParquetFile(path).metadata.row_group(0).column(0).data_page_offset
+    with pytest.raises(ThriftError, match="expected pages of 50 values, found 3 and no page"):
+        list(_pages(path.read_bytes(), {5: 50, 9: start}))
