@@ -20,6 +20,7 @@ import pytest
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.inputs import HEAD_BYTES, Input
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.platform import processes
 
 CONTENT = bytes(range(256)) * 400
 
@@ -240,6 +241,7 @@ def test_a_file_that_grows_or_is_replaced_while_it_is_read_is_read_on(tmp_path: 
         assert len(read) == 4_000_004
 
 
+@pytest.mark.skipif(processes.address_space_bytes() is None, reason="needs /proc")
 @pytest.mark.parametrize("name", ["t.bin", "t.bin.gz"])
 def test_a_forked_process_reads_on_at_the_same_position(tmp_path: Path, name: str) -> None:
     content = random.Random(0).randbytes(5 << 20)
