@@ -238,6 +238,14 @@ def test_lengths_are_of_the_tensor_that_the_reference_names(
         assert not Path("out.jsonl").exists()
 
 
+def test_the_length_of_a_record_is_that_of_its_first_list(lod: Lod, folder: Path) -> None:
+    lines = ['{"r":{"id":1,"v":[1,2]},"w":[[1],[2]]}', '{"r":{"id":2,"v":[3]},"w":[[5],[6]]}']
+    Path("r.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    done = lod("filter", "r.jsonl::r", "length() > 1", "-qo", "out.jsonl")
+    assert done.code == 0, done.stderr
+    assert Path("out.jsonl").read_text() == f"{lines[0]}\n"
+
+
 @pytest.mark.parametrize(
     ("reference", "expression", "kept"),
     [
