@@ -423,6 +423,15 @@ def test_the_description_in_a_whole_model_of_hdf5_counts(
         read_weights(tmp_path / "w.h5")
 
 
+def test_a_dense_layer_beside_an_lstm_is_left_out(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "w.h5", "w") as file:
+        for name, shape in (("kernel", (3, 8)), ("recurrent_kernel", (2, 8)), ("bias", (8,))):
+            file[f"model_weights/lstm/lstm/{name}:0"] = np.ones(shape, np.float32)
+        for name, shape in (("kernel", (2, 5)), ("bias", (5,))):
+            file[f"model_weights/dense/dense/{name}:0"] = np.ones(shape, np.float32)
+    assert not any("dense" in name for name in read_weights(tmp_path / "w.h5"))
+
+
 def test_a_zip_of_something_else_is_reported(tmp_path: Path) -> None:
     np.savez(tmp_path / "w.npz", weight_ih_l0=np.ones((8, 3)))
     with pytest.raises(NotThisFormatError, match=r"is not a weights file: .* safetensors\.numpy"):
