@@ -60,6 +60,8 @@ TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
 # Maximum number of words in a message.
 MOST_WORDS = 20
 
+# Functions that need an order.
+ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)
 # Functions of whole numbers whose result may be outside the range of the dtype.
 GROWING = (np.add, np.subtract, np.multiply, np.power)
 _NULL = "compare with None as in x is None, x is not None"
@@ -303,6 +305,8 @@ class Evaluation(ABC, Generic[V]):
 
     def both(self, node: ast.expr, function: np.ufunc, left: V, right: V) -> V:
         """Return a function of two values; if they do not fit, the column of `node` is shown."""
+        if function in ORDERING and any(self.data(one).dtype.kind == "c" for one in (left, right)):
+            self.fail(node, "complex numbers have no order")
         try:
             found = self.combined(function, left, right)
         except LodError as error:

@@ -80,5 +80,5 @@ def _order(values: Array, *, descending: bool) -> Offsets:
     # In place: there may be as many values as fit into memory.
     order = np.argsort(values[::-1], kind="stable")[::-1]
     np.subtract(values.size - 1, order, out=order)
-    nan = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
+    nan = int(np.isnan(values).sum()) if values.dtype.kind in "fc" else 0
     return np.concatenate([order[nan:], order[:nan]]) if nan else order

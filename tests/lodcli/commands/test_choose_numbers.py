@@ -129,6 +129,8 @@ def test_whole_numbers_of_64_bits_are_sorted_exactly(
         ("any(data % 2 == 1)", "column 5: remainder is not defined for complex128 and int64"),
         ("any(data // 2 == 1)", "column 5: floor_divide is not defined for complex128 and int64"),
         ("max(data) == 2", "column 5: complex numbers have no order"),
+        ("any(data > 1)", "column 12: complex numbers have no order"),
+        ("any(maximum(data, 1) == 1)", "column 5: complex numbers have no order"),
     ],
 )
 def test_what_complex_numbers_do_not_have_is_an_error(
@@ -141,7 +143,7 @@ def test_what_complex_numbers_do_not_have_is_an_error(
     assert said in done.stderr
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "complex64"])
 def test_nan_keys_come_last(dtype: str, lod: Lod, tmp_path: Path) -> None:
     values = np.array([2, np.nan, -1, np.inf, np.nan, 0.5]).astype(dtype_of_rows(dtype))
     io.write(tmp_path / "x.lod.h5", {"x": LoDTensor(values), "n": LoDTensor(np.arange(6))})
