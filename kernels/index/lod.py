@@ -287,7 +287,16 @@ class LoD(_Fields):
 
     @types_explained
     def part(self, level: int, start: int, stop: int) -> Offsets:
-        """Return the offsets of items start..stop of a level, (stop - start + 1,), not rebased."""
+        """Return the offsets of items start..stop of a level, (stop - start + 1,), not rebased.
+
+        A read-only view, int64; bounds beyond the items are clipped, as in NumPy.
+
+        Raises:
+            SelectionError: no such level.
+
+        >>> LoD.from_lengths([[3, 1, 2]]).part(0, 1, 3)
+        array([3, 4, 6])
+        """
         return self.levels[self.level(level)][start : stop + 1]
 
     def with_names(self, names: Sequence[str | None] | None) -> LoD:
@@ -295,8 +304,19 @@ class LoD(_Fields):
         return LoD._trusted(self.levels, names)
 
     def with_finer(self, offsets: object, name: str | None = None) -> LoD:
-        """Return this index with one more level below the finest."""
-        return LoD((*self.levels, offsets), (*self.names, name))
+        """Return this index with one more level below the finest: its rows become sequences.
+
+        Args:
+            offsets: of the new level, one more than this index has rows; copied.
+            name: of the new level.
+
+        Raises:
+            InvalidLoDError: they are no offsets, or not of as many sequences; not a name.
+
+        >>> LoD.from_lengths([[2, 1]], ["sentence"]).with_finer([0, 3, 3, 4], "word")
+        LoD.from_lengths([[2, 1], [3, 0, 1]], names=['sentence', 'word'])
+        """
+        return LoD((*self.levels, offsets), [*self.names, name])
 
     @staticmethod
     @types_explained

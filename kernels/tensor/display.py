@@ -18,6 +18,8 @@ from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 _MOST, _HEAD, _TAIL = 8, 4, 2
 _WIDTH = 88
 _HTML_ITEMS = 12
+# Items of deeper levels are not shown: files hold 64 levels, Python about 1000 nested calls.
+_MOST_LEVELS = 64
 # Number of bytes shown of a longer text.
 _MOST_BYTES = 40
 
@@ -85,7 +87,9 @@ def _items(
             found.append(_row(data[item], marks))
         else:
             low, high = lod.levels[level][item : item + 2].tolist()
-            if marks.values and level == lod.n_levels - 1:
+            if level == _MOST_LEVELS:
+                found.append("[..]")
+            elif marks.values and level == lod.n_levels - 1:
                 found.append(_quoted(data[low : min(high, low + _MOST_BYTES)], high - low, marks))
             else:
                 below = _items(data, lod, level + 1, low, high, marks, nulls)

@@ -323,10 +323,17 @@ class LoDTensor(NumpyProtocol, Conversions):
     # -- slices --------------------------------------------------------------------
 
     def select(self, *branch: Key, level: int | str = 0) -> LoDTensor:
-        """Return the slice at `branch`, whose first part counts items of `level`.
+        """Return the slice at `branch`, whose first part counts items of `level`; a view.
 
-        A view: it shares memory with this tensor. `tensor[2, 0:1]` is the same for
-        level 0. Raises SelectionError as `selection.select`.
+        Each part is a whole number, which drops its level; the last may be a range. One part more
+        than levels selects rows.
+
+        Raises:
+            SelectionError: no such item, a range with a step, a single value, or a null.
+
+        >>> words = LoDTensor(np.arange(6), [[2, 1], [3, 1, 2]])
+        >>> words.select(0, slice(0, 1)).to_list(), words.select(2, level=1).to_list()
+        ([[0, 1, 2]], [4, 5])
         """
         return self.cut(select(self._lod, self.rows, branch, level))
 

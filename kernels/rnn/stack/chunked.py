@@ -111,10 +111,28 @@ def chunked_forward(
     threads: int | None = None,
     suffix: str = "",
 ) -> RNNResult[W]:
-    """Return the result of rnn_forward(.., keep=True, cells=False); see there for the arguments.
+    """Return the result of rnn_forward(.., keep=True, cells=False), computed chunk by chunk.
 
     The tape is for rnn_backward. Its gradients are those of a tape of the whole run, except
     for the order in which gradients of weights are summed over rows, and for truncation.
+
+    Args:
+        data: (N, D) rows.
+        offsets: (S + 1,) int64, of the sequences in the rows.
+        weights: of one layer and direction.
+        chunking: the steps of a chunk, and which chunks are recomputed or cut off.
+        initial, reverse, backend, threads, suffix: as for rnn_forward.
+
+    Returns:
+        Outputs (N, H), the last states (S, H), and the tape, which holds the states between
+        chunks, (S, H) each; of recomputed chunks nothing else.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError, UnsupportedError: as rnn_forward.
+
+    References:
+        T. Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016 (recomputed chunks);
+        R. Williams and J. Peng, 1990 (truncated backpropagation through time).
     """
     offsets = checked_offsets(offsets, len(data))
     lengths = offsets_to_lengths(offsets)

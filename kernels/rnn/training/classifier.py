@@ -108,10 +108,22 @@ class Classifier:
 def classifier_from_arrays(
     arrays: Mapping[str, Array], cell: str | None = None, pool: str = "last"
 ) -> Classifier:
-    """Return the classifier in a state dict of `rnn` and `out`.
+    """Return the classifier in a state dict, as `Classifier.arrays` returns it; no copy.
+
+    Args:
+        arrays: the RNN's under names with "rnn.", such as "rnn.weight_ih_l0", and the linear
+            layer's: "out.weight" (C, directions*H) and "out.bias" (C,).
+        cell: one of CELLS; None: see `weights_from_state_dict`.
+        pool: how the states of a sequence are pooled: "last" or "mean".
 
     Raises:
-        InvalidDataError, ShapeMismatchError: something is missing or does not fit.
+        InvalidDataError: an array is missing, or unknown; no such pool.
+        ShapeMismatchError: shapes that do not fit each other or the cell.
+        OptionError, UnsupportedError: the cell is another, or unknown.
+
+    >>> made = seeded_classifier("gru", 3, 2, 5, rng=np.random.default_rng(0))
+    >>> classifier_from_arrays(made.arrays()).rnn.output_size
+    2
     """
     for name in ("out.weight", "out.bias"):
         if name not in arrays:
@@ -133,7 +145,22 @@ def seeded_classifier(
     rng: np.random.Generator,
     **more: Any,
 ) -> Classifier:
-    """Return a classifier with random weights as in torch; `more`: arguments of seeded_weights.
+    """Return a classifier with random weights, uniform within 1/sqrt(size) as torch.nn.Linear's.
+
+    Args:
+        cell: one of CELLS.
+        input_size, hidden_size: D, the values of a row, and H, those of a state.
+        classes: C, the number of scores.
+        pool: how the states of a sequence are pooled: "last" or "mean".
+        rng: source of all numbers.
+        more: further arguments of `seeded_weights`, such as `layers` and `dtype`.
+
+    Returns:
+        A classifier with weight (C, directions*H) and bias (C,), in the dtype of the RNN.
+
+    Raises:
+        InvalidDataError: fewer classes than 1, a size below 1, no such pool.
+        UnsupportedError: no such cell.
 
     >>> made = seeded_classifier("gru", 3, 2, 5, rng=np.random.default_rng(0))
     >>> made.classes, made.weight.shape

@@ -360,6 +360,14 @@ def test_repr_shows_sequences() -> None:
     )
 
 
+def test_repr_shows_at_most_64_levels() -> None:
+    deep = LoDTensor(np.arange(3), [*[[1]] * 2000, [3]])
+    assert "[[[..]]]" in repr(deep)
+    assert "[[[..]]]" in deep._repr_html_()
+    most = LoDTensor(np.arange(3), [*[[1]] * 63, [3]])
+    assert "[[[0, 1, 2]]]" in repr(most)
+
+
 def test_repr_stays_short() -> None:
     deep = LoDTensor(np.zeros((4096, 9)), [[16] * 16, [16] * 256])
     assert len(repr(deep)) < 20_000
