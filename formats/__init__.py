@@ -20,6 +20,8 @@ _HOMES = by_module(
         "lodcli.formats.core.limits": "Limits",
         "lodcli.formats.core.options": "ReadKeywords ReadOptions WriteKeywords WriteOptions",
         "lodcli.formats.core.schema": "Batch Item LevelSpec Schema StoredArray TensorSpec",
+        "lodcli.formats.loading.file": "File",
+        "lodcli.formats.loading.stored_tensor": "StoredTensor",
         "lodcli.formats.storage.inputs": "Input",
         "lodcli.formats.storage.outputs": "Output",
     }

@@ -17,11 +17,14 @@ from lodcli.formats.core.schema import LevelSpec as LevelSpec
 from lodcli.formats.core.schema import Schema as Schema
 from lodcli.formats.core.schema import StoredArray as StoredArray
 from lodcli.formats.core.schema import TensorSpec as TensorSpec
+from lodcli.formats.loading.file import File as File
+from lodcli.formats.loading.stored_tensor import StoredTensor as StoredTensor
 from lodcli.formats.storage.inputs import Input as Input
 from lodcli.formats.storage.outputs import Output as Output
 
 __all__ = [
     "Batch",
+    "File",
     "Format",
     "FormatInfo",
     "Input",
@@ -36,6 +39,7 @@ __all__ = [
     "Schema",
     "Source",
     "StoredArray",
+    "StoredTensor",
     "TensorSpec",
     "WriteKeywords",
     "WriteOptions",

@@ -19,7 +19,7 @@ _HOMES: dict[str, Home] = {
         name: (f"lodcli.{name}", "")
         for name in ("dask", "errors", "formats", "ops", "rnn", "testing", "torch")
     },
-    "open": ("lodcli.formats.core.io", "open_source"),
+    "open": ("lodcli.formats.loading.file", "open_source"),
     **by_module(
         {
             "lodcli.formats.core.errors": "DamagedFileError NotThisFormatError",

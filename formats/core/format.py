@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
 import numpy as np
@@ -44,13 +43,6 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 # each time, page by page; smaller ones are not, which halves the time of reading.
 BATCH_BYTES = 8 << 20
 
-# The methods of a Source that read its file.
-_REQUESTS = (
-    *("batches", "batches_of", "read", "row_blocks", "stored_rows"),
-    *("read_index", "index_parts", "slice"),
-)
-# Those that are generators.
-_ITERATORS = ("batches", "batches_of", "index_parts")
 # By the name of unsupported content: the reason.
 LeftOut = dict[str, LodError]
 
@@ -212,58 +204,10 @@ class Source(ABC):
     def close(self) -> None:  # noqa: B027 - most sources hold nothing but their Input
         """Release the resources of the source."""
 
-    @contextmanager
-    def in_use(self, label: str) -> Iterator[Source]:
-        """Yield this source; after the block its requests and its iterators raise an error."""
-        closed = False
-
-        def checked(iterate: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-            def request(*given: Any, **keywords: Any) -> Iterator[Any]:
-                parts = _nothing_read(label) if closed else iterate(*given, **keywords)
-                for part in parts:
-                    yield part
-                    if closed:
-                        _nothing_read(label)
-
-            return request
-
-        take = self.slice
-
-        def chosen(name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-            if not isinstance(branch, tuple | list):
-                raise SelectionError(
-                    "a branch is a tuple of numbers and ranges, such as (0, slice(1, 3)); found "
-                    f"{branch!r}"
-                )
-            return take(name, tuple(branch), level)
-
-        for name in _ITERATORS:
-            setattr(self, name, checked(getattr(self, name)))
-        setattr(self, "slice", chosen)  # noqa: B010 - mypy allows no other
-        try:
-            yield self
-        finally:
-            closed = True
-            self.refuse_requests(label)
-
-    def refuse_requests(self, label: str) -> None:
-        """Make every later request raise an error, except `close`.
-
-        The system reuses the number of a closed descriptor for the next open file, which a request
-        would read.
-        """
-
-        for request in _REQUESTS:
-            setattr(self, request, partial(_nothing_read, label))
-
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "an open file cannot be copied or pickled; pass its path, and open it in each process"
         )
-
-
-def _nothing_read(label: str, *_: object, **__: object) -> NoReturn:
-    raise UnsupportedError(f"{label}: is closed; read it inside of `with lodcli.open(..)`")
 
 
 def _copied(

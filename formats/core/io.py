@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack
+from typing import Any, Unpack
 
 from lodcli.formats.core import registry
 from lodcli.formats.core.errors import Incoming, naming, naming_file
@@ -88,7 +88,7 @@ def open_file(
     one: bool = False,
     optional: frozenset[str] = frozenset(),
 ) -> Iterator[OpenFile]:
-    """Open a file of any format; all readers of files use this. See `open_source`.
+    """Open a file of any format; all readers of files use this. See `lodcli.open`.
 
     Args:
         path: what to open; or a pattern, or a folder of files of one format: see `listed`.
@@ -188,100 +188,6 @@ def _relabelled(
             chosen = dict(zip(chosen, with_level_names(schema, levels, only), strict=True))
         opened = Relabelled(opened, chosen)
     return opened if options.text_levels is None else with_marks(opened, options.text_levels, name)
-
-
-class _Opening(AbstractContextManager[Source]):
-    """A file that a `with` block opens and closes; each block anew."""
-
-    def __init__(self, opened: Callable[[], AbstractContextManager[OpenFile]]) -> None:
-        self._opened = opened
-        self._blocks: list[ExitStack] = []
-
-    def __enter__(self) -> Source:
-        with ExitStack() as block:
-            file = block.enter_context(self._opened())
-            source = block.enter_context(file.source.in_use(file.input.label))
-            self._blocks.append(block.pop_all())
-        return source
-
-    def __exit__(self, *error: Any) -> None:
-        self._blocks.pop().__exit__(*error)
-
-    if not TYPE_CHECKING:  # which names unknown attributes itself
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(
-                f"the file is not open: write `with lodcli.open(..) as file:` and use `file.{name}`"
-            )
-
-
-def open_source(
-    path: PathLike,
-    name: str | None = None,
-    *,
-    format_name: str | None = None,
-    options: ReadOptions | None = None,
-    limits: Limits | None = None,
-    **keywords: Unpack[ReadKeywords],
-) -> AbstractContextManager[Source]:
-    """Open a file, or "-" for standard input, of any format: `lodcli.open`.
-
-    Args:
-        path: what to open.
-        name: the only tensor to read: other content of the file need not fit a tensor, and
-            `levels` apply to this one only.
-        format_name: its format, as in `--from`; None: detected from the content, then the name.
-        options: how to read it, as one value; keywords override it.
-        limits: limits on size and isolation.
-        keywords: how to read it. An option that the format does not know is an error.
-
-            - levels: names of the levels, outermost first, for every format: of each tensor, as
-              many as it has levels. `"day"` is the same as `["day"]`, here and below.
-            - field: names of the fields or columns to read.
-            - dtype: the dtype of numbers, in every format; a value that is not exact in it is an
-              error.
-            - dtype_unsafe: whether such values are rounded.
-            - nulls: how nulls are read, in every format: "keep" (the default); "empty", of lists
-              and text; "zero", "nan" or "fill=X", of rows, and lists empty; "drop"; "error".
-            - data, offsets, lengths: the arrays of a plain HDF5, npz or safetensors file that
-              hold the rows, and the offsets or lengths of each level, outermost first.
-            - names: what to call the tensors of a Paddle file, which does not name them.
-            - vocabulary: a text file with one token per line; words become token numbers.
-            - end_token, start_token: the tokens that end and begin a document in a run of tokens.
-            - skip_unsupported: whether to leave out content that no tensor can hold; see
-              `left_out` of the Source.
-            - columns: names of the tensors, or of records, to read, in every format.
-            - rename: new names of tensors, or of records, by those in the file, in every format;
-              `name` is then a new one.
-            - text_levels: "text" or "bytes" mark sequences of uint8 as that, and "text" makes
-              categories text; "numbers" leaves bytes and codes, in every format.
-            - encoding: of text formats, such as "latin1"; by default UTF-8.
-            - separator: the character between the fields of a csv file, or its name: "semicolon".
-            - text_columns: names of csv columns that are text even if they look like numbers.
-            - wide: whether the columns of numbers of a csv file are one tensor of rows (H,).
-            - part: (k, n), part k, from 0, of n parts of a lod.h5, of about equally many items.
-            - mmap: whether `read` may return maps of a lod.h5; see `read`.
-
-    Returns:
-        What `with` opens: a Source, with `schema`, `read`, `slice`, `read_index` and `batches`.
-        After the `with` block it raises UnsupportedError for every request but `schema`.
-
-    Raises:
-        OSError: it cannot be opened.
-        LodError: it is damaged, or of no known format; names the file.
-        UnsupportedError: the format does not know an option.
-        OptionError, TypeError: a value that an option cannot have, or no such option.
-        SelectionError: not as many names of levels as levels; no tensor of this name.
-
-    >>> with open_source("samples/events.jsonl", levels=["day", "hour"], dtype="int16") as file:
-    ...     spec = file.schema[0]
-    >>> spec.dtype, spec.level_names
-    (dtype('int16'), ('day', 'hour'))
-    """
-    chosen = read_options(options, keywords)
-    return _Opening(
-        partial(open_file, path, name, format_name=format_name, options=chosen, limits=limits)
-    )
 
 
 def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:

@@ -117,6 +117,8 @@ def as_item(item: object) -> str:
     """Return a hint how to wrap a value so that it can be written."""
     if isinstance(item, TensorArray):
         return "; give it with the map that unpack gave, StoredArray(array, index_map)"
+    if hasattr(item, "read"):  # a tensor of an open file
+        return "; its read() returns one"
     if hasattr(item, "__array__") or isinstance(item, list | tuple):
         return "; wrap it, LoDTensor(rows, lengths)"
     return ""

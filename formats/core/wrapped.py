@@ -56,11 +56,6 @@ class Wrapped(Source):
         """See Source."""
         self._inner.close()
 
-    def refuse_requests(self, label: str) -> None:
-        """See Source."""
-        super().refuse_requests(label)
-        self._inner.refuse_requests(label)  # for iterators over batches that still exist
-
 
 class Overlapping(Wrapped):
     """A file read front to back by several readers at the same time, interleaved or in threads.

@@ -15,6 +15,7 @@ from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords, read_options
 from lodcli.formats.core.schema import Item, Schema, find
 from lodcli.formats.dataset.source import DatasetSource
+from lodcli.formats.loading.file import open_source
 from lodcli.formats.remote.folder import RemoteFolder
 from lodcli.formats.remote.urls import is_url
 from lodcli.formats.storage.inputs import absolute
@@ -86,7 +87,7 @@ class _Reading:
 
     def opened(self, path: str) -> Any:
         """Return a context manager that opens a shard."""
-        return io.open_source(path, self.name, limits=self.limits, **self.keywords)
+        return open_source(path, self.name, limits=self.limits, **self.keywords)
 
     def whole(self, path: str) -> Read:
         """Return the content of a shard."""

@@ -20,6 +20,7 @@ from lodcli.formats.core.losses import losses
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Item, schema_of
 from lodcli.formats.core.table import TABLE
+from lodcli.formats.loading.file import open_source
 from lodcli.formats.testing.comparing import difference
 from lodcli.formats.testing.shapes import Content, by_dtype, shapes
 from lodcli.kernels.errors import LodError
@@ -187,7 +188,7 @@ class _Run:
         options = {"overwrite": True, "attributes": given, **self._writing(content)}
         io.write(path, content, format_name=self._kind.name, **options)
         reading = self._reading(content)
-        with io.open_source(path, format_name=self._kind.name, **reading) as file:
+        with open_source(path, format_name=self._kind.name, **reading) as file:
             found = file.attributes
         assert found == given, f"attributes of the file: {given} came back as {dict(found)}"
 

@@ -192,6 +192,8 @@ def _refuse(what: str, value: Any, hint: Any) -> NoReturn:
     remedies = [_REMEDIES[one] for one in map(_name, _members(hint)) if one in _REMEDIES]
     if isinstance(value, str | PurePath) and "LoDTensor" in map(_name, _members(hint)):
         remedies = ["lodcli.read(path) returns one"]
+    if type(value).__name__ == "StoredTensor":  # of an open file
+        remedies = ["its read() returns one"]
     advice = f"; {remedies[0]}" if remedies else ""
     shown = repr(value) if isinstance(value, str) and len(value) < 40 else type(value).__name__
     found = "None" if value is None else shown

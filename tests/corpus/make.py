@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.errors import LodError
 from lodcli.shell.failures import explained
@@ -93,7 +94,7 @@ def entry_of(each: Crafted) -> Entry:
 
 def _opens(path: Path, format_name: str) -> bool:
     try:
-        with io.open_source(path, format_name=format_name) as source:
+        with lodcli.open(path, format_name=format_name) as source:
             for spec in source.schema:
                 source.read_index(spec.name)
     except LodError:

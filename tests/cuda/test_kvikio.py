@@ -20,7 +20,6 @@ import lodcli
 from lodcli import LoD, LoDTensor
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.formats.core.format import StoredRows
-from lodcli.formats.core.io import open_source
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import WriteOptions
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
@@ -316,7 +315,7 @@ def test_no_more_is_read_than_is_allowed(watch: Watch, tmp_path: Path) -> None:
     lodcli.write(path, LoDTensor(np.zeros(1000), [[1000]]))
     with (
         pytest.raises(TooLargeError, match="at most 100 are allowed"),
-        open_source(path, limits=Limits(max_bytes=100)) as source,
+        lodcli.open(path, limits=Limits(max_bytes=100)) as source,
     ):
         read_to_gpu(source, "data", -1)
     assert not watch.files

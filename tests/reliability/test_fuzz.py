@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats.core import io
+import lodcli
 from lodcli.formats.core.table import TABLE
 from lodcli.formats.stream import frames
 from lodcli.kernels.errors import InvalidDataError
@@ -129,7 +129,7 @@ def test_checksums_of_hdf5_are_right_after_damage() -> None:
 
 def _in_read(fault: Callable[[], object]) -> None:
     """Let reading fail in some way wherever it would refuse a file."""
-    before = io.open_source
+    before = lodcli.open
 
     def opened(*args: object, **options: object) -> object:
         path = args[0]
@@ -140,7 +140,7 @@ def _in_read(fault: Callable[[], object]) -> None:
             fault()
         return before(path, **options)  # type: ignore[arg-type]
 
-    io.open_source = opened  # type: ignore[assignment]
+    lodcli.open = opened  # type: ignore[assignment]
 
 
 def _crash() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.lod import LoD
@@ -136,7 +137,7 @@ def open_files(count: int) -> Outcome:
 
 def _read_meanwhile(outcome: Outcome, path: Path, number: int) -> None:
     """Open a file, unlink or replace it, and read what was opened; in a forked child too."""
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         child = _forked(lambda: _number(source.read()["data"]))
         if number % 2:
             path.unlink()

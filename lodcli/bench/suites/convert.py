@@ -134,7 +134,8 @@ def _write(path: Path, tensor: LoDTensor, name: str) -> None:
 
 def _ours(source: Path, target: Path, name: str, dtype: np.dtype[Any]) -> Way:
     def call() -> None:
-        with io.open_source(source) as opened:
+        with io.open_file(source) as file:
+            opened = file.source
             whole = in_place(opened, [spec.name for spec in opened.schema])
             io.write_batches(
                 target,

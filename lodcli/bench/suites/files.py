@@ -19,7 +19,9 @@ from lodcli.bench.suites.cases import Case
 from lodcli.bench.suites.ops import Inputs, make_inputs, sizes_of
 from lodcli.formats.core import io
 from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import DEFAULT_NAME
 from lodcli.formats.items.indexed_copy import in_place
+from lodcli.formats.loading.file import open_source
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -112,9 +114,9 @@ def _way(
         return [item.data, item.lod.levels[0]]
 
     def verify() -> None:
-        with io.open_source(path) as source:
-            (spec,) = source.schema
-            rows = in_place(source, [spec.name])
+        with io.open_file(path) as file:
+            (spec,) = file.source.schema
+            rows = in_place(file.source, [spec.name])
             assert rows is not None
             deque(rows.check_in_place(spec.name) or (), 0)
 
@@ -125,15 +127,14 @@ def _way(
     if op == "read":
         return whole, lambda found: found
     if op == "sequence":
-        source = opened.enter_context(io.open_source(path))
-        name = source.schema[0].name
-        return lambda: [source.slice(name, (n,)).data for n in wanted], list
+        stored = opened.enter_context(open_source(path))[DEFAULT_NAME]
+        return lambda: [stored[n].data for n in wanted], list
 
     def each() -> list[Any]:
         found = []
         for number in wanted:
-            with io.open_source(path) as source:
-                found.append(source.slice(source.schema[0].name, (number,)).data)
+            with open_source(path) as file:
+                found.append(file[DEFAULT_NAME][number].data)
         return found
 
     return each, list

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, cast
 import click
 
 from lodcli.formats.core.errors import DamagedFileError, naming, naming_os, rename_file
-from lodcli.formats.core.io import open_source
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.dataset import job as jobs
+from lodcli.formats.loading.file import open_source
 from lodcli.formats.remote.urls import is_url, shown
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import TargetExistsError

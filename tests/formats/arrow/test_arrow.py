@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import StoredArray
 from lodcli.kernels.errors import (
@@ -82,7 +83,7 @@ def test_slices_and_indexes_are_those_of_the_whole(suffix: str, tmp_path: Path) 
     table = pa.table({"x": pa.array(nested(tensor), pa.list_(pa.list_(pa.list_(pa.float64(), 2))))})
     path = written_by_pyarrow(tmp_path / f"t{suffix}", table, records=1)
     bare = LoDTensor(tensor.data, lod.with_names(None))
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert source.read_index("x") == bare.lod
         for level, branch in [
             *((0, (2,)), (0, (3, 1)), (0, (-1, -1, 0)), (0, (slice(1, 3),)), (0, (slice(3, 9),))),
@@ -123,7 +124,7 @@ def test_columns_with_the_same_lists_share_their_levels(suffix: str, tmp_path: P
         }
     )
     path = written_by_pyarrow(tmp_path / f"t{suffix}", table, records=2)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         keys = [[level.key for level in spec.levels] for spec in source.schema]
         found = tensors_of(source.read())
     assert keys[0] == keys[1] == keys[2][:1]
@@ -167,7 +168,7 @@ def test_a_pipe_that_later_differs_is_an_error(tmp_path: Path) -> None:
 def test_a_stream_is_read_from_a_pipe_and_only_once(tmp_path: Path) -> None:
     table = pa.table({"x": NESTED, "y": [1, 2, 3, 4]})
     data = written_by_pyarrow(tmp_path / "t.arrows", table, records=3).read_bytes()
-    with pipe(tmp_path, ".arrows", data) as path, io.open_source(path) as source:
+    with pipe(tmp_path, ".arrows", data) as path, lodcli.open(path) as source:
         found = tensors_of(source.read(["x"]))
         assert nested(found["x"]) == NESTED
         with pytest.raises(UnsupportedError, match="a pipe can be read only once"):
@@ -255,7 +256,7 @@ def test_what_a_table_cannot_hold_is_refused_and_nothing_written(
 def test_no_records_are_a_tensor_without_items(suffix: str, tmp_path: Path) -> None:
     schema = pa.schema([("x", pa.list_(pa.string())), ("y", pa.float32())])
     path = written_by_pyarrow(tmp_path / f"t{suffix}", schema.empty_table())
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         found = tensors_of(source.read())
         assert source.read_index("x").n_levels == 2
         assert source.slice("x", (slice(0, 3),)).rows == 0

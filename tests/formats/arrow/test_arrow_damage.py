@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lodcli
 from lodcli.formats.arrow.sizes.parquet_pages import _pages
 from lodcli.formats.arrow.sizes.thrift import ThriftError
 from lodcli.formats.core import io
@@ -55,7 +56,7 @@ def _ends_between_messages(path: Path, suffix: str) -> bool:
     if suffix != ".arrows":
         return False
     try:
-        with io.open_source(path, format_name="arrow-stream") as source:
+        with lodcli.open(path, format_name="arrow-stream") as source:
             source.read()
     except InvalidDataError:
         return False
@@ -87,14 +88,14 @@ def test_data_after_the_end_mark_of_a_stream_is_refused(seekable: bool, tmp_path
 def test_a_stream_without_its_end_mark_is_read_with_a_note(tmp_path: Path) -> None:
     whole = good(tmp_path, ".arrows")
     (tmp_path / "t.arrows").write_bytes(whole[:-8])
-    with io.open_source(tmp_path / "t.arrows") as source:
+    with lodcli.open(tmp_path / "t.arrows") as source:
         found = source.read()
     assert found.keys() == {"x", "y"}
     assert ["without an end mark" in note for note in source.notes] == [True]
-    with pipe(tmp_path, ".arrows", whole[:-8]) as path, io.open_source(path) as source:
+    with pipe(tmp_path, ".arrows", whole[:-8]) as path, lodcli.open(path) as source:
         assert source.read().keys() == {"x", "y"}
         assert ["without an end mark" in note for note in source.notes] == [True]
-    with pipe(tmp_path, ".arrows", whole) as path, io.open_source(path) as source:
+    with pipe(tmp_path, ".arrows", whole) as path, lodcli.open(path) as source:
         source.read()
         assert list(source.notes) == []
     with (
@@ -353,7 +354,7 @@ def test_a_file_much_larger_than_the_limit_takes_little_memory(tmp_path: Path) -
             "def most():\n"
             "    return int(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1])\n"
             "before = most()\n"
-            "with io.open_source(sys.argv[1]) as s:\n"
+            "with lodcli.open(sys.argv[1]) as s:\n"
             "    io.write_batches(sys.argv[2], s.schema, s.batches(4 << 20))\n"
             "print(most() - before >> 10)\n"
         )

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lodcli.formats.core import io
+import lodcli
 from lodcli.formats.core.errors import DamagedFileError
 from tests.formats.cases.opening import content
 from tests.hanging import HANG_SECONDS
@@ -59,7 +59,7 @@ def test_a_file_truncated_while_it_is_read_is_an_error(name: str, tmp_path: Path
 @FILES
 def test_a_file_truncated_after_it_was_opened_is_an_error(name: str, tmp_path: Path) -> None:
     path = written(tmp_path / name)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         os.truncate(path, 1000)
         with pytest.raises(DamagedFileError, match="found 1000"):
             source.read()

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 
 Card = tuple[Callable[[Any], dict[str, Any]], list[dict[str, Any]]]
@@ -203,7 +204,7 @@ def test_a_card_comes_back_as_it_was(name: str, between: str, tmp_path: Path) ->
     before = made(name, tmp_path / "given")
     path: Path = tmp_path / "given"
     for target, kind in ((tmp_path / f"x.{between}", None), (tmp_path / "back", "datasets")):
-        with io.open_source(path) as file:
+        with lodcli.open(path) as file:
             io.write_batches(target, file.schema, file.batches(), format_name=kind, strict=True)
         path = target
     after = datasets.load_from_disk(path)

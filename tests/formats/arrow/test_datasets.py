@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.outputs import TargetExistsError
@@ -54,7 +55,7 @@ def test_a_saved_split_is_read() -> None:
 
 
 def test_parts_are_read_over_the_ends_of_streams() -> None:
-    with io.open_source(THEIRS / "train") as source:
+    with lodcli.open(THEIRS / "train") as source:
         assert source.schema[0].levels[0].items == 4
         assert nested(source.slice("tokens", (slice(1, 4),))) == [[], [4], [5, 6]]
         assert source.slice("tokens", (3,)).data.tolist() == [5, 6]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -153,7 +154,7 @@ def test_dictionaries_that_change_within_a_file_are_put_together(tmp_path: Path)
         tensor = read(tmp_path / name)
         assert tensor.to_list() == ["a", "b", "c", "a"]
         assert tensor.categories == ("a", "b", "c")
-        with io.open_source(tmp_path / name) as source:
+        with lodcli.open(tmp_path / name) as source:
             assert source.slice("c", (slice(1, 3),)).to_list() == ["b", "c"]
 
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.types as types
 import pytest
 
+import lodcli
 from lodcli.formats.arrow.files import File, Wanted
 from lodcli.formats.arrow.sizes.ipc import IpcFile
-from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.index.checks import Array
@@ -155,7 +155,7 @@ def test_a_slice_reads_its_own_records(
         sizes.append(size)
         return read(file, position, size)
 
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         monkeypatch.setattr(File, "read", counted)
         assert source.slice("x", (450,)).values.tolist() == [450] * 1000
     assert sum(sizes) < 12_000

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -54,7 +55,7 @@ def test_an_encrypted_column_is_no_damage(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"column 'secret': is encrypted.*--field"):
         content(path)
     assert content(path, field=("open",))["open"].to_list() == [[3], [4, 5]]
-    with io.open_source(path, skip_unsupported=True) as source:
+    with lodcli.open(path, skip_unsupported=True) as source:
         assert [spec.name for spec in source.schema] == ["open"]
         assert list(source.left_out) == ["secret"]
 
@@ -82,7 +83,7 @@ def test_times_of_96_bits_are_those_that_were_written(
     table = pa.table({"x": pa.array(values, kind), "n": [0, 1, 2]})
     path = tmp_path / "x.parquet"
     pq.write_table(table, path, row_group_size=2, use_deprecated_int96_timestamps=True)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert bool(source.notes) == (unit == "us")
         found = source.read()
     tensor = found["x.value.t" if nested else "x"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import schema_of
@@ -88,7 +89,7 @@ def test_columns_group_records_as_polars_groups_them(tmp_path: Path) -> None:
     ).sort("user", "visit", maintain_order=True)
     frame.write_csv(tmp_path / "x.csv")
     options = ReadOptions(levels=("user", "visit"))
-    with io.open_source(tmp_path / "x.csv", options=options) as source:
+    with lodcli.open(tmp_path / "x.csv", options=options) as source:
         found = source.read(["value"])["value"]
     assert isinstance(found, LoDTensor)
     grouped = frame.group_by("user", "visit", maintain_order=True).agg("value")

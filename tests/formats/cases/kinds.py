@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -81,8 +82,10 @@ def _fields(name: str, tensor: LoDTensor) -> dict[str, Any]:
 def _columns(name: str, tensor: LoDTensor) -> dict[str, Any]:
     if tensor.marks.is_text:
         return {"levels": _level_names(tensor)[:-1], "field": (name,)}
-    nulls = {"nulls": "keep"} if tensor.nulls else {}
-    return {"levels": _level_names(tensor), "dtype": tensor.dtype, "field": (name,), **nulls}
+    found: dict[str, Any] = {"levels": _level_names(tensor), "field": (name,)}
+    if tensor.marks.unit is None:  # others are strings, or decimals
+        found["dtype"] = tensor.dtype
+    return {**found, "nulls": "keep"} if tensor.nulls else found
 
 
 def _named(name: str, tensor: LoDTensor) -> LoDTensor:
@@ -299,7 +302,7 @@ def read_back(path: Path | str, name: str, content: Content) -> Mapping[str, Ite
         options = kind.options(wanted, item) if isinstance(item, LoDTensor) else {}
         if kind.apart and len(content) == 1:
             options.pop("field", None)
-        with io.open_source(path, format_name=name, options=ReadOptions(**options)) as source:
+        with lodcli.open(path, format_name=name, options=ReadOptions(**options)) as source:
             if not kind.apart:
                 return source.read()
             there = source.read()

@@ -11,16 +11,29 @@ from typing import Any
 
 import pytest
 
-from lodcli.formats.core.io import open_source
-from lodcli.formats.core.options import ReadOptions
+import lodcli
+from lodcli.formats.core import io
+from lodcli.formats.core.format import Source
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import ReadOptions, read_options
 from lodcli.formats.core.schema import Item
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
+@contextmanager
+def source_of(
+    path: Path, *, format_name: str | None = None, limits: Limits | None = None, **keywords: Any
+) -> Iterator[Source]:
+    """Open a file as commands do: as a Source, which `lodcli.open` wraps in a File."""
+    options = read_options(None, keywords)  # type: ignore[arg-type]
+    with io.open_file(path, format_name=format_name, limits=limits, options=options) as file:
+        yield file.source
+
+
 def content(path: Path, **options: Any) -> dict[str, LoDTensor]:
     """Return all tensors of a file, read with these ReadOptions."""
-    with open_source(path, options=ReadOptions(**options)) as source:
+    with lodcli.open(path, options=ReadOptions(**options)) as source:
         return tensors_of(source.read())
 
 
@@ -47,7 +60,7 @@ def tensors_of(items: dict[str, Item]) -> dict[str, LoDTensor]:
 
 def batches_of(path: Path, limit_bytes: int, **options: Any) -> list[dict[str, LoDTensor]]:
     """Return the batches of a file."""
-    with open_source(path, options=ReadOptions(**options)) as source:
+    with lodcli.open(path, options=ReadOptions(**options)) as source:
         return [tensors_of(dict(batch)) for batch in source.batches(limit_bytes)]
 
 

@@ -309,7 +309,7 @@ def test_a_fault_of_a_plugin_is_one_line(
         pytest.raises(
             UnsupportedError, match=r"^[^\n]*the plug-in lines of lines-\d+ 1\.0"
         ) as raised,
-        io.open_source(path, limits=limits) as source,
+        lodcli.open(path, limits=limits) as source,
     ):
         list(source.batches())
     assert said in str(raised.value)

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
@@ -223,8 +224,8 @@ def test_h5dump_shows_types_and_header(tmp_path: Path) -> None:
 def test_a_file_that_h5py_has_open_is_read(tmp_path: Path) -> None:
     tensor = LoDTensor(np.arange(15), ARTICLES)
     path = write(tmp_path / "t.lod.h5", tensor, "deflate")
-    with h5py.File(path), io.open_source(path) as first:
-        with io.open_source(path) as second:
+    with h5py.File(path), lodcli.open(path) as first:
+        with lodcli.open(path) as second:
             assert second.slice("data", (0,)).rows == 9
         assert first.slice("data", (slice(0, 3),)).identical(tensor)
 

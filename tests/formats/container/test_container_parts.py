@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.container import checksums, rows
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
@@ -32,6 +33,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.formats.cases.opening import source_of
 from tests.sampling import many
 from tests.strategies import tensors
 
@@ -71,7 +73,7 @@ def test_a_slice_of_the_file_is_the_slice_of_the_tensor(
     tensor: LoDTensor, branch: list[Key], level: int, compression: str | None, tmp_path: Path
 ) -> None:
     path = _write(tmp_path / "t.lod.h5", tensor, compression)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         try:
             expected = tensor.select(*branch, level=level)
         except SelectionError:
@@ -85,7 +87,7 @@ def test_a_slice_of_the_file_is_the_slice_of_the_tensor(
 def test_slices_across_blocks(compression: str | None, tmp_path: Path) -> None:
     tensor, generator = _wide(), np.random.default_rng(1)
     path = _write(tmp_path / "t.lod.h5", tensor, compression)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         for _ in range(200):
             level = int(generator.integers(0, 3))
             count = tensor.lod.count(level)
@@ -114,7 +116,7 @@ def test_only_the_blocks_of_a_slice_are_checked(compression: str | None, tmp_pat
     path = _write(tmp_path / "t.lod.h5", tensor, compression)
     _damage(path, 2 * BLOCK + 5)
     flat = LoD.from_lengths([np.diff(tensor.lod.levels[2])])
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         starts = flat.levels[0]
         before = int(np.searchsorted(starts, 2 * BLOCK, side="right")) - 1
         behind = int(np.searchsorted(starts, 3 * BLOCK))
@@ -143,7 +145,7 @@ def test_a_block_is_checked_once_while_the_file_stays_the_same(
         return check(data, sums, first, height)
 
     monkeypatch.setattr(rows, "first_bad_block", noted)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         checked.clear()  # those of the index
         ends = tensor.lod.absolute(2)
         inside = int(np.searchsorted(ends, 2 * BLOCK + 5))
@@ -193,7 +195,7 @@ def test_batches_of_any_size_cover_everything(
     content = {f"t{number}": tensor for number, tensor in enumerate(parts)}
     # And one that shares the levels of the first.
     content["twin"] = LoDTensor(np.arange(parts[0].rows), parts[0].lod)
-    with io.open_source(_write(tmp_path / "t.lod.h5", content, compression)) as source:
+    with lodcli.open(_write(tmp_path / "t.lod.h5", content, compression)) as source:
         found: dict[str, list[LoDTensor]] = {name: [] for name in content}
         for batch in source.batches(limit):
             for name, item in batch.items():
@@ -208,7 +210,7 @@ def test_batches_of_any_size_cover_everything(
 @COMPRESSIONS
 def test_batches_keep_to_their_limit(compression: str | None, tmp_path: Path) -> None:
     tensor = _wide()
-    with io.open_source(_write(tmp_path / "t.lod.h5", tensor, compression)) as source:
+    with lodcli.open(_write(tmp_path / "t.lod.h5", tensor, compression)) as source:
         largest = int(np.diff(tensor.lod.absolute(0)).max()) * 8
         for limit in (1, 100_000, 300_000, 600_000, 1 << 30):
             parts: list[Any] = [batch["data"] for batch in source.batches(limit)]
@@ -233,7 +235,7 @@ def test_what_was_read_does_not_change_with_the_file(
     tensor = _wide()
     path = _write(tmp_path / "t.lod.h5", tensor, compression)
     content = path.read_bytes()
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         parts = [next(iter(source.batches())), source.read(), io.read_all(path)]
         parts.append({"data": source.slice("data", (slice(0, None),))})
         path.write_bytes(bytes(len(content)))
@@ -334,7 +336,7 @@ def test_unknown_sizes_give_the_same_content(
     other = tmp_path / "unknown.lod.h5"
     options = WriteOptions(compression=compression)
     for schema in (lambda found: found, _unknown):
-        with io.open_source(path) as source:
+        with lodcli.open(path) as source:
             batches = source.batches(limit)
             io.write_batches(other, schema(source.schema), batches, overwrite=True, options=options)
         found: dict[str, Any] = io.read_all(other)
@@ -348,7 +350,7 @@ def test_a_large_tensor_of_unknown_size_is_the_same(tmp_path: Path) -> None:
     array = StoredArray(*TensorArray.unpack(tensor, 1))
     content = {"data": tensor, "steps": array}
     path = _write(tmp_path / "known.lod.h5", content)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         other = tmp_path / "unknown.lod.h5"
         io.write_batches(other, _unknown(source.schema), source.batches(1 << 17))
     found: dict[str, Any] = io.read_all(other)
@@ -373,7 +375,7 @@ def test_an_error_of_the_source_of_batches_leaves_nothing(tmp_path: Path) -> Non
 
 def in_place(path: Path, name: str) -> list[int]:
     """Return the numbers of rows that were checked, part by part."""
-    with io.open_source(path) as source:
+    with source_of(path) as source:
         inner = source.unlimited([name]) if isinstance(source, Limited) else source
         assert isinstance(inner, ContainerSource)
         parts = inner.check_in_place(name)
@@ -403,7 +405,7 @@ def test_batches_of_one_tensor_leave_the_others_unread(tmp_path: Path) -> None:
     path = tmp_path / "a.lod.h5"
     io.write(path, {"good": LoDTensor([1.0, 2.0]), "bad": LoDTensor([77.5, 3.0])})
     path.write_bytes(path.read_bytes().replace(np.float64(77.5).tobytes(), bytes(8)))
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert [list(batch) for batch in source.batches_of(["good"])] == [["good"]]
         with pytest.raises(DamagedFileError, match="/bad/data: rows 0 to 1 were altered"):
             list(source.batches_of(["bad"]))
@@ -413,7 +415,7 @@ def test_a_small_header_is_decoded_once(tmp_path: Path, monkeypatch: pytest.Monk
     path = _write(tmp_path / "t.lod.h5", {"once": PAIR})
 
     def spec() -> TensorSpec:
-        with io.open_source(path) as source:
+        with lodcli.open(path) as source:
             assert source.slice("once", (1,)).identical(PAIR[1])
             return source.schema[0]
 

@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.container.header import decode, encode
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
@@ -76,7 +77,7 @@ def test_a_file_that_breaks_a_rule_is_refused(each: Case, broken: dict[str, Path
 def test_batches_of_a_broken_file_are_refused_as_well(each: Case, broken: dict[str, Path]) -> None:
     with (
         pytest.raises(each.error),
-        io.open_source(broken[str(each)], format_name="lod.h5") as source,
+        lodcli.open(broken[str(each)], format_name="lod.h5") as source,
     ):
         for _ in source.batches(1 << 16):
             pass

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.container import reader
 from lodcli.formats.core import io
@@ -96,7 +97,7 @@ def test_items_beyond_the_end_are_refused() -> None:
 
 def test_a_slice_reads_the_blocks_of_offsets_that_it_needs(long: Path) -> None:
     bounds = np.concatenate([[0], LENGTHS.cumsum()])
-    with io.open_source(long) as source:
+    with lodcli.open(long) as source:
         for item in (0, 32_767, 32_768, 40_000, COUNT - 1, -1):
             start, stop = bounds[item % COUNT : item % COUNT + 2]
             assert source.slice("data", (item,)).data.tolist() == list(range(start, stop))
@@ -107,7 +108,7 @@ def test_a_slice_reads_the_blocks_of_offsets_that_it_needs(long: Path) -> None:
 
 
 def test_batches_and_parts_of_the_index_come_to_the_whole(long: Path) -> None:
-    with io.open_source(long) as source:
+    with lodcli.open(long) as source:
         found = [batch["data"] for batch in source.batches(1 << 16)]
         parts = list(source.index_parts("data"))
     assert len(found) > 5
@@ -125,7 +126,7 @@ def test_a_damaged_block_of_offsets_is_found_where_it_is_used(tmp_path: Path) ->
     content[content.index(bounds[40_000:40_010].tobytes())] ^= 1
     path.write_bytes(content)
     said = f"{path}: /index/0: rows 32768 to 65535 were altered"
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert source.slice("data", (5,)).data.tolist() == [4, 5]
         assert source.slice("data", (-1,)).data.tolist() == []
         for use in (
@@ -164,7 +165,7 @@ def test_offsets_that_break_a_rule_are_refused_though_their_checksums_match(
         file["/index/0"][position] = value
 
     edit(path, change, ["/index/0"])
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         for read in (
             lambda: source.slice("data", (max(position - 1, 0),)),
             lambda: list(source.batches()),
@@ -181,7 +182,7 @@ def test_offsets_that_break_a_rule_are_refused_though_their_checksums_match(
 def test_no_broken_file_is_read_to_its_end(each: Case, broken: dict[str, Path]) -> None:
     with (
         pytest.raises(LodError),
-        io.open_source(broken[str(each)], format_name="lod.h5") as source,
+        lodcli.open(broken[str(each)], format_name="lod.h5") as source,
     ):
         list(source.batches(1 << 16))
 
@@ -194,7 +195,7 @@ def test_files_of_every_kind_give_what_they_give_with_the_index_in_memory(
     path.write_bytes(good(base))
 
     def seen() -> Iterator[object]:
-        with io.open_source(path) as source:
+        with lodcli.open(path) as source:
             for batch in source.batches(16):
                 yield {name: repr(item) for name, item in batch.items()}
             for spec in source.schema:

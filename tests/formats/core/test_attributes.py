@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -80,7 +81,7 @@ def test_metadata_of_fields_come_back(tmp_path: Path) -> None:
     table = pa.table({"a": [[1]], "s": [{"x": 1}]}, schema=pa.schema(fields))
     pq.write_table(table, tmp_path / "x.parquet")
     for name in ("y.lod.h5", "z.parquet"):
-        with io.open_source(tmp_path / ("x.parquet" if name[0] == "y" else "y.lod.h5")) as file:
+        with lodcli.open(tmp_path / ("x.parquet" if name[0] == "y" else "y.lod.h5")) as file:
             io.write_batches(tmp_path / name, file.schema, file.batches())
     found = pq.read_schema(tmp_path / "z.parquet")
     assert found.field("a").metadata[b"of"] == b"a"

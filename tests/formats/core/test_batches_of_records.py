@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import lodcli
 from lodcli.formats.core.batching import aligned
-from lodcli.formats.core.io import open_source
 from lodcli.formats.core.schema import Batch, schema_of
 from lodcli.formats.csv import csv_file
 from lodcli.formats.json import jsonl
@@ -30,7 +29,7 @@ def test_tensors_with_their_own_items_are_read_in_turns(tmp_path: Path, name: st
         tmp_path / name,
         {"a": LoDTensor(np.arange(6.0)), "b": pairs, "c": LoDTensor(np.arange(2.0))},
     )
-    with open_source(tmp_path / name) as source:
+    with lodcli.open(tmp_path / name) as source:
         found = [(n, len(item)) for batch in source.batches(16) for n, item in batch.items()]
     # Two rows, or one item, a batch.
     assert found == [

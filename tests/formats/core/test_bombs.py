@@ -22,7 +22,7 @@ MOST_MEMORY_BYTES = 200 << 20
 READING = r"""
 import json, os, resource, signal, sys
 import h5py, pyarrow.ipc, pyarrow.json, pyarrow.parquet
-from lodcli.formats.core import io
+import lodcli
 from lodcli.formats.core.limits import Limits
 from lodcli.kernels.errors import LodError
 for line in sys.stdin:
@@ -34,7 +34,7 @@ for line in sys.stdin:
     signal.alarm(300)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        with io.open_source(path, limits=Limits(max_bytes, isolate)) as source:
+        with lodcli.open(path, limits=Limits(max_bytes, isolate)) as source:
             for _ in source.batches():
                 pass
         found = "read", ""

@@ -17,6 +17,7 @@ CODE = """
 import resource, sys
 from pathlib import Path
 import numpy as np
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import LevelSpec, TensorSpec
 from lodcli.kernels.index.lod import LoD
@@ -30,7 +31,7 @@ def batches(size):
     return ({"data": part} for _ in range(size // 500_000))
 
 def convert(source, target, name):
-    with io.open_source(source, format_name=name[0]) as opened:
+    with lodcli.open(source, format_name=name[0]) as opened:
         io.write_batches(target, opened.schema, opened.batches(), format_name=name[1])
 
 def peak():
@@ -44,7 +45,7 @@ for size in sizes:
         target, back = folder / f"{size}{file}", folder / f"{size}.{name}.lod.h5"
         convert(begin, target, (None, name))
         convert(target, back, (name, None))
-        with io.open_source(back) as opened:  # the rows would be mapped, and count as memory
+        with lodcli.open(back) as opened:  # the rows would be mapped, and count as memory
             assert opened.schema[0].rows == size
         back.unlink()
     print(peak())

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -129,7 +130,7 @@ def check_converted(one: str, other: str, content: Content) -> None:
             return
         inside = Path(folder, "out")
         inside.mkdir()
-        with io.open_source(path, format_name=one, options=read_options(one, content)) as source:
+        with lodcli.open(path, format_name=one, options=read_options(one, content)) as source:
             there = dict(source.read())
             check_keys(source.schema)
             target = inside / KINDS[other].path

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -168,7 +169,7 @@ def test_everything_agrees_about_files_of_others(path: Path, tmp_path: Path) -> 
 
 
 def check(path: Path, name: str, folder: Path) -> None:
-    with io.open_source(path, format_name=name) as source:
+    with lodcli.open(path, format_name=name) as source:
         schema, content, partial = source.schema, source.read(), source.partial
     for spec in schema:
         _check_spec(spec, content[spec.name])
@@ -195,12 +196,12 @@ def _check_spec(spec: TensorSpec, item: Item) -> None:
 
 
 def _check_slices(path: Path, name: str, one: str, item: LoDTensor) -> None:
-    with io.open_source(path, format_name=name) as source:
+    with lodcli.open(path, format_name=name) as source:
         assert source.read_index(one) == item.lod
     for level in range(max(1, item.lod.n_levels)):
         count = item.lod.count(level) if item.lod.n_levels else item.rows
         for low, high in ((0, 1), (count // 2, count // 2 + 2), (count - 1, count), (0, count)):
-            with io.open_source(path, format_name=name) as source:
+            with lodcli.open(path, format_name=name) as source:
                 found = source.slice(one, (slice(low, high),), level)
             assert found.identical(item.select(slice(low, high), level=level))
             assert len(found) == min(high, count) - low

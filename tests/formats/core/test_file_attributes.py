@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import DamagedFileError
@@ -31,7 +32,7 @@ KEEPING = [name for name in TABLE if table.get(name).file_attributes]
 
 
 def attributes(path: Path, **more: Any) -> Mapping[str, Any]:
-    with io.open_source(path, **more) as file:
+    with lodcli.open(path, **more) as file:
         return file.attributes
 
 
@@ -52,7 +53,7 @@ def test_attributes_of_a_file_come_back(name: str, tmp_path: Path) -> None:
     # What the file keeps for itself is not among what is written again.
     again = tmp_path / "again"
     again.mkdir()
-    with io.open_source(path, format_name=name) as file:
+    with lodcli.open(path, format_name=name) as file:
         found = file.attributes
     io.write(again / KINDS[name].path, ROWS, format_name=name, attributes=found, **options)
     assert attributes(again / KINDS[name].path, format_name=name) == GIVEN
@@ -117,7 +118,7 @@ def test_what_arrow_cannot_keep_for_its_size_is_a_note(tmp_path: Path) -> None:
     for number, text in enumerate(('{"x":' * 300 + "1" + "}" * 300, "[1]", "{", '{"x":NaN}')):
         said = pa.table({"a": [1]}).replace_schema_metadata({"lod.attributes": text})
         pq.write_table(said, tmp_path / f"{number}.parquet")
-        with io.open_source(tmp_path / f"{number}.parquet") as file:
+        with lodcli.open(tmp_path / f"{number}.parquet") as file:
             assert file.attributes == {}
             noted = any("attributes of the file are not kept" in one for one in file.notes)
             assert noted == (number in (0, 3))
@@ -191,7 +192,7 @@ def test_root_attributes_of_hdf5_that_are_text_or_numbers(tmp_path: Path) -> Non
         file.attrs["reference"] = file["rows"].ref
         file.attrs["table"] = np.zeros((2, 2))
         file["rows"].attrs["unit"] = "m"
-    with io.open_source(tmp_path / "x.h5", data="/rows") as opened:
+    with lodcli.open(tmp_path / "x.h5", data="/rows") as opened:
         assert opened.attributes == {
             **{"title": "Größe", "fixed": "abc", "names": ["a", "b"], "empty": "", "count": 3},
             **{"scale": [0.5, 2.0], "none": []},

@@ -123,18 +123,6 @@ def test_batches_of_a_closed_file_do_not_go_on_in_the_next_one(name: str, tmp_pa
             next(batches)
 
 
-def test_a_file_that_no_with_block_opened_says_so(tmp_path: Path) -> None:
-    lodcli.write(tmp_path / "a.npy", LoDTensor(np.arange(4.0)))
-    file = lodcli.open(tmp_path / "a.npy")
-    with pytest.raises(
-        AttributeError, match=r"write `with lodcli\.open\(\.\.\) as file:`.*file.read`"
-    ):
-        file.read()  # type: ignore[attr-defined]
-    for _ in range(2):  # each block opens it anew
-        with file as first, file as second:
-            assert first.read().keys() == second.read().keys() == {"data"}
-
-
 @pytest.mark.parametrize("of", [copy.copy, copy.deepcopy, pickle.dumps])
 @pytest.mark.parametrize("name", ["a.lod.h5", "a.npy"])
 def test_an_open_file_cannot_be_copied(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.bounds import DEFAULT_BYTES, default_bytes
@@ -37,7 +38,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def _read(path: Path, max_bytes: int) -> LoDTensor:
-    with io.open_source(path, limits=Limits(max_bytes)) as source:
+    with lodcli.open(path, limits=Limits(max_bytes)) as source:
         item = source.read()["data"]
     assert isinstance(item, LoDTensor)
     return item
@@ -55,7 +56,7 @@ def test_one_byte_less_is_refused(path: Path) -> None:
 def test_batches_are_refused_as_well(path: Path) -> None:
     with (
         pytest.raises(TooLargeError, match="at most"),
-        io.open_source(path, limits=Limits(TOTAL - 1)) as source,
+        lodcli.open(path, limits=Limits(TOTAL - 1)) as source,
     ):
         list(source.batches())
 
@@ -64,14 +65,14 @@ def test_batches_are_refused_as_well(path: Path) -> None:
 def test_a_slice_counts_only_what_it_takes(compression: str | None, tmp_path: Path) -> None:
     path = tmp_path / "t.lod.h5"
     io.write(path, TENSOR, options=WriteOptions(compression=compression))
-    with io.open_source(path, limits=Limits(INDEX_BYTES)) as source:
+    with lodcli.open(path, limits=Limits(INDEX_BYTES)) as source:
         assert source.read_index("data") == TENSOR.lod
         np.testing.assert_array_equal(source.slice("data", (1,)).data, [3, 4, 5, 6])
         with pytest.raises(TooLargeError, match="has in this slice 40 bytes"):
             source.slice("data", (2,))
     with (
         pytest.raises(TooLargeError, match="declares an index of 32 bytes"),
-        io.open_source(path, limits=Limits(INDEX_BYTES - 1)) as source,
+        lodcli.open(path, limits=Limits(INDEX_BYTES - 1)) as source,
     ):
         source.slice("data", (1,))
 
@@ -79,7 +80,7 @@ def test_a_slice_counts_only_what_it_takes(compression: str | None, tmp_path: Pa
 def test_one_tensor_of_several_counts_alone(tmp_path: Path) -> None:
     path = tmp_path / "t.lod.h5"
     io.write(path, {"a": TENSOR, "b": TENSOR})
-    with io.open_source(path, limits=Limits(TOTAL)) as source:
+    with lodcli.open(path, limits=Limits(TOTAL)) as source:
         assert list(source.read(["b"])) == ["b"]
         with pytest.raises(TooLargeError, match=f"declares {2 * TOTAL} bytes"):
             source.read()
@@ -112,5 +113,5 @@ def test_a_limit_is_a_number_of_bytes(size: Any) -> None:
 def test_rows_without_values_count_as_one_byte(tmp_path: Path) -> None:
     np.save(tmp_path / "t.npy", np.zeros((10**13, 0)))  # a file of 128 bytes
     said = r"declares \(a row without values counts as one\) 10{13} bytes, at most 1073741824"
-    with io.open_source(tmp_path / "t.npy") as source, pytest.raises(TooLargeError, match=said):
+    with lodcli.open(tmp_path / "t.npy") as source, pytest.raises(TooLargeError, match=said):
         next(iter(source.batches()))

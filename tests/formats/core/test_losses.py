@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.losses import losses
@@ -38,7 +39,7 @@ def read_untold(path: Path, name: str, content: Content) -> Mapping[str, Item]:
     if name == "text" and isinstance(item, LoDTensor) and item.lod.n_levels < 3:
         needed.add("levels")
     options = ReadOptions(**{key: value for key, value in told.items() if key in needed})
-    with io.open_source(path, format_name=name, options=options) as source:
+    with lodcli.open(path, format_name=name, options=options) as source:
         return source.read()
 
 

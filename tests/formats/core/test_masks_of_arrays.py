@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -104,7 +105,7 @@ def test_masks_come_back_and_other_programs_read_them(name: str, tmp_path: Path)
 def test_masks_of_other_programs_are_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     WRITERS[name](path, ARRAYS, MARKS)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert [spec.name for spec in source.schema] == ["data", "rows"]
         assert all(spec.nullable for spec in source.schema)
         assert source.slice("rows", (slice(1, 3),)).to_list() == [None, 7]
@@ -115,7 +116,7 @@ def test_masks_of_other_programs_are_read(name: str, tmp_path: Path) -> None:
     assert LISTS.identical(found["data"])
     assert ROWS.identical(found["rows"])
     # In batches of one item, so that masks are read in parts.
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         batches = list(source.batches(1))
         for one in ("data", "rows"):
             parts: list[Any] = [batch[one] for batch in batches if one in batch]

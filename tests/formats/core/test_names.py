@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.names import MOST_CHARS, check_name, component, name_of, named
@@ -45,7 +46,7 @@ def test_every_format_keeps_every_name(name: str, tmp_path: Path) -> None:
         io.write(folder / KINDS[name].path, content, format_name=name)
         options = ReadOptions(levels=("level0",)) if name in ("csv", "tsv") else None
         path = folder / KINDS[name].path
-        with io.open_source(path, format_name=name, options=options) as source:
+        with lodcli.open(path, format_name=name, options=options) as source:
             found = source.read()
         assert sorted(found) == sorted(content), wanted
         item = found[wanted]
@@ -87,10 +88,10 @@ def test_columns_of_any_name_are_read_and_chosen(suffix: str, text: str, tmp_pat
     path = tmp_path / f"t{suffix}"
     _write_columns(path, text)
     wanted = OTHERS[text]
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert [spec.name for spec in source.schema] == ["x", wanted]
     for chosen in (text, wanted):
-        with io.open_source(path, options=ReadOptions(field=(chosen,))) as source:
+        with lodcli.open(path, options=ReadOptions(field=(chosen,))) as source:
             assert [spec.name for spec in source.schema] == [wanted]
             item = source.read()[wanted]
             assert isinstance(item, LoDTensor)

@@ -14,6 +14,7 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import WriteOptions
@@ -164,7 +165,7 @@ def test_nulls_come_back(name: str, content: dict[str, LoDTensor], tmp_path: Pat
         item = found[one]
         assert isinstance(item, LoDTensor)
         assert item.identical(tensor), one
-    with io.open_source(path, "l", format_name=name) as file:
+    with lodcli.open(path, "l", format_name=name) as file:
         assert file.slice("l", (slice(1, 3),)).to_list() == [None, [2.5]]
         assert file.slice("l", (0, slice(0, 2))).to_list() == [1.5, None]
         assert file.slice("t", (slice(1, 3),), 1).to_list() == [None, ""]
@@ -248,11 +249,11 @@ def test_a_first_null_may_come_late(
 
 def test_version_1_is_written_where_nothing_is_null(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [[1, 2], [3]]}), tmp_path / "t.parquet")
-    with io.open_source(tmp_path / "t.parquet") as source:
+    with lodcli.open(tmp_path / "t.parquet") as source:
         assert source.schema[0].nullable  # the file does not say that there are none
         io.write_batches(tmp_path / "t.lod.h5", source.schema, source.batches())
     assert b'"version":1' in (tmp_path / "t.lod.h5").read_bytes()
-    with io.open_source(tmp_path / "t.lod.h5") as source:
+    with lodcli.open(tmp_path / "t.lod.h5") as source:
         assert not source.schema[0].nullable
         io.write_batches(tmp_path / "t.lods", source.schema, source.batches())
     assert (tmp_path / "t.lods").read_bytes()[7] == 1
@@ -262,7 +263,7 @@ def test_statistics_of_parquet_say_that_a_column_has_no_nulls(tmp_path: Path) ->
     columns = {"n": [1, 2], "m": [1, None], "t": ["a", "b"], "f": [1.5, None]}
     for told in (True, False):
         pq.write_table(pa.table(columns), tmp_path / "t.parquet", write_statistics=told)
-        with io.open_source(tmp_path / "t.parquet") as source:
+        with lodcli.open(tmp_path / "t.parquet") as source:
             found = {spec.name: spec.nullable for spec in source.schema}
         assert found == {"n": not told, "m": True, "t": True, "f": True}
 
@@ -348,7 +349,7 @@ def test_a_large_mask_is_read_in_parts(tmp_path: Path) -> None:
     flat = LoDTensor.from_arrow(rows)
     tensor = LoDTensor(flat.values, lod, nulls=type(flat.nulls).of([None, flat.nulls.rows]))
     io.write(tmp_path / "t.lod.h5", tensor)
-    with io.open_source(tmp_path / "t.lod.h5") as source:
+    with lodcli.open(tmp_path / "t.lod.h5") as source:
         for start in range(0, 700, 61):
             found = source.slice("data", (slice(start, start + 13),))
             assert found.identical(tensor[start : start + 13])

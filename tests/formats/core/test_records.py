@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import LevelSpec, TensorSpec
 from lodcli.formats.structs.names import renamed
@@ -73,7 +74,7 @@ def put(path: Path, rows: list[dict[str, Any]]) -> Path:
 def converted(source: Path, kind: str, **options: Any) -> Path:
     target = source.parent / f"{source.name.partition('.')[0]}_.{SUFFIXES.get(kind, kind)}"
     named = None if kind in ("lod.h5", "lods") else kind
-    with io.open_source(source, **options) as file:
+    with lodcli.open(source, **options) as file:
         io.write_batches(target, file.schema, file.batches(), format_name=named, strict=False)
     return target
 
@@ -143,7 +144,7 @@ def test_sliced_batches_of_structs_come_whole(tmp_path: Path) -> None:
     rows[17] = {"s": None, "l": None}
     table = pa.Table.from_pylist(rows)
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=700)
-    with io.open_source(tmp_path / "a.parquet") as file:
+    with lodcli.open(tmp_path / "a.parquet") as file:
         parts = file.batches(4000)
         io.write_batches(tmp_path / "b.arrow", file.schema, parts)
     assert pa.ipc.open_file(tmp_path / "b.arrow").read_all().to_pylist() == rows
@@ -160,7 +161,7 @@ def test_null_records_and_records_of_nulls_stay_apart_in_slices_and_choices(
         "l.in.present",
         "l.present",
     ]
-    with io.open_source(source) as file:
+    with lodcli.open(source) as file:
         part = {name: file.slice(name, (slice(1, 3),)) for name in found}
     io.write(tmp_path / "b.lod.h5", part)
     assert rows_of(tmp_path / "b.lod.h5") == BOTH[1:3]
@@ -195,7 +196,7 @@ def test_formats_without_records_get_no_tensor_that_tells_which_are_null(tmp_pat
     rows: list[dict[str, Any]] = [{"s": {"x": 1}}, {"s": None}, {"s": {"x": None}}]
     source = put(tmp_path / "a.jsonl", rows)
     assert converted(source, "csv").read_text() == 's.x\n1\n""\n""\n'
-    with io.open_source(source) as file, pytest.raises(UnsupportedError, match="records: s"):
+    with lodcli.open(source) as file, pytest.raises(UnsupportedError, match="records: s"):
         io.write_batches(tmp_path / "c.csv", file.schema, file.batches(), strict=True)
     alone = {"s.present": io.read(source, "s.present")}
     io.write(tmp_path / "d.lodt", alone, format_name="paddle")
@@ -301,7 +302,7 @@ def test_a_format_without_records_writes_tensors_and_says_so(tmp_path: Path) -> 
     source = put(tmp_path / "a.jsonl", [{"s": {"x": 1, "y": 2}}])
     made = converted(source, "csv")
     assert made.read_text() == "s.x,s.y\n1,2\n"
-    with io.open_source(source) as file, pytest.raises(UnsupportedError, match="records: s"):
+    with lodcli.open(source) as file, pytest.raises(UnsupportedError, match="records: s"):
         io.write_batches(tmp_path / "c.csv", file.schema, file.batches(), strict=True)
 
 

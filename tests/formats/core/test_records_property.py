@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from tests.sampling import many
 
@@ -60,7 +61,7 @@ def through(rows: list[dict[str, Any]], folder: Path, *names: str) -> Path:
     path = folder / "given.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     for name in names:
-        with io.open_source(path) as file:
+        with lodcli.open(path) as file:
             io.write_batches(folder / name, file.schema, file.batches(64))
         path = folder / name
     return path

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import WriteOptions
@@ -50,7 +51,7 @@ def read_from(name: str, content: Content, folder: Path) -> Read | None:
         assert not os.listdir(folder)
         return None
     held = in_words(name, content)
-    with io.open_source(path, format_name=name, options=read_options(name, held)) as file:
+    with lodcli.open(path, format_name=name, options=read_options(name, held)) as file:
         check_keys(file.schema)
         return file.schema, list(file.batches(64)), dict(file.read())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats.core import io
+import lodcli
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import LodError
@@ -45,7 +45,7 @@ def test_a_tensor_without_items_comes_back_or_is_refused(
     options = KINDS[name].options("data", item)
     options.pop("field", None)
     # Its name and its content tell the format.
-    with io.open_source(path, options=ReadOptions(**options)) as source:
+    with lodcli.open(path, options=ReadOptions(**options)) as source:
         found = source.read()["data"]
     expected = KINDS[name].shape("data", item)
     assert isinstance(found, LoDTensor)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.csv import csv_file
@@ -66,7 +67,7 @@ def test_a_tensor_comes_back_or_is_refused(suffix: str, data: st.DataObject) -> 
 def test_a_header_of_numbers_is_reported(header: str, said: str | None, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(f"{header}\n3,4\n")
-    with io.open_source(path) as file:
+    with lodcli.open(path) as file:
         assert [said in note for note in file.notes if said] == [True] * bool(said)
         assert bool(file.notes) == bool(said)
 
@@ -212,7 +213,7 @@ def test_quotes_around_the_fields_change_nothing(
             path.write_bytes(text.encode())
             try:
                 options = ReadOptions(levels=("k",))
-                with io.open_source(path, options=options) as source:
+                with lodcli.open(path, options=options) as source:
                     parts = [dict(batch)["v"] for batch in source.batches(limit)]
                 tensor = LoDTensor.concatenate([p for p in parts if isinstance(p, LoDTensor)])
                 found.append((tensor.data.tolist(), tensor.lod.recursive_sequence_lengths()))

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -104,7 +105,7 @@ def test_batches_come_whole_and_without_rows(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     rows = np.arange(90_000.0).reshape(-1, 3)
     io.write(path, LoDTensor(rows), wide=True)
-    with io.open_source(path, wide=True) as source:
+    with lodcli.open(path, wide=True) as source:
         parts = [batch["data"].data for batch in source.batches(1 << 10)]
     assert len(parts) > 100
     np.testing.assert_array_equal(np.concatenate(parts), rows)

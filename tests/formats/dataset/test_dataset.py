@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
@@ -76,7 +77,7 @@ def test_a_slice_of_shards_is_that_of_one_file(
     level = data.draw(st.integers(-tensor.lod.n_levels, max(0, tensor.lod.n_levels - 1)))
     path = sharded(tmp_path, tensor, **how)
     io.write(tmp_path / "t.lod.h5", tensor, overwrite=True)
-    with io.open_source(path) as shards, io.open_source(tmp_path / "t.lod.h5") as one:
+    with lodcli.open(path) as shards, lodcli.open(tmp_path / "t.lod.h5") as one:
         whole = shards.read()["data"]
         assert isinstance(whole, LoDTensor)
         assert whole.identical(tensor)
@@ -138,14 +139,14 @@ def test_a_slice_opens_one_shard_and_opening_none(tmp_path: Path) -> None:
         opened.append(number)
         return original(self, number)
 
-    with mock.patch.object(DatasetSource, "_opened", counting), io.open_source(path) as source:
+    with mock.patch.object(DatasetSource, "_opened", counting), lodcli.open(path) as source:
         assert not opened
         source.slice("ids", (5,))
         source.slice("ids", (7,), level="sentence")
         assert len(opened) == len(set(opened)) <= 2
     for name in sorted(path.glob("data-*"))[1:]:
         name.unlink()  # others need not even be there
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert source.slice("ids", (0,)).identical(articles()["ids"][0])
 
 
@@ -225,7 +226,7 @@ def test_a_shard_that_is_not_the_one_meant_is_named_before_any_work(
     path = sharded(tmp_path, articles(), shards=4)
     shard = shard_name(2, 4)
     change(path / shard)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         for work in (source.batches, lambda: iter([source.read_index("ids")])):
             with pytest.raises(DamagedFileError, match=f"^{shard}: {said}"):
                 next(iter(work()))  # not only when it is its turn
@@ -245,7 +246,7 @@ def test_shards_without_a_manifest_are_read_as_files_and_say_so(tmp_path: Path) 
     path = sharded(tmp_path, articles(), shards=2)
     whole = io.read_all(path)
     (path / manifests.NAME).unlink()
-    with io.open_source(path) as file:
+    with lodcli.open(path) as file:
         assert any("2 files without a manifest" in note for note in file.notes)
         found = file.read()
     for name, item in found.items():
@@ -268,7 +269,7 @@ def test_what_a_dataset_does_not_hold_is_refused(tmp_path: Path) -> None:
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     path = sharded(tmp_path, articles(), shards=12)
     before = len(os.listdir("/proc/self/fd"))
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         source.read_index("ids")
         assert len(os.listdir("/proc/self/fd")) < before + 12
         next(iter(source.batches()))

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadOptions
@@ -27,7 +28,7 @@ ENDS = [0, 3, 3, 8]
 
 def _read(path: Path, **options: Any) -> LoDTensor:
     """Return the tensor, after trying batches, slices and the index."""
-    with io.open_source(path, options=ReadOptions(**options)) as source:
+    with lodcli.open(path, options=ReadOptions(**options)) as source:
         whole = io.one_tensor(source.read()["data"], "this test")
         parts: list[Any] = [batch["data"] for batch in source.batches(limit_bytes=20)]
         assert LoDTensor.concatenate(parts).identical(whole)
@@ -314,7 +315,7 @@ def test_what_was_never_written_is_the_fill_value(tmp_path: Path) -> None:
         file.create_dataset("much", (1 << 20,), "f8", chunks=(1 << 12,), compression="gzip")
         expected = {name: dataset[()] for name, dataset in file.items()}
     for name in ("none", "some", "much"):
-        with io.open_source(path, options=ReadOptions(data=f"/{name}")) as source:
+        with lodcli.open(path, options=ReadOptions(data=f"/{name}")) as source:
             found = io.one_tensor(source.read()["data"], "this test")
             np.testing.assert_array_equal(found.data, expected[name])
             told = {"none": "the rows", "some": "5 of 7 chunks", "much": "256 of 256 chunks"}
@@ -332,7 +333,7 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Pa
         file["plain"].attrs["units"] = "m"
     told = "packed: values are as stored: scale_factor, add_offset, _FillValue not applied"
     for name, rows, notes in (("packed", [1, 2, -9], [told]), ("plain", [0, 1, 2], [])):
-        with io.open_source(path, options=ReadOptions(data=name)) as source:
+        with lodcli.open(path, options=ReadOptions(data=name)) as source:
             found = io.one_tensor(source.read()["data"], "this test")
             assert list(source.notes) == notes
         assert found.to_list() == rows
@@ -433,7 +434,7 @@ def test_a_large_fill_takes_as_long_as_it_needs(tmp_path: Path) -> None:
         file.create_dataset("x", (3 << 30,), "i1", fillvalue=3)
     total = 0
     options, limits = ReadOptions(data="/x"), Limits(max_bytes=4 << 30)
-    with io.open_source(path, options=options, limits=limits) as source:
+    with lodcli.open(path, options=options, limits=limits) as source:
         for batch in source.batches():
             tensor = io.one_tensor(batch["data"], "this test")
             assert tensor.data[0] == 3
@@ -445,7 +446,7 @@ def test_text_of_variable_length_is_text(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     with h5py.File(path, "w") as file:
         file["v"] = ["to", "größe", ""]
-    with io.open_source(path, format_name="hdf5-vlen", options=ReadOptions(data="/v")) as source:
+    with lodcli.open(path, format_name="hdf5-vlen", options=ReadOptions(data="/v")) as source:
         found = io.one_tensor(source.read()["data"], "this test")
         assert found.to_list() == ["to", "größe", ""]
         assert found.marks.values == "text"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import DamagedFileError
@@ -64,7 +65,7 @@ def test_a_file_of_anndata_is_read() -> None:
     assert found["data"].lod.names == ("obs",)
     assert found["obs_names"].identical(text("a", "b", "c", "d"))
     assert found["var_names"].identical(text("Actb", "g2", "größe"))
-    with io.open_source(THEIRS) as source:
+    with lodcli.open(THEIRS) as source:
         assert source.slice("data", (1,)).data.tolist() == [2.0, -3.0]
     assert len(batches_of(THEIRS, 1)) >= 1
 

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import ReadOptions
@@ -29,7 +30,7 @@ LEAVES = "/acquisition/trees/leaves"
 
 
 def read_as(kind: str, path: Path, **options: Any) -> dict[str, LoDTensor]:
-    with io.open_source(path, format_name=kind, options=ReadOptions(**options)) as source:
+    with lodcli.open(path, format_name=kind, options=ReadOptions(**options)) as source:
         return tensors_of(source.read())
 
 
@@ -57,7 +58,7 @@ def test_ragged_columns_of_nwb_are_read() -> None:
     found = content(UNITS, data=f"/units/spike_times, {LEAVES},/units/id")
     assert list(found) == ["spike_times", "leaves", "id"]
     assert found["id"].lod.n_levels == 0
-    with io.open_source(UNITS, options=ReadOptions(data=LEAVES)) as source:
+    with lodcli.open(UNITS, options=ReadOptions(data=LEAVES)) as source:
         assert source.slice("leaves", (2, 1)).data.tolist() == [4, 5, 6]
         assert source.slice("leaves", (2, 1, slice(0, 1))).data.tolist() == [4]
     assert len(batches_of(UNITS, 1, data=LEAVES)) == 3
@@ -190,7 +191,7 @@ def test_rows_and_byte_orders_of_pytables_are_read(name: str) -> None:
     assert found.recursive_sequence_lengths() == [[2, 0, 3]]
     assert found.data.dtype.isnative
     np.testing.assert_array_equal(found.data, expected)
-    with io.open_source(path, format_name="hdf5-vlen", data=f"/{name}") as source:
+    with lodcli.open(path, format_name="hdf5-vlen", data=f"/{name}") as source:
         assert source.slice("data", (slice(1, 3),)).identical(found[1:3])
         part = source.slice("data", (2, slice(1, 2)))
         np.testing.assert_array_equal(part.data, expected[3:4])
@@ -345,7 +346,7 @@ def test_a_slice_is_that_of_the_tensor(
         *((slice(0, 2), 0), (0, 0, 0), (0, 1, slice(0, 9)), (0, 0, 0, 0)),
     ]
     asked = ReadOptions(**options)
-    with io.open_source(path or vlen, format_name=kind, options=asked) as source:
+    with lodcli.open(path or vlen, format_name=kind, options=asked) as source:
         whole = tensors_of(source.read())
         for name, tensor in whole.items():
             assert source.read_index(name) == tensor.lod

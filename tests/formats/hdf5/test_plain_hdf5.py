@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, TooLargeError
 from lodcli.formats.core.options import ReadOptions
@@ -42,7 +43,7 @@ def _read(file: h5py.File, **options: Any) -> LoDTensor:
     """Return what the file holds, by way of a container of ours."""
     path = Path(file.filename)
     file.close()
-    with io.open_source(path, options=ReadOptions(**options)) as source:
+    with lodcli.open(path, options=ReadOptions(**options)) as source:
         whole = io.one_tensor(source.read()["data"], "this test")
         parts: list[Any] = [batch["data"] for batch in source.batches(limit_bytes=20)]
         assert LoDTensor.concatenate(parts).identical(whole)
@@ -151,7 +152,7 @@ def test_a_user_block_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "theirs.h5"
     with h5py.File(path, "w", userblock_size=512) as file:
         file["x"] = ROWS
-    with io.open_source(path, options=ReadOptions(data="/x")) as source:
+    with lodcli.open(path, options=ReadOptions(data="/x")) as source:
         found = io.one_tensor(source.read()["data"], "this test")
     np.testing.assert_array_equal(found.data, ROWS)
 
@@ -185,7 +186,7 @@ def test_no_name_at_all_is_an_error(theirs: h5py.File) -> None:
     theirs.close()
     with (
         pytest.raises(SelectionError, match="name the dataset of the rows with --data"),
-        io.open_source(path, format_name="hdf5"),
+        lodcli.open(path, format_name="hdf5"),
     ):
         pass
 
@@ -337,7 +338,7 @@ def test_rows_in_another_file_are_refused(name: str, tmp_path: Path) -> None:
     options = ReadOptions(data=f"/{name}")
     with (
         pytest.raises(UnsupportedError, match=rf"tempting.h5: .*{name}'?:? {message}"),
-        io.open_source(tmp_path / "tempting.h5", options=options),
+        lodcli.open(tmp_path / "tempting.h5", options=options),
     ):
         pass
 
@@ -363,7 +364,7 @@ def test_a_truncated_file_is_refused(theirs: h5py.File) -> None:
     path.write_bytes(path.read_bytes()[:-8])
     with (
         pytest.raises(DamagedFileError, match="file: HDF5 cannot read it"),
-        io.open_source(path, options=ReadOptions(data="/x")),
+        lodcli.open(path, options=ReadOptions(data="/x")),
     ):
         pass
 
@@ -377,11 +378,11 @@ def test_plain_hdf5_is_not_written(tmp_path: Path) -> None:
 def test_what_is_no_hdf5_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "theirs.h5"
     path.write_bytes(b"no HDF5 at all")
-    with pytest.raises(NotThisFormatError, match="has the extension of hdf5"), io.open_source(path):
+    with pytest.raises(NotThisFormatError, match="has the extension of hdf5"), lodcli.open(path):
         pass
     with (
         pytest.raises(NotThisFormatError, match="is not an HDF5 file"),
-        io.open_source(path, options=ReadOptions(data="/x")),
+        lodcli.open(path, options=ReadOptions(data="/x")),
     ):
         pass
 
@@ -393,7 +394,7 @@ def test_narrow_addresses_are_unsupported(tmp_path: Path) -> None:
     h5py.h5f.create(str(path).encode(), fcpl=plist).close()
     with (
         pytest.raises(UnsupportedError, match="addresses are not of eight bytes"),
-        io.open_source(path, options=ReadOptions(data="/x")),
+        lodcli.open(path, options=ReadOptions(data="/x")),
     ):
         pass
 
@@ -411,7 +412,7 @@ def test_a_heap_that_returns_to_itself_is_refused(user_block: int, tmp_path: Pat
     path.write_bytes(content[:place] + struct.pack("<Q", free) + content[place + 8 :])
     with (
         pytest.raises(DamagedFileError, match="refers to itself"),
-        io.open_source(path, options=ReadOptions(data="/x")),
+        lodcli.open(path, options=ReadOptions(data="/x")),
     ):
         pass
 
@@ -420,6 +421,6 @@ def test_a_file_that_h5py_wrote_in_the_newest_form_is_read(tmp_path: Path) -> No
     path = tmp_path / "theirs.h5"
     with h5py.File(path, "w", libver="latest") as file:
         file.create_dataset("x", data=ROWS, chunks=(4, 2), maxshape=(None, 2), compression=9)
-    with io.open_source(path, options=ReadOptions(data="/x")) as source:
+    with lodcli.open(path, options=ReadOptions(data="/x")) as source:
         found = io.one_tensor(source.read()["data"], "this test")
     np.testing.assert_array_equal(found.data, ROWS)

@@ -28,6 +28,7 @@ from lodcli.formats.items.streaming import item_batches
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.opening import source_of
 
 
 def content(lengths: list[list[int]]) -> dict[str, LoDTensor]:
@@ -58,7 +59,7 @@ def open_items(
     path = tmp_path / "content.lod.h5"
     items: dict[str, Item] = dict(tensors)
     io.write(path, items, overwrite=True)
-    with io.open_source(path) as source:
+    with source_of(path) as source:
         shared = sharing(source.schema, "vectors", level)
         with indexed(source, shared.names) as found:
             yield Items(found, shared)
@@ -118,10 +119,10 @@ def test_a_container_is_read_where_it_lies(tmp_path: Path) -> None:
     items: dict[str, Item] = dict(tensors)
     for suffix, there in (("lod.h5", True), ("lods", False)):
         io.write(tmp_path / f"content.{suffix}", items)
-        with io.open_source(tmp_path / f"content.{suffix}") as source:
+        with source_of(tmp_path / f"content.{suffix}") as source:
             assert (in_place(source, ["tags"]) is not None) == there
     with (
-        io.open_source(tmp_path / "content.lod.h5", limits=Limits(max_bytes=40)) as source,
+        source_of(tmp_path / "content.lod.h5", limits=Limits(max_bytes=40)) as source,
         pytest.raises(TooLargeError),
     ):
         in_place(source, ["vectors"])
@@ -131,7 +132,7 @@ def test_a_copy_of_what_is_read_in_order_holds_the_same(tmp_path: Path) -> None:
     tensors = content([[2, 1], [], [3]])
     items: dict[str, Item] = dict(tensors)
     io.write(tmp_path / "content.lods", items)
-    with io.open_source(tmp_path / "content.lods") as source:
+    with source_of(tmp_path / "content.lods") as source:
         shared = sharing(source.schema, "vectors")
         with indexed(source, shared.names) as found:
             chosen = Items(found, shared)
@@ -144,7 +145,7 @@ def test_items_of_a_stream_are_those_of_the_file(tmp_path: Path) -> None:
     del tensors["label"]
     items: dict[str, Item] = dict(tensors)
     io.write(tmp_path / "content.lods", items)
-    with io.open_source(tmp_path / "content.lods") as source:
+    with source_of(tmp_path / "content.lods") as source:
         shared = sharing(source.schema, None, "sentence")
         found = as_lists(joined(shared.schema, item_batches(source, shared)))
     assert found["tags"] == [[0, 1], [2], [3, 4, 5]]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import DamagedFileError
@@ -67,7 +68,7 @@ def test_files_are_joined_in_natural_order_of_their_names(name: str, tmp_path: P
     put(tmp_path / "all", name)
     for path in (tmp_path / "all", tmp_path / "all" / "part-*"):
         assert lists(io.read(path)) == WHOLE
-        with io.open_source(path) as file:
+        with lodcli.open(path) as file:
             assert file.slice("data", (3,)).data.tolist() == [4]
             assert len(list(file.batches(1))) >= 3
             assert any("3 files without a manifest" in one for one in file.notes)
@@ -101,7 +102,7 @@ def test_attributes_are_those_that_all_files_have_alike(tmp_path: Path) -> None:
     for day in (1, 2):
         said = {"license": "MIT", "day": day}
         io.write(tmp_path / f"{day}.lod.h5", rows([[day]]), attributes=said)
-    with io.open_source(tmp_path / "*.lod.h5") as file:
+    with lodcli.open(tmp_path / "*.lod.h5") as file:
         assert file.attributes == {"license": "MIT"}
 
 
@@ -141,9 +142,9 @@ def test_columns_in_names_of_folders_are_named(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir(parents=True)
         io.write(tmp_path / folder / "part.jsonl", rows([[1]]))
     for pattern, names in (("*/*/*", "'year', 'day'"), ("year=2023/*/*", "'day'")):
-        with io.open_source(tmp_path / pattern) as file:
+        with lodcli.open(tmp_path / pattern) as file:
             assert f"the folders name values of {names}, which are not read" in file.notes
-    with io.open_source(tmp_path / "year=2023/day=1/*") as file:
+    with lodcli.open(tmp_path / "year=2023/day=1/*") as file:
         assert not file.notes
 
 
@@ -162,7 +163,7 @@ def test_the_odd_one_is_named_before_a_row_is_read(tmp_path: Path) -> None:
 def test_a_file_that_vanishes_or_changes_is_named(tmp_path: Path) -> None:
     put(tmp_path / "all")
     last = tmp_path / "all" / "part-10.jsonl"
-    with io.open_source(tmp_path / "all") as file:
+    with lodcli.open(tmp_path / "all") as file:
         last.write_text("[1.5]\n")
         with pytest.raises(DamagedFileError, match=r"part-10.jsonl: was changed while"):
             list(file.batches())
@@ -181,10 +182,10 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 def test_folders_of_a_format_are_no_lists_of_files(tmp_path: Path) -> None:
     io.write(tmp_path / "set", rows([[1]]), format_name="lod.dataset")
-    with io.open_source(tmp_path / "set") as file:
+    with lodcli.open(tmp_path / "set") as file:
         assert not file.notes
     (tmp_path / "set" / "manifest.lod.h5").unlink()
-    with io.open_source(tmp_path / "set" / "*.h5") as file:
+    with lodcli.open(tmp_path / "set" / "*.h5") as file:
         assert table.get("lod.h5").name == "lod.h5"
         assert lists(file.read()["data"]) == [[1]]
 

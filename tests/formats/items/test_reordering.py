@@ -24,6 +24,7 @@ from lodcli.formats.items.sharing import sharing
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import machine
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.opening import source_of
 from tests.growth import peak_bytes_of
 
 WAYS = ("in memory", "in place", "in buckets")
@@ -40,7 +41,7 @@ def choose(patch: pytest.MonkeyPatch, way: str, small_bytes: int = 0) -> None:
 
 
 def opened(path: Path) -> Iterator[Items]:
-    with io.open_source(path) as source:
+    with source_of(path) as source:
         shared = sharing(source.schema)
         with indexed(source, shared.names) as found:
             yield Items(found, shared)

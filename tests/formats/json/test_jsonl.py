@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.json import jsonl
@@ -108,7 +109,7 @@ def test_a_bad_level_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(b"[1]\n")
     with (
         pytest.raises(OptionError, match="'0' is not a valid level name"),
-        io.open_source(tmp_path / "x.jsonl", options=ReadOptions(levels=("0",))),
+        lodcli.open(tmp_path / "x.jsonl", options=ReadOptions(levels=("0",))),
     ):
         pass
 
@@ -418,7 +419,7 @@ def test_a_pipe_of_a_few_bytes_is_read(tmp_path: Path, data: bytes) -> None:
 def test_no_lines_are_a_tensor_without_rows(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"")
-    with io.open_source(path, format_name="jsonl", options=ReadOptions(levels=("a",))) as source:
+    with lodcli.open(path, format_name="jsonl", options=ReadOptions(levels=("a",))) as source:
         found = source.read()["data"]
     assert isinstance(found, LoDTensor)
     assert found.recursive_sequence_lengths() == [[]]
@@ -434,7 +435,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path.write_bytes(EVENTS.read_bytes() * 40)  # 1 million numbers: the exact writer
     tracemalloc.start()
     try:
-        with io.open_source(path) as source:
+        with lodcli.open(path) as source:
             io.write_batches(copy, source.schema, source.batches(1 << 20))
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import schema_of
 from lodcli.formats.npz.npz import Npz
@@ -89,7 +90,7 @@ def test_byte_and_axis_order_do_not_matter(
     rows = np.arange(24).reshape(4, 3, 2).astype(dtype)
     path = saved(tmp_path, data=np.asarray(rows, order=order), **{"lod.0": np.array([0, 1, 1, 4])})
     batches = batches_of(path, limit_bytes)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert source.schema[0].dtype.isnative
     assert len(batches) == (3 if limit_bytes == 1 else 1)
     found = LoDTensor.concatenate([batch["data"] for batch in batches])
@@ -140,7 +141,7 @@ def test_batches_hold_whole_items_of_all_that_share_a_level(tmp_path: Path) -> N
 
 def test_an_index_is_read_without_rows(tmp_path: Path) -> None:
     io.write(tmp_path / "x.npz", WORDS)
-    with io.open_source(tmp_path / "x.npz") as source:
+    with lodcli.open(tmp_path / "x.npz") as source:
         assert source.read_index("data") == WORDS.lod
         assert source.schema[0].rows == 15
         assert [level.items for level in source.schema[0].levels] == [3, 6]
@@ -178,7 +179,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     )
     tracemalloc.start()
     try:
-        with io.open_source(tmp_path / "x.npz") as source:
+        with lodcli.open(tmp_path / "x.npz") as source:
             batches = source.batches(1 << 20)
             io.write_batches(tmp_path / "y.npz", source.schema, batches)
         peak_bytes = tracemalloc.get_traced_memory()[1]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.arrays.array_source import ArraySource
 from lodcli.formats.arrays.part import Part
 from lodcli.formats.core import io
@@ -18,7 +19,7 @@ from lodcli.formats.items.merged import MergedSource
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.opening import batches_of, content
+from tests.formats.cases.opening import batches_of, content, source_of
 
 pa: Any = pytest.importorskip("pyarrow")
 DTYPES = ("M8[s]", "M8[ms]", ">M8[us]", "M8[ns]", "M8[D]", "m8[s]", ">m8[ms]", "m8[us]", "m8[ns]")
@@ -69,7 +70,7 @@ def test_times_are_those_that_arrow_takes_from_numpy(name: str, dtype: str, tmp_
     parts = [part for batch in batches_of(tmp_path / name, 64) for part in batch.values()]
     assert len(parts) > 1
     assert LoDTensor.concatenate(parts).identical(found)
-    with io.open_source(tmp_path / name) as source:
+    with lodcli.open(tmp_path / name) as source:
         part = source.slice(source.schema[0].name, (slice(2, 6),))
     assert part.identical(found[2:6])
 
@@ -84,7 +85,7 @@ def test_values_and_nulls_come_from_one_read(
 ) -> None:
     _save(tmp_path / name, _array("M8[s]"))
     calls = []
-    with io.open_source(tmp_path / name) as opened:
+    with source_of(tmp_path / name) as opened:
         source = in_place(opened, [opened.schema[0].name])
         assert isinstance(source, ArraySource)
         read = source.read_array

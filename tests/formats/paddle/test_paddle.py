@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.schema import LevelSpec, TensorSpec
@@ -185,7 +186,7 @@ def test_a_slice_reads_only_its_rows(tmp_path: Path) -> None:
     rows[5:7] = 7
     lod = LoD.from_lengths([[2, 1, 1], [5, 2, (1 << 16) - 8, 1]])
     io.write(tmp_path / "x.lodt", LoDTensor(rows, lod))
-    with io.open_source(tmp_path / "x.lodt") as source:
+    with lodcli.open(tmp_path / "x.lodt") as source:
         tracemalloc.start()
         try:
             part = source.slice("data", (0, 1))
@@ -297,7 +298,7 @@ def test_a_long_level_is_recognised(tmp_path: Path) -> None:
 def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "x.lodt"
     path.write_bytes(stream())
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         path.write_bytes(stream()[:-48])
         with pytest.raises(DamagedFileError, match="ended 48 bytes early"):
             list(source.batches())

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.schema import schema_of
@@ -335,15 +336,15 @@ def test_hashes_of_others_are_checked_where_python_can(name: str, tmp_path: Path
 
     _with_hashes(path, add)
     assert list(content(path, field=("label",))) == ["label"]
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert source.checksums == "blake2b of every shard"
     _with_hashes(path, lambda raw: raw["hashes"].update(blake2b="0"))
     with pytest.raises(DamagedFileError, match=r"shard.*: its blake2b is .*, index.json says 0"):
         content(path)
-    with io.open_source(path):
+    with lodcli.open(path):
         pass  # nothing of the shards was read whole
     _with_hashes(path, lambda raw: raw.update(hashes={"xxh64": "0" * 16}))
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert source.checksums is None
         source.read()
     _with_hashes(path, lambda raw: raw.update(hashes=[1]))

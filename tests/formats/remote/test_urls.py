@@ -409,6 +409,6 @@ def test_options_go_with_a_url(server: Server) -> None:
     options = ReadOptions(dtype=np.dtype(np.int16))
     with (
         pytest.raises(lodcli.errors.LodError, match=f"^{server.url}/lines: line "),
-        io.open_source(f"{server.url}/lines", format_name="jsonl", options=options) as source,
+        lodcli.open(f"{server.url}/lines", format_name="jsonl", options=options) as source,
     ):
         source.read()

@@ -14,6 +14,7 @@ import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.core.schema import LevelSpec, TensorSpec
@@ -121,7 +122,7 @@ def test_pipes_and_batches(tmp_path: Path) -> None:
 def test_a_slice_reads_only_its_rows(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     io.write(path, LoDTensor(np.zeros((1 << 20, 8)), [[5, 2, (1 << 20) - 7]]))
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         tracemalloc.start()
         try:
             assert source.slice("data", (1,)).rows == 2

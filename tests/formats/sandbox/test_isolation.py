@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.formats.core.format import Source
@@ -56,7 +57,7 @@ def test_the_content_is_thesame(name: str, options: WriteOptions, tmp_path: Path
     if name != "t.npz":
         items["steps"] = StoredArray(*TensorArray.unpack(NESTED, 0))
     io.write(path, items, options=options)
-    with io.open_source(path, limits=ISOLATED) as source:
+    with lodcli.open(path, limits=ISOLATED) as source:
         for _ in range(2):  # another child for another pass
             found = source.read()
             assert found.keys() == items.keys()
@@ -71,7 +72,7 @@ def test_text_formats_are_read_too(name: str, tmp_path: Path) -> None:
     words = LoDTensor(np.frombuffer(b"abc", np.uint8), LoD.from_lengths([[1], [2], [1, 2]]))
     tensor = words if name == "t.txt" else TENSOR
     io.write(path, tensor)
-    with io.open_source(path, limits=ISOLATED) as source:
+    with lodcli.open(path, limits=ISOLATED) as source:
         assert same(source.read()["data"], io.read(path))
 
 
@@ -79,7 +80,7 @@ def test_text_formats_are_read_too(name: str, tmp_path: Path) -> None:
 def test_what_is_mapped_is_read_too(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     io.write(path, TENSOR)
-    with io.open_source(path, limits=ISOLATED) as source:
+    with lodcli.open(path, limits=ISOLATED) as source:
         assert same(source.read()["data"], TENSOR)
 
 
@@ -90,9 +91,9 @@ def test_torch_is_read_where_nothing_else_was_looked_at(tmp_path: Path) -> None:
     io.write(path, TENSOR)
     # In a new process: which modules are there already decides.
     code = (
-        "import sys; from lodcli.formats.core import io\n"
+        "import sys; import lodcli\n"
         "from lodcli.formats.core.limits import Limits\n"
-        "with io.open_source(sys.argv[1], format_name='torch', limits=Limits(isolate=True)) as s:\n"
+        "with lodcli.open(sys.argv[1], format_name='torch', limits=Limits(isolate=True)) as s:\n"
         "    print(*s.read())"
     )
     found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
@@ -109,7 +110,7 @@ def test_what_the_child_raises_is_raised_here(tmp_path: Path) -> None:
         io.read_all(path)
     with (
         pytest.raises(DamagedFileError) as caught,
-        io.open_source(path, limits=ISOLATED) as source,
+        lodcli.open(path, limits=ISOLATED) as source,
     ):
         source.read()
     assert str(caught.value) == str(plainly.value)

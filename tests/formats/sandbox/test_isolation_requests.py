@@ -13,6 +13,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import Source
@@ -173,7 +174,7 @@ def test_two_children_do_not_share_a_position(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     rows = LoDTensor(np.arange(100_000), LoD.from_lengths([[10] * 10_000]))
     io.write(path, rows)
-    with io.open_source(path, limits=ISOLATED) as source:
+    with lodcli.open(path, limits=ISOLATED) as source:
         pairs = zip(source.batches(1 << 16), source.batches(1 << 16), strict=True)
         parts = [(one["data"], other["data"]) for one, other in pairs]
     assert len(parts) > 2
@@ -185,10 +186,10 @@ def test_two_children_do_not_share_a_position(tmp_path: Path) -> None:
 def test_what_comes_through_a_pipe_is_read_by_one_child(tmp_path: Path) -> None:
     io.write(tmp_path / "t.lod.h5", {"a": TENSOR, "b": NESTED})
     code = (
-        "import sys; from lodcli.formats.core import io\n"
+        "import sys; import lodcli\n"
         "from lodcli.formats.core.limits import Limits\n"
         "from lodcli.kernels.errors import LodError\n"
-        "with io.open_source('-', limits=Limits(isolate=True)) as source:\n"
+        "with lodcli.open('-', limits=Limits(isolate=True)) as source:\n"
         "    print(source.read_index('b').recursive_sequence_lengths(), *source.read())\n"
         "    print(source.slice('a', (1,)).data)\n"
         "    next(source.batches(1))\n"

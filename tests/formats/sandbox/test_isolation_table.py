@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats.core import io
+import lodcli
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.table import TABLE
 from tests.formats.cases.every_file import FILES, NEEDS, file_of, made
@@ -17,12 +17,12 @@ from tests.slow import one_in
 # Prints the name and the shape of everything, and its bytes, once read with and once without.
 READ = """
 import hashlib, sys
-from lodcli.formats.core import io
+import lodcli
 from lodcli.formats.core.format import ReadOptions
 from lodcli.formats.core.limits import Limits
 path, name, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
 for isolate in (True, False):
-    with io.open_source(
+    with lodcli.open(
         path, format_name=name, options=ReadOptions(**options), limits=Limits(isolate=isolate)
     ) as source:
         for name_, item in source.read().items():
@@ -55,5 +55,5 @@ def test_what_is_read_in_isolation_is_the_same(name: str, tmp_path: Path) -> Non
 def test_made_files_are_what_they_are_named(tmp_path: Path) -> None:
     path = made(tmp_path / "plain.h5", "hdf5")
     options = ReadOptions(data="/x", offsets=("/o",))
-    with io.open_source(path, format_name="hdf5", options=options) as source:
+    with lodcli.open(path, format_name="hdf5", options=options) as source:
         assert source.read_index("data").recursive_sequence_lengths() == [[1, 3]]

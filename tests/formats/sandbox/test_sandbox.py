@@ -12,7 +12,6 @@ import h5py
 import pytest
 
 import lodcli
-from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.sandbox import process as sandbox
@@ -36,7 +35,7 @@ def test_without_fork_a_foreign_file_is_read_in_this_process(
 ) -> None:
     monkeypatch.setattr(processes, "CAN_FORK", False)
     monkeypatch.delattr(os, "fork")
-    with io.open_source(foreign, options=ReadOptions(data="x")) as source:
+    with lodcli.open(foreign, options=ReadOptions(data="x")) as source:
         (tensor,) = source.read().values()
     assert isinstance(tensor, LoDTensor)
     assert tensor.data.tolist() == [1.0, 2.0]
@@ -47,7 +46,7 @@ def test_the_library_of_kernels_is_open_before_a_child_is_started(
 ) -> None:
     opened_by = []
     monkeypatch.setattr(load, "open_shipped", lambda: opened_by.append(os.getpid()))
-    with io.open_source(foreign, options=ReadOptions(data="x")):
+    with lodcli.open(foreign, options=ReadOptions(data="x")):
         pass
     assert opened_by == [os.getpid()]
 
@@ -60,7 +59,7 @@ def test_isolation_that_was_asked_for_is_refused_where_there_is_none(
     limits = Limits(isolate=True)
     with (
         pytest.raises(UnsupportedError, match=r"t\.npz: this system cannot limit"),
-        io.open_source(tmp_path / "t.npz", limits=limits),
+        lodcli.open(tmp_path / "t.npz", limits=limits),
     ):
         pass
 
@@ -83,7 +82,7 @@ def test_a_forked_process_reads_with_a_child_of_its_own(foreign: Path) -> None:
         found: list[float] = tensor.data.tolist()
         return found
 
-    with io.open_source(foreign, options=ReadOptions(data="x")) as source:
+    with lodcli.open(foreign, options=ReadOptions(data="x")) as source:
         pid = os.fork()
         if pid == 0:
             code = 1
@@ -99,7 +98,7 @@ def test_a_forked_process_reads_with_a_child_of_its_own(foreign: Path) -> None:
 def test_a_program_that_ignores_the_end_of_its_children_reads_a_foreign_file(foreign: Path) -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system then keeps no exit status
     try:
-        with io.open_source(foreign, options=ReadOptions(data="x")) as source:
+        with lodcli.open(foreign, options=ReadOptions(data="x")) as source:
             (tensor,) = source.read().values()
     finally:
         signal.signal(signal.SIGCHLD, before)
@@ -112,7 +111,7 @@ def test_a_program_without_standard_output_reads_a_foreign_file(
 ) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
-    with io.open_source(foreign, options=ReadOptions(data="x")) as source:
+    with lodcli.open(foreign, options=ReadOptions(data="x")) as source:
         assert len(source.read()) == 1
 
 
@@ -131,7 +130,7 @@ def test_an_interrupt_while_a_child_is_started_is_raised_and_leaves_no_child(
     monkeypatch.setattr(os, "fork", interrupted_fork)
     with (
         pytest.raises(KeyboardInterrupt),
-        io.open_source(foreign, options=ReadOptions(data="x")) as source,
+        lodcli.open(foreign, options=ReadOptions(data="x")) as source,
     ):
         source.read()
     gc.collect()

@@ -19,6 +19,7 @@ from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.formats.cases.opening import source_of
 from tests.slow import one_in
 
 # Of chunks: everything at once, some steps, a part of a step.
@@ -59,7 +60,7 @@ def test_parts_give_what_memory_gives(
     io.write(tmp_path / "t.lod.h5", tensor)
     array, index_map = TensorArray.unpack(tensor, level, not in_order)
     io.write(tmp_path / "whole.lod.h5", StoredArray(array, index_map))
-    with io.open_source(tmp_path / "t.lod.h5") as file:
+    with source_of(tmp_path / "t.lod.h5") as file:
         source = in_place(file, ["data"])
         assert source is not None
         found = unpacked(source, "data", level, "t", in_order=in_order)
@@ -71,7 +72,7 @@ def test_parts_give_what_memory_gives(
     assert isinstance(streamed, StoredArray)
     assert streamed.array.identical(array)
     assert streamed.index_map == index_map
-    with io.open_source(tmp_path / "parts.lod.h5") as file:
+    with source_of(tmp_path / "parts.lod.h5") as file:
         steps = in_place(file, ["data"])
         assert isinstance(steps, ContainerSource)
         spec, batches = packed(steps, "data")
@@ -98,7 +99,7 @@ def test_steps_of_another_map_are_refused(tmp_path: Path) -> None:
     one = LoDTensor(np.arange(9.0), [[4, 2, 3]])
     array, index_map = TensorArray.unpack(one)
     io.write(tmp_path / "s.lod.h5", StoredArray(array, index_map))
-    with io.open_source(tmp_path / "s.lod.h5") as file:
+    with source_of(tmp_path / "s.lod.h5") as file:
         source = in_place(file, ["data"])
         assert isinstance(source, ContainerSource)
         steps = source.lods["data"]

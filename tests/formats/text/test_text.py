@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import NotThisFormatError, TooLargeError
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -102,7 +103,7 @@ def test_nul_at_the_head_is_refused_when_opened(tmp_path: Path) -> None:
     path.write_bytes(b"abc\0d")
     with (
         pytest.raises(NotThisFormatError, match=r"byte 3 is NUL: .* binary"),
-        io.open_source(path),
+        lodcli.open(path),
     ):
         pass
 
@@ -157,12 +158,12 @@ def test_a_pipe_gives_what_the_file_gives(tmp_path: Path, start: bytes) -> None:
 
 
 def test_a_file_can_be_read_again_and_a_pipe_cannot(tmp_path: Path) -> None:
-    with io.open_source(ARTICLES) as source:
+    with lodcli.open(ARTICLES) as source:
         first, again = source.read()["data"], source.read()["data"]
         assert isinstance(first, LoDTensor)
         assert isinstance(again, LoDTensor)
         assert first.identical(again)
-    with pipe(tmp_path, ".txt", b"a b") as name, io.open_source(name) as source:
+    with pipe(tmp_path, ".txt", b"a b") as name, lodcli.open(name) as source:
         source.read()
         with pytest.raises(UnsupportedError, match="a pipe can be read only once"):
             source.read()
@@ -182,7 +183,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, levels: tuple[str, .
     options = ReadOptions(levels=levels)
 
     def converted() -> None:
-        with io.open_source(path, options=options) as source:
+        with lodcli.open(path, options=options) as source:
             io.write_batches(copy, source.schema, source.batches())
 
     peak_bytes = peak_bytes_of(converted)
@@ -196,7 +197,7 @@ def test_a_large_line_takes_a_few_times_its_size(tmp_path: Path) -> None:
     options = ReadOptions(levels=("line", "word"))
 
     def read() -> None:
-        with io.open_source(path, options=options) as source:
+        with lodcli.open(path, options=options) as source:
             for batch in source.batches():
                 assert batch["data"].lod.count(-1) == 1 << 20
 

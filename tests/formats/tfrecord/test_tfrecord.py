@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io, registry
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.core.format import BATCH_BYTES
@@ -340,11 +341,11 @@ def test_everything_of_ours_comes_back(tmp_path: Path) -> None:
         item = found[name]
         assert isinstance(item, LoDTensor)
         assert item.identical(tensor), name
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         parts = [batch["deep"] for batch in source.batches(limit_bytes=10)]
         assert LoDTensor.concatenate(parts).identical(content["deep"])
         assert source.slice("deep", (2, 0)).data.tolist() == [4, 5]
-    with io.open_source(path, limits=Limits(isolate=True)) as source:
+    with lodcli.open(path, limits=Limits(isolate=True)) as source:
         assert sorted(source.read()) == sorted(content)
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.outputs import TargetExistsError
@@ -135,7 +136,7 @@ def test_bits_come_back(tmp_path: Path, tensor: LoDTensor, limit_bytes: int) -> 
     assert LoDTensor.concatenate(parts).identical(plain)
     if limit_bytes == 1:
         assert len(parts) == max(1, len(plain))
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert source.schema[0].rows == tensor.rows
 
 
@@ -166,7 +167,7 @@ def test_a_slice_is_that_of_the_whole(tmp_path: Path, data: st.DataObject) -> No
     level = data.draw(st.integers(0, 1))
     count = tensor.lod.count(level)
     start, stop = sorted(data.draw(st.tuples(st.integers(0, count), st.integers(0, count))))
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         branches: list[tuple[Key, ...]] = [
             (slice(start, stop),),
             *([(start,)] if start < count else []),
@@ -188,7 +189,7 @@ def test_sequences_may_lie_anywhere(limit_bytes: int, tmp_path: Path) -> None:
     parts = [batch["data"] for batch in batches_of(path, limit_bytes)]
     expected = [[[14, 15]], [[11], [], [12, 13, 14], [10]]]
     assert nested(LoDTensor.concatenate(parts)) == expected
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert source.slice("data", (slice(3, 5),), 1).data.tolist() == [12, 13, 14, 10]
 
 
@@ -207,7 +208,7 @@ def test_more_than_2_to_the_31_tokens_are_counted(tmp_path: Path) -> None:
         file.truncate(sum(sizes))
         for start, size in zip(starts, sizes, strict=True):
             os.pwrite(file.fileno(), bytes([size % 251]), start + size - 1)
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert source.schema[0].rows == sum(sizes) > 2**32
         assert source.slice("data", (1, 2)).data.tolist() == [0, 0, 3]
         for number, size in enumerate(sizes):
@@ -312,7 +313,7 @@ def test_an_index_that_contradicts_itself_is_named(
     index: bytes, message: str, tmp_path: Path
 ) -> None:
     path = pair(tmp_path, index, BIN)
-    with pytest.raises(LodError, match=message), io.open_source(path, format_name="megatron") as _:
+    with pytest.raises(LodError, match=message), lodcli.open(path, format_name="megatron") as _:
         pass
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -91,7 +92,7 @@ def test_what_was_split_comes_back(
     mark: dict[str, Any] = {"end_token" if ends else "start_token": 0}
     path = tmp_path / "x.bin"
     path.write_bytes(uint16(*tokens) if kind == "tokens" else llmc(*tokens))
-    with io.open_source(path, options=ReadOptions(**mark)) as source:
+    with lodcli.open(path, options=ReadOptions(**mark)) as source:
         batches = [tensors_of(dict(batch)) for batch in source.batches(limit_bytes)]
         out = tmp_path / "out.bin"
         io.write_batches(
@@ -167,7 +168,7 @@ def test_what_would_not_be_split_again_is_refused(
 
 def test_an_unfinished_document_may_only_be_the_last_of_all_batches(tmp_path: Path) -> None:
     parts = [{"data": documents([[1, 0], [2]])}, {"data": documents([[3, 0]])}]
-    with io.open_source(THEIRS / "nanogpt.bin", options=ReadOptions(end_token=0)) as source:
+    with lodcli.open(THEIRS / "nanogpt.bin", options=ReadOptions(end_token=0)) as source:
         schema = source.schema
     with pytest.raises(UnsupportedError, match="item 1 does not end with it, but others follow"):
         io.write_batches(tmp_path / "x.bin", schema, parts, options=WriteOptions(end_token=0))

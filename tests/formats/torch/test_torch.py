@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -136,7 +137,7 @@ def test_views_conjugates_and_parameters_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["nested", "packed", "several"])
 def test_files_can_be_read_in_isolation(name: str) -> None:
     path = MADE / f"{name}.pt"
-    with io.open_source(path, limits=Limits(isolate=True)) as source:
+    with lodcli.open(path, limits=Limits(isolate=True)) as source:
         assert list(source.read()) == list(io.read_all(path))
 
 
@@ -369,7 +370,7 @@ def test_values_of_a_dict_that_no_tensor_holds_can_be_left_out(tmp_path: Path) -
     with pytest.raises(UnsupportedError, match=f"epoch: expected tensors, .*, found int; {others}"):
         io.read_all(path)
     skipping = ReadOptions(skip_unsupported=True)
-    with io.open_source(path, options=skipping) as file:
+    with lodcli.open(path, options=skipping) as file:
         assert list(file.left_out) == ["epoch", "adam.param_groups", "model.num_batches_tracked"]
         assert [spec.name for spec in file.schema] == ["list", "model.weight"]
     weight = io.read(path, "model.weight")
@@ -388,7 +389,7 @@ def test_values_whose_keys_are_no_names_can_be_left_out(tmp_path: Path) -> None:
         UnsupportedError, match=r"by\.0\.5: a dict with the key 0\.5; expected name"
     ):
         io.read_all(path)
-    with io.open_source(path, options=ReadOptions(skip_unsupported=True)) as file:
+    with lodcli.open(path, options=ReadOptions(skip_unsupported=True)) as file:
         assert [spec.name for spec in file.schema] == ["weight"]
         reasons = [str(error) for error in file.left_out.values()]
     for what in ("the key 0.5", "the key None", "a key that is a tuple", "a key that is a Global"):
@@ -423,7 +424,7 @@ def test_objects_of_other_classes_can_be_left_out(tmp_path: Path) -> None:
     refers = r"refers to argparse.Namespace; only tensors, lists, tuples and dicts are read"
     with pytest.raises(UnsupportedError, match=f"config: {refers}; choose another tensor with"):
         io.read_all(path)
-    with io.open_source(path, options=ReadOptions(skip_unsupported=True)) as file:
+    with lodcli.open(path, options=ReadOptions(skip_unsupported=True)) as file:
         assert set(file.left_out) == set(bad)
         assert [spec.name for spec in file.schema] == ["weight"]
         assert "a tensor of dtype float8_e5m2" in str(file.left_out["small"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.core.options import ReadOptions
@@ -240,7 +241,7 @@ def test_options_that_do_not_fit_are_refused(
 def test_a_bad_level_name_is_refused_when_opened() -> None:
     with (
         pytest.raises(InvalidDataError, match="'1' is not a valid level name"),
-        io.open_source(VOWELS, options=ReadOptions(levels=("1",))),
+        lodcli.open(VOWELS, options=ReadOptions(levels=("1",))),
     ):
         pass
 
@@ -295,7 +296,7 @@ def test_a_pipe_is_read_like_a_file(tmp_path: Path, start: bytes) -> None:
 
 def test_a_file_can_be_read_again(tmp_path: Path) -> None:
     (tmp_path / "x.ts").write_bytes(HEAD + TWO)
-    with io.open_source(tmp_path / "x.ts", options=ReadOptions()) as source:
+    with lodcli.open(tmp_path / "x.ts", options=ReadOptions()) as source:
         first, again = source.read(), source.read()
     for name, item in first.items():
         other = again[name]

@@ -18,6 +18,7 @@ from lodcli.formats.core.table import TABLE
 from lodcli.formats.values.relabelled import Relabelled, chosen_by_name
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
 from tests.formats.cases.every_file import FILES, NEEDS, file_of
+from tests.formats.cases.opening import source_of
 
 LISTS = LoDTensor([1, 2, 3, 4, 5], [[2, 1, 1, 1]])
 OTHERS = LoDTensor([5, 6, 7, 8, 9], [[1, 2, 1, 1]])
@@ -57,7 +58,7 @@ def test_every_format_chooses_and_renames(name: str, tmp_path: Path) -> None:
     with lodcli.open(path, **chosen) as source:
         part = source.slice("new", (slice(0, 1),))
         assert part.identical(item.select(slice(0, 1)))
-    with lodcli.open(path, **chosen) as source:
+    with source_of(path, **chosen) as source:
         lod, rows, blocks = source.row_blocks("new", lambda size: np.empty(size, np.uint8), 64)
         assert (lod, rows) == (item.lod, item.rows)
         assert sum(len(block) for _, block in blocks) == item.rows
@@ -135,7 +136,7 @@ def test_what_is_marked_as_text_is_checked_however_it_is_read(tmp_path: Path) ->
     text: dict[str, Any] = {"text_levels": "text"}
     with pytest.raises(InvalidDataError, match="not UTF-8"):
         lodcli.read(path, **text)
-    with lodcli.open(path, **text) as source:
+    with source_of(path, **text) as source:
         assert source.stored_rows("data") is None
         with pytest.raises(InvalidDataError, match="not UTF-8"):
             source.row_blocks("data", lambda size: np.empty(size, np.uint8), 64)
@@ -156,7 +157,7 @@ def _written(path: Path, item: LoDTensor) -> Path:
 
 def test_a_renamed_container_is_still_mapped_and_stored_in_blocks(tmp_path: Path) -> None:
     path = _written(tmp_path / "t.lod.h5", LISTS)
-    with lodcli.open(path, rename={"data": "x"}, levels="day") as source:
+    with source_of(path, rename={"data": "x"}, levels="day") as source:
         stored = source.stored_rows("x")
         assert stored is not None
         assert (stored.rows, stored.lod.names) == (5, ("day",))

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.formats.core.options import ReadOptions
@@ -65,7 +66,7 @@ def test_everything_of_ours_comes_back(name: str, tmp_path: Path) -> None:
         item = found[one]
         assert isinstance(item, LoDTensor)
         assert item.identical(tensor), one
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         assert source.partial
         assert source.slice("data", (2, 0)).identical(CONTENT["data"].select(2, 0))
         assert source.slice("much", (2, slice(5, 7))).data.tolist() == [5, 6]
@@ -110,7 +111,7 @@ def test_stores_of_zarr_are_read(version: int, zipped: bool, tmp_path: Path) -> 
 
 def test_an_array_alone_is_a_tensor(tmp_path: Path) -> None:
     zarr.save_array(tmp_path / "x.zarr", np.arange(6))
-    with io.open_source(tmp_path / "x.zarr") as source:
+    with lodcli.open(tmp_path / "x.zarr") as source:
         found = source.read()["data"]
         assert source.checksums == ""
     assert isinstance(found, LoDTensor)
@@ -175,7 +176,7 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(
     # As xarray packs values.
     group["packed"].attrs.update({"add_offset": 10.0, "scale_factor": 0.1, "_FillValue": -9})
     group["plain"].attrs["units"] = "m"
-    with io.open_source(tmp_path / "t.zarr") as source:
+    with lodcli.open(tmp_path / "t.zarr") as source:
         found = source.read()["packed"]
         told = "packed: values are as stored: scale_factor, add_offset, _FillValue not applied"
         assert list(source.notes) == [told]
@@ -256,7 +257,7 @@ def test_a_name_too_long_for_a_folder_is_refused(tmp_path: Path) -> None:
 def _refused(path: Path, error: type[LodError], message: str, **options: Any) -> None:
     with (
         pytest.raises(error, match=message) as caught,
-        io.open_source(path, options=ReadOptions(**options)) as source,
+        lodcli.open(path, options=ReadOptions(**options)) as source,
     ):
         source.read()
     assert str(caught.value).startswith(f"{path}: ")
@@ -358,7 +359,7 @@ def test_arrays_of_texts_are_read(version: int, dtype: Any, tmp_path: Path) -> N
         io.read_all(tmp_path / "t.zarr")
     found = io.read(tmp_path / "t.zarr", data="word", offsets="ends")
     assert found.to_list() == [["a", "Grüß", ""], ["日本"]]
-    with io.open_source(tmp_path / "t.zarr", options=ReadOptions(data="word")) as source:
+    with lodcli.open(tmp_path / "t.zarr", options=ReadOptions(data="word")) as source:
         assert source.slice("word", (slice(1, 3),)).to_list() == ["Grüß", ""]
 
 

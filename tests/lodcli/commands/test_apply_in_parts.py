@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.commands.apply import in_step, steps
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import DEFAULT_NAME
@@ -84,7 +85,7 @@ def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         io.write(f"{name}.lod.h5", {DEFAULT_NAME: one})
     lines = (f'{{"x": {"null" if n % 7 == 3 else [n] * (n % 4)}}}\n' for n in range(40))
     Path("nulls.jsonl").write_text("".join(lines))
-    with io.open_source("nulls.jsonl") as source:
+    with lodcli.open("nulls.jsonl") as source:
         io.write_batches("nulls.lod.h5", source.schema, source.batches())
     monkeypatch.setattr(in_step, "COMPUTED_BYTES", 100)
     monkeypatch.setattr(reordering, "IN_MEMORY_BYTES", 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -116,7 +117,7 @@ def test_levels_that_coincide_in_one_source_only_are_not_shared(lod: Lod, folder
         assert tensor(out, "a").recursive_sequence_lengths() == [[1, 2, 1, 2, 1, 2]]
         assert tensor(out, "b").recursive_sequence_lengths() == [[1, 2, 2, 1, 1, 2]]
     assert lod("concat", "one.lod.h5", "three.npz", "-o", "shared.lod.h5").code == 0
-    with io.open_source("shared.lod.h5") as source:
+    with lodcli.open("shared.lod.h5") as source:
         one, two = source.schema
     assert one.levels == two.levels
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from google_crc32c import value as crc32c
 
+import lodcli
 from lodcli.formats.container import rows
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
@@ -74,7 +75,7 @@ def test_a_copy_has_the_bytes_of_what_is_written(
 def test_attributes_are_set_in_a_copy(lod: Lod) -> None:
     path = _container(Path("in.lod.h5"), _content())
     assert lod("convert", path, "out.lod.h5", "--attribute", "license=BSD").code == 0
-    with io.open_source("out.lod.h5") as source:
+    with lodcli.open("out.lod.h5") as source:
         assert source.attributes == {"license": "BSD"}
     found: dict[str, Any] = io.read_all("out.lod.h5")
     assert all(found[name].identical(tensor) for name, tensor in _content().items())
@@ -103,7 +104,7 @@ def test_what_is_checked_by_its_values_is_written_in_batches(
     lod: Lod, make: Callable[[], Any]
 ) -> None:
     path = _container(Path("in.lod.h5"), {"some": make()})
-    with io.open_source(path) as source:
+    with lodcli.open(path) as source:
         found: Any = source
         assert not getattr(found, "_inner", found).copyable
     assert lod("convert", path, "out.lod.h5").code == 0

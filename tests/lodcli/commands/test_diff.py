@@ -16,6 +16,7 @@ from lodcli.formats.items.indexed_copy import in_place
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
+from tests.formats.cases.opening import source_of
 from tests.lodcli.conftest import Lod, articles
 
 
@@ -186,7 +187,7 @@ def test_values_differ_as_numpy_says(
     folder = tmp_path_factory.mktemp("diff")
     for name, data in (("a", a), ("b", b)):
         io.write(folder / f"{name}.lod.h5", LoDTensor(data, [[data.size]]))
-    with io.open_source(folder / "a.lod.h5") as x, io.open_source(folder / "b.lod.h5") as y:
+    with source_of(folder / "a.lod.h5") as x, source_of(folder / "b.lod.h5") as y:
         one, two = in_place(x, ["data"]), in_place(y, ["data"])
         assert one is not None
         assert two is not None

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.commands.inspect import summary
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
@@ -203,7 +204,7 @@ def test_names_out_of_a_file_cannot_steer_the_terminal(lod: Lod, folder: Path) -
 def test_only_header_and_index_of_a_container_are_read(
     lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with io.open_source("words.lod.h5") as source:
+    with lodcli.open("words.lod.h5") as source:
         kind = type(source)
 
     def refuse(*args: object, **more: object) -> None:

@@ -122,8 +122,8 @@ def _one_article_a_batch(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def _open_kind() -> base.Source:
-    with io.open_source("words.lod.h5") as source:
-        return source
+    with io.open_file("words.lod.h5") as file:
+        return file.source
 
 
 @pytest.mark.parametrize("rows", [5, 7])

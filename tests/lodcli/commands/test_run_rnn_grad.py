@@ -101,8 +101,8 @@ def test_gradients_are_torchs(
 
 
 def _one_item_a_batch(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    with io.open_source("words64.lod.h5") as source:
-        kind = type(source)
+    with io.open_file("words64.lod.h5") as file:
+        kind = type(file.source)
     whole = kind.batches_of
     seen: list[object] = []
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -45,7 +46,7 @@ def test_these_tensors_are_written(
 
 def test_levels_stay_shared(lod: Lod, folder: Path) -> None:
     assert lod("drop", "many.lod.h5", "other", "-o", "out.lod.h5").code == 0
-    with io.open_source("out.lod.h5") as source:
+    with lodcli.open("out.lod.h5") as source:
         one, two = source.schema
     assert one.levels == two.levels
 
@@ -87,7 +88,7 @@ def test_merged_tensors_share_one_index(lod: Lod, folder: Path) -> None:
     assert tensor("out.lod.h5", "scores").lod.names == ("article", "sentence")
     assert tensor("out.lod.h5", "scores").data.tolist() == list(range(15))
     assert tensor("out.lod.h5", "marks").to_list() == [[0, 1, 2], [3], [4, 5]]
-    with io.open_source("out.lod.h5") as source:
+    with lodcli.open("out.lod.h5") as source:
         one, two, three, _ = source.schema
     assert one.levels == two.levels
     assert one.levels[:1] == three.levels

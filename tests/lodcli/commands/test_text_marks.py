@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
@@ -62,7 +63,7 @@ NUMBERS = ["slice IN::t 0,0", "slice IN::t 0,0,0:2", "apply reverse IN::t", "unp
 def test_what_picks_bytes_or_computes_gives_numbers(line: str, lod: Lod) -> None:
     done = lod(*line.replace("IN", "in.lod.h5").split(), "-o", "out.lod.h5")
     assert done.code == 0, done.stderr
-    with io.open_source("out.lod.h5") as source:
+    with lodcli.open("out.lod.h5") as source:
         assert all(spec.marks == NO_MARKS for spec in source.schema)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats.core import io
+import lodcli
 from lodcli.formats.core.options import ReadOptions
 from tests.formats.cases.every_file import FILES, NEEDS, file_of
 from tests.lodcli.conftest import Lod, tensor
@@ -16,7 +16,7 @@ NAMES = ("first", "second", "third", "fourth", "fifth")
 
 def deepest(path: Path, name: str, options: dict[str, object]) -> tuple[str, int]:
     """Return the tensor of most levels, and how many it has."""
-    with io.open_source(path, format_name=name, options=ReadOptions(**options)) as source:  # type: ignore[arg-type]
+    with lodcli.open(path, format_name=name, options=ReadOptions(**options)) as source:  # type: ignore[arg-type]
         return max(((spec.name, len(spec.levels)) for spec in source.schema), key=lambda s: s[1])
 
 

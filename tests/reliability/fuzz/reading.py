@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lodcli.formats.core import io
+import lodcli
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.format import Source, joined
 from lodcli.formats.core.limits import Limits
@@ -136,7 +136,7 @@ def _found(target: Target, path: Path, operation: str, number: int) -> tuple[Con
         arrays = read_weights(path)
         return target.content, {name: known.known(array) for name, array in arrays.items()}
     options = ReadOptions(**target.options)
-    with io.open_source(
+    with lodcli.open(
         path, format_name=target.format, options=options, limits=Limits(MAX_BYTES)
     ) as source:
         if operation == SLICE:
