@@ -122,9 +122,9 @@ def test_a_box_is_rounded_up_and_long_sequences_are_cut_on_request(backend: Back
         sequence_pad(words, maxlen=-2)
     with pytest.raises(InvalidDataError, match="integers, found float64"):
         sequence_mask([0.5])
-    for lengths, maxlen in ([1, 2], 2**63), (np.array([2**63 + 5], np.uint64), -1):
+    for counts, maxlen in (np.array([1, 2]), 2**63), (np.array([2**63 + 5], np.uint64), -1):
         with pytest.raises(OptionError, match="no array holds 9223372036854775"):
-            sequence_mask(lengths, maxlen=maxlen)
+            sequence_mask(counts, maxlen=maxlen)
 
 
 @settings(deadline=None)

@@ -238,6 +238,6 @@ def test_a_step_may_return_tensors_of_torch_that_autograd_does_not_track() -> No
 
     assert doubled(torch.tensor(2.0))(words).all.data.tolist() == [[2, 2]] * 3
     with pytest.raises(
-        InvalidDataError, match="step 0: outputs: .* no gradients of a step; return"
+        InvalidDataError, match=r"step 0: outputs: .* no gradients of a step; return"
     ):
         doubled(torch.ones(1, requires_grad=True))(words)
