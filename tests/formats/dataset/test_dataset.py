@@ -228,7 +228,7 @@ def test_a_shard_that_is_not_the_one_meant_is_named_before_any_work(
     change(path / shard)
     with lodcli.open(path) as source:
         for work in (source.batches, lambda: iter([source.read_index("ids")])):
-            with pytest.raises(DamagedFileError, match=f"^{shard}: {said}"):
+            with pytest.raises(DamagedFileError, match=f"^{path}: {shard}: {said}"):
                 next(iter(work()))  # not only when it is its turn
         with pytest.raises(DamagedFileError, match=shard):
             source.slice("ids", (slice(None),))

@@ -128,11 +128,15 @@ def test_an_interrupt_while_a_child_is_started_is_raised_and_leaves_no_child(
         return pid
 
     monkeypatch.setattr(os, "fork", interrupted_fork)
-    with (
-        pytest.raises(KeyboardInterrupt),
-        lodcli.open(foreign, options=ReadOptions(data="x")) as source,
-    ):
-        source.read()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            lodcli.open(foreign, options=ReadOptions(data="x")) as source,
+        ):
+            source.read()
+    finally:
+        signal.signal(signal.SIGINT, before)
     gc.collect()
     with pytest.raises(ChildProcessError):
         os.waitpid(started[0], os.WNOHANG)

@@ -20,6 +20,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Marks
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.broken.failing import failing
+from tests.formats.cases.opening import source_of
 from tests.formats.cases.writing import partials_in
 from tests.lodcli.conftest import Lod, articles
 
@@ -104,7 +105,7 @@ def test_what_is_checked_by_its_values_is_written_in_batches(
     lod: Lod, make: Callable[[], Any]
 ) -> None:
     path = _container(Path("in.lod.h5"), {"some": make()})
-    with lodcli.open(path) as source:
+    with source_of(path) as source:
         found: Any = source
         assert not getattr(found, "_inner", found).copyable
     assert lod("convert", path, "out.lod.h5").code == 0
