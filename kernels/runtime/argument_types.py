@@ -296,10 +296,12 @@ def _described(hint: Any) -> str:
         return "None"
     if _is_sequence(hint):
         item = resolved(get_args(hint)[0])
-        first = get_args(item)[0] if get_origin(item) in (Union, UnionType) else item
-        if first is Any or getattr(first, "_is_protocol", False):
+        while get_origin(item) in (Union, UnionType):
+            item = resolved(get_args(item)[0])
+        # NumPy's ArrayLike begins with Buffer, a protocol or, from Python 3.12 on, a class.
+        if item is Any or getattr(item, "_is_protocol", False) or _name(item) == "Buffer":
             return "a sequence"
-        return f"a sequence of {_name(resolved(first))}"
+        return f"a sequence of {_name(item)}"
     name = _WORDS.get(_name(hint), _name(hint))
     # "RNN" and "LSTM" are spoken letter by letter.
     vowel = name[0] in "aeiouAEIO" or (name[:2].isupper() and name[0] in "FLMNRSX")

@@ -122,7 +122,9 @@ def _filled(items: list[Any], *, lists: bool, rows: bool) -> tuple[list[Any], Ma
     elif isinstance(first, list | tuple | np.ndarray):
         empty = first[:0]
     else:
-        empty = type(first)() if isinstance(first, Number | str | bytes) else first
+        # NumPy counts timedelta64 among its numbers.
+        is_plain = isinstance(first, Number | str | bytes) and not isinstance(first, np.timedelta64)
+        empty = type(first)() if is_plain else first
     return [empty if item is None else item for item in items], valid
 
 
