@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -16,6 +16,7 @@ from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords, ReadOptions, read_options
 from lodcli.formats.core.schema import ReadItem, find
+from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.indexed_copy import in_place
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import sharing
@@ -29,7 +30,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 T = TypeVar("T")
 
 
-class File(Source, Mapping[str, StoredTensor]):
+class File(Wrapped, Mapping[str, StoredTensor]):
     """An open file: its tensors by name, `file["words"]`, and what every Source has.
 
     `with` closes it, or `close()`, or the end of its last use. A closed file raises
@@ -45,13 +46,9 @@ class File(Source, Mapping[str, StoredTensor]):
             self._files = files.pop_all()
         # Closed at the latest before the interpreter clears its modules.
         self._closing = weakref.finalize(self, self._files.close)
+        super().__init__(found.source)
         self._label = found.input.label
-        self._source = found.source
         self._items: dict[tuple[str, int], Items | None] = {}
-        self.schema = found.source.schema
-        self.left_out = found.source.left_out
-        self.records = found.source.records
-        self.attributes = found.source.attributes
 
     def __getitem__(self, name: str) -> StoredTensor:
         """Return a tensor, of which nothing is read yet.
@@ -83,21 +80,6 @@ class File(Source, Mapping[str, StoredTensor]):
 
     def __repr__(self) -> str:
         return f"<{'closed ' if self.closed else ''}File {self._label}: {', '.join(self)}>"
-
-    @property
-    def checksums(self) -> str | None:  # type: ignore[override]
-        """See Source."""
-        return self._source.checksums
-
-    @property
-    def notes(self) -> Sequence[str]:  # type: ignore[override]
-        """See Source."""
-        return self._source.notes
-
-    @property
-    def partial(self) -> bool:
-        """See Source."""
-        return self._source.partial
 
     @property
     def closed(self) -> bool:
@@ -191,7 +173,7 @@ class File(Source, Mapping[str, StoredTensor]):
             raise UnsupportedError(
                 f"{self._label}: is closed; read it inside of `with lodcli.open(..)`"
             )
-        return self._source
+        return self._inner
 
     def _while_open(self, request: Callable[[Source], Iterator[T]]) -> Iterator[T]:
         """Yield what a request yields, until the file is closed."""

@@ -133,13 +133,14 @@ class StoredTensor:
             level, parts = level_named(parts[0], spec.level_names), parts[1:] or (_ALL,)
         if not parts or parts[0] is ... or isinstance(parts[0], LoDTensor):
             return self.read()[key]
-        first, *rest = _as_number(parts[0]), *parts[1:]
-        *above, last = map(_as_number, parts)
+        parts = tuple(map(_as_number, parts))
+        first, *rest = parts
+        *above, last = parts
         is_branch = all(type(part) is int for part in above) and (
             type(last) is int or _is_range(last)
         )
         if is_branch and self._has_plain_items and level + len(parts) <= len(spec.levels):
-            return self._file.slice(self.name, (*above, last), level)
+            return self._file.slice(self.name, parts, level)
         if type(first) is int:
             number = self._number(level, first)
             return self._file.slice(self.name, (slice(number, number + 1),), level)[(0, *rest)]
