@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -257,7 +258,8 @@ def _check(
     if not epochs and (weights is None or out is not None):
         raise click.UsageError("--epochs 0 evaluates a saved model: give --weights, and no -o")
     if state is not None:
-        if not epochs or state in ("-", out):
+        same = out is not None and os.path.realpath(state) == os.path.realpath(out)
+        if not epochs or state == "-" or same:
             raise click.UsageError("--state is a file of its own, of a training with -o MODEL")
         Output(state, overwrite=True).abort()
     if out == "-" and output.is_terminal_output("-"):

@@ -103,7 +103,7 @@ def save(path: str, arrays: dict[str, Any], about: Any) -> None:
         (["--cell", "gru"], "s: is the state of a training with --cell lstm, not gru"),
         (["--hidden", "4"], "s: is the state of another model: last.rnn.weight_ih_l0: expected"),
         (["--epochs", "1"], "s: is the state after 2 epochs, --epochs is 1"),
-        (["--state", "m"], "--state is a file of its own"),
+        (["--state", "./m"], "--state is a file of its own"),
         (["--state", "-"], "--state is a file of its own"),
         (["--state", "new/s"], "new/s: cannot be written: its folder does not exist"),
         (["--state", "whole"], "whole: expected a file that lod train --state has written"),
