@@ -144,7 +144,7 @@ def rnn_forward(
     Raises:
         InvalidDataError, InvalidLoDError, ShapeMismatchError: an argument is wrong, or
             does not fit the others.
-        UnsupportedError: the backend does not have this cell.
+        UnsupportedError: the backend does not have this cell, or the cell has no cell state.
 
     >>> from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
     >>> one = np.ones((1, 1))
@@ -206,10 +206,9 @@ def rnn_backward(
         threads: as for rnn_forward.
 
     Raises:
-        InvalidDataError: the gradient of a cell state that the cell does not have.
         ShapeMismatchError: a gradient does not have the shape of its result.
-        UnsupportedError: products are to be rounded (see float32_products), and that backend
-            cannot do it.
+        UnsupportedError: the cell has no cell state, whose gradient is given; or products are to
+            be rounded (see float32_products), and that backend cannot do it.
     """
     weights, data = tape.weights, tape.data
     if not is_on_device(data) and rounds_on_cpu(working_dtype(data.dtype)):
@@ -393,7 +392,7 @@ def _checked_states(
     """Return the parts of a state in the dtype of the data, shapes and places checked."""
     sizes = weights.state_sizes
     if len(sizes) == 1 and given[1] is not None:
-        raise InvalidDataError(f"{what} cell: a cell of kind {weights.KIND} has no cell state")
+        raise UnsupportedError(f"{what} cell: a cell of kind {weights.KIND} has no cell state")
     parts: list[Array | None] = []
     for name, array, size in zip(_STATE_NAMES, given, sizes, strict=False):
         if array is not None:

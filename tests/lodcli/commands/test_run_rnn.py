@@ -180,6 +180,14 @@ def test_heads_divide_the_hidden_size_of_cells_that_have_them(lod: Lod, folder: 
         assert said in done.stderr
 
 
+def test_initial_cell_states_of_a_cell_without_them_are_unsupported(lod: Lod, folder: Path) -> None:
+    io.write("c0.npz", LoDTensor(np.zeros((6, 3), "f4")))
+    args = ["--cell", "gru", "--hidden", "3", "--seed", "1", "--c0", "c0.npz", "-o", "o.npz"]
+    done = lod("run-rnn", "words.lod.h5", *args)
+    assert (done.code, done.stdout) == (4, "")
+    assert done.stderr.endswith("initial cell: a cell of kind gru has no cell state\n")
+
+
 def test_an_output_that_is_no_state_cannot_be_booted(lod: Lod, folder: Path) -> None:
     nested = ["--nested", "article:gru:4/sentence:lru:4:boot", "--seed", "1"]
     done = lod("run-rnn", "words.lod.h5", "-o", "o.npz", *nested)
