@@ -114,7 +114,7 @@ def _is_claimed(folder: str, format_name: str | None) -> bool:
 
 def _partitions(files: Listed) -> list[str]:
     """Return the names of columns whose values are only in names of folders, as `year=2024`."""
-    folders = {os.path.relpath(os.path.dirname(path), files.folder) for path in files.paths}
+    folders = {os.path.dirname(os.path.relpath(path, files.folder)) for path in files.paths}
     parts = (part for folder in sorted(folders) for part in folder.split(os.sep))
     return list(dict.fromkeys(part.partition("=")[0] for part in parts if "=" in part))
 

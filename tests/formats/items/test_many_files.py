@@ -76,6 +76,15 @@ def test_files_are_joined_in_natural_order_of_their_names(name: str, tmp_path: P
         assert lists(io.read(tmp_path / "all", limits=Limits(isolate=True))) == WHOLE
 
 
+def test_a_pattern_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "year=2024")
+    for folder, pattern in ((tmp_path / "year=2024", "part-*"), (tmp_path, "*/part-*")):
+        monkeypatch.chdir(folder)
+        with lodcli.open(pattern) as file:
+            assert lists(file.read()["data"]) == WHOLE
+            assert any("'year'" in one for one in file.notes) == (folder == tmp_path)
+
+
 def test_columns_of_pandas_and_polars_in_partitions(tmp_path: Path) -> None:
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     frame = pandas.DataFrame({"k": ["b", "a", "b"], "v": [1, 2, 3]})
