@@ -21,7 +21,7 @@ from lodcli.kernels.runtime.memory_budget import memory_setting
 from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.shell import output
 from lodcli.shell.printable import printable
-from lodcli.shell.remedies import did_you_mean, owner, remedy, shortage
+from lodcli.shell.remedies import deleted_folder, did_you_mean, owner, remedy, shortage
 from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes
 from lodcli.shell.targets import STREAM_TO_COME
 
@@ -258,7 +258,8 @@ def _os_message(error: OSError) -> str:
         return f"{error.filename}: {what}" if error.filename else what
     name = error.filename if error.filename2 is None else error.filename2
     if name is None:
-        return (what or type(error).__name__) + shortage(error.errno, "")
+        more = deleted_folder() if error.errno == errno.ENOENT else shortage(error.errno, "")
+        return (what or type(error).__name__) + more
     if error.filename2 is not None:  # the target of a write
         what = f"cannot be written: {what}"
     if not isinstance(name, str | bytes | os.PathLike):

@@ -31,8 +31,8 @@ def remedy(code: int | None, name: str) -> str:
         return "; name a file in it"
     if code != errno.ENOENT:
         return ""
-    if not os.path.isabs(name) and not _has_current_folder():
-        return ": the current folder was deleted; change to another one"
+    if (not os.path.isabs(name) or os.path.exists(name)) and (deleted := deleted_folder()):
+        return deleted
     if os.path.islink(name):
         return f": it is a link to {os.readlink(name)}, which is not there"
     missing = _missing_folder(name)
@@ -104,12 +104,13 @@ def _missing_folder(name: str) -> str | None:
     return missing
 
 
-def _has_current_folder() -> bool:
+def deleted_folder() -> str:
+    """Return a hint to append to an OSError if the current folder was deleted; else ""."""
     try:
         os.getcwd()
     except OSError:
-        return False
-    return True
+        return ": the current folder was deleted; change to another one"
+    return ""
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 3) -> str:

@@ -376,6 +376,28 @@ def test_a_deleted_current_folder_is_named_as_the_reason(
     assert (done.code, done.stderr) == (3, f"lod {line.split()[0]}: {said}")
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("verify FOLDER/ds --jobs 2", ""),
+        ("apply sum FOLDER/ds --jobs 2 -o FOLDER/sums", ""),
+        ("run-rnn FOLDER/words.lod.h5 --step m:f -o FOLDER/o.npz", "FOLDER/words.lod.h5: "),
+    ],
+)
+def test_a_deleted_current_folder_is_not_the_fault_of_the_source(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, name: str
+) -> None:
+    assert lod("shard", "words.lod.h5", "ds", "--shards", "2").code == 0
+    (folder / "sub").mkdir()
+    monkeypatch.chdir(folder / "sub")
+    (folder / "sub").rmdir()
+    done = lod(*line.replace("FOLDER", str(folder)).split())
+    said = "no such file: the current folder was deleted; change to another one\n"
+    named = name.replace("FOLDER", str(folder))
+    assert (done.code, done.stdout) == (3, "")
+    assert done.stderr == f"lod {line.split()[0]}: {named}{said}"
+
+
 def test_a_name_cannot_steer_the_terminal(lod: Lod, folder: Path) -> None:
     done = lod("inspect", "\x1b[2J\nnone\u202e.npz")
     assert done.code == 3

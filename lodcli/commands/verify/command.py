@@ -77,6 +77,8 @@ def command(
         raise click.UsageError("--quick and the sums of whole files exclude each other")
     if force and not write_sums:
         raise click.UsageError("--force is for --write-sums")
+    if jobs > 1:
+        os.getcwd()  # processes start there; if it was deleted, no file is at fault
     results, codes = [], []
     for source in sources:
         result, faults = _tried(
