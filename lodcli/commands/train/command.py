@@ -173,7 +173,7 @@ def command(
       lod train more.ts --weights speakers.safetensors --epochs 0
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
-    from lodcli.commands.train import saved_state, training
+    from lodcli.commands.train import reading, saved_state, training
     from lodcli.kernels.rnn.training.train import Recipe, accuracy, train
     from lodcli.shell.device import computing_on, rounding_to
     from lodcli.shell.progress import progress_line
@@ -195,13 +195,13 @@ def command(
         context.with_resource(computing_on(device, precision)),
     )
     accuracy_of = functools.partial(accuracy, threads=threads, device=recipe.device)
-    examples = training.read_examples(source, labels, level)
-    examples = training.numbered_as(examples, training.trained_classes(weights), str(weights))
+    examples = reading.read_examples(source, labels, level)
+    examples = reading.numbered_as(examples, training.trained_classes(weights), str(weights))
     tested = None
     if test is not None:
-        tested = training.read_examples(parse_reference(test), labels, level)
-        tested = training.numbered_as(tested, examples.names, examples.label)
-        training.check_test(examples, tested)
+        tested = reading.read_examples(parse_reference(test), labels, level)
+        tested = reading.numbered_as(tested, examples.names, examples.label)
+        reading.check_test(examples, tested)
     model = training.starting_model(
         weights,
         examples,

@@ -1,162 +1,33 @@
-"""Parts of `lod train`: reading examples, the initial model, saving the best one, progress."""
+"""Parts of `lod train`: the initial model, saving the best one, progress."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from lodcli.commands.train.reading import Examples
 from lodcli.formats.core.errors import naming
-from lodcli.formats.core.io import one_tensor
-from lodcli.formats.core.names import listing
-from lodcli.formats.core.schema import TensorSpec, find
 from lodcli.formats.storage import interrupts
-from lodcli.formats.text.lines import shown
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import read_about, write_model
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.stack.state_dict import require_shape
 from lodcli.kernels.rnn.training.classifier import (
     Classifier,
     classifier_from_arrays,
     seeded_classifier,
 )
-from lodcli.kernels.rnn.training.train import Epoch, Labelled
+from lodcli.kernels.rnn.training.train import Epoch
 from lodcli.kernels.runtime.memory_budget import default_budget
-from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.shell.opened import Opened, opened
-from lodcli.shell.references import Reference
 
 # Minimum interval between saves of a better model; the best one is also saved at the end.
 SAVING_SECONDS = 2.0
 BAR_CELLS = 20
-
-
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Labelled sequences of a file.
-
-    Attributes:
-        labelled: the sequences and their labels.
-        names: of the classes; () if the file has none.
-        label: the file, for messages.
-        of_words: whether the labels are words, which another file may number in another order.
-    """
-
-    labelled: Labelled
-    names: tuple[str, ...]
-    label: str
-    of_words: bool
-
-    @property
-    def classes(self) -> int:
-        """Number of classes."""
-        return len(self.names) or self.labelled.classes
-
-    @property
-    def width(self) -> int:
-        """D, the values of a row."""
-        return int(np.prod(self.labelled.sequences.row_shape, dtype=np.int64))
-
-
-def read_examples(reference: Reference, labels: str, level: int | str | None) -> Examples:
-    """Return the sequences of a level and the labels of a file, in memory.
-
-    Raises:
-        SelectionError: no such tensor or level.
-        LodError: labels that do not fit; names the file.
-    """
-    with opened(reference) as file, naming(reference.label):
-        names = _class_names(file, labels)
-        name = _sequences(file, labels).name
-        items = file.read([name, labels])
-        tensor = one_tensor(items[name], "this command")
-        if not tensor.lod.n_levels:
-            raise InvalidDataError(
-                f"{name}: expected at least one level, found none: the "
-                "boundaries of its sequences are unknown"
-            )
-        number = tensor.lod.level(-1 if level is None else level)
-        offsets = tensor.lod.absolute(number)
-        given = one_tensor(items[labels], "--labels")
-        with naming(reference.label, labels):
-            numbers, words = _numbered(given)
-        with naming(reference.label, name):
-            rows = tensor.data
-            _require_finite(rows, offsets)
-        sequences = LoDTensor(rows_as_vectors(rows), LoD([offsets]))
-        if not len(sequences):
-            raise InvalidDataError(f"{name}: no sequences")
-        for other in range(tensor.lod.n_levels):
-            if numbers.shape == (tensor.lod.count(other),) != (len(sequences),):
-                raise ShapeMismatchError(
-                    f"{labels}: expected {len(sequences)} labels, one for each sequence of level "
-                    f"{number}, found {len(numbers)}; --level {other} has as many sequences"
-                )
-        labelled = Labelled(sequences, numbers)
-        return Examples(labelled, words or names, reference.label, bool(words))
-
-
-def _require_finite(rows: Array, offsets: Offsets) -> None:
-    """Raise InvalidDataError if a value is not finite: weights, or a score, would become nan."""
-    if rows.dtype.kind in "biu":
-        return
-    finite = np.isfinite(rows)
-    if not finite.all():
-        row, *place = (int(index[0]) for index in np.nonzero(~finite))
-        sequence = int(np.searchsorted(offsets, row, side="right")) - 1
-        raise InvalidDataError(
-            f"row {row} (of sequence {sequence}): expected finite values, found "
-            f"{rows[(row, *place)]}; replace it, or leave the sequence out"
-        )
-
-
-def _numbered(labels: LoDTensor) -> tuple[Array, tuple[str, ...]]:
-    """Return the number of each label, and the words of all numbers; () for plain numbers."""
-    if labels.marks.kind == "bytes":
-        raise InvalidDataError("expected whole numbers or words, found bytes")
-    if labels.marks.is_text:
-        if labels.lod.n_levels != 1:
-            raise InvalidDataError("expected one text for each sequence, found lists of texts")
-        labels.data  # noqa: B018 - raises an error about nulls
-        words, numbers = np.unique(labels.to_list(), return_inverse=True)
-        return numbers, tuple(map(str, words))
-    known = labels.marks.categories
-    if labels.dtype == bool:
-        return labels.data.astype(np.int64), ()
-    return labels.data, () if known is None else known.words
-
-
-def numbered_as(examples: Examples, classes: tuple[str, ...], where: str) -> Examples:
-    """Return examples whose labels, if they are words, are numbered as the classes of a file.
-
-    Args:
-        where: the file, for messages.
-
-    Raises:
-        InvalidDataError: a word is none of the classes.
-    """
-    if not examples.of_words or not classes or examples.names == classes:
-        return examples
-    codes = {word: code for code, word in enumerate(classes)}
-    known = np.array([codes.get(word, -1) for word in examples.names])
-    labels = known[examples.labelled.labels]
-    if (labels < 0).any():
-        position = int(np.argmax(labels < 0))
-        word = examples.names[examples.labelled.labels[position]]
-        raise InvalidDataError(
-            f"{examples.label}: labels, position {position}: expected a class of {where} "
-            f"({listing(classes)}), found {shown(word)}"
-        )
-    return replace(examples, labelled=Labelled(examples.labelled.sequences, labels), names=classes)
 
 
 def trained_classes(path: str | None) -> tuple[str, ...]:
@@ -168,56 +39,6 @@ def trained_classes(path: str | None) -> tuple[str, ...]:
             return tuple(read_about(path).get("classes", ()))
     except OSError:  # reading the weights reports it
         return ()
-
-
-def _sequences(file: Opened, labels: str) -> TensorSpec:
-    """Return the named tensor; without a name, one that has levels and is not about classes."""
-    if file.reference.name is not None:
-        return file.tensor()
-    others = tuple(
-        spec
-        for spec in file.source.schema
-        if spec.levels and not spec.array and spec.name not in (labels, f"{labels}_names")
-    )
-    return find(others, None) if others else file.tensor()
-
-
-def _class_names(file: Opened, labels: str) -> tuple[str, ...]:
-    """Return the texts of the tensor "LABELS_names", which .ts files have; () if there is none."""
-    name = f"{labels}_names"
-    if not any(spec.name == name for spec in file.source.schema):
-        return ()
-    item = file.source.read([name])[name]
-    if not isinstance(item, LoDTensor) or item.dtype != np.uint8 or item.lod.n_levels != 1:
-        return ()
-    return tuple(bytes(part.data).decode(errors="replace") for part in item)
-
-
-def check_test(examples: Examples, test: Examples) -> None:
-    """Check that a test set fits the training set.
-
-    Raises:
-        ShapeMismatchError, InvalidDataError: rows of another width, or other classes.
-    """
-    if test.of_words and not examples.names:
-        raise InvalidDataError(
-            f"{test.label}: labels: expected numbers as in {examples.label}, found words"
-        )
-    if test.width != examples.width:
-        raise ShapeMismatchError(
-            f"{test.label}: expected rows of {examples.width} values as in {examples.label}, "
-            f"found {test.width}"
-        )
-    if examples.names and test.names and examples.names != test.names:
-        raise InvalidDataError(
-            f"{test.label}: expected the classes {', '.join(examples.names)} as in "
-            f"{examples.label}, found {', '.join(test.names)}"
-        )
-    if test.labelled.classes > examples.classes:
-        raise InvalidDataError(
-            f"{test.label}: has label {test.labelled.classes - 1}, {examples.label} has "
-            f"{examples.classes} classes"
-        )
 
 
 def starting_model(
