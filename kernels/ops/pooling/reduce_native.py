@@ -9,7 +9,6 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import SHARED_BYTES, run
 from lodcli.kernels.ops.common import flat_rows, result_array
-from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.runtime.threads import thread_count
 
 SUM, EXTREME, INDEX = "sum", "extreme", "index"
@@ -29,14 +28,17 @@ _MODULE = "kernels.ops.pooling.reduce_numba"
 _reduce = {name: load.kernel(_MODULE, name) for name in (SUM, EXTREME, INDEX)}
 _join = {name: load.kernel(_MODULE, f"{name}_join") for name in (SUM, EXTREME, INDEX)}
 _pick = load.kernel(_MODULE, "pick")
-# Compiled dtype for other integers: wider ones hold the same values, equal sizes have the same
-# sums, and compare equally with `flip`.
-_SUMMED = {"b": "B", "h": "i", "H": "i", "I": "i", "L": "l", "?": "B", "q": "l", "Q": "l"}
+# Compiled dtype of the same size for other integers: sums and comparisons use `flip`.
+_SUMMED = {"b": "B", "H": "h", "I": "i", "L": "l", "?": "B", "q": "l", "Q": "l"}
 # Integers summed with the other signedness: the sign bits in 64 bits, which are flipped, and what
 # each value then lacks.
-_SIGNS = {"b": (-0x7F7F7F7F7F7F7F80, -(1 << 7)), "I": ((1 << 31) - (1 << 63), 1 << 31)}
+_SIGNS = {
+    "b": (-0x7F7F7F7F7F7F7F80, -(1 << 7)),
+    "H": (-0x7FFF7FFF7FFF8000, 1 << 15),
+    "I": ((1 << 31) - (1 << 63), 1 << 31),
+}
 _AS_THEY_ARE = "fdil"
-_COMPARED = {"B": "b", "?": "b", "h": "i", "H": "i", "I": "i", "L": "l", "q": "l", "Q": "l"}
+_COMPARED = {"B": "b", "?": "b", "H": "h", "I": "i", "L": "l", "q": "l", "Q": "l"}
 
 
 def reduce_rows(
@@ -55,7 +57,7 @@ def reduce_rows(
 
     Args:
         kind: SUM, EXTREME or INDEX.
-        rows: C-contiguous; real numbers of four or eight bytes, whole ones or booleans.
+        rows: C-contiguous; float32, float64, integers or booleans.
         pad_value: for empty segments.
         out: C-contiguous, in the dtype of `rows`; sums may be wider.
         least: minimum instead of maximum.
@@ -81,10 +83,9 @@ def reduce_rows(
     places = np.empty((pieces, width), np.int64) if index is not None else None
     pad = pad_value
     if not (type(pad) is np.ndarray and pad.dtype is to.dtype):  # fast path
-        pad = np.asarray(pad_value).astype(out.dtype)
-        pad = pad.view(to.dtype) if pad.itemsize == to.itemsize else pad.astype(to.dtype)
+        pad = np.asarray(pad_value).astype(out.dtype).view(to.dtype)
     if kind != SUM:
-        flip = _flip(out.dtype, to.dtype, least)
+        flip = _flip(out.dtype, least)
     arguments = (
         *(rows, np.ascontiguousarray(offsets), to, index, pad, parts, places),
         *(count, offsets.size - 1, width, piece_rows, flip, divided, pieces, chunks),
@@ -94,42 +95,28 @@ def reduce_rows(
         _join[kind][types].call(0, 1, *arguments)
     if missing:
         to += missing * offsets_to_lengths(offsets)[:, np.newaxis]
-    if to.dtype.itemsize != out.dtype.itemsize:
-        out[...] = to
 
 
 def _as_compiled(kind: str, rows: Array, out: Array) -> tuple[Array, Array]:
-    """Return rows and target in compiled dtypes."""
+    """Return rows and target, viewed in compiled dtypes."""
     if kind == SUM:
         if rows.dtype is out.dtype and rows.dtype.char in _AS_THEY_ARE:
             return rows, out
-        dtype = np.dtype(_SUMMED.get(rows.dtype.char, rows.dtype.char))
         total = out.view(np.int64) if out.dtype.kind in "iu" else out
-        return _cast(rows, dtype), total
+        return rows.view(_SUMMED.get(rows.dtype.char, rows.dtype)), total
     if rows.dtype.char in _AS_THEY_ARE:
         return rows, out
-    dtype = np.dtype(_COMPARED.get(rows.dtype.char, rows.dtype.char))
-    to = out.view(dtype) if dtype.itemsize == out.itemsize else np.empty(out.shape, dtype)
-    return _cast(rows, dtype), to
+    dtype = _COMPARED.get(rows.dtype.char, rows.dtype)
+    return rows.view(dtype), out.view(dtype)
 
 
-def _cast(rows: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Return rows in another dtype: reinterpreted if of the same size, else converted."""
-    if rows.itemsize == dtype.itemsize:
-        return rows.view(dtype)
-    wide = empty(rows.shape, dtype)  # memory of an earlier result: new pages take longer
-    np.copyto(wide, rows)
-    return wide
-
-
-def _flip(dtype: np.dtype[np.generic], compared: np.dtype[np.generic], least: bool) -> int:
+def _flip(dtype: np.dtype[np.generic], least: bool) -> int:
     """Return the bits whose flip turns the wanted extreme into the maximum of signed or real
     numbers."""
     if dtype.kind == "f":
         return (1 << 31 if dtype.itemsize == 4 else -(1 << 63)) if least else 0
     # Flipping the highest bit maps unsigned to signed numbers in the same order.
-    same = dtype.kind in "ub" and dtype.itemsize == compared.itemsize
-    flip = -(1 << (8 * dtype.itemsize - 1)) if same else 0
+    flip = -(1 << (8 * dtype.itemsize - 1)) if dtype.kind in "ub" else 0
     return ~flip if least else flip
 
 

@@ -33,9 +33,11 @@ _copy_row, _fetch, _word, _require = moves.copy_row, moves.fetch_far, moves._wor
 # Compiled dtypes; others: see reduce_native.py.
 _SUMS = (
     *(("float32", "float32"), ("float64", "float64")),
-    *(("int32", "int64"), ("int64", "int64"), ("uint8", "int64")),
+    *(("int32", "int64"), ("int64", "int64"), ("uint8", "int64"), ("int16", "int64")),
 )
-_EXTREMES = tuple((each, each) for each in ("float32", "float64", "int8", "int32", "int64"))
+_EXTREMES = tuple(
+    (each, each) for each in ("float32", "float64", "int8", "int16", "int32", "int64")
+)
 
 
 class Rows(NamedTuple, Generic[T, U]):

@@ -162,7 +162,7 @@ def test_means_do_not_wrap_where_the_sum_exceeds_64_bits(dtype: str, backend: Ba
 
 
 @on_every_backend
-@pytest.mark.parametrize("dtype", ["int8", "uint32"])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint16", "uint32"])
 @pytest.mark.parametrize("width", [1, 2, 3, 8, 13, 40, 100])
 def test_sums_of_extreme_integers_are_exact(width: int, dtype: str, backend: Backend) -> None:
     limits = np.iinfo(dtype)
