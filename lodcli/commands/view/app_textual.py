@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.cells import set_cell_size
@@ -15,11 +16,22 @@ from lodcli.kernels.errors import LodError
 from lodcli.shell.printable import printable
 
 
+class _Page(Static):
+    """Widget that is drawn again when its size changes, as when the input field opens."""
+
+    def __init__(self, draw: Callable[[], None]) -> None:
+        super().__init__(id="page", markup=False)
+        self._draw = draw
+
+    def on_resize(self) -> None:
+        self._draw()
+
+
 class Viewer(App[None]):
     """A page of items, one line each; only items on the screen are read."""
 
     CSS = """
-    #head { height: 2; }
+    #head { height: auto; min-height: 2; max-height: 50%; }
     #page { height: 1fr; }
     #ask { display: none; dock: bottom; }
     """
@@ -56,23 +68,18 @@ class Viewer(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="head", markup=False)
-        yield Static(id="page", markup=False)
+        yield _Page(self.show)
         yield Input(id="ask", disabled=True)
         yield Footer()
-
-    def on_mount(self) -> None:
-        self.call_after_refresh(self.show)
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self.show)
 
     def show(self) -> None:
         """Draw the page around the current item."""
         browser, page = self.browser, self.query_one("#page", Static)
-        height, width = max(1, page.size.height), max(20, page.size.width)
+        height, width = max(1, page.size.height), max(1, page.size.width)
         if not self.top <= browser.item < self.top + height:
             middle = browser.item - height // 2
-            self.top = max(0, min(middle, browser.count - height))
+            self.top = middle
+        self.top = max(0, min(self.top, browser.count - height))
         try:
             lines = browser.lines(self.top, self.top + height)
         except (LodError, OSError) as error:
@@ -130,9 +137,8 @@ class Viewer(App[None]):
         self.show()
 
     def action_tensor(self) -> None:
-        self.note, self.top = "", 0
-        self.browser.next_tensor()
-        self.show()
+        self.top = 0
+        self._tried(self.browser.next_tensor)
 
     def action_longest(self) -> None:
         self._tried(self.browser.longest)
@@ -142,7 +148,7 @@ class Viewer(App[None]):
         self.note = ""
         try:
             step(*args)  # type: ignore[operator]
-        except LodError as error:
+        except (LodError, OSError) as error:
             self._say(str(error))
         self.show()
 
@@ -183,16 +189,22 @@ class Viewer(App[None]):
         """Search in a thread, so that the app still responds to keys."""
         from textual.worker import get_current_worker
 
-        worker = get_current_worker()
+        worker, begun = get_current_worker(), self._where()
         try:
             found = self.browser.search(self._sought, lambda: worker.is_cancelled)
             note = f"{self._sought!r} is not found below" if found is None else ""
         except (LodError, OSError) as error:
             found, note = None, str(error)
         if not worker.is_cancelled:
-            self.call_from_thread(self._found, found, note)
+            self.call_from_thread(self._found, begun, found, note)
 
-    def _found(self, item: int | None, note: str) -> None:
+    def _where(self) -> tuple[str, int]:
+        return self.browser.spec.name, self.browser.level
+
+    def _found(self, begun: tuple[str, int], item: int | None, note: str) -> None:
+        """Go to the item that was found, unless another level is shown by now."""
+        if self._where() != begun:
+            return
         self._say(note)
         if item is not None:
             self.browser.move(item)

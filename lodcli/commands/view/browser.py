@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
 
 import numpy as np
 
 from lodcli.commands.inspect.drawing import preview
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import Schema, TensorSpec, find
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
@@ -24,6 +27,9 @@ MOST_ROWS = 20_000
 SEARCH_BYTES = 8 << 20
 # Unmarked bytes are shown as text if the first ones are text.
 PREVIEW_SEQUENCES, PREVIEW_BYTES = 64, 1 << 20
+# Of a float.
+SHOWN_DIGITS = 4
+_BOOLEANS = {"False": "0", "True": "1"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,10 @@ class Browser:
         lod, rows = self.lod.items(-1, 0, min(PREVIEW_SEQUENCES, self.lod.count(-1)))
         if rows.stop > PREVIEW_BYTES:
             return spec.marks
-        data = self._source.read_rows(spec.name, rows.start, rows.stop)
+        try:
+            data = self._source.read_rows(spec.name, rows.start, rows.stop)
+        except (LodError, OSError):  # which is reported where they are shown
+            return spec.marks
         return spec.marks if preview(LoDTensor(data, lod)) is None else Marks("text")
 
     @property
@@ -190,28 +199,29 @@ class Browser:
         """Return the next item of this level that holds a value or a text, None if none does.
 
         Args:
-            text: a number; for a tensor of single bytes, a text that is within one item; for times,
-                decimals and categories, a part of the text that is shown.
+            text: a number, found among floats at the precision with which it is written, or shown;
+                for a tensor of single bytes, a text that is within one item; for times, decimals
+                and categories, a part of the text that is shown.
             stopped: called between blocks; True ends the search.
         """
-        spec, lod = self.spec, self.lod
-        bounds = np.arange(self.count + 1)
-        for offsets in lod.levels[self.level :]:
-            bounds = offsets[bounds]
-        wanted = _wanted(spec, text)
+        spec, lod, level = self.spec, self.lod, self.level
+        wanted = _wanted(spec, self._marks, text)
         overlap = len(wanted) - 1 if isinstance(wanted, bytes) else 0
         # As texts, values take about 16 times their bytes.
         row_bytes = spec.row_bytes * (16 if isinstance(wanted, str) else 1)
         step = max(overlap + 1, SEARCH_BYTES // max(1, row_bytes))
-        start, end = int(bounds[min(self.item + 1, self.count)]), int(bounds[-1])
+        start = _first_row(lod, level, min(self.item + 1, self.count))
+        end = _first_row(lod, level, self.count)
         while start < end and not stopped():
             block = self._source.read_rows(spec.name, start, min(start + step + overlap, end))
             there = self._source.read_mask(spec.name, lod.n_levels, start, start + len(block))
             for place in _places(block, wanted, spec.marks.unit):
                 if there is not None and not there[place]:
                     continue
-                item = int(np.searchsorted(bounds, start + place, side="right")) - 1
-                if start + place + overlap < bounds[item + 1]:
+                item = start + place
+                for offsets in reversed(lod.levels[level:]):
+                    item = int(np.searchsorted(offsets, item, side="right")) - 1
+                if start + place + overlap < _first_row(lod, level, item + 1):
                     return item
             start += step
         return None
@@ -226,19 +236,40 @@ def _inside(number: int, start: int, stop: int, name: str) -> int:
     return found
 
 
-def _wanted(spec: TensorSpec, text: str) -> bytes | str | float | int:
-    if spec.marks.unit is not None:
+def _first_row(lod: LoD, level: int, item: int) -> int:
+    """Return the number of rows before an item of a level."""
+    for offsets in lod.levels[level:]:
+        item = int(offsets[item])
+    return item
+
+
+class _Near(NamedTuple):
+    """A number, and how far from it a float may be."""
+
+    number: float
+    most: float
+
+
+def _wanted(spec: TensorSpec, marks: Marks, text: str) -> bytes | str | int | _Near:
+    if marks.unit is not None:
         return text
     is_bytes = spec.dtype.name == "uint8" and not spec.row_shape
-    if spec.marks.kind or (is_bytes and not text.lstrip("-").isdigit()):
+    if marks.kind or (is_bytes and not text.lstrip("-").isdigit()):
         return text.encode()
     try:
-        return float(text) if spec.dtype.kind not in "biu" else int(text)
+        if spec.dtype.kind in "biu":
+            return int(_BOOLEANS.get(text, text))
+        number = float(text)
+        if not number or not math.isfinite(number):
+            return _Near(number, 0)
+        exact = Decimal(text)
+        digits = max(SHOWN_DIGITS, len(exact.as_tuple().digits))
+        return _Near(number, float(Decimal(5).scaleb(exact.adjusted() - digits)))
     except ValueError:
         raise SelectionError(f"{spec.name} holds {spec.dtype.name}: search for a number") from None
 
 
-def _places(block: Array, wanted: bytes | str | float | int, unit: Unit | None) -> list[int]:
+def _places(block: Array, wanted: bytes | str | int | _Near, unit: Unit | None) -> list[int]:
     """Return the rows of a block that hold a value, or at which a text begins."""
     if isinstance(wanted, bytes):
         raw, found = block.tobytes(), []
@@ -250,8 +281,15 @@ def _places(block: Array, wanted: bytes | str | float | int, unit: Unit | None) 
     if isinstance(wanted, str):
         assert unit is not None
         same = _holding(block, wanted, unit)
+    elif isinstance(wanted, int):
+        same = block == np.asarray(wanted)
+    elif math.isnan(wanted.number):
+        same = np.isnan(block)
     else:
-        same = np.isnan(block) if wanted != wanted else block == np.asarray(wanted)
+        wide = block.astype(np.result_type(block, np.float64), copy=False)
+        with np.errstate(invalid="ignore", over="ignore"):
+            same = np.abs(wide - wanted.number) <= wanted.most
+        same |= wide == wanted.number  # infinite
     rows: list[int] = np.flatnonzero(same.reshape(len(block), -1).any(axis=1)).tolist()
     return rows
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,6 +138,45 @@ def test_nan_is_found(folder: Path) -> None:
         assert it.search("nan") == 2
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
+def test_a_float_is_found_as_it_is_shown_or_written(folder: Path, dtype: str) -> None:
+    data = np.array([0, 0.1, 1.234, 1.2363, 1e4, np.inf], dtype)
+    io.write("x.lod.h5", LoDTensor(data, [[6]]))
+    with browser("x.lod.h5") as it:
+        it.go(1, 0)
+        shown = [(it.line(n).values.removesuffix("+0j"), n) for n in range(1, 6)]
+        for text, place in [*shown, ("1.236", 3), ("10000", 4), (f"{data[3].real:.17g}", 3)]:
+            assert it.search(text) == place
+        for absent in ("0", "0.1003", "1.2361", "-0.1", "9990", "-inf", "nan", "1e300"):
+            assert it.search(absent) is None
+
+
+def test_true_and_digits_of_unmarked_text_are_found(folder: Path) -> None:
+    io.write("x.lod.h5", LoDTensor([False, False, True], [[3]]))
+    data = np.frombuffer(b"in 1984, or in 1789", np.uint8)
+    io.write("y.lod.h5", LoDTensor(data, [[9, 10]]))
+    with browser("x.lod.h5") as it:
+        it.go(1, 0)
+        assert (it.search("True"), it.search("False"), it.search("9" * 30)) == (2, 1, None)
+    with browser("y.lod.h5") as it:
+        assert it.line(0).values == "'in 1984, '"
+        assert it.search("1789") == 1
+
+
+def test_a_search_takes_no_memory_for_every_item(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    io.write("x.lod.h5", LoDTensor(np.arange(2_000_000) // 2, [[2] * 1_000_000]))
+    monkeypatch.setattr("lodcli.commands.view.browser.SEARCH_BYTES", 1 << 12)
+    with browser("x.lod.h5") as it:
+        tracemalloc.start()
+        for level, item in ((0, 100), (1, 200)):
+            it.go(level, 0)
+            assert it.search("100") == item
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        tracemalloc.stop()
+
+
 def test_only_what_is_shown_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     io.write("big.lod.h5", LoDTensor(np.arange(1_000_000), [[100] * 10_000]))
     read = []
@@ -251,6 +291,64 @@ def test_the_screen_jumps_and_searches(folder: Path) -> None:
         height = len(shown()) - 2
         assert shown()[1] == f"level 0, item {height} of 1,000"
         await pilot.press("g", "escape", "q")
+
+    screen("many.lod.h5", play)
+
+
+def test_the_screen_fits_its_size_and_shows_long_notes(folder: Path) -> None:
+    io.write("many.lod.h5", LoDTensor(np.arange(3000), [[3] * 1000]), overwrite=True)
+
+    async def play(pilot: Any, shown: Callable[[], list[str]]) -> None:
+        page = pilot.app.query_one("#page")
+        await pilot.press("end")
+        for width, height in ((30, 8), (6, 4), (50, 20)):
+            await pilot.resize_terminal(width, height)
+            await pilot.pause()
+            lines = str(page.render()).splitlines()
+            assert {len(line) for line in lines} == {page.size.width}
+            assert len(lines) == page.size.height
+        assert "999 (3) [2997, 2998, 2999]" in shown()
+        await pilot.press("g", *"5000", "enter")
+        await pilot.pause()
+        head = pilot.app.query_one("#head")
+        assert shown()[1].endswith("  no item 5000 of level 0, there are 1,000 here")
+        assert head.size.height > 2
+        assert head.size.height + page.size.height == 19
+        assert len(str(page.render()).splitlines()) == page.size.height
+        await pilot.press("q")
+
+    screen("many.lod.h5", play)
+
+
+def test_the_screen_shows_an_error_in_place_of_damaged_text(folder: Path) -> None:
+    text = np.frombuffer(b"damaged text", np.uint8)
+    io.write(
+        "many.lod.h5", {"a": LoDTensor([1, 2]), "b": LoDTensor(text, [[7, 5]])}, overwrite=True
+    )
+    raw = Path("many.lod.h5").read_bytes()
+    Path("many.lod.h5").write_bytes(raw.replace(b"damaged", b"DAMAGED"))
+
+    async def play(pilot: Any, shown: Callable[[], list[str]]) -> None:
+        await pilot.press("t")
+        assert shown()[0].startswith("many.lod.h5::b: uint8, 2 (level 0), 12 rows")
+        assert shown()[1].endswith(
+            "  /b/data: rows 0 to 11 were altered (the checksum does not match)"
+        )
+        await pilot.press("t", "q")
+
+    screen("many.lod.h5", play)
+
+
+def test_a_search_that_ends_on_another_level_goes_nowhere(folder: Path) -> None:
+    async def play(pilot: Any, shown: Callable[[], list[str]]) -> None:
+        begun = pilot.app._where()
+        await pilot.press("enter")
+        pilot.app._found(begun, 2, "")
+        assert shown()[1] == "sentence 0 of 6"
+        await pilot.press("backspace")
+        pilot.app._found(begun, 2, "")
+        assert shown()[1] == "article 2 of 3"
+        await pilot.press("q")
 
     screen("many.lod.h5", play)
 
