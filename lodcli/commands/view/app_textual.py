@@ -31,7 +31,7 @@ class Viewer(App[None]):
     """A page of items, one line each; only items on the screen are read."""
 
     CSS = """
-    #head { height: auto; min-height: 2; max-height: 50%; }
+    #head, #place { height: auto; min-height: 1; max-height: 30%; }
     #page { height: 1fr; }
     #ask { display: none; dock: bottom; }
     """
@@ -68,6 +68,7 @@ class Viewer(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="head", markup=False)
+        yield Static(id="place", markup=False)
         yield _Page(self.show)
         yield Input(id="ask", disabled=True)
         yield Footer()
@@ -104,7 +105,8 @@ class Viewer(App[None]):
         level = browser.level_name + ", item" * browser.level_name.startswith("level ")
         where = f"{level} {browser.item:,} of {browser.count:,}"
         said = f"  {self.note}" if self.note else ""
-        self.query_one("#head", Static).update(f"{printable(head)}\n{printable(where + said)}")
+        self.query_one("#head", Static).update(printable(head))
+        self.query_one("#place", Static).update(printable(where + said))
 
     def _level_names(self) -> list[str]:
         return [name or f"(level {n})" for n, name in enumerate(self.browser.lod.names)]
