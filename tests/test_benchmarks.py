@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 import click
 import pytest
 
-from lodcli.bench.session import Plan
 from lodcli.bench.suites.cases import (
     CONVERT_CASES,
     FILE_CASES,
@@ -22,6 +21,7 @@ from lodcli.bench.suites.cases import (
 from lodcli.bench.suites.convert import CONVERSIONS
 from lodcli.bench.suites.files import IO_OPS
 from lodcli.bench.suites.ops import BENCH_OPS
+from lodcli.bench.suites.plan import Plan
 from lodcli.bench.suites.rnn import CELLS, PASSES
 from lodcli.commands.bench.command import command as bench
 from lodcli.kernels.ops.registry import OPS

@@ -14,17 +14,17 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Any
 
 from lodcli.bench.measure.errors import DisagreementError, WorkerError, WorkerMemoryError
 from lodcli.bench.measure.harness import Effort
 from lodcli.bench.measure.machine import NotEnoughMemoryError
 from lodcli.bench.measure.peer_set import PeerSet
-from lodcli.bench.measure.tasks import Task
 from lodcli.bench.measure.worker import answering
 from lodcli.bench.runner import run_task
-from lodcli.bench.suites.cases import Case
+from lodcli.bench.suites.plan import Plan
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform.environment import value
 from lodcli.kernels.platform.processes import end_with_parent
@@ -49,37 +49,6 @@ _ERRORS: dict[str, type[LodError]] = {
     kind.__name__: kind
     for kind in (DisagreementError, NotEnoughMemoryError, UnsupportedError, WorkerMemoryError)
 }
-
-
-class Plan(Protocol):
-    """What a benchmark measures: checked by the command, run by the measuring process.
-
-    Plans are dataclasses: `pieces` makes a plan for each op and case.
-    """
-
-    @property
-    def ops(self) -> Sequence[str]:
-        """The names of the ops."""
-
-    @property
-    def cases(self) -> Sequence[Case]:
-        """The cases that they run on."""
-
-    @property
-    def folder(self) -> str | None:
-        """The folder for files; None: that of temporary files."""
-
-    def check(self, devices: Sequence[str]) -> None:
-        """Raise an error if it cannot be measured on these devices of this machine."""
-
-    def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield one task for each op and case, one after another."""
-
-
-def pieces(plan: Plan) -> list[Plan]:
-    """Return the plan divided into plans of one op and one case."""
-    whole = cast(Any, plan)
-    return [replace(whole, ops=[op], cases=[case]) for case in plan.cases for op in plan.ops]
 
 
 @dataclass(frozen=True)
@@ -139,7 +108,7 @@ def run_jobs(jobs: Sequence[Job], found: Findings, tell: Callable[[str], None]) 
     """
     for job in jobs:
         first = 0
-        while first < len(pieces(job.plan)):
+        while first < len(job.plan.pieces):
             first = _run(replace(job, first=first), found, tell)
 
 
@@ -173,8 +142,8 @@ def _run(job: Job, found: Findings, tell: Callable[[str], None]) -> int:
 
 def _name(job: Job, number: int) -> str:
     """Return the name of a piece whose task cannot be made."""
-    piece = pieces(job.plan)[number]
-    return f"{job.suite} {piece.ops[0]} {piece.cases[0].name}"
+    op, case = job.plan.pieces[number]
+    return f"{job.suite} {op} {case.name}"
 
 
 def _events(job: Job) -> Iterator[dict[str, Any]]:
@@ -260,11 +229,13 @@ def serve() -> None:
             answer(versions=peers.versions, missing=peers.missing)
             answer(**_about(job.device))
             answer(limits=limits_of(job.suite, job.threads, job.device))
-            for number, piece in list(enumerate(pieces(job.plan)))[job.first :]:
+            for number, (op, case) in list(enumerate(job.plan.pieces))[job.first :]:
                 answer(piece=number)
-                for task in piece.tasks(peers):
-                    answer(begins=task.title)
-                    answer(**run_task(task, job.effort, threads=job.threads, seed=job.seed))
+                with ExitStack() as opened:
+                    task = job.plan.task(op, case, peers, opened)
+                    if task is not None:
+                        answer(begins=task.title)
+                        answer(**run_task(task, job.effort, threads=job.threads, seed=job.seed))
                     # Free its arrays before the next task makes new ones.
                     del task
         answer(ends=True)

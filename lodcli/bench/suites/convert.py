@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from lodcli.bench.measure.machine import require_memory
 from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import COPY, OURS, Task, Way, Work, in_this_process
 from lodcli.bench.suites.cases import Case
+from lodcli.bench.suites.plan import Plan
 from lodcli.formats.core import io
 from lodcli.formats.core.format import Stored
 from lodcli.formats.core.table import TABLE
@@ -41,13 +43,10 @@ TEXT_BYTES = 10
 
 
 @dataclass(frozen=True)
-class ConvertPlan:
-    """The conversions and cases to measure, and the folder for files."""
+class ConvertPlan(Plan):
+    """The conversions of files of a dtype to measure."""
 
-    ops: Sequence[str]
-    cases: Sequence[Case]
     dtype: str
-    folder: str | None
 
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
@@ -56,12 +55,10 @@ class ConvertPlan:
             needed = case.rows * case.features * (2 * TEXT_BYTES + 80)
             require_memory(needed, f"convert {case.name}")
 
-    def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield one task for each conversion and case."""
-        for case in self.cases:
-            for op in self.ops:
-                with tempfile.TemporaryDirectory() as folder:
-                    yield convert_task(op, case, np.dtype(self.dtype), Path(folder), peers)
+    def task(self, op: str, case: Case, peers: PeerSet, opened: ExitStack) -> Task:
+        """See Plan."""
+        folder = opened.enter_context(tempfile.TemporaryDirectory())
+        return convert_task(op, case, np.dtype(self.dtype), Path(folder), peers)
 
 
 def make_tensor(case: Case, dtype: np.dtype[Any]) -> LoDTensor:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import OURS, Task, Way, Work, in_this_process
 from lodcli.bench.suites.cases import Case
 from lodcli.bench.suites.ops import Inputs, make_inputs, sizes_of
+from lodcli.bench.suites.plan import Plan
 from lodcli.formats.core import io
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME
@@ -32,13 +33,10 @@ COMPRESSED = "deflate"
 
 
 @dataclass(frozen=True)
-class FilesPlan:
-    """The ops and cases to measure, and the folder for files."""
+class FilesPlan(Plan):
+    """The ops on files to measure."""
 
     bench: str
-    ops: Sequence[str]
-    cases: Sequence[Case]
-    folder: str | None
 
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
@@ -46,19 +44,14 @@ class FilesPlan:
             sizes = sizes_of(case, case.draw_lengths(self.bench, 4))
             require_memory(4 * sizes.data + 8 * sizes.index, f"{self.bench} {case.name}")
 
-    def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield one task for each op and case."""
-        for case in self.cases:
-            for op in self.ops:
-                with (
-                    tempfile.TemporaryDirectory() as folder,
-                    contextlib.ExitStack() as opened,
-                ):
-                    yield files_task(self.bench, op, case, Path(folder), peers, opened)
+    def task(self, op: str, case: Case, peers: PeerSet, opened: ExitStack) -> Task:
+        """See Plan."""
+        folder = opened.enter_context(tempfile.TemporaryDirectory())
+        return files_task(self.bench, op, case, Path(folder), peers, opened)
 
 
 def files_task(
-    bench: str, op: str, case: Case, folder: Path, peers: PeerSet, opened: contextlib.ExitStack
+    bench: str, op: str, case: Case, folder: Path, peers: PeerSet, opened: ExitStack
 ) -> Task:
     """Return the task of one op on files of the same rows, with lod and the peers.
 
@@ -88,7 +81,7 @@ def files_task(
     )
 
 
-def ours(op: str, inputs: Inputs, folder: Path, opened: contextlib.ExitStack) -> dict[str, Way]:
+def ours(op: str, inputs: Inputs, folder: Path, opened: ExitStack) -> dict[str, Way]:
     """Return lod's implementations: the plain layout, and for reading the compressed one."""
     tensor = LoDTensor(inputs["data"], LoD([inputs["offsets"]]))
     ways: dict[str, Way] = {}
@@ -106,7 +99,7 @@ def _way(
     tensor: LoDTensor,
     options: WriteOptions,
     wanted: list[int],
-    opened: contextlib.ExitStack,
+    opened: ExitStack,
 ) -> Way:
     def whole(_: Any = None) -> list[Any]:
         item = io.read(path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from lodcli.bench.measure.machine import require_memory
@@ -22,16 +23,13 @@ from lodcli.bench.suites.ops import (
     tolerance_of,
     work_of,
 )
+from lodcli.bench.suites.plan import Plan
 from lodcli.kernels.errors import SelectionError
 
 
 @dataclass(frozen=True)
-class KernelPlan:
+class KernelPlan(Plan):
     """The ops and cases to measure."""
-
-    ops: Sequence[str]
-    cases: Sequence[Case]
-    folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit.
@@ -48,12 +46,9 @@ class KernelPlan:
             for op in self.ops:
                 require_memory(needed_bytes(op, sizes), f"kernels {op} {case.name}")
 
-    def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield one task for each op and case; its arrays are freed before the next one."""
-        there = ops_of([peers.device])
-        for case in self.cases:
-            for op in (one for one in self.ops if one in there):
-                yield kernel_task(op, case, peers)
+    def task(self, op: str, case: Case, peers: PeerSet, opened: ExitStack) -> Task | None:
+        """See Plan."""
+        return kernel_task(op, case, peers) if op in ops_of([peers.device]) else None
 
 
 def kernel_task(op: str, case: Case, peers: PeerSet) -> Task:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from lodcli.bench.measure.machine import require_memory
 from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import OURS, Task, Way, Work, in_this_process
 from lodcli.bench.suites.cases import Case
+from lodcli.bench.suites.plan import Plan
 from lodcli.bench.suites.rnn import box_places, rnn_lengths
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
@@ -27,12 +29,8 @@ TOLERANCE = {"forward": 2e-4, "training": 1e-2}
 
 
 @dataclass(frozen=True)
-class LinearPlan:
+class LinearPlan(Plan):
     """The cells and cases to measure, forward only or forward and backward ("lru training")."""
-
-    ops: Sequence[str]
-    cases: Sequence[Case]
-    folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
@@ -44,12 +42,10 @@ class LinearPlan:
             needed = 8 * lengths.size * steps * (case.features + passes * case.hidden)
             require_memory(needed, f"linear {case.name}")
 
-    def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield one task for each op and case."""
-        for case in self.cases:
-            for op in self.ops:
-                cell, which = op.split()
-                yield linear_task(cell, which, case, peers)
+    def task(self, op: str, case: Case, peers: PeerSet, opened: ExitStack) -> Task:
+        """See Plan."""
+        cell, which = op.split()
+        return linear_task(cell, which, case, peers)
 
 
 def linear_task(cell: str, which: str, case: Case, peers: PeerSet) -> Task:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import OURS, Task, Way, Work, in_this_process
 from lodcli.bench.suites.cases import Case
 from lodcli.bench.suites.ops import make_inputs, sizes_of
+from lodcli.bench.suites.plan import Plan
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -24,12 +26,8 @@ TOKENS = 4096
 
 
 @dataclass(frozen=True)
-class LoadPlan:
-    """The cases to measure, and the folder for files."""
-
-    cases: Sequence[Case]
-    folder: str | None
-    ops: Sequence[str] = (EPOCH,)
+class LoadPlan(Plan):
+    """The epochs to measure."""
 
     def check(self, devices: Sequence[str]) -> None:
         """Raise UnsupportedError without torch, NotEnoughMemoryError if a case would not fit."""
@@ -39,11 +37,10 @@ class LoadPlan:
             sizes = sizes_of(case, case.draw_lengths("load", 6))
             require_memory(6 * sizes.data + 8 * sizes.index, f"load {case.name}")
 
-    def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield one task for each case."""
-        for case in self.cases:
-            with tempfile.TemporaryDirectory() as folder:
-                yield load_task(case, Path(folder), peers)
+    def task(self, op: str, case: Case, peers: PeerSet, opened: ExitStack) -> Task:
+        """See Plan."""
+        folder = opened.enter_context(tempfile.TemporaryDirectory())
+        return load_task(case, Path(folder), peers)
 
 
 def load_task(case: Case, folder: Path, peers: PeerSet) -> Task:

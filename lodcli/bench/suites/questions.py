@@ -10,7 +10,8 @@ The alternative that lod uses is called lod; the others have names and are liste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from lodcli.bench.measure.tasks import Candidate, Task, Way, Work, in_this_proce
 from lodcli.bench.suites import rnn
 from lodcli.bench.suites.cases import Case
 from lodcli.bench.suites.ops import make_inputs, sizes_of, tolerance_of, work_of
+from lodcli.bench.suites.plan import Plan
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.ranking.rank_table import sequence_rank_table, sequence_reorder_by_rank
@@ -33,13 +35,10 @@ HIDDEN = 64
 
 
 @dataclass(frozen=True)
-class QuestionPlan:
-    """One question, and the ops and cases to measure for it."""
+class QuestionPlan(Plan):
+    """The ops and cases to measure for a question."""
 
     question: str
-    ops: Sequence[str]
-    cases: Sequence[Case]
-    folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
@@ -52,11 +51,9 @@ class QuestionPlan:
             needed = 4 * sizes.data + (5 * box if self.question == "padding" else 0)
             require_memory(needed, f"{self.question} {case.name}")
 
-    def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield one task for each op and case."""
-        for case in self.cases:
-            for op in self.ops:
-                yield QUESTIONS[self.question][op](op, case)
+    def task(self, op: str, case: Case, peers: PeerSet, opened: ExitStack) -> Task:
+        """See Plan."""
+        return QUESTIONS[self.question][op](op, case)
 
 
 def _task(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from lodcli.bench.measure.machine import require_memory
 from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import OURS, LimitKind, Task, Way, Work, in_this_process
 from lodcli.bench.suites.cases import Case
+from lodcli.bench.suites.plan import Plan
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import is_half
@@ -44,7 +46,7 @@ _TOLERANCES = {
 
 
 @dataclass(frozen=True)
-class RnnPlan:
+class RnnPlan(Plan):
     """The cells and cases to measure, forward only or forward and backward ("lstm training").
 
     Attributes:
@@ -52,11 +54,8 @@ class RnnPlan:
         dtype: of rows and weights: "float32" or "float64".
     """
 
-    ops: Sequence[str]
-    cases: Sequence[Case]
     precision: Precision = "float32"
     dtype: str = "float32"
-    folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit, UnsupportedError without AMX."""
@@ -69,12 +68,10 @@ class RnnPlan:
                 needed = needs(cell, case, lengths) * (1 + (self.dtype == "float64"))
                 require_memory(needed, f"rnn {cell} {case.name}")
 
-    def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield one task for each op and case."""
-        for case in self.cases:
-            for op in self.ops:
-                cell, which = op.split()
-                yield rnn_task(cell, which, case, peers, self.precision, self.dtype)
+    def task(self, op: str, case: Case, peers: PeerSet, opened: ExitStack) -> Task:
+        """See Plan."""
+        cell, which = op.split()
+        return rnn_task(cell, which, case, peers, self.precision, self.dtype)
 
 
 def rnn_lengths(case: Case, what: str = "", copies: int = 0) -> Offsets:

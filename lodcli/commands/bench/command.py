@@ -237,7 +237,7 @@ def convert(
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
 
     chosen = cases_of(CONVERT_CASES, None, settings.seed, **sizes)
-    plan = ConvertPlan(parse_ops(ops, CONVERSIONS), chosen, dtype, folder)
+    plan = ConvertPlan(parse_ops(ops, CONVERSIONS), chosen, dtype, folder=folder)
     run_and_show("convert", plan, settings)
 
 
@@ -266,7 +266,7 @@ def io(ops: str | None, folder: str | None, settings: Settings, **sizes: Any) ->
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
 
     chosen = cases_of(FILE_CASES, None, settings.seed, **sizes)
-    run_and_show("io", FilesPlan("io", parse_ops(ops, IO_OPS), chosen, folder), settings)
+    run_and_show("io", FilesPlan(parse_ops(ops, IO_OPS), chosen, "io", folder=folder), settings)
 
 
 @command.command("slice", cls=options.Command)
@@ -287,7 +287,7 @@ def slice_(folder: str | None, settings: Settings, **sizes: Any) -> None:
     if all(value is None for value in sizes.values()):
         sizes["sweep"] = SLICE_SWEEP
     chosen = cases_of(FILE_CASES, None, settings.seed, **sizes)
-    run_and_show("io", FilesPlan("slice", ["open_and_sequence"], chosen, folder), settings)
+    run_and_show("io", FilesPlan(["open_and_sequence"], chosen, "slice", folder=folder), settings)
 
 
 @command.command(cls=options.Command)
@@ -306,11 +306,11 @@ def load(folder: str | None, settings: Settings, **sizes: Any) -> None:
       lod bench load --rows 5e6 --against webdataset,datasets
     """
     from lodcli.bench.suites.cases import LOAD_CASES
-    from lodcli.bench.suites.load import LoadPlan
+    from lodcli.bench.suites.load import EPOCH, LoadPlan
     from lodcli.commands.bench.showing import cases_of, run_and_show
 
     chosen = cases_of(LOAD_CASES, None, settings.seed, **sizes)
-    run_and_show("load", LoadPlan(chosen, folder), settings)
+    run_and_show("load", LoadPlan([EPOCH], chosen, folder=folder), settings)
 
 
 def _question(name: str, help_text: str) -> None:
@@ -324,7 +324,7 @@ def _question(name: str, help_text: str) -> None:
         from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
 
         chosen = cases_of(QUESTION_CASES, None, settings.seed, base="skew 0.8", **sizes)
-        plan = QuestionPlan(name, parse_ops(ops, list(QUESTIONS[name])), chosen)
+        plan = QuestionPlan(parse_ops(ops, list(QUESTIONS[name])), chosen, name)
         run_and_show("questions", plan, settings)
 
     command.add_command(click.command(name, cls=options.Command, help=help_text)(ask))

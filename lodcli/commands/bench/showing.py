@@ -15,9 +15,10 @@ from lodcli.bench.measure.harness import Effort
 from lodcli.bench.measure.machine import machine, versions
 from lodcli.bench.measure.peer_set import chosen_peers
 from lodcli.bench.report.results import report_of, without_folders
-from lodcli.bench.session import Findings, Job, Plan, run_jobs
+from lodcli.bench.session import Findings, Job, run_jobs
 from lodcli.bench.suites.cases import Case, custom_case
 from lodcli.bench.suites.lengths import parse_lengths
+from lodcli.bench.suites.plan import Plan
 from lodcli.commands.bench.options import MOST, Settings
 from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.formats.storage.outputs import Output

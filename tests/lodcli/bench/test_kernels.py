@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,9 @@ def test_ours_is_computed_as_by_a_call_that_names_no_backend() -> None:
 
 def test_rows_of_two_bytes_are_measured_on_a_gpu_only() -> None:
     plan = KernelPlan(["attention_float16", "sum"], [small_case(2)])
-    assert [task.op for task in plan.tasks(PeerSet("kernels", [], 1, {}))] == ["sum"]
+    peers = PeerSet("kernels", [], 1, {})
+    tasks = [plan.task(op, case, peers, ExitStack()) for op, case in plan.pieces]
+    assert [task and task.op for task in tasks] == [None, "sum"]
     plan.check(["cpu", "cuda"])
     with pytest.raises(SelectionError, match="--op attention_float16 goes with --device cuda"):
         plan.check(["cpu"])

@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +22,7 @@ from lodcli.bench.measure.tasks import Task, Work, in_this_process
 from lodcli.bench.runner import run_task
 from lodcli.bench.session import Findings, Job, run_jobs
 from lodcli.bench.suites.cases import KERNEL_CASES, Case
+from lodcli.bench.suites.plan import Plan
 from lodcli.commands.bench import showing
 from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.kernels.errors import LodError
@@ -31,20 +33,15 @@ from tests.lodcli.conftest import Lod
 
 
 @dataclass(frozen=True)
-class OddPlan:
+class OddPlan(Plan):
     """Ops that end in all ways there are."""
-
-    ops: Sequence[str]
-    cases: Sequence[Case]
-    folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
         """Nothing is needed."""
 
-    def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield the task of each op."""
-        for op in self.ops:
-            yield odd_task(op)
+    def task(self, op: str, case: Case, peers: PeerSet, opened: ExitStack) -> Task:
+        """See Plan."""
+        return odd_task(op)
 
 
 def odd_task(op: str, **more: Any) -> Task:
