@@ -26,7 +26,6 @@ from lodcli.formats.core.schema import (
     find,
     find_all,
     known_rows,
-    names_of,
 )
 from lodcli.formats.core.wrapped import Overlapping, Wrapped
 from lodcli.formats.storage.inputs import Input
@@ -129,7 +128,7 @@ class Limited(Wrapped):
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
-        wanted = names_of(names)
+        wanted = list(names)
         self._refuse_declared(find_all(self.schema, wanted))
         total = 0
         batches = self._inner.batches_of(wanted, limit_bytes)
@@ -140,7 +139,7 @@ class Limited(Wrapped):
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
         """See Source."""
-        wanted = None if names is None else names_of(names)
+        wanted = None if names is None else list(names)
         specs = self.schema if wanted is None else find_all(self.schema, wanted)
         self._refuse_declared(specs)
         if any(spec.rows is None for spec in specs):

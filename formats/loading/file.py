@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
@@ -15,13 +16,13 @@ from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords, ReadOptions, read_options
-from lodcli.formats.core.schema import ReadItem, find
+from lodcli.formats.core.schema import ReadItem, find, find_all, names_of
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.indexed_copy import in_place
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import sharing
 from lodcli.formats.loading.stored_tensor import StoredTensor
-from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.platform.files import PathLike
@@ -88,27 +89,29 @@ class File(Wrapped, Mapping[str, StoredTensor]):
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Mapping[str, ReadItem]]:
         """See Source."""
-        return self._while_open(lambda source: source.batches(limit_bytes))
+        return self._while_open(lambda source: source.batches(_whole(limit_bytes)))
 
     def batches_of(
         self, names: Iterable[str], limit_bytes: int = BATCH_BYTES
     ) -> Iterator[Mapping[str, ReadItem]]:
         """See Source."""
-        return self._while_open(lambda source: source.batches_of(names, limit_bytes))
+        return self._while_open(
+            lambda source: source.batches_of(self._named(names), _whole(limit_bytes))
+        )
 
     def index_parts(self, name: str) -> Iterator[LoD]:
         """See Source."""
-        return self._while_open(lambda source: source.index_parts(name))
+        return self._while_open(lambda source: source.index_parts(find(self.schema, name).name))
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, ReadItem]:
         """See Source."""
         with naming(self._label):
-            return self._open().read(names)
+            return self._open().read(None if names is None else self._named(names))
 
     def read_index(self, name: str) -> LoD:
         """See Source."""
         with naming(self._label):
-            return self._open().read_index(name)
+            return self._open().read_index(find(self.schema, name).name)
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         """See Source."""
@@ -118,7 +121,13 @@ class File(Wrapped, Mapping[str, StoredTensor]):
                     "a branch is a tuple of numbers and ranges, such as (0, slice(1, 3)); found "
                     f"{branch!r}"
                 )
+            if type(name) is not str:
+                name = find(self.schema, name).name
             return self._open().slice(name, tuple(branch), level)
+
+    def _named(self, names: Iterable[str]) -> list[str]:
+        """Return the names of tensors that a caller gives, checked."""
+        return [spec.name for spec in find_all(self.schema, names_of(names))]
 
     def _gather(self, name: str, level: int, part: Any) -> LoDTensor | None:
         """Return the items of a level of a tensor that one part of a key picks.
@@ -181,6 +190,15 @@ class File(Wrapped, Mapping[str, StoredTensor]):
             for part in request(self._open()):
                 yield part
                 self._open()
+
+
+def _whole(limit_bytes: int) -> int:
+    try:
+        return operator.index(limit_bytes)
+    except TypeError:
+        raise OptionError(
+            f"limit_bytes: expected a whole number of bytes, found {limit_bytes!r}"
+        ) from None
 
 
 def _items(source: Source, name: str, level: int) -> Items | None:
@@ -255,4 +273,8 @@ def open_source(
     [2, 4, 2, -1, -4, 0]
     """
     chosen = read_options(options, keywords)
-    return File(open_file(path, name, format_name=format_name, options=chosen, limits=limits))
+    file = File(open_file(path, name, format_name=format_name, options=chosen, limits=limits))
+    if name is not None:
+        with naming(file._label):
+            find(file.schema, name)
+    return file

@@ -83,7 +83,7 @@ class _Ahead(io.FileIO):
     _ahead = b""
 
     def __init__(self, file: str | Path | int, mode: str) -> None:
-        super().__init__(file, mode)
+        super().__init__(file if isinstance(file, int) else os.fspath(file), mode)
         self._first = os.fstat(self.fileno())
         _register(self)
 

@@ -196,6 +196,46 @@ def test_what_takes_a_tensor_names_the_remedy_for_a_stored_one(tmp_path: Path) -
     assert 5.0 not in stored
 
 
+@pytest.mark.parametrize("ending", ["t.lod.h5", "t.jsonl", "t.dataset"])
+def test_wrong_arguments_of_an_open_file_are_errors(ending: str, tmp_path: Path) -> None:
+    path, words = tmp_path / ending, {"words": WORDS}
+    wrong: Any
+    lodcli.write(path, words, format_name="lod.dataset" if "dataset" in ending else None)
+    with pytest.raises(SelectionError, match=rf"{ending}: no tensor named 'r'; there are: [wd]"):
+        lodcli.open(path, "r")
+    with lodcli.open(path) as file:
+        (name,) = file
+        for wrong in ("8", None, 1.5, [8]):
+            said = rf"{ending}: limit_bytes: expected a whole number of bytes, found {wrong!r}"
+            for batches in (file.batches, file[name].batches):
+                with pytest.raises(LodError, match=re.escape(said)):
+                    next(iter(batches(wrong)))
+        for wrong, said in (
+            (["other"], "no tensor named 'other'"),
+            (1, "expected the names of tensors, found 1"),
+        ):
+            for reading in (file.read, lambda names: next(file.batches_of(names))):
+                with pytest.raises(LodError, match=f"{ending}: {said}"):
+                    reading(wrong)
+        for wrong in ([name], 1, b"words"):
+            with pytest.raises(SelectionError, match=f"{ending}: no tensor named"):
+                file.slice(wrong, (0,))
+            with pytest.raises(SelectionError, match=f"{ending}: no tensor named"):
+                next(file.index_parts(wrong))
+
+
+def test_the_only_tensor_of_a_file_needs_no_name(ending: str, tmp_path: Path) -> None:
+    lodcli.write(tmp_path / ending, TENSORS["labels"].as_numbers())
+    with lodcli.open(tmp_path / ending) as file:
+        assert file.read_index(None).n_levels == 1  # type: ignore[arg-type]
+        assert file.slice(None, (0,)).rows == 2  # type: ignore[arg-type]
+
+
+def test_a_missing_file_is_named_by_its_path(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"directory: '/.*/missing\.npz'$"):
+        lodcli.open(tmp_path / "missing.npz")
+
+
 def test_a_tensor_array_is_read_whole(tmp_path: Path) -> None:
     array, index_map = lodcli.TensorArray.unpack(TENSORS["labels"].as_numbers())
     lodcli.write(tmp_path / "t.lod.h5", {"steps": lodcli.StoredArray(array, index_map)})
