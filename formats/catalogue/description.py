@@ -67,7 +67,7 @@ class FormatInfo:
 
         >>> ts = {each.name: each.cells() for each in formats()}["ts"]
         >>> ts["extensions"], ts["levels"], ts["dtypes"], ts["nulls"]
-        ('.ts', '1', 'integers, floats', '')
+        ('.ts', '0 to 1', 'integers, floats', '')
         """
         fewest, most = self.levels
         levels = str(fewest) if fewest == most else f"{fewest} to {most}"

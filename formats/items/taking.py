@@ -54,6 +54,7 @@ def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:
         tensors: with equally many outermost items; a tensor without levels has one per row.
         items: (K,) int64, 0 to the number of items minus 1.
 
+    >>> import numpy as np
     >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
     >>> marks = LoDTensor(np.array([7, 8, 9]))
     >>> both = taken({"words": words, "marks": marks}, np.array([2, 0]))

@@ -76,9 +76,9 @@ def check_format(
     Raises:
         AssertionError: the format breaks a rule; names the test case.
 
-    >>> from lodcli.formats.npz.npz import Npz
-    >>> check_format(Npz).refused["null lists"]
-    't.npz: data: level 0 <1> is null; npz has no nulls: --nulls fills or drops them'
+    >>> from lodcli.formats.npz.npy import Npy
+    >>> check_format(Npy).refused["no items of two levels"]
+    't.npy: npy holds 0 levels, data has 2'
     """
     name = getattr(kind, "name", "")
     if name not in TABLE or not isinstance(kind, type):

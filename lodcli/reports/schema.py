@@ -35,6 +35,7 @@ _SIMPLE: dict[Any, dict[str, Any]] = {
 def json_schema(kinds: Sequence[type[Any]], title: str) -> dict[str, Any]:
     """Return the JSON Schema of one or several objects, any of which may come.
 
+    >>> from typing import TypedDict
     >>> class Count(TypedDict):
     ...     '''A count.
     ...

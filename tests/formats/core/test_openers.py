@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ import pytest
 
 import lodcli
 from lodcli import LoDTensor
-from lodcli.formats.core import io
-from lodcli.formats.core import options as options_module
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import (
     ReadKeywords,
@@ -194,15 +191,6 @@ def test_write_takes_its_options_as_keywords(tmp_path: Path) -> None:
         lodcli.write(tmp_path / "v.lod.h5", FLAT, compress="zstd")  # type: ignore[call-arg]
     with pytest.raises(UnsupportedError, match="npz has no option 'compression'"):
         lodcli.write(tmp_path / "v.npz", FLAT, compression="deflate")
-
-
-def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "samples").symlink_to(SAMPLES)
-    monkeypatch.chdir(tmp_path)
-    for module in (io, options_module):
-        failed, attempted = doctest.testmod(module)
-        assert failed == 0
-        assert attempted
 
 
 @pytest.mark.parametrize("dtype", ["int16", "float32", "x"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import os
 import pickle
 from itertools import chain
@@ -452,11 +450,3 @@ def test_an_epoch_that_does_not_exist_is_an_error(epoch: Any, said: str) -> None
 def test_a_sampler_of_other_lengths_is_an_error(lengths: Any) -> None:
     with pytest.raises(InvalidDataError, match="lengths"):
         BatchSampler(lengths, rows=5)
-
-
-@pytest.mark.parametrize("name", ["samplers", "dataset_torch"])
-def test_the_examples_run(name: str) -> None:
-    module = importlib.import_module(f"lodcli.formats.loading.{name}")
-    failed, attempted = doctest.testmod(module)
-    assert attempted
-    assert not failed
