@@ -27,6 +27,7 @@ _NAMES = {
         "LevelShape nested_from_state_dict nested_state_dict seeded_nested"
     ),
     _RNN + "stack.chunked": "Chunk Chunking Chunks chunked_forward",
+    _RNN + "stack.embedding": "embed embed_grad",
     _RNN + "stack.paddle_layout": ("gru_from_paddle gru_to_paddle lstm_from_paddle lstm_to_paddle"),
     _RNN + "stack.run": "RNNOutput run_rnn",
     _RNN + "stack.stack": (

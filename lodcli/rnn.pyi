@@ -62,6 +62,8 @@ from lodcli.kernels.rnn.stack.chunked import Chunk as Chunk
 from lodcli.kernels.rnn.stack.chunked import Chunking as Chunking
 from lodcli.kernels.rnn.stack.chunked import Chunks as Chunks
 from lodcli.kernels.rnn.stack.chunked import chunked_forward as chunked_forward
+from lodcli.kernels.rnn.stack.embedding import embed as embed
+from lodcli.kernels.rnn.stack.embedding import embed_grad as embed_grad
 from lodcli.kernels.rnn.stack.paddle_layout import gru_from_paddle as gru_from_paddle
 from lodcli.kernels.rnn.stack.paddle_layout import gru_to_paddle as gru_to_paddle
 from lodcli.kernels.rnn.stack.paddle_layout import lstm_from_paddle as lstm_from_paddle
@@ -167,6 +169,8 @@ __all__ = [
     "classifier_gradients",
     "classify",
     "clipped",
+    "embed",
+    "embed_grad",
     "gru_from_paddle",
     "gru_to_paddle",
     "lstm_from_paddle",

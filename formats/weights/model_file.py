@@ -55,7 +55,7 @@ def read_about(path: PathLike) -> dict[str, Any]:
         path: a file that `read_weights` has read.
 
     Raises:
-        DamagedFileError: the entry is not a JSON object, or its "classes" are not words.
+        DamagedFileError: the entry is not a JSON object, or its "classes" or "ids" are not words.
     """
     import safetensors
 
@@ -70,9 +70,10 @@ def read_about(path: PathLike) -> dict[str, Any]:
         about = None
     if not isinstance(about, dict):
         raise DamagedFileError(f"{os.fspath(path)}: metadata {_KEY}: is not a JSON object")
-    classes = about.get("classes", [])
-    if not isinstance(classes, list) or not all(isinstance(word, str) for word in classes):
-        raise DamagedFileError(
-            f"{os.fspath(path)}: metadata {_KEY}: classes are not a list of words"
-        )
+    for name in ("classes", "ids"):
+        words = about.get(name, [])
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise DamagedFileError(
+                f"{os.fspath(path)}: metadata {_KEY}: {name} are not a list of words"
+            )
     return about

@@ -15,6 +15,7 @@ class Training(Report):
         best_epoch: the one that was saved, null without epochs.
         loss: the least training loss, null without epochs.
         classes: how many there are.
+        vocabulary: how many ids the embedding has, null without one.
         training_accuracy, test_accuracy: share of correct answers; null without a test set.
         training_sequences, test_sequences: how many were scored.
     """
@@ -23,6 +24,7 @@ class Training(Report):
     best_epoch: int | None
     loss: float | None
     classes: int
+    vocabulary: int | None
     training_accuracy: float | None
     training_sequences: int | None
     test_accuracy: float | None

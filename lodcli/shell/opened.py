@@ -194,16 +194,22 @@ class Opened:
                 if kept:
                     yield kept
 
-    def tensors(self, working_bytes: int = 0) -> Iterator[LoDTensor]:
+    def tensors(
+        self, working_bytes: int = 0, computed_bytes: int | None = None
+    ) -> Iterator[LoDTensor]:
         """Yield the batches of `tensor()`, large enough for fast computation.
 
         Args:
             working_bytes: memory that the computation needs for each row, besides the row.
+            computed_bytes: of a row that the computation makes of each row; None: of the row.
         """
         spec = self.tensor()
         name, limit_bytes, budget = spec.name, COMPUTED_BYTES, memory_budget()
+        row_bytes = max(spec.row_bytes, computed_bytes or 0)
+        if row_bytes > spec.row_bytes:
+            limit_bytes = max(1, limit_bytes * spec.row_bytes // row_bytes)
         if budget is not None and working_bytes:
-            rows = budget // (WHOLE_COPIES * spec.row_bytes + working_bytes)
+            rows = budget // (WHOLE_COPIES * row_bytes + working_bytes)
             limit_bytes = max(1, min(limit_bytes, rows * spec.row_bytes))
         for batch in self.batches(limit_bytes):
             item = batch.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 import subprocess
@@ -157,6 +158,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     safetensors.numpy.save_file(state_dict(weights), folder / "model.safetensors")
     speakers = seeded_classifier("lstm", 12, 8, 9, rng=np.random.default_rng(0))
     write_model(folder / "speakers.safetensors", speakers.arrays(), {})
+    reviews = [{"text": "good", "label": 1}, {"text": "bad", "label": 0}]
+    (folder / "reviews.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in reviews))
+    of_text = seeded_classifier("gru", 4, 8, 2, vocabulary=256, rng=np.random.default_rng(0))
+    write_model(folder / "text.safetensors", of_text.arrays(), {})
     (folder / "model.py").write_text("def step(inputs, memory):\n    return inputs, inputs\n")
     gru = seeded_weights("gru_paddle", 12, 8, bias=False, rng=np.random.default_rng(1))
     write_weights(folder / "gru.lodt", gru)

@@ -1,10 +1,11 @@
 """A classifier of sequences: an RNN, pooling of its states, and a linear layer.
 
+    rows = the data, or, with an embedding, its row for each id
     pooled = the state after the last row (both directions side by side), or the mean
     scores = weight pooled + bias
 
-The names of its arrays are those of a torch module with `rnn = nn.LSTM(..)` (or GRU, RNN)
-and `out = nn.Linear(..)`.
+The names of its arrays are those of a torch module with `rnn = nn.LSTM(..)` (or GRU, RNN),
+`out = nn.Linear(..)` and, for ids, `embedding = nn.Embedding(..)`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from lodcli.kernels.ops.pooling.pool_grad import segment_mean_grad
 from lodcli.kernels.rnn.cells.cell import column_sums
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.engine.plan import checked_offsets
+from lodcli.kernels.rnn.stack.embedding import EMBEDDING, check_table, embed, embed_grad
+from lodcli.kernels.rnn.stack.run import arithmetic_dtype
 from lodcli.kernels.rnn.stack.stack import (
     RNNWeights,
     StackResult,
@@ -50,6 +53,7 @@ class Classifier:
         weight: (C, directions*H).
         bias: (C,).
         pool: "last" or "mean": how the states of a sequence are pooled.
+        embedding: (V, D), the row of each id; None: the data are rows, not ids.
 
     Raises:
         ShapeMismatchError, InvalidDataError: parts that do not fit.
@@ -59,6 +63,7 @@ class Classifier:
     weight: Array
     bias: Array
     pool: str = "last"
+    embedding: Array | None = None
 
     def __post_init__(self) -> None:
         if self.pool not in POOLS:
@@ -71,6 +76,8 @@ class Classifier:
             raise ShapeMismatchError(
                 f"out.bias: expected {self.weight.shape[:1]}, found {self.bias.shape}"
             )
+        if self.embedding is not None:
+            check_table(self.embedding, self.rnn.input_size)
 
     @property
     def classes(self) -> int:
@@ -80,7 +87,8 @@ class Classifier:
     def arrays(self) -> StateDict:
         """Return the arrays by torch's names; shared, not copied."""
         rnn = state_dict(self.rnn)
-        named = {RNN_PREFIX + name: array for name, array in rnn.items()}
+        named = {} if self.embedding is None else {EMBEDDING: self.embedding}
+        named |= {RNN_PREFIX + name: array for name, array in rnn.items()}
         named |= {"out.weight": self.weight, "out.bias": self.bias}
         return StateDict(named, {RNN_PREFIX: rnn.said[""]})
 
@@ -101,7 +109,13 @@ class Classifier:
             return dataclasses.replace(one, **new)
 
         rnn = self.rnn.like(filled)
-        return Classifier(rnn, arrays["out.weight"], arrays["out.bias"], self.pool)
+        return dataclasses.replace(
+            self,
+            rnn=rnn,
+            weight=arrays["out.weight"],
+            bias=arrays["out.bias"],
+            embedding=None if self.embedding is None else arrays[EMBEDDING],
+        )
 
 
 @types_explained
@@ -112,7 +126,8 @@ def classifier_from_arrays(
 
     Args:
         arrays: the RNN's under names with "rnn.", such as "rnn.weight_ih_l0", and the linear
-            layer's: "out.weight" (C, directions*H) and "out.bias" (C,).
+            layer's: "out.weight" (C, directions*H) and "out.bias" (C,). With "embedding.weight"
+            (V, D) the classifier takes ids.
         cell: one of CELLS; None: see `weights_from_state_dict`.
         pool: how the states of a sequence are pooled: "last" or "mean".
 
@@ -132,7 +147,9 @@ def classifier_from_arrays(
                 "out.weight and out.bias"
             )
     rnn = weights_from_state_dict(arrays, cell, prefix=RNN_PREFIX)
-    return Classifier(rnn, arrays["out.weight"], arrays["out.bias"], pool)
+    return Classifier(
+        rnn, arrays["out.weight"], arrays["out.bias"], pool, embedding=arrays.get(EMBEDDING)
+    )
 
 
 def seeded_classifier(
@@ -142,16 +159,20 @@ def seeded_classifier(
     classes: int,
     *,
     pool: str = "last",
+    vocabulary: int | None = None,
     rng: np.random.Generator,
     **more: Any,
 ) -> Classifier:
     """Return a classifier with random weights, uniform within 1/sqrt(size) as torch.nn.Linear's.
+
+    The embedding is drawn from the standard normal distribution, as torch.nn.Embedding's.
 
     Args:
         cell: one of CELLS.
         input_size, hidden_size: D, the values of a row, and H, those of a state.
         classes: C, the number of scores.
         pool: how the states of a sequence are pooled: "last" or "mean".
+        vocabulary: V, the number of ids, for an embedding of (V, D); None: no embedding.
         rng: source of all numbers.
         more: further arguments of `seeded_weights`, such as `layers` and `dtype`.
 
@@ -166,8 +187,9 @@ def seeded_classifier(
     >>> made.classes, made.weight.shape
     (5, (5, 2))
     """
-    if classes < 1:
-        raise InvalidDataError(f"classes: expected at least 1, found {classes}")
+    for name, count in (("classes", classes), ("vocabulary", vocabulary)):
+        if count is not None and count < 1:
+            raise InvalidDataError(f"{name}: expected at least 1, found {count}")
     rnn = seeded_weights(cell, input_size, hidden_size, rng=rng, **more)
     bound = 1 / np.sqrt(rnn.output_size)
     dtype = rnn.layers[0][0].dtype
@@ -175,7 +197,10 @@ def seeded_classifier(
         rng.uniform(-bound, bound, shape).astype(dtype)
         for shape in ((classes, rnn.output_size), (classes,))
     )
-    return Classifier(rnn, weight, bias, pool)
+    table = None
+    if vocabulary is not None:
+        table = rng.standard_normal((vocabulary, input_size)).astype(dtype)
+    return Classifier(rnn, weight, bias, pool, table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +213,7 @@ class Scored:
         kept: the scaled mask of dropout, a factor of the pooled states; None without dropout.
         run: the result of the RNN.
         offsets: of the batch.
+        ids: of the batch; None without an embedding.
     """
 
     scores: Array
@@ -195,6 +221,7 @@ class Scored:
     kept: Array | None
     run: StackResult
     offsets: Offsets
+    ids: Array | None = None
 
 
 @types_explained
@@ -213,7 +240,8 @@ def classify(
 
     Args:
         model: the classifier.
-        data: (N, D), float32 or float64, the dtype of all arithmetic.
+        data: (N, D), float32 or float64, the dtype of all arithmetic; for a classifier with an
+            embedding (N,) ids in main memory, and the dtype is that of the embedding.
         offsets: (S+1,), in rows.
         keep: keep the tape that `classifier_gradients` needs.
         dropout: the share of pooled states set to zero, the rest scaled up; for training.
@@ -221,6 +249,10 @@ def classify(
         backend, threads: see rnn_forward.
     """
     offsets = checked_offsets(offsets, len(data))
+    ids = None
+    if model.embedding is not None:
+        ids, data = data, embed(data, model.embedding)
+        data = data.astype(arithmetic_dtype(data.dtype), copy=False)
     run = stack_forward(data, offsets, model.rnn, keep=keep, backend=backend, threads=threads)
     if model.pool == "mean":
         pooled = on("auto", segment_mean)(run.outputs, offsets)
@@ -234,7 +266,7 @@ def classify(
         kept = np.asarray(drawn, like=pooled)
         pooled = pooled * kept.astype(data.dtype)
     weight, bias = (part.astype(data.dtype, copy=False) for part in (model.weight, model.bias))
-    return Scored(pooled @ weight.T + bias, pooled, kept, run, offsets)
+    return Scored(pooled @ weight.T + bias, pooled, kept, run, offsets, ids)
 
 
 @types_explained
@@ -261,4 +293,6 @@ def classifier_gradients(
         by_last = last_of_gradient(model.rnn, into)
         found = stack_backward(scored.run.tape, grad_last_hidden=by_last, threads=threads)
     named = {RNN_PREFIX + name: array for name, array in state_dict(found.weights).items()}
+    if model.embedding is not None and scored.ids is not None:
+        named[EMBEDDING] = embed_grad(found.input, scored.ids, len(model.embedding))
     return {**named, "out.weight": grad.T @ scored.pooled, "out.bias": column_sums(grad)}

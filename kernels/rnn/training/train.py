@@ -10,6 +10,7 @@ import numpy as np
 
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.rnn.stack.embedding import check_ids
 from lodcli.kernels.rnn.stack.flops import operations_per_row
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.training.adam import Adam, AdamState, clipped
@@ -23,6 +24,8 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Below this number of operations in total, NumPy finishes before compiled code has been loaded.
 COMPILED_WORK = 2e10
+# Rows scored at a time, for their states take memory: more would not be faster.
+SCORED_ROWS = 1 << 16
 
 
 @construction_explained
@@ -31,7 +34,8 @@ class Labelled:
     """Sequences and a class for each.
 
     Attributes:
-        sequences: one level; data (N, ..), real, no sequence empty.
+        sequences: one level; data (N, ..), real, no sequence empty. For a classifier with an
+            embedding, data (N,) ids.
         labels: (S,) whole numbers from 0.
 
     Raises:
@@ -152,14 +156,18 @@ def train(
         between: callback after each step: it may show progress, or stop training by raising.
 
     Raises:
-        InvalidDataError: no examples, labels for which the model has no class, or a loss or
-            weights that are not finite.
+        InvalidDataError: no examples, labels for which the model has no class, ids that its
+            embedding lacks, or a loss or weights that are not finite.
         UnsupportedError: there is no such device.
     """
     after = model if isinstance(model, Epoch) else None
     model = (model.model if isinstance(model, Epoch) else model).moved(recipe.device)
-    rows = _cast(rows_as_vectors(examples.sequences.data), model)
-    examples = Labelled(examples.sequences.with_data(moved(rows, recipe.device)), examples.labels)
+    if model.embedding is None:
+        rows = _cast(rows_as_vectors(examples.sequences.data), model)
+        sequences = examples.sequences.with_data(moved(rows, recipe.device))
+        examples = Labelled(sequences, examples.labels)
+    else:
+        _check_ids(model, examples)
     if not len(examples.labels):
         raise InvalidDataError("there are no sequences to train on")
     check_labels(examples.labels, model.classes)
@@ -193,7 +201,7 @@ def _epochs(
             with np.errstate(all="ignore"):  # values are checked below
                 scored = classify(
                     model,
-                    *part.rows(),
+                    *_inputs(model, part),
                     keep=True,
                     dropout=recipe.dropout,
                     rng=rng,
@@ -234,6 +242,20 @@ def _diverged(number: int, what: str) -> InvalidDataError:
     )
 
 
+def _inputs(model: Classifier, examples: Labelled) -> tuple[Array, Offsets]:
+    """Return what `classify` takes: rows or ids, and offsets."""
+    if model.embedding is None:
+        return examples.rows()
+    return examples.sequences.data, examples.sequences.lod.levels[0]
+
+
+def _check_ids(model: Classifier, examples: Labelled) -> None:
+    """Raise InvalidDataError for data that are no ids of the model's embedding."""
+    assert model.embedding is not None
+    data, offsets = _inputs(model, examples)
+    check_ids(data, len(model.embedding), offsets)
+
+
 def _cast(rows: Array, model: Classifier) -> Array:
     with np.errstate(over="ignore"):  # rows of float64 may be infinite in float32
         return rows.astype(model.weight.dtype, copy=False)
@@ -260,10 +282,26 @@ def accuracy(
         device: where to compute.
 
     Raises:
-        InvalidDataError: a label for which the model has no class.
+        InvalidDataError: a label for which the model has no class; see `train`.
     """
-    data, offsets = examples.rows()
-    rows = moved(_cast(data, model), device)
-    scores = moved(classify(model.moved(device), rows, offsets, threads=threads).scores, "cpu")
-    right = softmax_cross_entropy(scores, examples.labels).right
+    check_labels(examples.labels, model.classes)
+    if model.embedding is not None:
+        _check_ids(model, examples)
+    there, right = model.moved(device), 0
+    for part in _batches(examples):
+        data, offsets = _inputs(model, part)
+        if model.embedding is None:
+            data = moved(_cast(data, model), device)
+        scores = moved(classify(there, data, offsets, threads=threads).scores, "cpu")
+        right += softmax_cross_entropy(scores, part.labels).right
     return right / len(examples.labels) if len(examples.labels) else math.nan
+
+
+def _batches(examples: Labelled) -> Iterator[Labelled]:
+    """Yield the sequences in order, in batches of about SCORED_ROWS rows."""
+    offsets, start = examples.sequences.lod.levels[0], 0
+    while start < len(examples.labels):
+        full = int(np.searchsorted(offsets, offsets[start] + SCORED_ROWS, side="right")) - 1
+        stop = max(start + 1, full)
+        yield Labelled(examples.sequences[start:stop], examples.labels[start:stop])
+        start = stop

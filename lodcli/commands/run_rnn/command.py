@@ -112,6 +112,9 @@ def command(source: Reference, target: Target, **given: Any) -> None:
 
     A row of any shape is one step. Several results are written as tensors "all" and "last".
 
+    Weights with an embedding, as of lod train --embedding, take ids: whole numbers, categories or
+    text.
+
     --nested runs nested RNNs: SPEC is LEVEL:CELL:HIDDEN for each RNN, outermost first,
     separated by "/", with optional words layers=N, bidirectional, reverse, and boot (each
     sequence starts from the state of the outer RNN). With --weights the level names are
@@ -136,6 +139,7 @@ def command(source: Reference, target: Target, **given: Any) -> None:
     Examples:
       lod run-rnn vowels.lod.h5 -o out.lod.h5 --cell lstm --hidden 64 --seed 1
       lod run-rnn vowels.lod.h5 --weights model.safetensors --emit last -o last.lod.h5
+      lod run-rnn reviews.jsonl::text --weights text.safetensors --emit last -o last.lod.h5
       lod run-rnn vowels.lod.h5 --cell gru --hidden 8 --seed 2 --emit both | lod inspect -
       lod run-rnn events.lod.h5 --nested day:gru:8/hour:gru:4:boot --seed 1 -o out.lod.h5
       lod run-rnn vowels.lod.h5 --step model:step -o out.lod.h5

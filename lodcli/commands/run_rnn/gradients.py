@@ -14,6 +14,7 @@ from lodcli.kernels.rnn.cells.weights import require_real
 from lodcli.kernels.rnn.nested.backward import nested_backward
 from lodcli.kernels.rnn.nested.state_dict import nested_state_dict
 from lodcli.kernels.rnn.stack.chunked import Chunking
+from lodcli.kernels.rnn.stack.embedding import EMBEDDING, embed_grad
 from lodcli.kernels.rnn.stack.stack import stack_backward
 from lodcli.kernels.rnn.stack.state_dict import state_dict
 from lodcli.kernels.rnn.stack.states import last_of_gradient
@@ -56,6 +57,12 @@ class _Gradients(Runner):
             )
         return self.there(found.astype(result.dtype, copy=False))
 
+    def add_lookup(self, by_rows: Array) -> None:
+        """Add the gradient of the embedding, if there is one, by that of the rows looked up."""
+        if self.lookup is not None:
+            table, ids = self.lookup.table, self.lookup.ids
+            self.add({EMBEDDING: embed_grad(by_rows, ids, len(table))})
+
     def add(self, found: dict[str, Array]) -> None:
         """Add the gradients of one batch."""
         for name, there in found.items():
@@ -90,6 +97,7 @@ class PlainGradients(_Gradients, PlainRunner):
             given["grad_last_hidden"] = last_of_gradient(self.weights, by_last)
         found = stack_backward(result.tape, **given, threads=self.settings.threads)
         self.add(state_dict(found.weights))
+        self.add_lookup(found.input)
         rows = found.input.reshape(tensor.data.shape)
         above = tensor.lod.above(self.level)
         return {"input": tensor.with_data(rows), **_states(found, above)}
@@ -113,6 +121,7 @@ class NestedGradients(_Gradients, NestedRunner):
             threads=self.settings.threads,
         )
         self.add(nested_state_dict(found.levels, self.names))
+        self.add_lookup(found.input)
         rows = found.input.reshape(tensor.data.shape)
         above = tensor.lod.above(top.level)
         return {"input": tensor.with_data(rows), **_states(found, above)}

@@ -21,7 +21,8 @@ from lodcli.kernels.rnn.loops.dynamic_rnn import DynamicRNN, Step
 from lodcli.kernels.rnn.nested.nested import NestedRNN
 from lodcli.kernels.rnn.nested.run import level_numbers, run_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
-from lodcli.kernels.rnn.stack.run import arithmetic_dtype, run_rnn
+from lodcli.kernels.rnn.stack.embedding import check_ids, embed
+from lodcli.kernels.rnn.stack.run import run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -105,12 +106,45 @@ class Settings:
     cell: Feed | None
 
 
+class Lookup:
+    """Looks ids up in an embedding.
+
+    Args:
+        table: (V, D), on the device of the computation.
+        codes: the id of each code of the file's categories; None: codes are ids.
+
+    Attributes:
+        table: the table.
+        ids: of the last batch.
+    """
+
+    def __init__(self, table: Array, codes: Array | None) -> None:
+        self.table = table
+        self.ids: Array = np.zeros(0, np.int64)
+        self._codes = codes
+        self._sequences = 0
+
+    def rows(self, tensor: LoDTensor) -> LoDTensor:
+        """Return the row of each id of the next batch.
+
+        Raises:
+            InvalidDataError: an id that is not in the table; names its finest sequence.
+        """
+        ids = tensor.data.reshape(-1)
+        self.ids = ids if self._codes is None else self._codes[ids]
+        offsets = tensor.lod.levels[-1] if tensor.lod.n_levels else None
+        check_ids(self.ids, len(self.table), offsets, before=self._sequences)
+        self._sequences += 0 if offsets is None else len(offsets) - 1
+        return tensor.with_data(embed(self.ids, self.table))
+
+
 class Runner(ABC):
     """One kind of run over batches, which are independent of each other."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.work = Work()
+        self.lookup: Lookup | None = None
 
     def run(self, spec: TensorSpec, tensors: Iterable[LoDTensor]) -> tuple[Schema, Iterator[Batch]]:
         """Return the schema of the results, from the first batch, and all batches of results."""
@@ -127,9 +161,11 @@ class Runner(ABC):
         return tuple(schema), self._finished(rest)
 
     def _timed(self, tensor: LoDTensor) -> tuple[LoDTensor, dict[str, LoDTensor]]:
-        if self.settings.dtype is not None:
-            tensor = tensor.with_data(tensor.data.astype(self.settings.dtype, copy=False))
         begun = time.perf_counter()
+        if self.lookup is not None:
+            tensor = self.lookup.rows(tensor)
+        elif self.settings.dtype is not None:
+            tensor = tensor.with_data(tensor.data.astype(self.settings.dtype, copy=False))
         found = self.one(tensor.with_data(self.there(tensor.data)))
         found = {name: one.with_data(moved(one.data, "cpu")) for name, one in found.items()}
         self.work.seconds += time.perf_counter() - begun
@@ -146,6 +182,10 @@ class Runner(ABC):
     def state_bytes(self, spec: TensorSpec) -> int:
         """Return the approximate memory of a run for each row, besides the row; 0 if unknown."""
         return 0
+
+    def row_bytes(self, spec: TensorSpec) -> int:
+        """Return the bytes of a row to compute with: after the lookup, if there is one."""
+        return spec.row_bytes if self.lookup is None else self.lookup.table[:1].nbytes
 
     @abstractmethod
     def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
@@ -209,7 +249,7 @@ class PlainRunner(Runner):
 
     def state_bytes(self, spec: TensorSpec) -> int:
         width = self.weights.hidden_size * self.weights.directions
-        itemsize = arithmetic_dtype(self.settings.dtype or spec.dtype).itemsize
+        itemsize = self.weights.layers[0][0].dtype.itemsize
         return self.STATES * width * itemsize
 
     def forward(

@@ -11,6 +11,7 @@ from lodcli.commands.run_rnn.gradients import NestedGradients, PlainGradients, u
 from lodcli.commands.run_rnn.nested_spec import parse_nested
 from lodcli.commands.run_rnn.runners import (
     Feed,
+    Lookup,
     NestedRunner,
     PlainRunner,
     Runner,
@@ -19,14 +20,21 @@ from lodcli.commands.run_rnn.runners import (
     fed,
 )
 from lodcli.commands.run_rnn.step_function import load_step
-from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.errors import naming, naming_file
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.weights import read_weights
+from lodcli.formats.weights.model_file import read_about
+from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.rnn.nested.state_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
+from lodcli.kernels.rnn.stack.embedding import EMBEDDING, check_table, id_of_code, require_ids
 from lodcli.kernels.rnn.stack.run import arithmetic_dtype
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
-from lodcli.kernels.rnn.stack.state_dict import require_shape, weights_from_state_dict
+from lodcli.kernels.rnn.stack.state_dict import (
+    StateDict,
+    require_shape,
+    weights_from_state_dict,
+)
 from lodcli.shell import output
 from lodcli.shell.device import computing_on, rounding_to
 from lodcli.shell.opened import opened
@@ -45,19 +53,27 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
     with ExitStack() as stack:
         device = stack.enter_context(computing_on(given["device"], given["precision"]))
         file = stack.enter_context(opened(source))
-        dtype = arithmetic_dtype(given["dtype"] or file.tensor().dtype)
+        entries = None
+        if given["path"] is not None:
+            with naming_file(given["path"]):
+                entries = read_weights(given["path"])
+        table = None if entries is None else entries.get(EMBEDDING)
+        dtype = arithmetic_dtype(
+            given["dtype"] or (file.tensor() if table is None else table).dtype
+        )
         stack.enter_context(rounding_to(given["precision"], dtype, "add --dtype float32"))
         feeds = [stack.enter_context(fed(given[n], f"--{n} {given[n]}")) for n in ("h0", "c0")]
         kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
         settings = Settings(kinds, given["dtype"], device, given["threads"], *feeds)
         with naming_file(source.label):
-            runner = _runner(settings, file.tensor(), dtype, given)
+            runner = _runner(settings, file.tensor(), dtype, given, entries)
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
             runner.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
         # Errors from here on name this file alone, not the other open ones as well.
         stack.enter_context(naming_file(source.label))
-        tensors = file.tensors(runner.state_bytes(file.tensor()))
+        spec = file.tensor()
+        tensors = file.tensors(runner.state_bytes(spec), runner.row_bytes(spec))
         # Rows of float64 may be infinite in float32.
         stack.enter_context(np.errstate(over="ignore"))
         target.write(*runner.run(file.tensor(), tensors))
@@ -69,7 +85,11 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
 
 
 def _runner(
-    settings: Settings, spec: TensorSpec, dtype: np.dtype[Any], given: dict[str, Any]
+    settings: Settings,
+    spec: TensorSpec,
+    dtype: np.dtype[Any],
+    given: dict[str, Any],
+    entries: StateDict | None,
 ) -> Runner:
     width = int(np.prod(spec.row_shape, dtype=np.int64))
     level = -1 if given["level"] is None else given["level"]
@@ -79,24 +99,58 @@ def _runner(
     if given["nested"]:
         shapes = parse_nested(given["nested"])
         names = tuple(shape.prefix for shape in shapes)
-        if given["path"] is not None:
+        if entries is not None:
             with naming_file(given["path"]):
-                rnn = nested_from_state_dict(read_weights(given["path"]), shapes)
+                rnn = nested_from_state_dict(entries, shapes)
         else:
             rnn = seeded_nested(shapes, width, rng=np.random.default_rng(given["seed"]))
-        rnn = rnn.frozen(dtype)
+        rnn, input_size = rnn.frozen(dtype), rnn.input_size
+        runner: Runner
         if given["grad"]:
-            return NestedGradients(settings, rnn, names, upstream={})
-        return NestedRunner(settings, rnn, names)
-    weights = _weights(width, given).frozen(dtype)
-    where = {"level": level, "reverse": given["reverse"]}
-    if given["grad"]:
-        chunking = Chunking(given["checkpoint"], given["truncate"])
-        return PlainGradients(settings, weights, **where, upstream={}, chunking=chunking)
-    return PlainRunner(settings, weights, **where)
+            runner = NestedGradients(settings, rnn, names, upstream={})
+        else:
+            runner = NestedRunner(settings, rnn, names)
+    else:
+        weights = _weights(width, given, entries).frozen(dtype)
+        input_size = weights.input_size
+        where = {"level": level, "reverse": given["reverse"]}
+        if given["grad"]:
+            chunking = Chunking(given["checkpoint"], given["truncate"])
+            runner = PlainGradients(settings, weights, **where, upstream={}, chunking=chunking)
+        else:
+            runner = PlainRunner(settings, weights, **where)
+    if entries is not None:
+        runner.lookup = _lookup(entries, spec, input_size, given["path"])
+    if runner.lookup is not None:
+        runner.lookup.table = runner.there(runner.lookup.table.astype(dtype, copy=False))
+    return runner
 
 
-def _weights(width: int, given: dict[str, Any]) -> RNNWeights:
+def _lookup(entries: StateDict, spec: TensorSpec, input_size: int, path: str) -> Lookup | None:
+    """Return the lookup of ids, if the model has an embedding.
+
+    Raises:
+        LodError: ids for a model without an embedding, or rows for one with an embedding.
+    """
+    table, whole = entries.get(EMBEDDING), spec.dtype.kind in "iu" and not spec.row_shape
+    if table is None:
+        if whole and input_size != 1:
+            raise ShapeMismatchError(
+                f"{spec.name}: expected rows of {input_size} values for {path}, found one whole "
+                f"number a row; for ids the model needs {EMBEDDING}, as lod train --embedding makes"
+            )
+        return None
+    with naming_file(path):
+        check_table(table, input_size)
+        words = tuple(read_about(path).get("ids", ()))
+    remedy = f"for other rows, lod weights {path} -o RNN.safetensors writes the RNN alone"
+    with naming(spec.name):
+        require_ids(spec.dtype, spec.row_shape, f"{EMBEDDING} of {path}", remedy)
+        codes = id_of_code(words, spec.marks.categories)
+    return Lookup(table, codes)
+
+
+def _weights(width: int, given: dict[str, Any], entries: StateDict | None) -> RNNWeights:
     cell, path = given["cell"], given["path"]
     shape: dict[str, Any] = {"layers": given["layers"], "bidirectional": given["bidirectional"]}
     wanted: dict[str, str | bool] = {}
@@ -104,9 +158,8 @@ def _weights(width: int, given: dict[str, Any]) -> RNNWeights:
         wanted["nonlinearity"] = given["nonlinearity"]
     if given["coupled"]:
         wanted["coupled"] = True
-    if path is not None:
+    if entries is not None:
         with naming_file(path):
-            entries = read_weights(path)
             weights = weights_from_state_dict(entries, cell, options=wanted)
             require_shape(weights, hidden=given["hidden"], **shape)
         for layer in entries.starts_from.values() if given["h0"] is None else ():

@@ -58,6 +58,18 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
     type=click.Choice(("last", "mean")),
     help="States that the classifier uses [default: last].",
 )
+@click.option(
+    "--embedding",
+    type=click.IntRange(min=1),
+    metavar="D",
+    help="Take whole numbers and text as ids, and learn D values for each id.",
+)
+@click.option(
+    "--vocabulary",
+    type=click.IntRange(min=1),
+    metavar="V",
+    help="Number of ids [default: the largest of SOURCE plus one; 256 for text].",
+)
 @click.option("--weights", metavar="MODEL", type=options.FILE, help="Start from a saved model.")
 @click.option(
     "--epochs",
@@ -132,6 +144,8 @@ def command(
     heads: int | None,
     bidirectional: bool,
     pool: str | None,
+    embedding: int | None,
+    vocabulary: int | None,
     weights: str | None,
     epochs: int,
     state: str | None,
@@ -154,6 +168,10 @@ def command(
     on SOURCE. It is complete at any time: an interrupt leaves the best model so far. The same
     seed gives the same model.
 
+    --embedding D is for ids: tokens, categories, or the bytes of text. Each id has D values, which
+    are trained, too; lod run-rnn --weights MODEL looks them up. V is the number of ids that MODEL
+    knows.
+
     --state FILE makes a training resumable: the same command continues after the last epoch in
     FILE, with the same result, bit for bit, as without the interruption. A larger --epochs trains
     on. --weights starts a new training from a model.
@@ -170,6 +188,7 @@ def command(
       lod train vowels.ts -o new.safetensors --test more.ts
       lod train vowels.ts -o new.safetensors --cell gru --bidirectional --dropout 0.3
       lod train vowels.ts -o new.safetensors --force --state new.state
+      lod train reviews.jsonl::text -o new.safetensors --embedding 16
       lod train more.ts --weights speakers.safetensors --epochs 0
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
@@ -179,6 +198,8 @@ def command(
     from lodcli.shell.progress import progress_line
 
     _check(out, force, epochs, weights, state)
+    if vocabulary is not None and embedding is None:
+        raise click.UsageError("--vocabulary is for --embedding D")
     beside = [parse_reference(one) for one in (test, weights) if one is not None]
     options.refuse_two_pipes([source, *beside])
     if heads is not None and weights is not None:
@@ -195,15 +216,19 @@ def command(
         context.with_resource(computing_on(device, precision)),
     )
     accuracy_of = functools.partial(accuracy, threads=threads, device=recipe.device)
-    examples = reading.read_examples(source, labels, level)
-    examples = reading.numbered_as(examples, training.trained_classes(weights), str(weights))
+    saved = training.read_saved(weights, embedding)
+    taker = training.taker_of_ids(saved, embedding)
+    words = saved.words("ids") if saved else ()
+    examples = reading.read_examples(source, labels, level, taker, words)
+    if saved:
+        examples = reading.numbered_as(examples, saved.words("classes"), saved.path)
     tested = None
     if test is not None:
-        tested = reading.read_examples(parse_reference(test), labels, level)
+        tested = reading.read_examples(parse_reference(test), labels, level, taker, examples.words)
         tested = reading.numbered_as(tested, examples.names, examples.label)
         reading.check_test(examples, tested)
     model = training.starting_model(
-        weights,
+        saved,
         examples,
         seed=seed,
         pool=pool,
@@ -212,7 +237,17 @@ def command(
         layers=layers,
         heads=heads,
         bidirectional=bidirectional,
+        embedding=embedding,
+        vocabulary=vocabulary,
     )
+    for one in (examples, tested):
+        if one is not None and model.embedding is not None:
+            one.check_ids(len(model.embedding))
+    if saved is None and examples.whole and taker is None:
+        output.note(
+            f"{examples.label}: {examples.name}: whole numbers are taken as values; --embedding D "
+            "takes them as ids"
+        )
     if model.classes == 1:
         output.note(f"{examples.label}: all labels are 0: one class leaves nothing to learn")
     remedy = "use --precision float32"
@@ -225,7 +260,10 @@ def command(
     before = last.number if last else 0
     if last:
         output.note(f"{state}: continuing after epoch {before} of {epochs}")
-    keeper = training.Keeper(out, examples.names, force, save_state, best)
+    about = {"classes": list(examples.names)}
+    if examples.words:
+        about["ids"] = list(examples.words)
+    keeper = training.Keeper(out, about, force, save_state, best)
     unicode = output.shows_unicode(sys.stderr)
     with training.saving(keeper), progress_line() as show:
         display = training.Display(show, epochs, unicode, before)
@@ -238,6 +276,7 @@ def command(
             display.epoch(epoch, score)
     model = keeper.best.model if keeper.best else model
     report = _report(keeper.best, recipe, examples.labelled.classes)
+    report["vocabulary"] = None if model.embedding is None else len(model.embedding)
     for name, one in (("training", examples), ("test", tested)):
         share = one and accuracy_of(model, one.labelled)
         report |= {f"{name}_accuracy": share, f"{name}_sequences": one and len(one.labelled.labels)}

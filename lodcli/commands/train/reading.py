@@ -14,9 +14,11 @@ from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.stack.embedding import check_ids, id_of_code, require_ids
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.training.train import Labelled
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import VALUES
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
 
@@ -30,12 +32,21 @@ class Examples:
         names: of the classes; () if the file has none.
         label: the file, for messages.
         of_words: whether the labels are words, which another file may number in another order.
+        name: of the sequences' tensor.
+        whole: whether its rows are single whole numbers.
+        vocabulary: the number of ids: of the categories, 256 for text, otherwise the largest plus
+            one; 0 if the data are not read as ids.
+        words: of the ids; () if they have none.
     """
 
     labelled: Labelled
     names: tuple[str, ...]
     label: str
     of_words: bool
+    name: str
+    whole: bool
+    vocabulary: int = 0
+    words: tuple[str, ...] = ()
 
     @property
     def classes(self) -> int:
@@ -47,9 +58,26 @@ class Examples:
         """D, the values of a row."""
         return int(np.prod(self.labelled.sequences.row_shape, dtype=np.int64))
 
+    def check_ids(self, vocabulary: int) -> None:
+        """Raise InvalidDataError unless all ids are less than `vocabulary`; names the sequence."""
+        sequences = self.labelled.sequences
+        with naming(self.label, self.name):
+            check_ids(sequences.data, vocabulary, sequences.lod.levels[0])
 
-def read_examples(reference: Reference, labels: str, level: int | str | None) -> Examples:
+
+def read_examples(
+    reference: Reference,
+    labels: str,
+    level: int | str | None,
+    taker: str | None = None,
+    words: tuple[str, ...] = (),
+) -> Examples:
     """Return the sequences of a level and the labels of a file, in memory.
+
+    Args:
+        labels: the tensor of labels.
+        taker: what takes the data as ids, for messages; None: the data are rows.
+        words: of the ids; () if they are not known yet.
 
     Raises:
         SelectionError: no such tensor or level.
@@ -69,11 +97,17 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
         offsets = tensor.lod.absolute(number)
         given = one_tensor(items[labels], "--labels")
         with naming(reference.label, labels):
-            numbers, words = _numbered(given)
+            numbers, label_words = _numbered(given)
         with naming(reference.label, name):
-            rows = tensor.data
-            _require_finite(rows, offsets)
-        sequences = LoDTensor(rows_as_vectors(rows), LoD([offsets]))
+            rows, vocabulary = tensor.data, 0
+            if taker is None:
+                _require_finite(rows, offsets)
+                rows, words = rows_as_vectors(rows), ()
+            else:
+                remedy = "train a model without an embedding on other rows"
+                require_ids(tensor.dtype, tensor.row_shape, taker, remedy)
+                rows, vocabulary, words = _as_ids(tensor, words)
+        sequences = LoDTensor(rows, LoD([offsets]))
         if not len(sequences):
             raise InvalidDataError(f"{name}: no sequences")
         for other in range(tensor.lod.n_levels):
@@ -83,7 +117,30 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
                     f"{number}, found {len(numbers)}; --level {other} has as many sequences"
                 )
         labelled = Labelled(sequences, numbers)
-        return Examples(labelled, words or names, reference.label, bool(words))
+        whole = tensor.dtype.kind in "iu" and tensor.data[:1].size == 1
+        return Examples(
+            labelled,
+            label_words or names,
+            reference.label,
+            bool(label_words),
+            name,
+            whole,
+            vocabulary,
+            words,
+        )
+
+
+def _as_ids(tensor: LoDTensor, words: tuple[str, ...]) -> tuple[Array, int, tuple[str, ...]]:
+    """Return the ids of a tensor, how many there are, and their words; see `read_examples`."""
+    ids, known = tensor.data.reshape(-1), tensor.marks.categories
+    codes = id_of_code(words, known)
+    if codes is not None:
+        ids = codes[ids]
+    elif known is not None:
+        words = known.words
+    if tensor.marks.kind in VALUES:
+        return ids, 256, ()
+    return ids, len(words) or int(ids.max(initial=0)) + 1, words
 
 
 def _require_finite(rows: Array, offsets: Offsets) -> None:

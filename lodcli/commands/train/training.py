@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import read_about, write_model
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
-from lodcli.kernels.rnn.stack.state_dict import require_shape
+from lodcli.kernels.rnn.stack.embedding import EMBEDDING
+from lodcli.kernels.rnn.stack.state_dict import StateDict, require_shape
 from lodcli.kernels.rnn.training.classifier import (
     Classifier,
     classifier_from_arrays,
@@ -30,19 +32,49 @@ SAVING_SECONDS = 2.0
 BAR_CELLS = 20
 
 
-def trained_classes(path: str | None) -> tuple[str, ...]:
-    """Return the names of the classes that a model was trained with; () if none are known."""
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """A model in a file.
+
+    Attributes:
+        path: of the file.
+        arrays: by torch's names.
+        about: what the file says about the model.
+    """
+
+    path: str
+    arrays: StateDict
+    about: dict[str, Any]
+
+    def words(self, of: str) -> tuple[str, ...]:
+        """Return the names of its "classes" or "ids"; () if none are known."""
+        return tuple(self.about.get(of, ()))
+
+
+def read_saved(path: str | None, embedding: int | None) -> Saved | None:
+    """Return the model of a file; None for None.
+
+    Raises:
+        LodError: not a model, or one without an embedding, although the options ask for one.
+    """
     if path is None:
-        return ()
-    try:
-        with naming(path):
-            return tuple(read_about(path).get("classes", ()))
-    except OSError:  # reading the weights reports it
-        return ()
+        return None
+    with naming(path):
+        saved = Saved(path, read_weights(path), read_about(path))
+        if embedding is not None and EMBEDDING not in saved.arrays:
+            raise OptionError(f"has no {EMBEDDING}; leave --embedding out")
+    return saved
+
+
+def taker_of_ids(saved: Saved | None, embedding: int | None) -> str | None:
+    """Return what takes the data as ids, for messages; None if nothing does."""
+    if saved is None:
+        return None if embedding is None else "--embedding"
+    return f"the embedding of {saved.path}" if EMBEDDING in saved.arrays else None
 
 
 def starting_model(
-    path: str | None,
+    saved: Saved | None,
     examples: Examples,
     *,
     seed: int,
@@ -52,33 +84,38 @@ def starting_model(
     layers: int | None,
     heads: int | None,
     bidirectional: bool,
+    embedding: int | None,
+    vocabulary: int | None,
 ) -> Classifier:
     """Return the model of a file, or random weights of a shape.
 
     Raises:
         LodError: a model that does not fit the examples or the options.
     """
-    if path is None:
+    if saved is None:
         if not examples.width:
             raise ShapeMismatchError(f"{examples.label}: expected rows of values, found none")
         _refuse_far_labels(examples, hidden or 64)
+        if embedding is not None:
+            vocabulary = vocabulary or examples.vocabulary
+            _refuse_far_ids(examples, vocabulary, embedding)
         return seeded_classifier(
             cell or "lstm",
-            examples.width,
+            embedding or examples.width,
             hidden or 64,
             examples.classes,
             pool=pool or "last",
+            vocabulary=vocabulary,
             rng=np.random.default_rng(seed),
             layers=layers or 1,
             heads=heads or 1,
             bidirectional=bidirectional,
         )
-    with naming(path):
-        arrays, about = read_weights(path), read_about(path)
-        said = about.get("pool", pool or "last")
+    with naming(saved.path):
+        said = saved.about.get("pool", pool or "last")
         if pool not in (None, said):
             raise OptionError(f"was trained with --pool {said}, not {pool}")
-        made = classifier_from_arrays(arrays, cell, said)
+        made = classifier_from_arrays(saved.arrays, cell, said)
         for name, array in made.arrays().items():
             if not is_float(array.dtype) or not np.isfinite(array).all():
                 found = array.dtype if not is_float(array.dtype) else "values that are not"
@@ -86,16 +123,25 @@ def starting_model(
                     f"{name}: expected finite floating-point values, found {found}"
                 )
         require_shape(made.rnn, hidden=hidden, layers=layers, bidirectional=bidirectional)
-        if made.rnn.input_size != examples.width:
+        if made.embedding is not None:
+            shape = made.embedding.shape
+            if vocabulary not in (None, shape[0]) or embedding not in (None, shape[1]):
+                raise OptionError(
+                    f"has an embedding of {shape[0]} ids and {shape[1]} values; leave --embedding "
+                    "and --vocabulary out"
+                )
+        elif made.rnn.input_size != examples.width:
+            remedy = "; ids need a model with an embedding" if examples.whole else ""
             raise ShapeMismatchError(
-                f"takes rows of {made.rnn.input_size} values, {examples.label} has {examples.width}"
+                f"takes rows of {made.rnn.input_size} values, {examples.label} has "
+                f"{examples.width}{remedy}"
             )
         if made.classes < examples.labelled.classes:
             raise ShapeMismatchError(
                 f"has {made.classes} classes, {examples.label} has label "
                 f"{examples.labelled.classes - 1}"
             )
-        _check_class_names(about.get("classes", []), examples)
+        _check_class_names(saved.about.get("classes", []), examples)
     return made
 
 
@@ -122,6 +168,16 @@ def _refuse_far_labels(examples: Examples, hidden: int) -> None:
         )
 
 
+def _refuse_far_ids(examples: Examples, vocabulary: int, width: int) -> None:
+    """Raise InvalidDataError if there are so many ids that the table exceeds the memory budget."""
+    budget = default_budget()
+    if budget is not None and 4 * width * vocabulary > budget:
+        raise InvalidDataError(
+            f"{examples.label}: {examples.name}: an embedding of {vocabulary} ids and {width} "
+            "values exceeds the memory budget; number the ids from 0, without gaps"
+        )
+
+
 class Keeper:
     """Keeps the best model so far, the one with the lowest loss, in memory and in a file.
 
@@ -129,7 +185,7 @@ class Keeper:
 
     Args:
         path: of the model; None: none is written.
-        names: of the classes.
+        about: the classes and the ids: their names, for the file.
         overwrite: whether an existing model may be replaced.
         save_state: writes the state after the last epoch, given that and the best one.
         best: of the epochs before, if the training continues.
@@ -138,7 +194,7 @@ class Keeper:
     def __init__(
         self,
         path: str | None,
-        names: tuple[str, ...],
+        about: dict[str, list[str]],
         overwrite: bool,
         save_state: Callable[[Epoch, Epoch], None] | None = None,
         best: Epoch | None = None,
@@ -146,7 +202,7 @@ class Keeper:
         self.best = best
         self._last: Epoch | None = None
         self._path = path
-        self._names = names
+        self._about = about
         self._overwrite = overwrite
         self._save_state = save_state
         self._saved: tuple[Epoch | None, Epoch | None] = None, None
@@ -172,7 +228,7 @@ class Keeper:
                 self._save_state(self._last, self.best)
             if self.best is not best:
                 model = self.best.model
-                about = {"classes": list(self._names), "pool": model.pool}
+                about = {**self._about, "pool": model.pool}
                 write_model(self._path, model.arrays(), about, overwrite=self._overwrite)
                 self._overwrite = True
             self._saved, self._at = (self.best, self._last), time.monotonic()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -31,6 +32,13 @@ TOLERANCE = 1e-5
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lod: Lod) -> Path:
     rng = np.random.default_rng(0)
     io.write(tmp_path / "h0.lod.h5", LoDTensor(rng.normal(size=(3, 4)).astype(np.float32)))
+    for name, prefixes in (("ids", ["rnn"]), ("levels", ["article", "sentence"])):
+        arrays = {"embedding.weight": rng.normal(size=(16, 3)).astype(np.float32)}
+        for number, prefix in enumerate(reversed(prefixes)):
+            shapes = {"weight_ih_l0": (12, 4 if number else 3), "weight_hh_l0": (12, 4)}
+            for key, shape in shapes.items():
+                arrays[f"{prefix}.{key}"] = rng.normal(size=shape).astype(np.float32)
+        safetensors.numpy.save_file(arrays, tmp_path / f"{name}.safetensors")
     (tmp_path / "model_on_device.py").write_text(STEP)
     (tmp_path / "words.jsonl").write_text("[[1,2,3],[4,5],[6,7,8,9]]\n[[10]]\n[[11,12],[13]]\n")
     monkeypatch.chdir(tmp_path)
@@ -51,6 +59,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lod: Lod) -> Path:
         "--nested article:gru:4/sentence:lstm:3:boot --seed 1 --emit both --grad",
         "--nested article:lstm:4/sentence:elman:3:bidirectional --seed 1 --grad",
         "--nested article:gru:4/sentence:gru:4:boot --seed 1 --emit both --grad",
+        "--weights ids.safetensors --cell gru --emit both",
+        "--weights ids.safetensors --cell gru --grad --dtype float64",
+        "--weights levels.safetensors --nested article:gru/sentence:gru --grad",
         "--step model_on_device:smooth --emit both --dtype float64",
     ],
 )

@@ -18,7 +18,14 @@ cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("options", ["--cell lstm --dropout 0.2", "--cell gru --pool mean"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--cell lstm --dropout 0.2",
+        "--cell gru --pool mean",
+        "--cell gru --bidirectional --embedding 3 --vocabulary 8",
+    ],
+)
 def test_a_gpu_makes_the_same_model(
     lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str
 ) -> None:
@@ -26,6 +33,8 @@ def test_a_gpu_makes_the_same_model(
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 5, 12)
     rows = rng.normal(size=(lengths.sum(), 3)).astype(np.float32)
+    if "--embedding" in options:
+        rows = rng.integers(0, 7, lengths.sum())
     labels = LoDTensor(np.arange(12) % 3)
     io.write("some.lod.h5", {"rows": LoDTensor(rows, [lengths.tolist()]), "label": labels})
     reports = {}
