@@ -20,6 +20,7 @@ from lodcli.formats.arrow.huggingface import (
 from lodcli.formats.arrow.labels import with_labels
 from lodcli.formats.arrow.layout import has_dictionary
 from lodcli.formats.arrow.structs import array_of, field_of
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.file_objects import Sink
@@ -112,7 +113,8 @@ def _array(tensor: LoDTensor, spec: TensorSpec, columns: pa.Schema) -> pa.Array:
     if tensor.marks.categories is not None:
         rows = rows.astype(spec.dtype, copy=False)  # int64 for class labels
     kind = columns.field(spec.name).type
-    return arrow_array(rows, tensor.lod, kind, tensor.nulls, spec.marks)
+    with naming(spec.name):
+        return arrow_array(rows, tensor.lod, kind, tensor.nulls, spec.marks)
 
 
 def _taken(arrays: list[pa.Array], count: int) -> pa.Array:

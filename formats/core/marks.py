@@ -356,8 +356,6 @@ def tensor_of(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls = NO_NULLS) 
         return LoDTensor(rows, lod, marks)
     with naming(spec.name):
         _check(rows, lod, marks, nulls)
-        if nulls and without_null_rows(rows, nulls) is not rows:
-            raise InvalidDataError("a row is null and not zero")
         return LoDTensor(rows, lod, marks, nulls)
 
 
@@ -377,7 +375,10 @@ def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]
 
 
 def check_content(items: Mapping[str, Item]) -> None:
-    """Raise InvalidDataError unless text is UTF-8, and every code of categories has a word."""
+    """Raise InvalidDataError for rows that no reader accepts: they may have been changed in place.
+
+    Text is UTF-8, every code of categories has a word, and null rows are zeros.
+    """
     for name, item in items.items():
         if not isinstance(item, StoredArray):
             with naming(name):
@@ -389,3 +390,5 @@ def _check(rows: Array, lod: LoD, marks: Marks, nulls: Nulls) -> None:
         check_text(rows, lod)
     elif marks.categories is not None:
         check_codes(rows, lod, marks.categories, nulls.rows)
+    if nulls and without_null_rows(rows, nulls) is not rows:
+        raise InvalidDataError("a row is null and not zero")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -152,6 +153,8 @@ class Categories:
     ordered: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.words, list):
+            object.__setattr__(self, "words", tuple(self.words))
         if len(self.words) > MOST_WORDS:
             raise InvalidDataError(f"categories: {len(self.words)} words, at most {MOST_WORDS}")
         size, known = 0, set[str]()
@@ -285,6 +288,8 @@ class Marks:
         known = self.values in (None, "text", "bytes") and isinstance(self.attributes, str)
         if not known or not (self.unit is None or isinstance(self.unit, _UNITS)):
             raise TypeError("an argument of a wrong type")
+        if self.attributes:
+            object.__setattr__(self, "attributes", _as_written(self.attributes))
 
     def __bool__(self) -> bool:
         return self.kind is not None or bool(self.fields or self.attributes)
@@ -439,6 +444,17 @@ def attributes_text(attributes: Mapping[str, Any]) -> str:
     if _is_deeper(attributes, MOST_ATTRIBUTE_DEPTH):
         raise InvalidDataError(f"attributes: nest deeper than {MOST_ATTRIBUTE_DEPTH}")
     return text if attributes else ""
+
+
+# Cached: all batches of a file have the same attributes.
+@lru_cache(maxsize=64)
+def _as_written(attributes: str) -> str:
+    """Return the text of attributes as `attributes_text` writes it."""
+    try:
+        found = json.loads(attributes)
+    except (ValueError, RecursionError) as error:
+        raise InvalidDataError(f"attributes: are not JSON ({error})") from None
+    return attributes_text(found)
 
 
 def _is_deeper(value: Any, depth: int) -> bool:

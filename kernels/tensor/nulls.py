@@ -14,27 +14,29 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import picked_offsets
 from lodcli.kernels.index.lod import Index, LoD
-from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.arrays import on_host
 
 Mask = npt.NDArray[np.bool_]
 REMEDY = "--nulls empty, zero, nan, drop or fill=X (fill_nulls or drop_nulls in Python)"
 
 
+@construction_explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Nulls:
-    """Masks of a tensor, as `Nulls.of` makes them; without any, nothing is null.
+    """Masks of a tensor; without any, nothing is null.
 
     Attributes:
-        masks: one for each level, outermost first, then one of the rows: (items,) bool, True where
-            an item is valid; None where all are. () if there is no null at all.
+        masks: one for each level, outermost first, then one of the rows: (items,) bool, read-only,
+            True where an item is valid; None where all are. () if there is no null at all.
     """
 
     masks: tuple[Mask | None, ...] = ()
 
     def __post_init__(self) -> None:
-        if type(self.masks) is not tuple:
-            raise InvalidDataError("nulls: masks are a tuple; Nulls.of(masks) makes it")
+        checked = tuple(_mask(mask) for mask in self.masks)
+        found = checked if any(mask is not None for mask in checked) else ()
+        object.__setattr__(self, "masks", found)
 
     @staticmethod
     @types_explained
@@ -46,8 +48,8 @@ class Nulls:
         >>> bool(Nulls.of([[True, True], None]))
         False
         """
-        checked = tuple(_mask(mask) for mask in masks)
-        return Nulls(checked) if any(mask is not None for mask in checked) else NO_NULLS
+        found = Nulls(tuple(masks))  # type: ignore[arg-type]
+        return found if found.masks else NO_NULLS
 
     def __bool__(self) -> bool:
         return bool(self.masks)
@@ -233,4 +235,5 @@ def _mask(mask: npt.ArrayLike | None) -> Mask | None:
             f"{array.dtype}"
         )
     found: Mask = array.astype(np.bool_)  # a copy: the caller may change the array later
+    found.flags.writeable = False  # files have no mask without nulls, and null items are empty
     return None if found.all() else found

@@ -13,6 +13,8 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, Unit
 
 _INT64 = np.dtype(np.int64)
+_DAY_MS = 24 * 3600 * 1000
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DECIMALS = {32: "decimal32", 64: "decimal64", 128: "decimal128", 256: "decimal256"}
 
 
@@ -79,18 +81,33 @@ def stored(values: Array, kind: Any) -> Array:
     """Return flat int64 values in the storage of an Arrow type.
 
     Raises:
-        UnsupportedError: a value that does not fit in the type.
+        UnsupportedError: a value that does not fit in the type, or that it does not allow.
     """
     width = kind.bit_width // 8
+    wrong = _wrong(values, kind)
+    if wrong is not None and wrong.any():
+        raise UnsupportedError(f"{values[int(np.argmax(wrong))]} is not a value of {kind}")
     if width == 8:
         return values
     if width == 4:
-        info = np.iinfo(np.int32)
-        wrong = (values < info.min) | (values > info.max)
-        if wrong.any():
-            raise UnsupportedError(f"{values[int(np.argmax(wrong))]} is beyond {kind}")
         return values.astype(np.int32)
     words = np.empty((values.size, width // 8), np.int64)
     words[:, 0] = values
     words[:, 1:] = (values >> 63)[:, np.newaxis]
     return words.reshape(-1)
+
+
+def _wrong(values: Array, kind: Any) -> Array | None:
+    """Return which int64 an Arrow type does not allow; None if it allows all."""
+    if types.is_date64(kind):
+        return np.asarray(values % _DAY_MS != 0)
+    if types.is_time(kind):
+        low, high = 0, _DAY_MS // 1000 * _PER_SECOND[kind.unit] - 1
+    elif types.is_decimal(kind) and kind.precision < 19:
+        low, high = 1 - 10**kind.precision, 10**kind.precision - 1
+    elif types.is_date32(kind):
+        low, high = -(2**31), 2**31 - 1
+    else:
+        return None
+    wrong: Array = (values < low) | (values > high)
+    return wrong

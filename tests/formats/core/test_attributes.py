@@ -11,6 +11,7 @@ import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Marks
 
 GIVEN = {"unit": "m", "of": {"names": ["no", "yes"], "count": 2}, "Größe": [1.5, None]}
 
@@ -64,6 +65,14 @@ def test_what_chooses_items_keeps_attributes_and_what_computes_does_not() -> Non
 def test_attributes_are_json_of_a_bounded_size(wrong: Any, message: str) -> None:
     with pytest.raises(InvalidDataError, match=message):
         LoDTensor([1]).with_attributes(wrong)
+
+
+def test_marks_check_the_text_of_attributes() -> None:
+    assert Marks(attributes='{"a": 1}') == LoDTensor([1]).with_attributes({"a": 1}).marks
+    assert Marks(attributes="{}") == Marks()
+    for wrong, message in [("[1]", "keys are text"), ('{"x":NaN}', "not JSON"), ("{", "not JSON")]:
+        with pytest.raises(InvalidDataError, match=message):
+            Marks(attributes=wrong)
 
 
 def test_a_format_without_attributes_says_so(tmp_path: Path) -> None:

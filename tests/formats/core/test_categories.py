@@ -186,6 +186,12 @@ def test_codes_changed_in_memory_are_found_when_written(tmp_path: Path) -> None:
     assert not (tmp_path / "x.lod.h5").exists()
 
 
+def test_words_may_be_a_list(tmp_path: Path) -> None:
+    tensor = LoDTensor([1, 0], marks=Marks(unit=Categories(["no", "yes"])))  # type: ignore[arg-type]
+    io.write(tmp_path / "x.parquet", tensor)
+    assert io.read(tmp_path / "x.parquet").to_list() == ["yes", "no"]
+
+
 def test_a_tensor_called_categories_or_words_is_in_no_way(tmp_path: Path) -> None:
     given = {name: LABELS for name in ("data", "categories", "words", "header")}
     io.write(tmp_path / "x.lod.h5", given)

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 import lodcli
 from lodcli.formats.core import io
-from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -167,6 +167,15 @@ def test_masks_that_do_not_fit_are_refused(what: str, name: str, tmp_path: Path)
     WRITERS[name](path, arrays, {**MARKS, "data": {"nulls": said}})
     with pytest.raises(LodError, match=message):
         io.read_all(path)
+
+
+@pytest.mark.parametrize("name", [*WRITERS, "t.lod.h5", "t.lods", "t.parquet"])
+def test_null_rows_that_were_changed_are_not_written(name: str, tmp_path: Path) -> None:
+    rows = np.array([1, 0])
+    tensor = LoDTensor(rows, nulls=Nulls.of([[True, False]]))
+    rows[1] = 7
+    with pytest.raises(InvalidDataError, match="data: a row is null and not zero"):
+        io.write(tmp_path / name, tensor)
 
 
 def test_arrays_that_only_look_like_masks_are_tensors(tmp_path: Path) -> None:

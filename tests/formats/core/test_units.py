@@ -167,8 +167,32 @@ def test_a_decimal_beyond_64_bits_is_refused_with_its_place(tmp_path: Path) -> N
 
 
 def test_a_date_beyond_32_bits_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match=r"2147483648 is beyond date32"):
+    with pytest.raises(UnsupportedError, match=r"2147483648 is not a value of date32"):
         LoDTensor([2**31], marks=Marks(unit=Times("date", "D"))).to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("unit", "valid", "wrong"),
+    [
+        (Decimals(3, 1), [999, -999], 1000),
+        (Decimals(18, 1), [10**18 - 1, 1 - 10**18], -(2**63)),
+        (Decimals(5, 2, 32), [99999], 100000),
+        (Decimals(19, 2), [2**63 - 1, -(2**63)], None),
+        (Times("time", "s"), [0, 86399], 86400),
+        (Times("time", "ns"), [0, 86400 * 10**9 - 1], -1),
+        (Times("date", "ms"), [-86400000, 0], 1),
+        (Times("duration", "s"), [2**63 - 1, -(2**63)], None),
+    ],
+)
+def test_values_that_arrow_does_not_allow_are_refused(
+    unit: Any, valid: list[int], wrong: int | None, tmp_path: Path
+) -> None:
+    """pyarrow writes them, and refuses them when it reads."""
+    LoDTensor(valid, marks=Marks(unit=unit)).to_arrow().validate(full=True)
+    if wrong is not None:
+        tensor = LoDTensor([*valid, wrong], marks=Marks(unit=unit))
+        with pytest.raises(UnsupportedError, match=f"x: {wrong} is not a value of"):
+            io.write(tmp_path / "t.parquet", {"x": tensor})
 
 
 @pytest.mark.parametrize(

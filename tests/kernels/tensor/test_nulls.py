@@ -205,11 +205,24 @@ def test_masks_must_fit() -> None:
     assert Nulls.of([[True], None]) is NO_NULLS
 
 
+def test_masks_without_nulls_are_left_out() -> None:
+    assert not Nulls((np.ones(3, bool), None))
+    assert Nulls((None, None)) == NO_NULLS
+    assert Nulls(([True, False],)) == Nulls.of([[True, False]])  # type: ignore[arg-type]
+    with pytest.raises(InvalidDataError, match="flat array of booleans, found 1 dimensions of int"):
+        Nulls((np.array([1, 0]),))
+    with pytest.raises(InvalidDataError, match="Nulls: masks: expected a sequence"):
+        Nulls(5)  # type: ignore[arg-type]
+
+
 def test_a_mask_may_be_changed_later() -> None:
     mask = np.array([True, False])
     tensor = LoDTensor([1, 0], nulls=Nulls.of([mask]))
     mask[0] = False
     assert tensor.to_list() == [1, None]
+    assert tensor.nulls.rows is not None
+    with pytest.raises(ValueError, match="read-only"):
+        tensor.nulls.rows[1] = True
 
 
 def test_bits_are_those_of_arrow() -> None:

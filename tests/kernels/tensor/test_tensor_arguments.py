@@ -172,7 +172,7 @@ def test_not_a_number_is_no_null() -> None:
         (Times, ["date", 1], "Times: unit: expected a str, found int"),
         (Times, ["timestamp", "s", 3], "Times: zone: expected a str or None, found int"),
         (Decimals, ["5", 2], "Decimals: precision: expected an int, found '5'"),
-        (Nulls, [[None, [True]]], r"Nulls.of\(masks\) makes it"),
+        (Nulls, [3], "Nulls: masks: expected a sequence of ndarray, found int"),
         (Nulls.of, [3], "Nulls.of: masks: expected a sequence, found int"),
         (Nulls.of, [[["x", []]]], "nulls: a mask: no array can be made of it"),
     ],
