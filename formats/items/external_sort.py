@@ -52,20 +52,19 @@ def sorted_by(
         spool = _Spool(file.fileno(), schema)
         runs: list[_Run] = []
         held: list[Tensors] = []
-        held_bytes = done = 0
+        held_bytes = 0
         for items in marked(schema, batches):
             batch = {name: tensor_of(item) for name, item in items.items()}
             held.append(batch)
             held_bytes += size_bytes(batch)
             if held_bytes >= at_most(RUN_BYTES, 16) and any(map(item_count, held)):
-                runs.append(spool.write([_sorted(held, names, done)]))
-                done += sum(map(item_count, held))
+                runs.append(spool.write([_sorted(held, names)]))
                 held, held_bytes = [], 0
         if not runs:
-            yield _sorted(held, names, done)
+            yield _sorted(held, names)
             return
         if held:
-            runs.append(spool.write([_sorted(held, names, done)]))
+            runs.append(spool.write([_sorted(held, names)]))
             held.clear()
         most = max(2, at_most(MOST_RUNS * BLOCK_BYTES, 4) // BLOCK_BYTES)
         while len(runs) > most:
@@ -81,9 +80,9 @@ def size_bytes(batch: Tensors) -> int:
     return index + sum(tensor.nbytes for tensor in batch.values())
 
 
-def _sorted(parts: Sequence[Tensors], names: Sequence[str], first: int = 0) -> Tensors:
+def _sorted(parts: Sequence[Tensors], names: Sequence[str]) -> Tensors:
     whole = joined_items(parts)
-    order = keys.ordered(keys.columns(whole, names, first))
+    order = keys.ordered(keys.columns([whole], names))
     return whole if (order[1:] > order[:-1]).all() else taken(whole, order)
 
 

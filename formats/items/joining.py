@@ -83,7 +83,8 @@ def joined(
     """Yield items of `left` in order of their keys, beside those of `right`; at least one batch.
 
     Items with equal keys are yielded in all pairs: those of `left` in their order, and for each of
-    them those of `right` in theirs. Memory holds a few batches, and all matches of one of them.
+    them those of `right` in theirs. Null keys are equal to none. Memory holds a few batches, and
+    all matches of one of them.
 
     Args:
         left, right: schema and batches of tensors that share their items; one batch or more.
@@ -94,7 +95,7 @@ def joined(
     right = _recoded(left[0], right, names)
     beside = [spec.name for spec in right[0] if spec.name not in names]
     nothing = {spec.name: _null(spec) for spec in right[0]}
-    second = _Matches(sorted_by(*right, names), right[0], names)
+    second = _Matches(sorted_by(right[0], keys.with_keys(right[1], names), names), right[0], names)
     for batch in sorted_by(*left, names):
         count = item_count(batch)
         step = max(1, count * batch_bytes(BATCH_BYTES) // max(1, size_bytes(batch)))
@@ -202,16 +203,7 @@ class _Matches:
 
     def _ranks(self, items: Tensors, batch: Tensors) -> tuple[Offsets, Offsets]:
         """Return the ranks of the keys of both, in their common order."""
-        both = keys.ranks(
-            [
-                keys.joined_columns(*pair)
-                for pair in zip(
-                    keys.columns(items, self._names),
-                    keys.columns(batch, self._names),
-                    strict=True,
-                )
-            ]
-        )
+        both = keys.ranks(keys.columns([items, batch], self._names))
         return both[: item_count(items)], both[item_count(items) :]
 
 

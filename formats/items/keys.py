@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
-from lodcli.formats.core.errors import from_item, naming
 from lodcli.formats.core.schema import Schema, find
-from lodcli.formats.items.taking import item_count, part
+from lodcli.formats.items.taking import item_count, part, taken
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -18,6 +17,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 # The keys of some items in one tensor: (K,) integers that sort like the keys, or K texts.
 Column = Array | list[bytes]
 Key = tuple[Any, ...]
+Tensors = dict[str, LoDTensor]
 
 _ITEMS = 1 << 14
 
@@ -41,24 +41,39 @@ def check_keys(schema: Schema, names: Sequence[str]) -> None:
             )
 
 
-def columns(tensors: Mapping[str, LoDTensor], names: Sequence[str], first: int = 0) -> list[Column]:
-    """Return the keys of all items, for each of these tensors; `first` is the number of the first.
+def columns(parts: Sequence[Mapping[str, LoDTensor]], names: Sequence[str]) -> list[Column]:
+    """Return the keys of all items of these parts, one after another.
 
-    Equal numbers are equal keys, also -0.0 and 0.0. All nan are equal, and sort last.
-
-    Raises:
-        UnsupportedError: a key is null; names the tensor and the item.
+    One column for each name, after another of which keys are null if any is: null is a key that
+    sorts last. Equal numbers are equal keys, also -0.0 and 0.0. All nan are equal, and sort after
+    all other numbers.
     """
+    found: list[Column] = []
     for name in names:
-        with naming(from_item(name, first)):
-            tensors[name].refuse_nulls("a key")
-    return [_column(tensors[name]) for name in names]
+        tensors = [part[name] for part in parts]
+        if any(tensor.nulls for tensor in tensors):
+            found.append(np.concatenate([_missing(tensor) for tensor in tensors]))
+        found.append(_joined([_column(tensor) for tensor in tensors]))
+    return found
+
+
+def with_keys(batches: Iterable[Tensors], names: Sequence[str]) -> Iterator[Tensors]:
+    """Yield batches without the items of which a key is null."""
+    for batch in batches:
+        missing = [_missing(batch[name]) for name in names if batch[name].nulls]
+        yield taken(batch, np.flatnonzero(~np.any(missing, axis=0))) if missing else batch
+
+
+def _missing(tensor: LoDTensor) -> Array:
+    """Return which items are null, (K,) bool."""
+    mask = tensor.nulls.masks[0] if tensor.nulls else None
+    return np.zeros(len(tensor), np.bool_) if mask is None else ~mask
 
 
 def _column(tensor: LoDTensor) -> Column:
     if tensor.lod.n_levels:
         return texts_of(tensor)
-    data = tensor.data
+    data = tensor.values
     if data.dtype.kind in "biu":
         return data if data.dtype == np.uint64 else data.astype(np.int64, copy=False)
     # As integers, the bits of positive floats sort like the floats, of negative ones in reverse.
@@ -66,6 +81,12 @@ def _column(tensor: LoDTensor) -> Column:
     ordered = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
     ordered[np.isnan(data)] = np.iinfo(np.int64).max
     return ordered
+
+
+def _joined(columns: Sequence[Any]) -> Column:
+    if len(columns) == 1:
+        return columns[0]  # type: ignore[no-any-return]
+    return list(chain(*columns)) if isinstance(columns[0], list) else np.concatenate(columns)
 
 
 def texts_of(tensor: LoDTensor) -> list[bytes]:
@@ -76,8 +97,8 @@ def texts_of(tensor: LoDTensor) -> list[bytes]:
 
 def lookup(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Callable[[int], Key]:
     """Return a function that returns the key of an item, which can be compared with others."""
-    parts = [_key(tensors[name]) for name in names]
-    return lambda item: tuple(one(item) for one in parts)
+    parts = [(_missing(tensors[name]), _key(tensors[name])) for name in names]
+    return lambda item: tuple((missing[item], key(item)) for missing, key in parts)
 
 
 def _key(tensor: LoDTensor) -> Callable[[int], Any]:
@@ -86,13 +107,6 @@ def _key(tensor: LoDTensor) -> Callable[[int], Any]:
         return lambda item: int(numbers[item])
     raw, offsets = np.ascontiguousarray(tensor.values), tensor.lod.levels[0]
     return lambda item: raw[offsets[item] : offsets[item + 1]].tobytes()
-
-
-def joined_columns(one: Column, other: Column) -> Column:
-    """Return the keys of some items, then those of others, of the same type."""
-    if isinstance(one, list) or isinstance(other, list):
-        return [*one, *other]
-    return np.concatenate([one, other])
 
 
 def ranks(keys: Sequence[Column]) -> Offsets:
@@ -131,7 +145,7 @@ def starts(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Offsets:
     # In parts: as Python objects, short texts take several times their size.
     for first in range(0, count - 1, _ITEMS):
         last = min(first + _ITEMS, count - 1)
-        for one in columns(part(own, first, last + 1), names):
+        for one in columns([part(own, first, last + 1)], names):
             if isinstance(one, list):
                 new[first + 1 : last + 1] |= np.array([a != b for a, b in pairwise(one)], np.bool_)
             else:

@@ -34,7 +34,7 @@ def command(
 
     Items need not be sorted, and keep their order within a group. All tensors that share them
     get an outer level named after the key; the key tensors have one value for each group. Texts
-    are sorted by their bytes; nan is one key, the last.
+    are sorted by their bytes; nan is one key, and null another, the last.
 
     Files may be larger than memory: they are sorted in temporary files, in the folder TMPDIR.
     Each group must fit into memory.

@@ -40,7 +40,8 @@ def command(
     """Join the items of the files A and B that have equal keys.
 
     The result has the tensors of A, and those of B except its keys, sorted by the keys (texts by
-    their bytes; nan is one key, the last). It has all pairs of items with equal keys.
+    their bytes; nan is one key; nulls are last, and equal no key). It has all pairs of items with
+    equal keys.
 
     Files may be larger than memory: both are sorted in temporary files, in the folder TMPDIR.
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.formats.core.format import joined
-from lodcli.formats.core.schema import schema_of
+from lodcli.formats.core.schema import schema_of, tensor_of
 from lodcli.formats.items import external_sort, grouping
 from lodcli.formats.items.grouping import grouped, grouped_schema
 from lodcli.formats.items.keys import check_keys
@@ -145,13 +145,24 @@ def test_what_has_no_single_value_is_no_key() -> None:
         check_keys(schema, ["x"])
 
 
-def test_a_key_that_is_null_is_refused_by_name() -> None:
-    tensors = {"key": LoDTensor.from_lists([1, None], levels=0), "x": LoDTensor(np.arange(2))}
-    schema = schema_of(tensors)
-    with pytest.raises(
-        UnsupportedError, match=r"key: row <1> is null; a key has no nulls: --nulls"
-    ):
-        list(grouped(schema, [tensors], ["key"], by_key=True))
+@pytest.mark.parametrize("by_key", [True, False])
+def test_null_is_a_key_and_the_last(by_key: bool) -> None:
+    """Not the zero and the empty text that are stored under a null."""
+    numbers = LoDTensor.from_lists([None, 0, 5, None, 0, 0, None])
+    words = LoDTensor.from_lists(["", "", "b", None, None, "", ""])
+    tensors = {"n": numbers, "w": words, "x": LoDTensor(np.arange(7))}
+    schema, names = schema_of(tensors), ["n", "w"]
+    batches = [part(tensors, start, min(start + 2, 7)) for start in range(0, 7, 2)]
+    found = joined(grouped_schema(schema, names), grouped(schema, batches, names, by_key=by_key))
+    groups = list(zip(*(tensor_of(found[name]).to_list() for name in "nwx"), strict=True))
+    by_hand = [
+        (0, "", [1, 5]),
+        (0, None, [4]),
+        (5, "b", [2]),
+        (None, "", [0, 6]),
+        (None, None, [3]),
+    ]
+    assert groups == (by_hand if by_key else sorted(by_hand, key=lambda one: one[2]))
 
 
 def test_times_are_keys_and_stay_times() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lodcli.formats.core import io
@@ -100,6 +102,52 @@ def test_a_join_is_that_of_pandas(
         return keys, one["a_n"], -1 if number is None else number
 
     assert read("out.jsonl") == sorted(wanted, key=place)
+
+
+@pytest.mark.parametrize("run_bytes", [1 << 8, 1 << 24])
+def test_null_keys_join_and_group_as_in_duckdb(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, run_bytes: int
+) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    monkeypatch.setattr(external_sort, "RUN_BYTES", run_bytes)
+    monkeypatch.setattr(external_sort, "BLOCK_BYTES", run_bytes >> 2)
+    monkeypatch.setattr(joining, "BATCH_BYTES", run_bytes >> 1)
+    rng = np.random.default_rng(3)
+    tables = {}
+    for name, value, count in (("a", "x", 60), ("b", "y", 40)):
+        words = [None if one is None else USERS[one] for one in _some(rng, count)]
+        columns = {"n": pa.array(_some(rng, count)), "w": pa.array(words), value: range(count)}
+        tables[name] = pa.table(columns)
+        pq.write_table(tables[name], f"{name}.parquet")
+    order = "a.n nulls last, a.w nulls last, x"
+    sql = {"inner": "join", "left": "left join", "semi": "semi join", "anti": "anti join"}
+    queries = {
+        f"join a.parquet b.parquet --on n,w --how {how}": (
+            f"from tables_a a {join} tables_b b on a.n = b.n and a.w = b.w "
+            f"select a.n, a.w, x {', y' * (how in ('inner', 'left'))} "
+            f"order by {order} {', y nulls last' * (how in ('inner', 'left'))}"
+        )
+        for how, join in sql.items()
+    }
+    queries["group a.parquet --by n,w"] = (
+        "from tables_a a select n, w, list(x order by x) as x group by all "
+        "order by n nulls last, w nulls last"
+    )
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(f"tables_{name}", table)
+        for command, query in queries.items():
+            done = lod(*command.split(), "-qfo", "out.parquet")
+            assert (done.code, done.stderr) == (0, "")
+            wanted = connection.sql(query).fetchall()
+            found = [tuple(one.values()) for one in pq.read_table("out.parquet").to_pylist()]
+            assert found == wanted, command
+            assert any(None in one[:2] for one in wanted) == (command[-4:] not in ("nner", "semi"))
+
+
+def _some(rng: np.random.Generator, count: int) -> list[int | None]:
+    """Return numbers 0 to 3, and nulls."""
+    return [None if one > 3 else one for one in rng.integers(0, 6, count).tolist()]
 
 
 def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> None:
