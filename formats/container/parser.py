@@ -156,9 +156,7 @@ def check_end(blocks: Blocks) -> None:
 
 def foreign(why: str = "not a lod container (no /header)") -> NotThisFormatError:
     """Return the error for an HDF5 file not written by lod."""
-    return NotThisFormatError(
-        f"an HDF5 file, but {why}; name its datasets with --data and --offsets to import it"
-    )
+    return NotThisFormatError(f"an HDF5 file, but {why}")
 
 
 def object_at(blocks: Blocks, link: Link, path: str) -> Messages:

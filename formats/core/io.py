@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from lodcli.formats.core import registry
-from lodcli.formats.core.errors import Incoming, naming, naming_file
+from lodcli.formats.core.errors import Incoming, NotThisFormatError, naming, naming_file
 from lodcli.formats.core.format import Format, Source, Stored
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss
@@ -114,7 +114,13 @@ def open_file(
         # Readers of text get the dtype; where values may be rounded, a dtype that holds them.
         casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
         told = _of_reader(kind, options, name, optional, casts=casts, one=one)
-        opened = open_within(Limits() if limits is None else limits, kind, source, told)
+        limits = Limits() if limits is None else limits
+        try:
+            opened = open_within(limits, kind, source, told)
+        except NotThisFormatError as error:
+            if kind.name == "lod.h5":
+                _say_how_to_import(error, source, limits)
+            raise
         try:
             for wanted in (name,) if name is not None else options.columns or ():
                 opened.refuse_left_out(wanted, fields=not options.skip_unsupported)
@@ -137,6 +143,16 @@ def open_file(
             yield OpenFile(opened, kind, source)
         finally:
             opened.close()
+
+
+def _say_how_to_import(error: NotThisFormatError, source: Input, limits: Limits) -> None:
+    """Add to the error for an HDF5 file that is no container which datasets it has."""
+    try:
+        open_within(limits, registry.get("hdf5"), source, ReadOptions()).close()
+    except NotThisFormatError:
+        return
+    except LodError as asking:
+        error.args = (f"{error}; {asking}", *error.args[1:])
 
 
 def _of_reader(

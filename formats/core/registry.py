@@ -108,8 +108,9 @@ def of_input(source: Input, options: ReadOptions) -> str:
             if by_name is not None and not plugged and TABLE[by_name].begins_like == name:
                 return by_name
             return "hdf5" if name == "lod.h5" and options.data is not None else name
-    if options.data is not None and (by_name in ("lod.h5", "hdf5") or head.startswith(_MATLAB)):
-        return "hdf5"  # it may begin with a user block, as files of MATLAB do
+    # HDF5 may begin with a user block, as files of MATLAB do.
+    if head.startswith(_MATLAB) or (options.data is not None and by_name in ("lod.h5", "hdf5")):
+        return "hdf5"
     if by_name is None:
         from lodcli.formats.catalogue import plugins
 
@@ -171,8 +172,6 @@ def _advice(head: bytes) -> str:
     if what is not None:
         remedy = "; unpack it first" if "packed" in what else _REWRITTEN.get(what, "")
         return f"it begins like {what}, which lod does not read{remedy}"
-    if head.startswith(_MATLAB):
-        return "it begins like a file of MATLAB 7.3, which is HDF5: --from hdf5 --data NAME"
     text = head[: _TEXT_BYTES * 16]
     if b"\0" in text or any(byte < 32 and byte not in _PRINTABLE for byte in text):
         return "it is binary data of no format that lod knows; --from FORMAT says which it is"

@@ -24,9 +24,23 @@ if TYPE_CHECKING:
 # Modules that are imported only when such a file is opened; see Format.modules.
 MODULES = (
     "lodcli.formats.hdf5.strict",
+    "lodcli.formats.hdf5.tree",
     "hdf5plugin",
     "encodings.ascii",  # for the names of dtypes
 )
+
+
+def asking_for_data(source: Input) -> SelectionError:
+    """Return the error for a plain HDF5 file without the name of a dataset: it lists them."""
+    from lodcli.formats.hdf5.strict import StrictFile
+    from lodcli.formats.hdf5.tree import listed
+
+    fd = source.make_seekable().fileno()
+    there = listed(StrictFile(fd, os.fstat(fd).st_size))
+    return SelectionError(
+        "name the dataset of the rows with --data, and those of the index with --offsets or "
+        f"--lengths; there are: {there or 'none'}"
+    )
 
 
 class Datasets:

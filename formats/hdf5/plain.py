@@ -12,7 +12,7 @@ from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME
-from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
+from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource, asking_for_data
 from lodcli.formats.hdf5.fixed_text import FixedText
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
@@ -52,7 +52,7 @@ class PlainHdf5(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         if options.data is None:
-            raise SelectionError("plain HDF5: name the dataset of the rows with --data")
+            raise asking_for_data(source)
         if options.offsets and options.lengths:
             raise SelectionError("plain HDF5: give offsets or lengths, not both")
         datasets = Datasets(source, chosen=True)

@@ -11,10 +11,10 @@ from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, TensorSpec, find
-from lodcli.formats.hdf5.datasets import MODULES
+from lodcli.formats.hdf5.datasets import MODULES, asking_for_data
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
@@ -45,7 +45,7 @@ class Hdf5Vlen(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         if options.data is None:
-            raise SelectionError("hdf5-vlen: name the dataset with --data")
+            raise asking_for_data(source)
         return _VlenSource(source.make_seekable().fileno(), options.data, options.levels)
 
 

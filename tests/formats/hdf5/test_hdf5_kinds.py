@@ -163,7 +163,7 @@ def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (None, "name the dataset with --data"),
+        (None, r"there are: .*, /nested \(--from hdf5-vlen\), .*, /table \(a compound\)"),
         ("/nothing", "/nothing: is missing"),
         ("/", "/: is not a dataset"),
         ("/plain", "is int64, not variable-length data; --from hdf5"),

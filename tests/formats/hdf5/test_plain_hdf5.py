@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -137,14 +138,14 @@ def test_no_rows_and_rows_without_bytes(theirs: h5py.File, shape: tuple[int, ...
     assert _read(theirs, data="/none", offsets=("/one",)).data.shape == shape
 
 
-def test_a_file_of_matlab_is_hdf5_if_its_dataset_is_named(tmp_path: Path) -> None:
+def test_a_file_of_matlab_is_hdf5(tmp_path: Path) -> None:
     path = tmp_path / "x.mat"
     with h5py.File(path, "w", userblock_size=512) as file:
         file["x"] = [1.0, 2.0]
     with open(path, "r+b") as raw:
         raw.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(116) + bytes(8) + b"\0\2IM")
     assert io.read(path, data="/x").to_list() == [1, 2]
-    with pytest.raises(LodError, match=r"MATLAB 7\.3, which is HDF5"):
+    with pytest.raises(SelectionError, match=r"there are: /x \(float64, 2\)"):
         io.read(path)
 
 
@@ -182,13 +183,20 @@ def test_a_group_is_no_dataset(theirs: h5py.File) -> None:
 
 
 def test_no_name_at_all_is_an_error(theirs: h5py.File) -> None:
+    for name in list(theirs):
+        del theirs[name]
+    theirs["g/x"], theirs["one"], theirs["word"] = np.ones((3, 2)), 1, np.array([b"ab"])
+    theirs["g/again"], theirs["soft"] = theirs["g"], h5py.SoftLink("/one")
     path = theirs.filename
     theirs.close()
-    with (
-        pytest.raises(SelectionError, match="name the dataset of the rows with --data"),
-        lodcli.open(path, format_name="hdf5"),
-    ):
+    there = "/one (int64, a single value), /word (text, 1), /g/x (float64, 3 x 2), /g/again/x"
+    message = "name the dataset of the rows with --data, .*; there are: " + re.escape(there)
+    with pytest.raises(SelectionError, match=message), lodcli.open(path, format_name="hdf5"):
         pass
+    with h5py.File(path, "w"):
+        pass
+    with pytest.raises(NotThisFormatError, match=r"an HDF5 file, .*; there are: none$"):
+        lodcli.open(path)
 
 
 def test_offsets_and_lengths_exclude_each_other(theirs: h5py.File) -> None:
