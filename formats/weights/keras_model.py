@@ -114,7 +114,7 @@ def _layers(config: dict[str, Any], prefix: str, models: str, depth: int) -> Ite
             entry, path = _within(entry, kind, "layer"), f"{path}/layer"
             options = entry["config"] if isinstance(entry.get("config"), dict) else {}
         name = options.get("name")
-        name = name if isinstance(name, str) and re.fullmatch(r"[\w.-]{1,100}", name) else path
+        name = name if isinstance(name, str) and _is_name(name) else path
         if kind == "InputLayer":
             inputs.add(name)
         if cell_of(entry) is not None:
@@ -126,6 +126,11 @@ def _layers(config: dict[str, Any], prefix: str, models: str, depth: int) -> Ite
         passed[name] = before if _calls(entry) < 2 else None
         if isinstance(options.get("layers"), list):
             yield from _layers(entry, f"{path}/layers/", f"{models}{name}.", depth + 1)
+
+
+def _is_name(name: str) -> bool:
+    """Return whether this is the name of a layer that may be shown, and be a prefix of weights."""
+    return 0 < len(name) <= 100 and name.isprintable() and not set(name) & {"/", ","}
 
 
 def _calls(entry: dict[str, Any]) -> int:

@@ -223,6 +223,10 @@ def model(name: str, *entries: Any) -> dict[str, Any]:
 IN = {"class_name": "InputLayer", "config": {"name": "rows"}, "inbound_nodes": []}
 FUNCTIONAL: dict[str, tuple[list[Any], dict[str, int]]] = {
     "chain": ([IN, called("a", "rows"), called("b", "a")], {"": 2}),
+    "names": (
+        [IN, called("a 1", "rows"), called("b", "a 1"), called("c", "rows")],
+        {"a 1.": 2, "c.": 1},
+    ),
     "parallel": ([IN, called("a", "rows"), called("b", "rows")], {"a.": 1, "b.": 1}),
     "states": ([IN, called("a", "rows"), called("b", "a", output=1)], {"a.": 1, "b.": 1}),
     "fork": ([IN, called("a", "rows"), called("b", "a"), called("c", "a")], {"a.": 2, "c.": 1}),
