@@ -18,6 +18,7 @@ import numpy as np
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.formats.storage.pread import read_into
 from lodcli.formats.weights.common import Said, options_of
 from lodcli.formats.weights.layers import Layer, stacked
 from lodcli.formats.weights.onnx_model import model_of
@@ -52,11 +53,14 @@ def read(source: Input) -> StateDict:
         if node.op_type in GATES and node.domain in ("", "ai.onnx"):
             try:
                 with naming(node.name or f"node {number}"):
-                    layers.append(_read_node(node, number, constants, makers))
+                    layers.append(_read_node(node, number, constants, makers, source))
             except UnsupportedError as error:
                 refused.append(Layer("", _name(node, number), {}, [], None, refused=error))
     if not (layers or refused):
-        raise InvalidDataError("the model has no node LSTM, GRU or RNN")
+        raise InvalidDataError(
+            "the model has no node LSTM, GRU or RNN; if its exporter unrolled one into other nodes, "
+            "take the weights of the model before the export"
+        )
     return stacked([*_linked(layers, makers), *refused])
 
 
@@ -95,25 +99,27 @@ def _constants(graph: Any) -> dict[str, Any]:
     return found
 
 
-def _read_node(node: Any, number: int, constants: dict[str, Any], makers: dict[str, Any]) -> Layer:
+def _read_node(
+    node: Any, number: int, constants: dict[str, Any], makers: dict[str, Any], source: Input
+) -> Layer:
     kind = node.op_type
     package = onnx()
     attributes = {a.name: package.helper.get_attribute_value(a) for a in node.attribute}
     directions = _direction_count(attributes)
     inputs = [*node.input, *[""] * 8][:8]
     given = {
-        name: _array(inputs[place], name, constants)
+        name: _array(inputs[place], name, constants, source)
         for name, place in (("W", 1), ("R", 2), ("B", 3))
         if inputs[place]
     }
     if kind == "LSTM" and inputs[7]:
-        given["P"] = _array(inputs[7], "P", constants)
+        given["P"] = _array(inputs[7], "P", constants, source)
     if "W" not in given or "R" not in given:
         raise DamagedFileError("has no inputs W and R")
     if attributes.get("clip") is not None:
         raise UnsupportedError("clips its cells, which is not supported")
     starts_from = [
-        _starts_from(inputs[place], what, constants, makers)
+        _starts_from(inputs[place], what, constants, makers, source)
         for place, what in ((5, "initial_h"), (6, "initial_c"))
     ]
     _check_shapes(given, GATES[kind], directions)
@@ -128,7 +134,7 @@ def _read_node(node: Any, number: int, constants: dict[str, Any], makers: dict[s
 
 
 def _starts_from(
-    name: str, what: str, constants: dict[str, Any], makers: dict[str, Any]
+    name: str, what: str, constants: dict[str, Any], makers: dict[str, Any], source: Input
 ) -> str | None:
     """Return the node that computes initial states; None for zeros, and for inputs of the model.
 
@@ -142,10 +148,10 @@ def _starts_from(
             continue
         seen.add(value)
         maker = makers.get(value)
-        stored = value in constants and _array(value, what, constants).any()
+        stored = value in constants and _array(value, what, constants, source).any()
         if maker is not None and maker.op_type == "ConstantOfShape":
             filled = {attribute.name: attribute.t for attribute in maker.attribute}
-            stored = "value" in filled and _array("value", what, filled).any()
+            stored = "value" in filled and _array("value", what, filled, source).any()
         elif maker is not None and maker.op_type in _PASSING:
             waiting += maker.input if maker.op_type == "Concat" else maker.input[:1]
         elif maker is not None and value not in constants:
@@ -170,7 +176,7 @@ def _direction_count(attributes: dict[str, Any]) -> int:
     return 2 if direction == b"bidirectional" else 1
 
 
-def _array(name: str, what: str, constants: dict[str, Any]) -> Array:
+def _array(name: str, what: str, constants: dict[str, Any], source: Input) -> Array:
     if name not in constants:
         raise UnsupportedError(
             f"{what} ({ascii(name)[1:-1][:80]}) is computed by the model, not stored in it; fold "
@@ -178,16 +184,15 @@ def _array(name: str, what: str, constants: dict[str, Any]) -> Array:
         )
     tensor = constants[name]
     package = onnx()
-    if tensor.data_location == package.TensorProto.EXTERNAL:
-        raise UnsupportedError(
-            f"{what}: is stored in another file; save the model in one file with "
-            "onnx.save(onnx.load('model.onnx'), 'one.onnx')"
-        )
     kinds = package.TensorProto.DataType
     known = tensor.data_type in kinds.values()
     wanted = kinds.Name(tensor.data_type).lower() if known else str(tensor.data_type)
     if wanted not in _FLOATS:
         raise UnsupportedError(f"{what}: is of type {wanted}; expected one of {', '.join(_FLOATS)}")
+    if tensor.data_location == package.TensorProto.EXTERNAL:
+        with naming(what):
+            raw = _beside(tensor, source)
+        tensor = package.TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw)
     try:
         if any(extent < 0 for extent in tensor.dims):
             raise ValueError(f"dims {list(tensor.dims)}")
@@ -195,6 +200,27 @@ def _array(name: str, what: str, constants: dict[str, Any]) -> Array:
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise DamagedFileError(f"{what}: {' '.join(str(error).split())[:120]}") from None
     return exact(array)
+
+
+def _beside(tensor: Any, source: Input) -> bytes:
+    """Return the values of a tensor that are stored in another file, in the same folder."""
+    told = {entry.key: entry.value for entry in tensor.external_data}
+    name = told.get("location", "")
+    with source.beside(name) as other:
+        file = other.make_seekable()
+        size = file.seek(0, 2)
+        try:
+            start = int(told.get("offset", 0))
+            length = int(told.get("length", size - start))
+        except ValueError:
+            raise DamagedFileError(f"its offset or length in {name} is no number") from None
+        if start < 0 or length < 0 or start + length > size:
+            raise DamagedFileError(
+                f"needs {length} bytes of {name} from byte {start} on, which has {size}"
+            )
+        raw = np.empty(length, np.uint8)
+        read_into(file.fileno(), raw, start)
+    return raw.tobytes()
 
 
 def _check_shapes(given: dict[str, Array], gates: int, directions: int) -> None:

@@ -202,12 +202,30 @@ def broken(**changed: Any) -> dict[str, Any]:
     return arrays() | changed
 
 
-def external(data: bytes) -> bytes:
+def external(data: bytes, location: str = "w.onnx", **numbers: str) -> bytes:
+    """Return a model whose first array is in another file; "w.onnx" is the model itself."""
     loaded = onnx.ModelProto.FromString(data)
     loaded.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
-    entry = loaded.graph.initializer[0].external_data.add()
-    entry.key, entry.value = "location", "/etc/passwd"
+    for key, value in {"location": location, **numbers}.items():
+        entry = loaded.graph.initializer[0].external_data.add()
+        entry.key, entry.value = key, value
     return bytes(loaded.SerializeToString())
+
+
+def test_arrays_in_another_file_are_read_from_it(tmp_path: Path) -> None:
+    """The exporter of torch stores weights so since 2.9."""
+    given = arrays()
+    loaded = onnx.ModelProto.FromString(model(node(), more=np.ones(99, np.float32), **given))
+    how = {"save_as_external_data": True, "location": "w.data", "size_threshold": 0}
+    onnx.save_model(loaded, str(tmp_path / "x.onnx"), **how)
+    found = read_weights(tmp_path / "x.onnx")
+    inside = read(tmp_path, model(node(), **given))
+    assert found.keys() == inside.keys()
+    for name, array in inside.items():
+        np.testing.assert_array_equal(found[name], array)
+    (tmp_path / "w.data").rename(tmp_path / "other")
+    with pytest.raises(FileNotFoundError, match=r"w\.data"):
+        read_weights(tmp_path / "x.onnx")
 
 
 def edited(change: Callable[[Any], object]) -> bytes:
@@ -248,7 +266,21 @@ BROKEN: list[tuple[bytes, type[LodError], str]] = [
     (model(node(), **broken(R=np.zeros((1, 0, 0), "f4"))), DamagedFileError, "expected shape"),
     (model(node(), **broken(W=ZEROS.astype(np.int64))), UnsupportedError, "W: is of type int64"),
     (model(node(), **broken(W=np.array(["a"]))), UnsupportedError, "W: is of type string"),
-    (external(model(node(), **arrays())), UnsupportedError, "W: is stored in another file"),
+    *[
+        (external(model(node(), **arrays()), *where, **numbers), DamagedFileError, f"W: {message}")
+        for where, numbers, message in [
+            (["/etc/passwd"], {}, "refers to '/etc/passwd', which is not a plain name"),
+            (["../w"], {}, "refers to '../w', which is not a plain name"),
+            ([], {"offset": "-1"}, "needs [0-9]+ bytes of w.onnx from byte -1 on"),
+            (
+                [],
+                {"offset": "9", "length": "9999"},
+                "needs 9999 bytes of w.onnx from byte 9 on, which",
+            ),
+            ([], {"length": "x"}, "its offset or length in w.onnx is no number"),
+            ([], {"length": "8"}, ""),
+        ]
+    ],
     (edited(lambda t: t.dims.append(2**40)), DamagedFileError, "W: "),
     (edited(lambda t: t.dims.__setitem__(0, -1)), DamagedFileError, "W: dims"),
     (edited(lambda t: setattr(t, "raw_data", b"abc")), DamagedFileError, "W: "),
