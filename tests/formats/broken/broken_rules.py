@@ -118,6 +118,11 @@ def a_group_for_a_dataset(file: h5py.File, header: Header) -> None:
     file.create_group("/data")
 
 
+@case("R6", DamagedFileError, "/index: is a dataset; must be a group")
+def a_dataset_for_a_group(file: h5py.File, header: Header) -> None:
+    put(file, "/index", np.zeros(3))
+
+
 @case("R6", DamagedFileError, "no dataset '/index/2'")
 def a_level_of_no_dataset(file: h5py.File, header: Header) -> None:
     levels_of(header).append({"offsets": "/index/2", "name": None})

@@ -141,6 +141,21 @@ def more_rows_than_the_maximum(content: bytes) -> bytes:
     return _set(content, _message(content, 1) + 8 + 8 * axes, b"\1")
 
 
+@byte_case("R27", DamagedFileError, "/data: has a fill value; a lod container has none")
+def a_fill_value_without_the_older_message(content: bytes) -> bytes:
+    return _set(content, _message(content, 5) + 4, b"\4")
+
+
+@byte_case("R27", DamagedFileError, "/data: has 112 bytes, its rows need 120")
+def a_layout_of_fewer_bytes(content: bytes) -> bytes:
+    return _set(content, _message(content, 8) + 10, struct.pack("<Q", 112))
+
+
+@byte_case("R27", DamagedFileError, "/data: has filters, and is contiguous", base="compressed")
+def filters_of_contiguous_rows(content: bytes) -> bytes:
+    return _set(content, _message(content, 8) + 1, b"\1")
+
+
 @byte_case("R27", DamagedFileError, "/data: its layout differs from those written by lod")
 def layout_of_version_4(content: bytes) -> bytes:
     return _set(content, _message(content, 8), b"\4")
@@ -149,6 +164,16 @@ def layout_of_version_4(content: bytes) -> bytes:
 @byte_case("R27", DamagedFileError, "/data: its filters are damaged", base="compressed")
 def filters_of_version_2(content: bytes) -> bytes:
     return _set(content, content.index(b"\x01\x02\0\0\0\0\0\0\x02\0\x08\0"), b"\2")
+
+
+@byte_case("R27", DamagedFileError, "/data: its filters are damaged", base="compressed")
+def more_filters_than_their_message_holds(content: bytes) -> bytes:
+    return _set(content, content.index(b"\x01\x02\0\0\0\0\0\0\x02\0\x08\0") + 1, b"\x09")
+
+
+@byte_case("R27", DamagedFileError, "/data: its filters are damaged", base="compressed")
+def a_filter_of_more_values_than_their_message_holds(content: bytes) -> bytes:
+    return _set(content, content.index(b"deflate\0") - 2, b"\x40")
 
 
 @byte_case("R27", DamagedFileError, "/data: its filters are damaged", base="compressed")
@@ -225,6 +250,23 @@ def free_place_of_more_bytes_than_the_heap(content: bytes) -> bytes:
     return _set(content, address + free + 9, b"\1")
 
 
+@byte_case("R28", DamagedFileError, "/: the free list of its heap is damaged")
+def free_place_in_the_last_bytes_of_the_heap(content: bytes) -> bytes:
+    heap = content.index(b"HEAP")
+    size = int.from_bytes(content[heap + 8 : heap + 16], "little")
+    return _set(content, heap + 16, struct.pack("<Q", size - 8))
+
+
+@byte_case("R28", DamagedFileError, "file: a name of a group is damaged")
+def a_name_of_an_unknown_kind(content: bytes) -> bytes:
+    return _set(content, content.index(b"SNOD") + 8 + 16, b"\3")
+
+
+@byte_case("R28", DamagedFileError, "file: a name of a group is damaged")
+def a_name_with_a_value_in_its_padding(content: bytes) -> bytes:
+    return _set(content, content.index(b"SNOD") + 8 + 20, b"\1")
+
+
 # -- R29: chunks -------------------------------------------------------------------
 
 CHUNKS = b"TREE\1\0"
@@ -251,6 +293,17 @@ def an_index_that_was_never_written(content: bytes) -> bytes:
     place = struct.pack("<Q", content.index(CHUNKS))
     assert content.count(place) == 1
     return content.replace(place, NOWHERE)
+
+
+@byte_case("R29", DamagedFileError, "/data: 1 chunks expected, found more", base="compressed")
+def an_index_of_more_chunks(content: bytes) -> bytes:
+    return _set(content, content.index(CHUNKS) + 6, b"\2")
+
+
+@byte_case("R29", DamagedFileError, "/data: its chunks overlap", base="chunks")
+def two_chunks_in_one_place(content: bytes) -> bytes:
+    first = content.index(CHUNKS) + 24 + KEY_BYTES
+    return _set(content, first + KEY_BYTES + 8, content[first : first + 8])
 
 
 @byte_case("R29", DamagedFileError, "/data: its index is damaged", base="compressed")

@@ -39,6 +39,7 @@ def _bases() -> dict[str, dict[str, Item]]:
     return {
         "articles": {"data": articles},
         "compressed": {"data": articles},
+        "chunks": {"data": LoDTensor(np.zeros((80_000, 2), np.float32), LoD([[0, 80_000]]))},
         "shared": {"data": articles, "flags": flags},
         "array": {"data": array},
         "text": {"data": LoDTensor.from_lists(["Grüß", "", "a"])},
@@ -52,7 +53,7 @@ def good(base: str) -> bytes:
     """Return a container that breaks no rule."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "good.lod.h5"
-        compression = "deflate" if base == "compressed" else None
+        compression = "deflate" if base in ("compressed", "chunks") else None
         io.write(path, _bases()[base], options=WriteOptions(compression=compression))
         return path.read_bytes()
 
