@@ -27,7 +27,7 @@ _OTHERS = {
     b"\x89PNG": "an image",
     b"GGUF": "a GGUF model",
     b"\x80\x02": "a pickle",
-    b"\x80\x04\x95": "a pickle",
+    **dict.fromkeys((b"\x80\x04\x95", b"\x80\x05\x95"), "a pickle"),
     b"%PDF": "a PDF document",
     b"\xff\xd8\xff": "an image",
     b"GIF8": "an image",
@@ -37,10 +37,29 @@ _OTHERS = {
     **dict.fromkeys((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "a netCDF 3 file"),
     b"MATLAB 5.0 MAT-file": "a file of MATLAB before 7.3",
 }
-# How other programs rewrite some of them as HDF5.
+# How other programs rewrite some of them.
 _REWRITTEN = {
     "a netCDF 3 file": "; rewrite it as HDF5 with nccopy -k nc4",
     "a file of MATLAB before 7.3": "; save it as HDF5 with -v7.3",
+    "a pickle": ", as it may run any code; save what is in it as Parquet, npz or JSON",
+    "an ORC table": "; pyarrow.orc.read_table reads it, pyarrow.parquet.write_table writes Parquet",
+    "an Avro file": "; polars.read_avro reads it, and .write_parquet writes Parquet",
+}
+_SPARSE = (
+    "save data, indices and indptr of its CSR matrix with numpy.savez, and read them with --data "
+)
+_SPARSE += "data,indices --offsets indptr"
+# Files that are known only by their extensions, and how to convert them.
+_UNREAD_SUFFIXES = {
+    ".arff": "ARFF; aeon's load_from_arff_file reads it, save_to_ts_file writes a .ts file",
+    **dict.fromkeys((".svm", ".libsvm", ".svmlight"), f"LIBSVM files; {_SPARSE}"),
+    ".mtx": f"Matrix Market files; {_SPARSE}",
+    **dict.fromkeys(
+        (".conll", ".conllu"),
+        "CoNLL files; make a tsv of it, with the number of the sentence as a column, and give "
+        "--levels sentence",
+    ),
+    ".xlsx": "Excel workbooks; save the sheet as CSV UTF-8",
 }
 # Only for binary formats: text may begin with the letter of zlib's marks.
 _ZLIB = dict.fromkeys((b"\x78\x01", b"\x78\x9c", b"\x78\xda"), "zlib")
@@ -116,7 +135,8 @@ def of_input(source: Input, options: ReadOptions) -> str:
 
         found = plugins.of_content(head)
         if found is None:
-            advice = _advice(head) + plugins.advice()
+            unread = _UNREAD_SUFFIXES.get(source.path.suffix.lower() if source.path else "")
+            advice = f"lod does not read {unread}" if unread else _advice(head) + plugins.advice()
             raise NotThisFormatError(f"format not recognised; {advice}")
         return found
     if plugged:

@@ -82,7 +82,7 @@ def _check(key: bytes, values: list[bytes], where: str) -> None:
     if key == b"timestamps" and first == b"true":
         raise UnsupportedError(
             f"{where}: steps with timestamps cannot be read; aeon's load_from_ts_file takes the "
-            "values alone, and write_to_ts_file writes them"
+            "values alone, and save_to_ts_file writes them"
         )
     if key == b"data" and values:
         raise InvalidDataError(f"{where}: @data stands alone; the data begins on the next line")

@@ -58,7 +58,7 @@ def read(source: Input) -> StateDict:
                 refused.append(Layer("", _name(node, number), {}, [], None, refused=error))
     if not (layers or refused):
         raise InvalidDataError(
-            "the model has no node LSTM, GRU or RNN; if its exporter unrolled one into other nodes, "
+            "the model has no node LSTM, GRU or RNN; if the exporter unrolled it to other nodes, "
             "take the weights of the model before the export"
         )
     return stacked([*_linked(layers, makers), *refused])
