@@ -340,11 +340,14 @@ class _CsvSource(Source):
         texts = {self._column(name, names) for name in options.text_columns or ()}
         self._columns, specs, self.left_out = [], [], {}
         twice = repeated(names)
+        # 0, 1, .. are the names that pandas gives to columns without names.
+        numbers = all(map(_is_number, header)) and header != list(map(str, range(len(header))))
         for column in chosen:
             with leaving_out(self.left_out, names[column]):
                 if names[column] in twice:
+                    remedy = f"if it is a record, {_NAMES_ABOVE}" if numbers else _OTHERS
                     raise InvalidDataError(
-                        f"line 1: two columns are named {shown(names[column])}; {_OTHERS}"
+                        f"line 1: two columns are named {shown(names[column])}; {remedy}"
                     )
                 fields = [record[column] for _, record in records if len(record) == len(header)]
                 dtype = None if column in texts else options.dtype or _dtype_of(fields)
@@ -358,12 +361,11 @@ class _CsvSource(Source):
         if not specs:
             raise next(iter(self.left_out.values()))
         self.schema = tuple(specs)
-        # 0, 1, .. are the names that pandas gives to columns without names.
-        if all(map(_is_number, header)) and header != list(map(str, range(len(header)))):
+        if numbers:
             said = listing(map(shown, header), MOST_SHOWN)
             self.notes = [
                 f"line 1: was read as the names of the columns, which are numbers: {said}; if it "
-                "is a record, put a line of names above it"
+                f"is a record, {_NAMES_ABOVE}"
             ]
         self._seen: list[set[str]] = [set() for _ in groups]
 
@@ -503,6 +505,7 @@ class _CsvSource(Source):
 
 
 _AS_TEXT = "--text-columns reads the column as text"
+_NAMES_ABOVE = "put a line of names above it"
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 _MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?"})
 
