@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,21 @@ def test_small_batches_come_joined() -> None:
     sizes = [item.nbytes for batch in batches_of(raw, 480) for item in batch.values()]  # type: ignore[union-attr]
     assert max(sizes) <= 480
     assert len(sizes) < 40
+
+
+def test_nulls_of_small_batches_come_joined() -> None:
+    whole = LoDTensor.from_lists(
+        [[[1, None], None], [], None, [[3, 4]], [[None, 6]], [[7], None, [8, None]], [None]]
+    )
+    assert [mask is None for mask in whole.nulls.masks] == [False, False, False]
+    schema = (
+        replace(schema_of({"data": whole})[0], rows=None, levels=(LevelSpec("0"), LevelSpec("1"))),
+    )
+    raw = written(schema, ({"data": whole[n : n + 1]} for n in range(7)))
+    found = batches_of(raw)
+    assert len(found) == 1
+    assert whole.identical(joined(found, "data"))
+    assert whole.identical(joined(batches_of(raw, 40), "data"))
 
 
 def test_large_batches_come_cut_between_items() -> None:
