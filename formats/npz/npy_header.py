@@ -140,7 +140,8 @@ def _checked_fields(fields: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool
 def _checked_dtype(descr: object) -> np.dtype[Any]:
     if "O" in str(descr):
         raise UnsupportedError(
-            "holds Python objects, which are never unpickled; save an array of numbers"
+            "holds Python objects, which are never unpickled; save an array of numbers; of arrays "
+            "of different lengths, numpy.concatenate(x) and their lengths, for --data and --lengths"
         )
     if not isinstance(descr, str) or not (
         descr in _DTYPES | NPY_DTYPES or (descr[:1] in _ORDERS and descr[1:] in _DTYPES)
