@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lodcli.formats.storage import journal
+from lodcli.formats.storage.durable import rename_new
 from lodcli.formats.storage.folder_output import FolderOutput
 from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.storage.outputs import Output, TargetExistsError
@@ -31,7 +32,10 @@ from tests.formats.cases.sets import (
     folder_in,
     old_folder,
     pair_in,
+    read_folder,
     write_folder,
+    write_folder_by_journal,
+    write_names,
     write_pair,
 )
 from tests.formats.cases.writing import partials_in
@@ -222,6 +226,39 @@ def test_a_part_that_appears_meanwhile_is_refused(there: str, folder: Path) -> N
     with pytest.raises(TargetExistsError, match="was created while it was being written"), output:
         pass
     assert pair_in(folder) == {there: b"somebody's"}
+
+
+@pytest.mark.parametrize(("write", "there"), [(write_pair, "t.idx"), (write_names, "t-2.x")])
+def test_a_file_that_appears_between_the_renames_is_refused(
+    write: Callable[..., None], there: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(partial: Path, path: Path) -> None:
+        (folder / there).write_bytes(b"somebody's")
+        rename_new(partial, path)
+
+    monkeypatch.setattr(journal, "rename_new", late)
+    with pytest.raises(TargetExistsError, match=f"{there}: was created while it was being writ"):
+        write(folder, overwrite=False)
+    assert pair_in(folder) == {there: b"somebody's"}
+
+
+def test_a_folder_that_cannot_be_renamed_leaves_the_old_one_to_other_programs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_folder(folder)
+    rename = os.rename
+
+    def failing_into(old: Path, new: Path) -> None:
+        if Path(new) == folder / "t" and pair_in(Path(old)) == NEW:
+            raise OSError(errno.EIO, "the disk failed")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "rename", failing_into)
+    with pytest.raises(UnfinishedError, match="could not be renamed"):
+        write_folder_by_journal(folder)
+    assert folder_in(folder) == OLD
+    monkeypatch.undo()
+    assert read_folder(folder) == folder_in(folder) == NEW
 
 
 def test_a_folder_that_appears_meanwhile_is_refused(folder: Path) -> None:
