@@ -17,7 +17,7 @@ from lodcli.formats.weights.common import SAVE_ARRAYS
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.rnn.stack.stack import RNNWeights
-from lodcli.kernels.rnn.stack.state_dict import StateDict
+from lodcli.kernels.rnn.stack.state_dict import StateDict, is_weight_name
 from lodcli.kernels.runtime.argument_types import types_explained
 
 # name: module, which has `read(Input) -> StateDict` and `write(RNNWeights, Output)`.
@@ -59,6 +59,18 @@ def read_weights(path: PathLike) -> StateDict:
     """
     with Input(path) as source, naming(source.label):
         found: StateDict = _module(_kind_of(source)).read(source)
+        return found
+
+
+def read_rnns(path: PathLike) -> StateDict:
+    """Return what `read_weights` does, but with zeros for arrays of safetensors that are in no RNN.
+
+    A file may be far larger than the RNNs in it, and than memory.
+    """
+    with Input(path) as source, naming(source.label):
+        kind = _kind_of(source)
+        wanted = [is_weight_name] if kind == "safetensors" else []
+        found: StateDict = _module(kind).read(source, *wanted)
         return found
 
 

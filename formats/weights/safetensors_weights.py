@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -21,13 +21,21 @@ from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict
 SAID = "lod.rnn"
 
 
-def read(source: Input) -> StateDict:
-    """Return all arrays whose dtypes a tensor may have; others are not weights of an RNN."""
+def read(source: Input, wanted: Callable[[str], bool] = lambda name: True) -> StateDict:
+    """Return all arrays whose dtypes a tensor may have; others are not weights of an RNN.
+
+    Args:
+        source: the file.
+        wanted: whether to read an array of this name; the others are zeros that take no memory.
+    """
     file = source.make_seekable()
     fd = file.fileno()
     header = read_header(fd, file.seek(0, 2))
     found = StateDict(said=_said(header.metadata))
     for name, array in header.placed().items():
+        if not wanted(name):
+            found[name] = np.broadcast_to(np.zeros((), array.dtype), array.shape)
+            continue
         # A single value is read as one row.
         rows = dataclasses.replace(array, shape=array.shape or (1,))
         found[name] = exact(read_rows(fd, rows, 0, rows.shape[0]).reshape(array.shape))

@@ -98,11 +98,11 @@ def _rnns(
     Of several, those that are not supported are left out, with a note.
     """
     from lodcli.formats.core.errors import naming
-    from lodcli.formats.weights import read_weights
+    from lodcli.formats.weights import read_rnns
     from lodcli.kernels.errors import LodError
     from lodcli.kernels.rnn.stack.state_dict import rnn_prefixes, weights_from_state_dict
 
-    entries = read_weights(source)
+    entries = read_rnns(source)
     prefixes = rnn_prefixes(entries) if prefix is None else [prefix]
     if alone and len(prefixes) > 1:
         names = ", ".join(repr(name.removesuffix(".")) for name in prefixes)

@@ -40,6 +40,25 @@ def test_what_a_file_holds_is_shown(lod: Lod, folder: Path) -> None:
     assert len(lines) == 2 + 16
 
 
+def test_a_file_may_be_larger_than_memory(lod: Lod, folder: Path) -> None:
+    other = 1 << 42
+    named = {f"rnn.{name}": array for name, array in state_dict(gru()).items()}
+    save_file({name: np.array(array) for name, array in named.items()}, "w.safetensors")
+    raw = Path("w.safetensors").read_bytes()
+    start = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:start])
+    end = len(raw) - start
+    header["table"] = {"dtype": "BF16", "shape": [other // 2], "data_offsets": [end, end + other]}
+    text = json.dumps(header).encode()
+    with Path("w.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + raw[start:])
+        file.truncate(8 + len(text) + end + other)  # the table takes no place on disk
+    assert lod("weights", "w.safetensors").stdout.startswith("gru, 1 layer, 1 direction, input 2")
+    assert lod("weights", "w.safetensors", "-o", "one.safetensors").code == 0
+    for name, array in read_weights("one.safetensors").items():
+        np.testing.assert_array_equal(array, named[f"rnn.{name}"])
+
+
 def test_json_says_the_same(lod: Lod, folder: Path) -> None:
     gru = seeded_weights("gru_paddle", 2, 3, rng=np.random.default_rng(4))
     write_weights("w.safetensors", gru.with_options(origin_mode=True))
