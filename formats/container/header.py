@@ -225,11 +225,7 @@ def _dataset(path: str, entry: Any) -> DatasetEntry:
 
 
 def _tensor(
-    name: str,
-    entry: Any,
-    datasets: Mapping[str, DatasetEntry],
-    owners: set[str],
-    extra: set[str],
+    name: str, entry: Any, datasets: Mapping[str, DatasetEntry], owners: set[str], extra: set[str]
 ) -> TensorSpec:
     try:
         check_name(name)
@@ -318,8 +314,7 @@ def _levels(
         offsets = _named(datasets, path, tensor)
         owner = path.removesuffix(f"{part}/{number}")
         _require(
-            owner != path and owner in owners,
-            f"{tensor}: {path} is not a path for level {number}",
+            owner != path and owner in owners, f"{tensor}: {path} is not a path for level {number}"
         )
         _require_offsets(offsets, path)
         if name is not None and not (isinstance(name, str) and is_level_name(name)):

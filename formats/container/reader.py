@@ -18,11 +18,7 @@ from lodcli.formats.core.indexed import OFFSET_BYTES, IndexedSource, Loaded
 from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
 from lodcli.formats.values.file_attributes import parsed
-from lodcli.kernels.errors import (
-    InvalidLoDError,
-    SelectionError,
-    ShapeMismatchError,
-)
+from lodcli.kernels.errors import InvalidLoDError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import (
     Array,
     Offsets,

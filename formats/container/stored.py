@@ -12,12 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.formats.container import parser
-from lodcli.formats.container.chunks import (
-    CODECS,
-    FILTERS,
-    SHUFFLE,
-    most_stored_bytes,
-)
+from lodcli.formats.container.chunks import CODECS, FILTERS, SHUFFLE, most_stored_bytes
 from lodcli.formats.container.header import LIMIT_BYTES, PATH, DatasetEntry
 from lodcli.formats.container.parser import Blocks, Link, Messages
 from lodcli.formats.container.types import datatype_message, numpy_type, string_message

@@ -139,10 +139,7 @@ def _put(output: Output, offset: int, part: Bytes, position: int) -> None:
 
 
 def _finish(
-    file: WrittenFile,
-    schema: Schema,
-    arrays: dict[str, tuple[ArraySpec, Sink]],
-    attributes: str,
+    file: WrittenFile, schema: Schema, arrays: dict[str, tuple[ArraySpec, Sink]], attributes: str
 ) -> None:
     """Complete all datasets, and write the header."""
     for array, sink in sorted(arrays.values(), key=lambda found: not found[1].placed):

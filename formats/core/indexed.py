@@ -5,12 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from lodcli.formats.arrays.budget import (
-    ITEM_COPIES,
-    batch_bytes,
-    require_fits,
-    require_items_fit,
-)
+from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, require_fits, require_items_fit
 from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.core.batching import cuts, groups, interleaved
 from lodcli.formats.core.errors import naming

@@ -13,12 +13,7 @@ import numpy as np
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.names import check_name, listing
-from lodcli.kernels.errors import (
-    InvalidDataError,
-    OptionError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes

@@ -17,13 +17,7 @@ from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.names import listing, name_of, repeated
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
-from lodcli.formats.csv.records import (
-    Records,
-    Table,
-    quoted,
-    refuse_other_separators,
-    wrong_width,
-)
+from lodcli.formats.csv.records import Records, Table, quoted, refuse_other_separators, wrong_width
 from lodcli.formats.csv.wide import WideSource, columns, in_columns
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
@@ -38,11 +32,7 @@ from lodcli.formats.text.numerals import (
     texts,
 )
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import (
-    InvalidDataError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit

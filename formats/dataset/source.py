@@ -18,13 +18,7 @@ from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.indexed import IndexedSource, Loaded
 from lodcli.formats.core.schema import Batch, TensorSpec, find, outline
 from lodcli.formats.dataset import manifest as manifests
-from lodcli.formats.dataset.manifest import (
-    SHARDS,
-    Manifest,
-    count_columns,
-    counts_of,
-    uncounted,
-)
+from lodcli.formats.dataset.manifest import SHARDS, Manifest, count_columns, counts_of, uncounted
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array

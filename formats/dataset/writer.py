@@ -192,11 +192,7 @@ class _Equally(_Divided):
     """
 
     def __init__(
-        self,
-        batches: Iterable[Batch],
-        row_bytes: Mapping[str, int],
-        count: int,
-        total_bytes: int,
+        self, batches: Iterable[Batch], row_bytes: Mapping[str, int], count: int, total_bytes: int
     ) -> None:
         super().__init__(batches, row_bytes, total_bytes)
         self._count = count

@@ -13,14 +13,7 @@ from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.marks import marked
-from lodcli.formats.core.schema import (
-    DEFAULT_NAME,
-    Batch,
-    LevelKeys,
-    TensorSpec,
-    find,
-    tensor_of,
-)
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelKeys, TensorSpec, find, tensor_of
 from lodcli.formats.hdf5.datasets import Datasets, notes
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, check_rows

@@ -10,15 +10,7 @@ import numpy as np
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import joined as joined_batches
 from lodcli.formats.core.names import listing
-from lodcli.formats.core.schema import (
-    Batch,
-    Item,
-    LevelKeys,
-    LevelSpec,
-    Schema,
-    TensorSpec,
-    total,
-)
+from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec, total
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

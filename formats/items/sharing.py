@@ -89,12 +89,7 @@ def sharing(
 
 
 def _lead(
-    specs: Schema,
-    name: str | None,
-    level: int | str | None,
-    used: Sequence[str],
-    *,
-    records: bool,
+    specs: Schema, name: str | None, level: int | str | None, used: Sequence[str], *, records: bool
 ) -> TensorSpec:
     if name is not None:
         return named(specs, name)[0]

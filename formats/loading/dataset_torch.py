@@ -24,12 +24,7 @@ from lodcli.formats.items.taking import taken
 from lodcli.formats.loading.handing_torch import in_worker, ready_to_hand
 from lodcli.formats.remote.urls import shown
 from lodcli.formats.storage.inputs import absolute
-from lodcli.kernels.errors import (
-    InvalidDataError,
-    OptionError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.tensor.exchange.torch import rows_from_torch, rows_to_torch

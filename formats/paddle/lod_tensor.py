@@ -37,12 +37,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.dtypes import dtype_of_rows
-from lodcli.kernels.errors import (
-    InvalidLoDError,
-    LodError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD

@@ -11,14 +11,7 @@ from lodcli.formats.arrays.byte_blocks import byte_blocks, flat_bytes
 from lodcli.formats.core.batching import regrouped, together
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.stream.frames import FrameWriter, Kind, Writable, bytes_of
-from lodcli.formats.stream.header import (
-    VALID_LEVELS,
-    StreamHeader,
-    Trailer,
-    encode,
-    numbers,
-    plan,
-)
+from lodcli.formats.stream.header import VALID_LEVELS, StreamHeader, Trailer, encode, numbers, plan
 from lodcli.formats.stream.shared_rows import SharedWriter
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import pack

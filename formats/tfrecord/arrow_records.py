@@ -19,15 +19,7 @@ from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.compression import Unpacked, codec_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.tfrecord.description import Inference, described, inner, kind_of
-from lodcli.formats.tfrecord.features import (
-    KINDS,
-    LISTS,
-    OTHERS,
-    Parsed,
-    Values,
-    parse,
-    values_of,
-)
+from lodcli.formats.tfrecord.features import KINDS, LISTS, OTHERS, Parsed, Values, parse, values_of
 from lodcli.formats.tfrecord.frames import begins_record, records_of
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets

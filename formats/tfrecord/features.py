@@ -12,14 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.tfrecord.messages import (
-    BYTES,
-    FIXED32,
-    VARINT,
-    Spans,
-    fields,
-    packed_varints,
-)
+from lodcli.formats.tfrecord.messages import BYTES, FIXED32, VARINT, Spans, fields, packed_varints
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 

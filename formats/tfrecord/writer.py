@@ -15,13 +15,7 @@ from lodcli.formats.arrow.writer import record_batches
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.tfrecord.description import kind_of, written
-from lodcli.formats.tfrecord.features import (
-    BYTES_LIST,
-    CONTEXT,
-    INT64_LIST,
-    LISTS,
-    SCHEMA_FIELD,
-)
+from lodcli.formats.tfrecord.features import BYTES_LIST, CONTEXT, INT64_LIST, LISTS, SCHEMA_FIELD
 from lodcli.formats.tfrecord.frames import framed
 from lodcli.formats.tfrecord.messages import BYTES, packed, varint
 from lodcli.kernels.errors import UnsupportedError

@@ -18,12 +18,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import damage, open_archive
 from lodcli.formats.weights.common import SAVE_ARRAYS
-from lodcli.formats.weights.keras_h5 import (
-    Stored,
-    image_of,
-    layer_as_described,
-    stored_layers,
-)
+from lodcli.formats.weights.keras_h5 import Stored, image_of, layer_as_described, stored_layers
 from lodcli.formats.weights.keras_model import has_layers, recurrent_layers
 from lodcli.formats.weights.layers import Layer, stacked
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError

@@ -20,11 +20,7 @@ _KEY = "lod.classifier"
 
 
 def write_model(
-    path: PathLike,
-    arrays: StateDict,
-    about: dict[str, Any],
-    *,
-    overwrite: bool = False,
+    path: PathLike, arrays: StateDict, about: dict[str, Any], *, overwrite: bool = False
 ) -> None:
     """Write a model to a file, atomically.
 

@@ -279,10 +279,7 @@ def _said(kind: str, attributes: dict[str, Any], directions: int) -> Said:
         return options_of("elman", nonlinearity=names[0])
     if not attributes.get("linear_before_reset", 0):
         return options_of(
-            "gru_paddle",
-            gate_activation=names[0],
-            candidate_activation=names[1],
-            origin_mode=True,
+            "gru_paddle", gate_activation=names[0], candidate_activation=names[1], origin_mode=True
         )
     if names[:2] != ["sigmoid", "tanh"]:
         raise UnsupportedError("a GRU of linear_before_reset must have sigmoid and tanh")

@@ -309,12 +309,7 @@ class Conversions:
 
     @classmethod
     def _renamed(
-        cls,
-        data: Array,
-        lod: LoD,
-        names: Names,
-        marks: Marks = NO_MARKS,
-        nulls: Nulls = NO_NULLS,
+        cls, data: Array, lod: LoD, names: Names, marks: Marks = NO_MARKS, nulls: Nulls = NO_NULLS
     ) -> Self:
         return cls(data, lod if names is None else lod.with_names(names), marks, nulls)
 

@@ -18,12 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.index.checks import (
-    Array,
-    Offsets,
-    offsets_to_lengths,
-    same_offsets,
-)
+from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths, same_offsets
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.items import FoundItems, find_items, segment_steps
 from lodcli.kernels.index.lod import NO_LEVELS, LoD

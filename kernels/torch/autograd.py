@@ -14,12 +14,7 @@ from torch.autograd import forward_ad
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.weights import LayerWeights
-from lodcli.kernels.rnn.stack.stack import (
-    RNNWeights,
-    StackGradients,
-    stack_backward,
-    stack_forward,
-)
+from lodcli.kernels.rnn.stack.stack import RNNWeights, StackGradients, stack_backward, stack_forward
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.exchange.torch import rows_to_torch
 

@@ -75,10 +75,7 @@ def _of_varlen(values: Varlen) -> Ragged:
     require_tensors(values)
     rows, starts, longest = values
     return Ragged(
-        rows,
-        starts.to(torch.int64),
-        lambda found: Varlen(found, starts, longest),
-        varlen,
+        rows, starts.to(torch.int64), lambda found: Varlen(found, starts, longest), varlen
     )
 
 

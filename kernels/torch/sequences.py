@@ -14,12 +14,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, Unsuppor
 from lodcli.kernels.index.checks import Offsets, check_rows, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.exchange.torch import (
-    Varlen,
-    packed_rows,
-    require_tensors,
-    rows_to_torch,
-)
+from lodcli.kernels.tensor.exchange.torch import Varlen, packed_rows, require_tensors, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.torch.autograd import gather, indices, scatter
 

@@ -74,10 +74,7 @@ def _copying_rate(task: Task, measured: Sequence[Measured]) -> float | None:
 
 
 def _results(
-    task: Task,
-    taking_part: list[Candidate],
-    skipped: dict[str, str],
-    budget_seconds: float,
+    task: Task, taking_part: list[Candidate], skipped: dict[str, str], budget_seconds: float
 ) -> Iterator[tuple[str, Result]]:
     """Yield the results of candidates; add each to `taking_part`, or if it fails to `skipped`."""
     for one in task.candidates:

@@ -219,9 +219,7 @@ class Opened:
 
 @contextmanager
 def opened(
-    reference: Reference,
-    options: ReadOptions | None = None,
-    optional: frozenset[str] = frozenset(),
+    reference: Reference, options: ReadOptions | None = None, optional: frozenset[str] = frozenset()
 ) -> Iterator[Opened]:
     """Open a file named on the command line, and print notes about it.
 

@@ -28,9 +28,7 @@ class Passed(NamedTuple):
 
 
 def progressing(
-    values: Iterable[T],
-    sizes: Callable[[T], tuple[int, int]],
-    share: Callable[[T], float | None],
+    values: Iterable[T], sizes: Callable[[T], tuple[int, int]], share: Callable[[T], float | None]
 ) -> Iterator[T]:
     """Yield `values`, raise pending interrupts between them, and show progress on a terminal.
 

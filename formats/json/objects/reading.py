@@ -7,13 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from lodcli.formats.core.names import (
-    check_name,
-    name_of,
-    presence_name,
-    repeated,
-    undotted,
-)
+from lodcli.formats.core.names import check_name, name_of, presence_name, repeated, undotted
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.marks import Field

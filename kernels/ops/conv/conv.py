@@ -136,11 +136,7 @@ def conv_arguments(
 
 @types_explained
 def sequence_row_conv(
-    tensor: LoDTensor,
-    weight: npt.ArrayLike,
-    *,
-    level: int | str = -1,
-    backend: Backend = "auto",
+    tensor: LoDTensor, weight: npt.ArrayLike, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
     """Return every row plus those that follow it in its sequence, weighted by column.
 

@@ -124,8 +124,7 @@ def sequence_windows_grad(
         below, firsts, ends = found.lod, found.starts[bounds[:-1]], found.bounds[bounds]
     levels = (*lod.levels[:number], counts, bounds, *below.levels)
     flow = upstream_of(
-        *(upstream, (int(ends[-1]), *tensor.row_shape), "sequence_windows_grad"),
-        levels,
+        *(upstream, (int(ends[-1]), *tensor.row_shape), "sequence_windows_grad"), levels
     )
     run = on(backend, segment_add, size_bytes=flow.nbytes)
     return tensor._with_rows(run(flow, firsts, ends, tensor.rows))

@@ -8,15 +8,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import (
-    at_once,
-    blocks,
-    by_row,
-    c_type,
-    is_narrow,
-    run,
-    shares,
-)
+from lodcli.kernels.cuda.launch import at_once, blocks, by_row, c_type, is_narrow, run, shares
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import working_dtype
 

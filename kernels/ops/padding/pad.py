@@ -149,11 +149,7 @@ def sequence_unpad(
 
 @types_explained
 def sequence_unpad_grad(
-    upstream: Upstream,
-    padded: npt.ArrayLike,
-    lengths: npt.ArrayLike,
-    *,
-    backend: Backend = "auto",
+    upstream: Upstream, padded: npt.ArrayLike, lengths: npt.ArrayLike, *, backend: Backend = "auto"
 ) -> Array:
     """Return the gradient of `sequence_unpad` for the padded array: zeros where padding was.
 

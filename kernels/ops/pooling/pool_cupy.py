@@ -216,12 +216,7 @@ def _pad_numbers(
 
 
 def _picked(
-    data: Array,
-    offsets: Offsets,
-    pad_value: npt.ArrayLike,
-    out: Array | None,
-    *,
-    from_end: bool,
+    data: Array, offsets: Offsets, pad_value: npt.ArrayLike, out: Array | None, *, from_end: bool
 ) -> Array:
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), data.dtype, data)
     rows, where = flat_rows(data), on_device(offsets)

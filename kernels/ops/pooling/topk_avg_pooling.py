@@ -195,11 +195,7 @@ def _descending(values: Array) -> Offsets:
 
 
 def _matrices(
-    data: Array,
-    offsets: Offsets,
-    row_offsets: Offsets,
-    column_offsets: Offsets,
-    channel_num: int,
+    data: Array, offsets: Offsets, row_offsets: Offsets, column_offsets: Offsets, channel_num: int
 ) -> Iterator[tuple[Array, slice]]:
     """Yield the values (channels, rows, columns) and result rows of each segment with columns."""
     for i in range(offsets.size - 1):

@@ -12,12 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.index.checks import (
-    Offsets,
-    check_chain,
-    lengths_to_offsets,
-    offsets_to_lengths,
-)
+from lodcli.kernels.index.checks import Offsets, check_chain, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.items import FoundItems, find_items, found_below, segment_pick
 from lodcli.kernels.index.lod import LoD, require_same_depth
 from lodcli.kernels.ops.arguments import require_shape

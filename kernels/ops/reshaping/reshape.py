@@ -96,8 +96,7 @@ def sequence_reshape_grad(
     if new_dim < 1 or size % new_dim:
         raise ShapeMismatchError(f"{op}: {size} values, not a multiple of {new_dim}")
     flow = upstream_of(
-        *(upstream, (size // new_dim, new_dim), op),
-        lambda: _reshaped(tensor, new_dim, level)[0],
+        *(upstream, (size // new_dim, new_dim), op), lambda: _reshaped(tensor, new_dim, level)[0]
     )
     # A copy: the caller may modify it, and read the upstream gradient again.
     return tensor._with_rows(flow.reshape(tensor.data.shape).copy())

@@ -207,13 +207,7 @@ def segment_linear_scan(
 
 @np.errstate(all="ignore")
 def segment_linear_scan_grad(
-    upstream: Array,
-    a: Array,
-    h: Array,
-    offsets: Offsets,
-    *,
-    initial: Array | None,
-    reverse: bool,
+    upstream: Array, a: Array, h: Array, offsets: Offsets, *, initial: Array | None, reverse: bool
 ) -> tuple[Array, Array, Array | None]:
     """Return the gradients for a and b, (N, ...), and for initial, (S, ...) or None.
 

@@ -26,13 +26,7 @@ def segment_linear_scan(
 
 
 def segment_linear_scan_grad(
-    upstream: Array,
-    a: Array,
-    h: Array,
-    offsets: Offsets,
-    *,
-    initial: Array | None,
-    reverse: bool,
+    upstream: Array, a: Array, h: Array, offsets: Offsets, *, initial: Array | None, reverse: bool
 ) -> tuple[Array, Array, Array | None]:
     """See linear_scan.py."""
     of_a, of_b = cupy.empty(h.shape, h.dtype), cupy.empty(h.shape, h.dtype)

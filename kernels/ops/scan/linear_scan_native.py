@@ -49,13 +49,7 @@ def segment_linear_scan(
 
 
 def segment_linear_scan_grad(
-    upstream: Array,
-    a: Array,
-    h: Array,
-    offsets: Offsets,
-    *,
-    initial: Array | None,
-    reverse: bool,
+    upstream: Array, a: Array, h: Array, offsets: Offsets, *, initial: Array | None, reverse: bool
 ) -> tuple[Array, Array, Array | None]:
     """See linear_scan.py."""
     columns = _columns if h.dtype.kind == "c" else flat_rows

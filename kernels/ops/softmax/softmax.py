@@ -21,11 +21,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 @types_explained
 def sequence_softmax(
-    tensor: LoDTensor,
-    *,
-    level: int | str = -1,
-    out: Array | None = None,
-    backend: Backend = "auto",
+    tensor: LoDTensor, *, level: int | str = -1, out: Array | None = None, backend: Backend = "auto"
 ) -> LoDTensor:
     """Return the softmax over the rows of every sequence, separately for each column.
 
@@ -52,11 +48,7 @@ def sequence_softmax(
 
 @types_explained
 def sequence_log_softmax(
-    tensor: LoDTensor,
-    *,
-    level: int | str = -1,
-    out: Array | None = None,
-    backend: Backend = "auto",
+    tensor: LoDTensor, *, level: int | str = -1, out: Array | None = None, backend: Backend = "auto"
 ) -> LoDTensor:
     """Return the logarithm of `sequence_softmax`, computed without the log of tiny numbers.
 

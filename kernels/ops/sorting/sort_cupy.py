@@ -263,11 +263,7 @@ def _ranks(rows: Array) -> Array:
 
 
 def _launch_ranks(
-    values: Array,
-    index: tuple[Array, int, int, int],
-    order: str,
-    shift: int,
-    keys: Array,
+    values: Array, index: tuple[Array, int, int, int], order: str, shift: int, keys: Array
 ) -> None:
     """See sort_keys in sort.cu."""
     _, _, rows, columns = index

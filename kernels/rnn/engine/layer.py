@@ -130,12 +130,7 @@ def layer_backward(
 
 
 def _run(
-    cell: Cell[Any],
-    projected: Array,
-    plan: StepPlan,
-    begin: State,
-    reverse: bool,
-    keep: bool,
+    cell: Cell[Any], projected: Array, plan: StepPlan, begin: State, reverse: bool, keep: bool
 ) -> tuple[State, list[tuple[Array, ...]]]:
     """Return the states after every row, and the saved values of every step."""
     shape = len(projected)

@@ -225,13 +225,7 @@ def _room(
 
 
 def _new_space(
-    cell: Cell,
-    dtype: np.dtype[Any],
-    count: int,
-    slots: int,
-    width: int,
-    tile: int,
-    rounded: int,
+    cell: Cell, dtype: np.dtype[Any], count: int, slots: int, width: int, tile: int, rounded: int
 ) -> ForwardSpace:
     """Return scratch memory for `count` sequences and the projected inputs of `slots` rows."""
     lanes = layout().lanes(dtype.itemsize)

@@ -175,10 +175,7 @@ def _flow(
 
 
 def _of_first(
-    of_begin: Array,
-    by_sequence: tuple[Array | None, ...],
-    plan: StepPlan,
-    weights: LinearWeights,
+    of_begin: Array, by_sequence: tuple[Array | None, ...], plan: StepPlan, weights: LinearWeights
 ) -> State:
     """Return the gradients of the initial states.
 

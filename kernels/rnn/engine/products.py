@@ -19,12 +19,7 @@ from lodcli.kernels.rnn.engine.amx.layout import (
 )
 from lodcli.kernels.rnn.engine.amx.packing import rounded_matrix, rounded_panels
 from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES, DEPTH, VECTORS
-from lodcli.kernels.rnn.engine.native.packing import (
-    Pack,
-    layout,
-    matrix_panels,
-    recurrent_panels,
-)
+from lodcli.kernels.rnn.engine.native.packing import Pack, layout, matrix_panels, recurrent_panels
 from lodcli.kernels.rnn.engine.native.structures import KINDS, Cell, Matrix
 from lodcli.kernels.runtime.precision import rounds_on_cpu
 

@@ -8,12 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import (
-    PackedSequence,
-    pack_sequence,
-    pad_packed_sequence,
-    pad_sequence,
-)
+from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_packed_sequence, pad_sequence
 
 from lodcli.bench.peers.torch import threads, version
 

@@ -96,8 +96,7 @@ def _padded_sum(op: str, case: Case) -> Task:
     return _task(
         *("padding", op, case),
         _ways(
-            lod=lambda: function(ragged).data,
-            padded=lambda: function(LoDTensor(box, even)).data,
+            lod=lambda: function(ragged).data, padded=lambda: function(LoDTensor(box, even)).data
         ),
         work_of(op, sizes),
         tolerance_of(op, lengths),
@@ -157,10 +156,7 @@ def _kernel_from_lengths(op: str, case: Case) -> Task:
 
     return _task(
         *("offsets", op, case),
-        _ways(
-            lod=lambda: function(LoDTensor(data, known)).data,
-            lengths=from_lengths,
-        ),
+        _ways(lod=lambda: function(LoDTensor(data, known)).data, lengths=from_lengths),
         work_of(op, sizes),
         tolerance_of(op, lengths),
     )

@@ -110,10 +110,7 @@ def click_option(own: Parameter) -> click.Option:
         flags = f"{own.option}/--no-{own.option[2:]}"
         return click.Option([own.name, flags], default=None, help=text.strip())
     return click.Option(
-        [own.name, own.option],
-        type=_click_type(own),
-        required=own.required,
-        help=text.strip(),
+        [own.name, own.option], type=_click_type(own), required=own.required, help=text.strip()
     )
 
 
@@ -170,9 +167,7 @@ def _shell_text(text: str, inputs: Sequence[Parameter], found: Sequence[Paramete
     names = {own.name: own.option for own in found}
     names |= {own.name: own.name.upper() for own in inputs}
     text = re.sub(
-        r"`(?:sequence_)?(\w+)`",
-        lambda name: names.get(name[1], f"`lod apply {name[1]}`"),
-        text,
+        r"`(?:sequence_)?(\w+)`", lambda name: names.get(name[1], f"`lod apply {name[1]}`"), text
     )
     return text[:1].upper() + text[1:]
 

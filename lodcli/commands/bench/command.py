@@ -173,11 +173,7 @@ def rnn(
 @hidden
 @measuring
 def linear(
-    cells: str | None,
-    passes: str | None,
-    case: str | None,
-    settings: Settings,
-    **sizes: Any,
+    cells: str | None, passes: str | None, case: str | None, settings: Settings, **sizes: Any
 ) -> None:
     """Time one layer of a linear cell, forward or forward and backward (training).
 
@@ -216,11 +212,7 @@ def linear(
 @folder
 @measuring
 def convert(
-    ops: str | None,
-    dtype: str,
-    folder: str | None,
-    settings: Settings,
-    **sizes: Any,
+    ops: str | None, dtype: str, folder: str | None, settings: Settings, **sizes: Any
 ) -> None:
     """Time conversions to and from lod's container: jsonl, arrow, parquet, megatron, and others.
 

@@ -40,9 +40,7 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
     plan.check(settings.device)
     effort = Effort(rounds=settings.rounds, budget_seconds=settings.budget)
     effort = replace(
-        effort,
-        least_rounds=min(effort.least_rounds, effort.rounds),
-        most_rounds=3 * effort.rounds,
+        effort, least_rounds=min(effort.least_rounds, effort.rounds), most_rounds=3 * effort.rounds
     )
     jobs = [
         Job(suite, plan, effort, threads, peers[name], settings.pythons, settings.seed, name)

@@ -43,12 +43,7 @@ class _Block:
 
 
 def draw(
-    lod: LoD,
-    rows: int,
-    row_shape: Sequence[int] = (),
-    *,
-    width: int = 80,
-    unicode: bool = True,
+    lod: LoD, rows: int, row_shape: Sequence[int] = (), *, width: int = 80, unicode: bool = True
 ) -> list[str]:
     """Return a drawing of the first items: a line of counts per level, and a line of rows.
 

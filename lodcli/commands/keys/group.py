@@ -56,6 +56,5 @@ def command(
             check_keys(shared.schema, names)
         schema = shared.schema
         target.write(
-            grouped_schema(schema, names),
-            grouped(schema, batches, names, by_key=order == "key"),
+            grouped_schema(schema, names), grouped(schema, batches, names, by_key=order == "key")
         )

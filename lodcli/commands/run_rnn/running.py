@@ -30,11 +30,7 @@ from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.embedding import EMBEDDING, check_table, id_of_code, require_ids
 from lodcli.kernels.rnn.stack.run import arithmetic_dtype
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
-from lodcli.kernels.rnn.stack.state_dict import (
-    StateDict,
-    require_shape,
-    weights_from_state_dict,
-)
+from lodcli.kernels.rnn.stack.state_dict import StateDict, require_shape, weights_from_state_dict
 from lodcli.shell import output
 from lodcli.shell.device import computing_on, rounding_to
 from lodcli.shell.opened import opened

@@ -51,11 +51,7 @@ class _Split(options.Command):
     files="Output files: 'part-{}.lod.h5' numbers them, '{train,test}.lod.h5' names them.",
 )
 def command(
-    source: Reference,
-    by: str,
-    seed: int | None,
-    level: int | str | None,
-    target: Target,
+    source: Reference, by: str, seed: int | None, level: int | str | None, target: Target
 ) -> None:
     """Split the items of SOURCE into several files, in all tensors that share them.
 

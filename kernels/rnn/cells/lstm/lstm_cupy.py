@@ -10,11 +10,7 @@ from lodcli.kernels.rnn.engine.cupy.cell_steps import CellSteps
 from lodcli.kernels.rnn.engine.cupy.dot import dot
 from lodcli.kernels.rnn.engine.cupy.product import product
 from lodcli.kernels.rnn.engine.cupy.spaces import Backward, Forward, activation, flag
-from lodcli.kernels.rnn.engine.cupy.steps import (
-    BackwardStep,
-    ForwardStep,
-    column_sums,
-)
+from lodcli.kernels.rnn.engine.cupy.steps import BackwardStep, ForwardStep, column_sums
 from lodcli.kernels.rnn.engine.cupy.table import Launch, step_launch
 
 

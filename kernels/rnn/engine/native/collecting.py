@@ -13,12 +13,7 @@ from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine.layer import LayerGradients
 from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, zeros
 from lodcli.kernels.rnn.engine.native.layout import SHAPES, VECTORS
-from lodcli.kernels.rnn.engine.native.packing import (
-    layout,
-    matrix,
-    no_matrix,
-    unpacked_cell_of,
-)
+from lodcli.kernels.rnn.engine.native.packing import layout, matrix, no_matrix, unpacked_cell_of
 from lodcli.kernels.rnn.engine.native.structures import (
     BackwardRun,
     BackwardSpace,
