@@ -32,6 +32,7 @@ class OpEntry:
         options: the options of its example, if generated values would not be valid.
         keeps: its argument whose index the result has (for a stride of 1).
         pools: its argument with one sequence per row of the result.
+        marks: whether it only reorders items, so that its results keep marks.
         tracked: its differentiable arguments in torch, if all of them are rows; empty if there are
             none, or if one is a list of steps or an index.
     """
@@ -48,6 +49,7 @@ class OpEntry:
     options: str | None = None
     keeps: str = ""
     pools: str = ""
+    marks: bool = False
     tracked: tuple[str, ...] = ()
 
     @property
@@ -95,7 +97,7 @@ _ENTRIES = (
     OpEntry("cumprod", "scan.scan", "the cumulative product of the rows of every sequence", "y[lo+t] = x[lo] * .. * x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumprod_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("cumsum", "scan.scan", "the prefix sum of the rows of every sequence", "y[lo+t] = x[lo] + .. + x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumsum_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("deduplicate", "sorting.sort", "the sequences without rows equal to the one before, or to any earlier one", "y = x[r] where x[r] != x[r-1]", itemwise=True),
-    OpEntry("deinterleave", "joining.windows", "the tensors that interleave combined", "y_p[s] = x[p + s k]", gradient="joining.windows.sequence_deinterleave_grad", tracked=("tensor",)),
+    OpEntry("deinterleave", "joining.windows", "the tensors that interleave combined", "y_p[s] = x[p + s k]", gradient="joining.windows.sequence_deinterleave_grad", marks=True, tracked=("tensor",)),
     OpEntry("div", "elementwise.elementwise", "tensor / other, row by row or one row per sequence", "y[r] = x[r] / z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_div_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("dot", "elementwise.elementwise", "the dot product of each sequence with another tensor's", "y[s] = sum x[r] . z[r]", gradient="elementwise.elementwise_grad.sequence_dot_grad", pools="a", tracked=("a", "b")),
     OpEntry("edit_distance", "ids.edit_distance", "the edits from each hypothesis to its reference", "y[s] = levenshtein(x[s], z[s])"),
@@ -107,7 +109,7 @@ _ENTRIES = (
     OpEntry("from_steps", "ranking.rank_table", "the sequences from their time steps", "y[lo+t] = x[t] of s", gradient="ranking.rank_table.sequence_from_steps_grad"),
     OpEntry("histogram", "sorting.sort", "how many values of every sequence lie in each bin", "y[s, b] = count of e[b] <= x[r] < e[b+1], or = the last edge", itemwise=True, options="--edges 0,1,2"),
     OpEntry("im2sequence", "conv.im2sequence", "one row for each window of each image", "y = windows of x[s]", gradient="conv.im2sequence.sequence_im2sequence_grad", options="--kernels 2,2", tracked=("images",)),
-    OpEntry("interleave", "joining.windows", "the sequences of several tensors in turn", "y[p + s k] = x_p[s]", pairs=True, gradient="joining.windows.sequence_interleave_grad", tracked=("tensors",)),
+    OpEntry("interleave", "joining.windows", "the sequences of several tensors in turn", "y[p + s k] = x_p[s]", pairs=True, gradient="joining.windows.sequence_interleave_grad", marks=True, tracked=("tensors",)),
     OpEntry("last", "pooling.pool", "the last row of every sequence", "y[s] = x[hi-1]", itemwise=True, gradient="pooling.pool_grad.sequence_last_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("layer_norm", "norms.norms", "every row normalised to mean 0 and variance 1 over its features", "y[r] = (x[r] - mean) / sqrt(var + eps) w + b", itemwise=True, gradient="norms.norms.sequence_layer_norm_grad", keeps="tensor", tracked=("tensor", "weight", "bias")),
     OpEntry("linear_scan", "scan.linear_scan", "the linear recurrence h[t] = a[t] h[t-1] + b[t] along every sequence", "h[lo+t] = a[lo+t] h[lo+t-1] + b[lo+t]", gradient="scan.linear_scan.sequence_linear_scan_grad", keeps="b", tracked=("a", "b", "initial")),
@@ -119,13 +121,13 @@ _ENTRIES = (
     OpEntry("max_index", "pooling.pool", "the maxima and their row numbers (argmax)", "y[s] = max x[r], argmax x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_max_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("max_sequence_len", "ranking.rank_table", "the longest length of a rank table", "y = max n[s]"),
     OpEntry("mean", "pooling.pool", "the mean row of every sequence", "y[s] = sum x[r] / n", itemwise=True, gradient="pooling.pool_grad.sequence_mean_grad", pools="tensor", tracked=("tensor",)),
-    OpEntry("merge_by_mask", "ranking.split_by_mask", "the two parts of a mask merged to one batch", "y[s] = a[i] if mask[s] else b[j]", gradient="ranking.split_by_mask.sequence_merge_by_mask_grad", index=("mask",), options="--mask true,false", tracked=("true", "false")),
+    OpEntry("merge_by_mask", "ranking.split_by_mask", "the two parts of a mask merged to one batch", "y[s] = a[i] if mask[s] else b[j]", gradient="ranking.split_by_mask.sequence_merge_by_mask_grad", index=("mask",), options="--mask true,false", marks=True, tracked=("true", "false")),
     OpEntry("min", "pooling.pool", "the minimum of every column of every sequence", "y[s] = min x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("min_index", "pooling.pool", "the minima and their row numbers (argmin)", "y[s] = min x[r], argmin x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("mul", "elementwise.elementwise", "tensor * other, row by row or one row per sequence", "y[r] = x[r] z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_mul_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("pad", "padding.pad", "a padded batch of the sequences, and their lengths", "y[s,t] = x[lo+t] if t < n, else pad", results=("padded", "lengths"), gradient="padding.pad.sequence_pad_grad", tracked=("tensor",), pools="tensor"),
     OpEntry("rank_table", "ranking.rank_table", "sequences and their lengths, longest first", "y = (s, n[s]) by descending n"),
-    OpEntry("reorder_by_rank", "ranking.rank_table", "the outermost items in the order of a rank table", "y[p] = x[table[p]]", gradient="ranking.rank_table.sequence_reorder_by_rank_grad", tracked=("tensor",)),
+    OpEntry("reorder_by_rank", "ranking.rank_table", "the outermost items in the order of a rank table", "y[p] = x[table[p]]", gradient="ranking.rank_table.sequence_reorder_by_rank_grad", marks=True, tracked=("tensor",)),
     OpEntry("reshape", "reshaping.reshape", "the values of every sequence in rows of another width", "n[s] = n[s] * D / new_dim", itemwise=True, gradient="reshaping.reshape.sequence_reshape_grad", tracked=("tensor",)),
     OpEntry("reverse", "slicing.reverse", "every sequence backwards", "y[lo+t] = x[hi-1-t]", itemwise=True, gradient="slicing.reverse.sequence_reverse_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("rms_norm", "norms.norms", "every row divided by its root mean square", "y[r] = x[r] / sqrt(mean x[r]^2 + eps) w", itemwise=True, gradient="norms.norms.sequence_rms_norm_grad", keeps="tensor", tracked=("tensor", "weight")),
@@ -136,8 +138,8 @@ _ENTRIES = (
     OpEntry("slice", "slicing.slice", "a part of every sequence", "y[s] = x[lo+offset : lo+offset+length]", gradient="slicing.slice.sequence_slice_grad", options="--offset 1,0 --length 1,1", tracked=("tensor",)),
     OpEntry("softmax", "softmax.softmax", "softmax over the rows of every sequence, by column", "y = exp x / sum exp x", itemwise=True, gradient="softmax.softmax.sequence_softmax_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("sort", "sorting.sort", "every column of every sequence sorted", "y = sort x[lo:hi]", itemwise=True, gradient="sorting.sort_grad.sequence_sort_grad", keeps="tensor", tracked=("tensor",)),
-    OpEntry("sort_by_length", "ranking.rank_table", "the sequences of a level, longest first", "y = x[s] by descending n", gradient="ranking.rank_table.sequence_sort_by_length_grad", tracked=("tensor",)),
-    OpEntry("split_by_mask", "ranking.split_by_mask", "the sequences where a mask is true, and the others", "a = x[mask], b = x[not mask]", results=("true", "false"), gradient="ranking.split_by_mask.sequence_split_by_mask_grad", index=("mask",), options="--mask true,false", tracked=("tensor",)),
+    OpEntry("sort_by_length", "ranking.rank_table", "the sequences of a level, longest first", "y = x[s] by descending n", gradient="ranking.rank_table.sequence_sort_by_length_grad", marks=True, tracked=("tensor",)),
+    OpEntry("split_by_mask", "ranking.split_by_mask", "the sequences where a mask is true, and the others", "a = x[mask], b = x[not mask]", results=("true", "false"), gradient="ranking.split_by_mask.sequence_split_by_mask_grad", index=("mask",), options="--mask true,false", marks=True, tracked=("tensor",)),
     OpEntry("sqrt", "pooling.pool", "the sum divided by the square root of the length", "y[s] = sum x[r] / sqrt n", itemwise=True, gradient="pooling.pool_grad.sequence_sqrt_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("sub", "elementwise.elementwise", "tensor - other, row by row or one row per sequence", "y[r] = x[r] - z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_sub_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("sum", "pooling.pool", "the sum of the rows of every sequence", "y[s] = sum x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_sum_grad", pools="tensor", tracked=("tensor",)),

@@ -64,6 +64,8 @@ MOST_WORDS = 20
 ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)
 # Functions of whole numbers whose result may be outside the range of the dtype.
 GROWING = (np.add, np.subtract, np.multiply, np.power)
+# Decimals of so many digits are different floats of 64 bits.
+EXACT_DIGITS = 15
 _NULL = "compare with None as in x is None, x is not None"
 _LISTS = (ast.Tuple, ast.List, ast.Set)
 
@@ -193,12 +195,27 @@ def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
 
     >>> rounded(np.asarray(0.1), np.dtype("float32")) == np.float32(0.1)
     np.True_
+    >>> rounded(np.asarray(0.1), np.dtype("longdouble")) == np.longdouble(1) / 10
+    np.True_
     """
     if not is_float(dtype):
         return number
     near = number.astype(dtype)
+    if dtype == np.longdouble and number.dtype == np.float64:
+        near = np.asarray(np.longdouble(repr(float(number))))  # 0.1 as it was written
     same = np.isfinite(near) == np.isfinite(number) if is_float(number.dtype) else near == number
     return near if same else number
+
+
+def scaled(digits: Array, decimals: Decimals) -> Array:
+    """Return the decimals of these digits, which are floating numbers.
+
+    >>> scaled(np.array([1250.0]), Decimals(6, 2)).tolist()
+    [12.5]
+    """
+    # Not 10.0 ** -scale for both: 0.01 is no float, and 1250 / 100 is the float next to 12.50.
+    found: Array = digits * 10.0 ** max(-decimals.scale, 0) / 10.0 ** max(decimals.scale, 0)
+    return found
 
 
 def dotted(node: ast.AST) -> str | None:
@@ -282,14 +299,16 @@ class Evaluation(ABC, Generic[V]):
             self.fail(node, "is nested too deeply")
         return found
 
+    @abstractmethod
+    def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
+        """Return digits of decimals as floating numbers. Raises LodError if they lose some."""
+
     def numbers(self, name: str, values: V) -> V:
-        """Return the values of the rows of a tensor: of decimals, float64."""
+        """Return the values of the rows of a tensor: of decimals, floating numbers."""
         unit = self.expression.marks.get(name, NO_MARKS).unit
         if not isinstance(unit, Decimals) or not unit.scale:
             return values
-        # Not 10.0 ** -scale for both: 0.01 is no float, and 1250 / 100 is the float next to 12.50.
-        up, down = 10.0 ** max(-unit.scale, 0), 10.0 ** max(unit.scale, 0)
-        return self.mapped(lambda data: data * up / down, values)
+        return self.mapped(lambda data: scaled(self.floats(name, data, unit), unit), values)
 
     def contained(self, node: ast.expr, values: ast.expr) -> V:
         """Return which sequences have a value among theirs, or fail."""

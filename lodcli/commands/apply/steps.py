@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from lodcli.commands.apply.arguments import ARRAY, Described, Parameter, as_kind, described
-from lodcli.commands.apply.expression import TensorExpression, arithmetic
+from lodcli.commands.apply.expression import TensorExpression, arithmetic, without_decimals
 from lodcli.commands.apply.results import write_beside, write_results
 from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
@@ -166,7 +166,7 @@ class Writing:
         dtype = dtype_of_rows(self.dtype)
         if tensor.dtype.kind == "c":
             raise UnsupportedError(f"--dtype {dtype}: the tensor is complex, found {tensor.dtype}")
-        return LoDTensor(tensor.data.astype(dtype, copy=False), tensor.lod)
+        return LoDTensor(without_decimals(tensor).data.astype(dtype, copy=False), tensor.lod)
 
 
 def apply(steps: Sequence[Step], writing: Writing) -> None:
@@ -326,6 +326,8 @@ def _run(
 
 
 def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
+    if not step.entry.marks:
+        tensors = [without_decimals(tensor) for tensor in tensors]
     if step.number is not None:
         with np.errstate(all="ignore"):
             return arithmetic(_ARITHMETIC[step.name], tensors[0].to_device(device), step.number)

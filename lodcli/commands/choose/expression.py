@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
+from math import isfinite
 
 import numpy as np
 
@@ -17,7 +19,15 @@ from lodcli.commands.choose.item_values import (
     elementwise,
     reduced,
 )
-from lodcli.expressions.language import ONE, TWO, Evaluation, Parsed, dotted, function_name
+from lodcli.expressions.language import (
+    EXACT_DIGITS,
+    ONE,
+    TWO,
+    Evaluation,
+    Parsed,
+    dotted,
+    function_name,
+)
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.structs.names import named, records_above
@@ -25,6 +35,7 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Decimals
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 _FUNCTIONS = ("length", *REDUCTIONS, *ONE, *TWO, "tensor")
@@ -114,6 +125,20 @@ class _Items(Evaluation[Values]):
 
     def constant(self, value: bool | int | float) -> Values:
         return Values(np.asarray(value))
+
+    def _constant(self, node: ast.Constant) -> Values:
+        found = super()._constant(node)
+        text = ast.get_source_segment(self.expression.text, node)
+        if text is None or not isinstance(node.value, float) or not isfinite(node.value):
+            return found
+        text = text.replace("_", "")
+        exact = Decimal(text) == Decimal(repr(node.value))
+        return found if exact else Values(np.asarray(np.longdouble(text)))
+
+    def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
+        # By the precision and not by the digits: batches of one column must compare alike.
+        wide = decimals.precision > EXACT_DIGITS
+        return digits.astype(np.longdouble if wide else np.float64)
 
     def of_texts(self, name: str, function: Callable[[Array, Offsets], Array]) -> Values:
         (lod, data), depth = self._tensors[name], self._tensors[name][0].n_levels - 1

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
 
 
@@ -137,3 +139,51 @@ def test_expressions_compute_with_the_values_of_decimals(
     args = ("p.parquet", "--nulls", "drop", "-fo", "out.npz")
     assert lod("apply", "-q", "p / 2 + 1", *args).code == 0
     assert tensor("out.npz").to_list() == [float(p) / 2 + 1 for p in prices if p is not None]
+
+
+WIDE = ["9999999999999999.99", "9999999999999999.98", "0.10", "1e16", "9999999999999999.99", "0.3"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_decimals_of_many_digits_are_compared_exactly(lod: Lod) -> None:
+    """As floats of 64 bits, the first four numbers but 0.10 are equal."""
+    prices = [Decimal(one).quantize(Decimal("0.01")) for one in WIDE]
+    table = {"p": pa.array(prices, pa.decimal128(20, 2)), "n": range(6)}
+    pq.write_table(pa.table(table), "p.parquet")
+    for text, wanted in {
+        "p == 9999999999999999.99": [0, 4],
+        "9_999_999_999_999_999.985 <= p < 1e16": [0, 4],
+        "p in (9999999999999999.98, 0.1)": [1, 2],
+        "p * 2 in (0.2, 0.6)": [2, 5],
+        "p > 1e999 or p > 1e16 or p == 1e16": [3],
+        "max(p) < 9999999999999999.99": [1, 2, 5],
+    }.items():
+        assert lod("filter", "-q", "p.parquet", text, "-fo", "out.parquet").code == 0
+        assert pq.read_table("out.parquet")["n"].to_pylist() == wanted, text
+    for key, wanted in {"p": [2, 5, 1, 0, 4, 3], "-p": [3, 0, 4, 1, 5, 2]}.items():
+        assert lod("sort", "-q", "p.parquet", "--by", key, "-fo", "out.parquet").code == 0
+        assert pq.read_table("out.parquet")["n"].to_pylist() == wanted
+    done = lod("apply", "p / 2", "p.parquet", "-o", "out.npz")
+    assert done.code == 1
+    assert "p: decimal(20, 2) with a number of more than 15 digits, which float64 rounds" in (
+        done.stderr
+    )
+    assert lod("filter", "-q", "p.parquet", "p < 1", "-fo", "out.parquet").code == 0
+    assert lod("apply", "-q", "p / 2", "out.parquet", "-o", "out.npz").code == 0
+    assert tensor("out.npz").to_list() == [0.05, 0.15]
+
+
+@pytest.mark.usefixtures("folder")
+def test_ops_compute_with_the_values_of_decimals(lod: Lod) -> None:
+    prices = [[Decimal("1.50"), Decimal("2.25")], [Decimal("3.00")]]
+    io.write("p.lod.h5", LoDTensor.from_lists(prices))
+    for line, wanted in {
+        "sum p.lod.h5": [3.75, 3.0],
+        "mul p.lod.h5 2": [[3.0, 4.5], [6.0]],
+        "reverse p.lod.h5 --dtype float32": [[2.25, 1.5], [3.0]],
+        "sort_by_length p.lod.h5": prices,
+        "sort_by_length p.lod.h5 --then last": [2.25, 3.0],
+    }.items():
+        done = lod("apply", *line.split(), "-fo", "out.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("out.lod.h5").to_list() == wanted
