@@ -7,10 +7,11 @@ arguments are checked, and their sizes if NumPy or C reports a number that is to
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from itertools import islice
 from pathlib import PurePath
 from types import FunctionType, NoneType, UnionType
@@ -146,6 +147,33 @@ def construction_explained(kind: type[T]) -> type[T]:
     return kind
 
 
+class CheckedFields:
+    """Base of dataclasses whose fields are used only later: the constructor checks their types.
+
+    Raises:
+        InvalidDataError: a field does not have the annotated type.
+    """
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for name, hint, plain in _field_types(kind):
+            value = getattr(self, name)
+            if type(value) not in plain and not _fits(value, hint):
+                _refuse(f"{kind.__name__}: {name}", value, hint)
+
+
+@cache
+def _field_types(kind: Any) -> tuple[tuple[str, Any, frozenset[Any]], ...]:
+    """Return the name and the type of each field, and classes that certainly fit."""
+    hints = get_type_hints(kind)
+    found = []
+    for field in dataclasses.fields(kind):
+        hint = hints[field.name]
+        one_of = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+        found.append((field.name, hint, frozenset({get_origin(one) or one for one in one_of})))
+    return tuple(found)
+
+
 def _explainer(function: FunctionType) -> Callable[..., None]:
     called = function.__qualname__.removesuffix(".__init__")
 
@@ -221,9 +249,10 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is np.ndarray:
         return isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__")
     if origin in _SEQUENCES:
-        (item, *_) = get_args(hint)
+        (item, *rest) = get_args(hint)
         if isinstance(value, list | tuple):
-            return origin is tuple or all(_fits(each, item) for each in value)
+            each_differs = origin is tuple and rest != [...]
+            return each_differs or all(_fits(each, item) for each in value)
         is_array = hasattr(value, "dtype")
         no_list = is_array and (_is_ours(item) or not getattr(value, "ndim", 1))
         wrong = isinstance(value, str | bytes) or no_list

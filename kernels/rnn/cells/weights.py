@@ -30,7 +30,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.platform.machine import available_bytes
 from lodcli.kernels.rnn.cells.activations import activation_named
-from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 
 Shapes = dict[str, tuple[int, ...]]
@@ -56,7 +56,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LayerWeights(ABC):
+class LayerWeights(CheckedFields, ABC):
     """The weights of one layer in one direction, of any kind of cell.
 
     Attributes:

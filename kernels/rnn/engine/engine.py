@@ -24,7 +24,7 @@ from lodcli.kernels.rnn.cells.weights import LayerWeights, require_real
 from lodcli.kernels.rnn.engine import halves, heads, layer, linear_layer
 from lodcli.kernels.rnn.engine.amx.availability import require_amx
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
-from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import COMPILED_BYTES, Backend, on
 from lodcli.kernels.runtime.precision import rounds_on_cpu
@@ -39,7 +39,7 @@ _STATE_NAMES = ("hidden", "cell")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class States:
+class States(CheckedFields):
     """States before a first step, one row per sequence in the batch's own order.
 
     Attributes:

@@ -28,11 +28,11 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.activations import activation_named
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
-from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AttentionLSTMWeights:
+class AttentionLSTMWeights(CheckedFields):
     """The weights of an attention_lstm; see the top of this file for shapes and gate order."""
 
     attention_weight: Array

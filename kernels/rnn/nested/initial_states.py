@@ -10,10 +10,11 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.states import state_count
+from lodcli.kernels.runtime.argument_types import CheckedFields
 
 
 @dataclass(frozen=True, eq=False)
-class Boot:
+class Boot(CheckedFields):
     """Linear layer from a state of the RNN above to initial hidden states of the one below.
 
     Attributes:

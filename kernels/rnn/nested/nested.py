@@ -31,13 +31,17 @@ from lodcli.kernels.rnn.engine.plan import checked_offsets, plan_steps
 from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape, booted
 from lodcli.kernels.rnn.stack.stack import RNNWeights, StackTape, stack_forward
 from lodcli.kernels.rnn.stack.states import last_of, state_count
-from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
+from lodcli.kernels.runtime.argument_types import (
+    CheckedFields,
+    construction_explained,
+    types_explained,
+)
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import Backend
 
 
 @dataclass(frozen=True, eq=False)
-class NestedLevel:
+class NestedLevel(CheckedFields):
     """One RNN of the chain.
 
     Attributes:

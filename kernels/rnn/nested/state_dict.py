@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.nested.backward import LevelGradients
 from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape
 from lodcli.kernels.rnn.nested.nested import NestedLevel, NestedRNN
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
@@ -89,7 +89,7 @@ def seeded_nested(
         width = made.output_size
     boots = [
         _seeded_boot(outer, inner, rng) if shape.boot else None
-        for shape, outer, inner in zip(shapes, [weights[0], *weights], weights, strict=False)
+        for shape, outer, inner in zip(shapes, weights[:1] + weights, weights, strict=False)
     ]
     return _chained(shapes, weights, boots)
 
@@ -149,13 +149,20 @@ def _chained(
 
 
 @types_explained
-def nested_state_dict(levels: Sequence[Any], prefixes: Sequence[str]) -> dict[str, Array]:
+def nested_state_dict(
+    levels: Sequence[NestedLevel | LevelGradients], prefixes: Sequence[str]
+) -> dict[str, Array]:
     """Return the arrays of a chain, or of its gradients, by name.
 
     Args:
-        levels: NestedLevel or LevelGradients, outermost first.
+        levels: outermost first.
         prefixes: one each.
+
+    Raises:
+        OptionError: not as many prefixes as levels.
     """
+    if len(prefixes) != len(levels):
+        raise OptionError(f"prefixes: expected one for each of {len(levels)}, found {prefixes!r}")
     entries: dict[str, Array] = {}
     for level, prefix in zip(levels, prefixes, strict=True):
         named = state_dict(level.weights).items()

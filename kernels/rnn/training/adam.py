@@ -15,13 +15,13 @@ from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import working_dtype
-from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
 
 Arrays = Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
-class AdamState:
+class AdamState(CheckedFields):
     """What Adam remembers of earlier steps.
 
     Attributes:

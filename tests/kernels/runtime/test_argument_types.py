@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +26,7 @@ from lodcli.kernels.rnn.cells.lru.lru import LRUWeights
 from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.cells.weights import Sizes
-from lodcli.kernels.rnn.nested.nested import NestedRNN
+from lodcli.kernels.rnn.nested.nested import NestedLevel, NestedRNN
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.run import run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
@@ -38,9 +39,13 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 from lodcli.ops import sequence_split_by_mask
 from lodcli.rnn import (
+    AdamState,
+    AttentionLSTMWeights,
+    Boot,
     Labelled,
     LevelShape,
     StateDict,
+    States,
     accuracy,
     classify,
     clipped,
@@ -48,6 +53,7 @@ from lodcli.rnn import (
     nested_from_state_dict,
     nested_state_dict,
     rnn_backward,
+    seeded_nested,
     softmax_cross_entropy,
     state_dict,
     weights_from_state_dict,
@@ -84,6 +90,10 @@ def failing(
 
 TENSOR = LoDTensor([1.0], [[1]])
 GRU = seeded_weights("gru", 1, 1, rng=np.random.default_rng(0))
+LSTM = seeded_weights("lstm", 1, 1, rng=np.random.default_rng(0)).layers[0][0]
+NESTED = NestedRNN((NestedLevel(0, GRU),))
+NO_ARRAY: Any = [[1.0]]
+REQUIRED = ("attention_weight", "lstm_weight", "lstm_bias")
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tensor": np.ones(2)}, "tensor: expected a LoDTensor or None, found ndarray; lodcli.LoDT"),
     ({"tensor": "a.npz"}, r"tensor: .* found 'a.npz'; lodcli.read\(path\) returns one"),
@@ -176,7 +186,7 @@ CONSTRUCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (while_loop, (3,), "while_loop: loop_vars: expected a sequence of Var, found int"),
     (state_dict, (3,), "state_dict: weights: expected an RNNWeights, found int"),
     (weights_from_state_dict, (3,), "entries: expected a dict, found int"),
-    (nested_state_dict, (3, [""]), "nested_state_dict: levels: expected a sequence, found int"),
+    (nested_state_dict, (3, [""]), "levels: expected a sequence of NestedLevel, found int"),
     (
         nested_from_state_dict,
         (3, [LevelShape(0, "a", "gru", 1)]),
@@ -192,7 +202,22 @@ CONSTRUCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (GRU.moved, (3,), "GRUWeights.moved: move: expected a function, found int"),
     (GRU.map, (3,), "RNNWeights.map: function: expected a function, found int"),
     (RNNWeights, (3,), "RNNWeights: layers: expected a sequence of tuple, found int"),
+    (RNNWeights, (GRU.layers[0],), "layers, an item: expected a sequence of LayerW.*GRUWeights"),
     (NestedRNN, (3,), "NestedRNN: levels: expected a sequence of NestedLevel, found int"),
+    (NestedRNN, ((GRU,),), "NestedRNN: levels, an item: expected a NestedLevel, found RNNWeights"),
+    (NestedLevel, (0, GRU.layers[0][0]), "weights: expected an RNNWeights, found GRUWeights"),
+    (Boot, ([[1.0]],), "Boot: weight: expected an array or None, found list"),
+    (partial(States, cell=NO_ARRAY), (), "States: cell: expected an array or None, found list"),
+    (partial(replace, GRU.layers[0][0], bias_ih=[1.0]), (), "GRUWeights: bias_ih: expected an arr"),
+    (partial(replace, LSTM, coupled="no"), (), "LSTMWeights: coupled: expected a bool, found 'no'"),
+    (AdamState, (np.array(1), {}, {}), "AdamState: steps: expected an int, found ndarray"),
+    (
+        partial(AttentionLSTMWeights, **dict.fromkeys(REQUIRED, NO_ARRAY)),
+        (),
+        "AttentionLSTMWeights: attention_weight: expected an array, found list",
+    ),
+    (partial(seeded_nested, rng=np.random.default_rng(0)), ((), 3), "expected at least one RNN"),
+    (nested_state_dict, (NESTED.levels, []), "prefixes: expected one for each of 1, found"),
     (Recipe, ("x",), "Recipe: epochs: expected an int, found 'x'"),
     (Chunking, ("x",), "Chunking: .*: expected an int or None, found 'x'"),
     (Classifier, (3, 3, 3), "Classifier: rnn: expected an RNNWeights, found int; lodcli.rnn.seed"),
