@@ -169,6 +169,7 @@ class Interpreter:
         reason = (
             f"refers to {ascii(name)[1:-1][:100].replace(' ', '.')}; only tensors, "
             "lists, tuples and dicts are read"
+            + ("; save arrays with torch.from_numpy(array)" if name.startswith("numpy") else "")
         )
         # One Refused per name: a pickle may name the class again for every object.
         self._push(self._refused.setdefault(name, Refused(reason)))

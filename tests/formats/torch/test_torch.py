@@ -416,6 +416,7 @@ def test_objects_of_other_classes_can_be_left_out(tmp_path: Path) -> None:
         "small": torch.zeros(3).to(torch.float8_e5m2),
         "parameter": torch.nn.Parameter(torch.eye(2).to_sparse()),
         "list": [torch.zeros(2), argparse.Namespace()],
+        "array": np.arange(3),
         "packed": {"data": _Many(), "batch_sizes": None, "sorted_indices": None,
                    "unsorted_indices": None},
         "padded": {"padded": torch.zeros(2, 2), "lengths": _Many()},
@@ -428,6 +429,7 @@ def test_objects_of_other_classes_can_be_left_out(tmp_path: Path) -> None:
         assert set(file.left_out) == set(bad)
         assert [spec.name for spec in file.schema] == ["weight"]
         assert "a tensor of dtype float8_e5m2" in str(file.left_out["small"])
+        assert "dicts are read; save arrays with torch.from_num" in str(file.left_out["array"])
         for name in bad.keys() - {"small"}:
             assert "refers to " in str(file.left_out[name]), name
     weight = io.read(path, "weight")
