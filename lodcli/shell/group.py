@@ -49,7 +49,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in TABLE and not args[0].startswith("-"):
+        wrong = args and args[0] not in TABLE and not args[0].startswith("-")
+        if wrong and not ctx.resilient_parsing:  # completion shows no errors
             from lodcli.shell.remedies import did_you_mean
 
             hint = did_you_mean(args[0], TABLE, 1) or f"there are: {', '.join(TABLE)}"

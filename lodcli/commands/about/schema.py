@@ -11,8 +11,15 @@ from lodcli.shell import options, output
 from lodcli.shell.remedies import did_you_mean
 
 
+def _fitting(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the commands that complete a word."""
+    from lodcli.commands import TABLE
+
+    return [name for name in [*TABLE, table.ERROR] if name.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("name", metavar="[COMMAND]", required=False)
+@click.argument("name", metavar="[COMMAND]", required=False, shell_complete=_fitting)
 @options.as_json
 @options.quiet
 def command(name: str | None, as_json: bool) -> None:

@@ -31,14 +31,15 @@ def references(incomplete: str) -> list[CompletionItem[str]] | None:
     path, mark, _ = incomplete.rpartition("::")
     if not mark:
         return None
-    found = (f"{path}::{spec.name}" for spec in _schema(path))
-    return list(_fitting(found, incomplete))
+    return list(_fitting((spec.name for spec in _schema(path)), incomplete, f"{path}::"))
 
 
 def tensors(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
     """Return the names of the tensors of the file on the line; after a comma, for the last name."""
     before, comma, _ = incomplete.rpartition(",")
-    return list(_fitting((f"{before}{comma}{spec.name}" for _, spec in _on_line(ctx)), incomplete))
+    chosen = before.split(",")
+    others = (spec.name for _, spec in _on_line(ctx) if spec.name not in chosen)
+    return list(_fitting(others, incomplete, before + comma))
 
 
 def levels(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
@@ -52,10 +53,13 @@ def levels(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
     return list(_fitting(found, incomplete))
 
 
-def _fitting(names: Iterable[str], incomplete: str) -> Iterator[CompletionItem[str]]:
+def _fitting(
+    names: Iterable[str], incomplete: str, before: str = ""
+) -> Iterator[CompletionItem[str]]:
+    """Yield the names, with what is typed before them, that continue a word."""
     for name in names:
-        if name.startswith(incomplete) and _SAFE.fullmatch(name):
-            yield CompletionItem(name)
+        if f"{before}{name}".startswith(incomplete) and _SAFE.fullmatch(name):
+            yield CompletionItem(f"{before}{name}")
 
 
 def _on_line(ctx: click.Context) -> Iterator[tuple[str | None, TensorSpec]]:

@@ -26,7 +26,8 @@ eval "$SAID"
 compopt() { :; }
 COMP_LINE="$1"
 COMP_POINT=${#COMP_LINE}
-_lod_completion lod
+word=${COMP_LINE##*[[:space:]]}
+_lod_completion lod "${word##*[:=]}"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 # Without a terminal there is no completion in zsh: the words are those that it would set.
@@ -39,6 +40,7 @@ _path_files() { : }
 words=(${(z)1})
 [[ $1 == *' ' ]] && words+=('')
 CURRENT=$#words
+compset() { [[ $words[CURRENT] == ${~2}* ]] }
 _lod_completion
 """
 FISH = "printf %s $SAID | source; complete -C $argv[1] | string split -f1 \\t"
@@ -69,7 +71,7 @@ def completed(shell_name: str, line: str) -> list[str]:
         check=False,
     )
     assert done.stderr == ""
-    return done.stdout.split()
+    return sorted(done.stdout.splitlines())
 
 
 @pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
@@ -83,6 +85,8 @@ def completed(shell_name: str, line: str) -> list[str]:
             ("lod slice words.lod.h5 0 --level ", ["article", "sentence"]),
             ("lod slice words.lod.h5 0 --level s", ["sentence"]),
             ("lod apply sum words.lod.h5 --level a", ["article"]),
+            ("lod slice words.lod.h5 0 --level=s", ["sentence"]),
+            (r"lod slice a\ b.lod.h5::ta", ["tags"]),
             ("lod select many.lod.h5 t", ["tags"]),
             ("lod unp", ["unpack"]),
         ],
@@ -91,14 +95,27 @@ def completed(shell_name: str, line: str) -> list[str]:
 def test_names_of_the_file_are_offered(
     folder: Path, shell_name: str, line: str, expected: list[str]
 ) -> None:
-    # Bash puts the reply behind the last colon; the others replace the whole word.
-    head = "many.lod.h5::" if "::" in line and shell_name != "bash" else ""
-    assert set(completed(shell_name, line)) == {head + name for name in expected}
+    shutil.copy("many.lod.h5", "a b.lod.h5")
+    # Bash and zsh replace what follows the colons, bash also what follows =; fish the whole word.
+    head = ""
+    if "::" in line and shell_name == "fish":
+        head = "a b.lod.h5::" if "a\\ b" in line else "many.lod.h5::"
+    elif "=" in line and shell_name != "bash":
+        head = "--level="
+    assert completed(shell_name, line) == [head + name for name in sorted(expected)]
+
+
+@pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
+def test_an_unknown_command_completes_without_an_error(folder: Path, shell_name: str) -> None:
+    assert "slice" in completed(shell_name, "lod xyz ")
 
 
 @pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
 def test_the_names_after_a_comma_are_offered(folder: Path, shell_name: str) -> None:
-    assert completed(shell_name, "lod group many.lod.h5 --by tags,o") == ["tags,other"]
+    assert completed(shell_name, "lod group many.lod.h5 --by tags,") == [
+        "tags,other",
+        "tags,vectors",
+    ]
 
 
 def test_files_are_left_to_the_shell(folder: Path) -> None:
@@ -110,10 +127,11 @@ Offered = Callable[[str], list[str]]
 
 @pytest.fixture
 def offered(shell: Lod) -> Offered:
-    """What lod answers to bash."""
+    """What lod answers to fish."""
 
     def ask(line: str) -> list[str]:
-        done = shell("lod", _LOD_COMPLETE="bash_complete", COMP_WORDS=line)
+        word = line.rpartition(" ")[2]
+        done = shell("lod", _LOD_COMPLETE="fish_complete", COMP_WORDS=line, COMP_CWORD=word)
         assert (done.code, done.stderr) == (0, "")
         return [one.removeprefix("plain,") for one in done.stdout.split()]
 
@@ -128,6 +146,11 @@ def test_keys_and_labels_are_completed_with_names_of_tensors(
     assert offered("lod sort many.lod.h5 --by v") == ["vectors"]
     assert offered("lod join many.lod.h5 words.lod.h5 --on ") == ["vectors", "tags", "other"]
     assert offered("lod train many.lod.h5 --labels ot") == ["other"]
+
+
+def test_commands_with_a_schema_are_completed(offered: Offered) -> None:
+    assert set(offered("lod schema sh")) == {"shard", "shuffle"}
+    assert offered("lod schema err") == ["error"]
 
 
 def test_levels_without_names_have_numbers(folder: Path, offered: Offered) -> None:
