@@ -23,7 +23,7 @@ from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, why_not_held
 from lodcli.kernels.tensor.conversions import Conversions, Lengths
-from lodcli.kernels.tensor.exchange.words import dtype_of_codes, has_value, words_of
+from lodcli.kernels.tensor.exchange.words import dtype_of_codes, has_value, is_nested, words_of
 from lodcli.kernels.tensor.indexing import picked, whole_items
 from lodcli.kernels.tensor.marks import (
     NO_MARKS,
@@ -308,7 +308,9 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         if not self._nulls:
             return self
-        return LoDTensor(filled(self._data, self._nulls, value), self._lod, self._marks)
+        return LoDTensor(
+            filled(self._data, self._nulls, value, self._marks), self._lod, self._marks
+        )
 
     def drop_nulls(self) -> LoDTensor:
         """Return a tensor without its null rows and items.
@@ -496,7 +498,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         if isinstance(value, LoDTensor):
             return any(isinstance(item, LoDTensor) and item.identical(value) for item in self)
-        if self._lod.n_levels and (isinstance(value, list) or np.ndim(value)):  # type: ignore[arg-type]
+        if self._lod.n_levels and is_nested(value):
             given = value.tolist() if hasattr(value, "tolist") else list(value)  # type: ignore[call-overload]
             items = (item for item in self if item is not None and len(item) == len(given))
             return any(item.to_list() == given for item in items)

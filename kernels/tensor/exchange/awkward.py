@@ -52,7 +52,7 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
     """
     try:
         layout: Any = ak.to_layout(values)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, BufferError):
         layout = None
     if not isinstance(layout, ak.contents.Content):
         raise InvalidDataError(

@@ -52,6 +52,11 @@ def words_of(
     return letters[ranges(starts, offsets)], index, Nulls.of(masks)
 
 
+def is_nested(value: Any) -> bool:
+    """Return whether a value is a list or an array of any library, not a single value."""
+    return isinstance(value, list | tuple) or bool(getattr(value, "ndim", 0) or np.ndim(value))
+
+
 def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> bool:
     """Return whether a row equals a number or a category, or a sequence equals text or bytes.
 

@@ -234,6 +234,13 @@ def test_constructors_and_methods_name_the_argument_of_a_wrong_type(
         call(*given)
 
 
+def test_a_tracked_tensor_is_no_array_of_awkward() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("awkward")
+    with pytest.raises(InvalidDataError, match="expected an array of Awkward, found Tensor"):
+        LoDTensor.from_awkward(torch.ones(2, requires_grad=True))
+
+
 @pytest.mark.parametrize(
     ("call", "named", "said"),
     [

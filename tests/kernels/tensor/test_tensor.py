@@ -356,6 +356,13 @@ def test_lists_and_arrays_are_found_among_the_outermost_items() -> None:
     assert ["a", "bc"] in LoDTensor.from_lists([["a", "bc"], ["d"]])
 
 
+def test_arrays_of_awkward_are_found_as_lists() -> None:
+    ak = pytest.importorskip("awkward")
+    words = LoDTensor.from_lists([[[1, 2], [3]], [[4, 5]]])
+    assert ak.Array([[1, 2], [3]]) in words
+    assert ak.Array([[1, 2], [4]]) not in words
+
+
 def test_codes_without_a_word_are_not_converted() -> None:
     codes = LoDTensor([1, -1, 1], [[2, 1]], Marks(unit=Categories(("no", "yes"))))
     other = Categories(("yes", "no"))
