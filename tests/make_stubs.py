@@ -80,13 +80,13 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 """
 # The types of sequences that the ops for torch accept.
-_FORMS = """Padded = tuple[torch.Tensor, npt.ArrayLike]
-Ragged = torch.Tensor | LoDTensor | PackedSequence | Varlen | Padded
-Given = TypeVar("Given", torch.Tensor, LoDTensor, PackedSequence, Varlen, Padded)
+_FORMS = """_Padded = tuple[torch.Tensor, npt.ArrayLike]
+_Ragged = torch.Tensor | LoDTensor | PackedSequence | Varlen | _Padded
+_Given = TypeVar("_Given", torch.Tensor, LoDTensor, PackedSequence, Varlen, _Padded)
 """
 _TYPES = {
-    "tensor": "Ragged",
-    "tensors": "Sequence[Ragged]",
+    "tensor": "_Ragged",
+    "tensors": "Sequence[_Ragged]",
     "array": "torch.Tensor | npt.ArrayLike",
     "array?": "torch.Tensor | npt.ArrayLike | None",
     "int": "int",
@@ -106,11 +106,11 @@ def _function(name: str) -> str:
         if each.keyword and not starred:
             starred = True
             parts.append("*")
-        kind = "Given" if each.name == kept else _TYPES.get(each.kind, each.kind)
+        kind = "_Given" if each.name == kept else _TYPES.get(each.kind, each.kind)
         quoted = repr(each.default).replace("'", '"')
         default = "" if each.default is REQUIRED else f" = {quoted}"
         parts.append(f"{each.name}: {kind}{default}")
-    found = "Given" if kept else "Any"
+    found = "_Given" if kept else "Any"
     line = f"def {name}({', '.join(parts)}) -> {found}: ..."
     if len(line) <= _WIDTH:
         return line
