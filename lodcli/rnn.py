@@ -40,7 +40,7 @@ _NAMES = {
         "Classifier Scored classifier_from_arrays classifier_gradients classify seeded_classifier"
     ),
     _RNN + "training.loss": "Loss softmax_cross_entropy",
-    _RNN + "training.train": "Epoch Labelled Recipe accuracy train",
+    _RNN + "training.train": "Epoch Evaluation Labelled Recipe accuracy evaluate train",
 }
 
 

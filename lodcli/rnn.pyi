@@ -92,9 +92,11 @@ from lodcli.kernels.rnn.training.classifier import seeded_classifier as seeded_c
 from lodcli.kernels.rnn.training.loss import Loss as Loss
 from lodcli.kernels.rnn.training.loss import softmax_cross_entropy as softmax_cross_entropy
 from lodcli.kernels.rnn.training.train import Epoch as Epoch
+from lodcli.kernels.rnn.training.train import Evaluation as Evaluation
 from lodcli.kernels.rnn.training.train import Labelled as Labelled
 from lodcli.kernels.rnn.training.train import Recipe as Recipe
 from lodcli.kernels.rnn.training.train import accuracy as accuracy
+from lodcli.kernels.rnn.training.train import evaluate as evaluate
 from lodcli.kernels.rnn.training.train import train as train
 
 __all__ = [
@@ -116,6 +118,7 @@ __all__ = [
     "ElmanCell",
     "ElmanWeights",
     "Epoch",
+    "Evaluation",
     "GRUCell",
     "GRUWeights",
     "LRUCell",
@@ -171,6 +174,7 @@ __all__ = [
     "clipped",
     "embed",
     "embed_grad",
+    "evaluate",
     "gru_from_paddle",
     "gru_to_paddle",
     "lstm_from_paddle",

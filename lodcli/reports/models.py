@@ -13,20 +13,27 @@ class Training(Report):
     Attributes:
         epochs: how many were run; 0 only evaluates.
         best_epoch: the one that was saved, null without epochs.
-        loss: the least training loss, null without epochs.
+        loss: the training loss of that epoch, null without epochs.
+        validation_loss: its loss on the validation set, null without one.
+        stopped_after: the epoch after which --patience ended the training; null if it did not.
         classes: how many there are.
         vocabulary: how many ids the embedding has, null without one.
-        training_accuracy, test_accuracy: share of correct answers; null without a test set.
-        training_sequences, test_sequences: how many were scored.
+        training_accuracy, validation_accuracy, test_accuracy: share of correct answers; null
+            without such a set.
+        training_sequences, validation_sequences, test_sequences: how many were scored.
     """
 
     epochs: int
     best_epoch: int | None
     loss: float | None
+    validation_loss: float | None
+    stopped_after: int | None
     classes: int
     vocabulary: int | None
     training_accuracy: float | None
     training_sequences: int | None
+    validation_accuracy: float | None
+    validation_sequences: int | None
     test_accuracy: float | None
     test_sequences: int | None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -269,12 +270,24 @@ def _backend(model: Classifier, rows: int) -> Backend:
     return "numba" if plain and enough else "auto"
 
 
+class Evaluation(NamedTuple):
+    """Scores of a classifier on labelled sequences; nan for none.
+
+    Attributes:
+        loss: the mean cross-entropy over the sequences, without dropout.
+        accuracy: the share of sequences whose class has the highest score.
+    """
+
+    loss: float
+    accuracy: float
+
+
 @np.errstate(all="ignore")
 @types_explained
-def accuracy(
+def evaluate(
     model: Classifier, examples: Labelled, *, threads: int | None = None, device: str = "cpu"
-) -> float:
-    """Return the share of sequences whose class has the highest score; nan for none.
+) -> Evaluation:
+    """Return loss and accuracy of a classifier on labelled sequences.
 
     Args:
         model, examples: in main memory.
@@ -287,14 +300,24 @@ def accuracy(
     check_labels(examples.labels, model.classes)
     if model.embedding is not None:
         _check_ids(model, examples)
-    there, right = model.moved(device), 0
+    there, right, total = model.moved(device), 0, 0.0
     for part in _batches(examples):
         data, offsets = _inputs(model, part)
         if model.embedding is None:
             data = moved(_cast(data, model), device)
         scores = moved(classify(there, data, offsets, threads=threads).scores, "cpu")
-        right += softmax_cross_entropy(scores, part.labels).right
-    return right / len(examples.labels) if len(examples.labels) else math.nan
+        loss = softmax_cross_entropy(scores, part.labels)
+        right += loss.right
+        total += loss.value * len(part.labels)
+    count = len(examples.labels) or math.nan
+    return Evaluation(total / count, right / count)
+
+
+def accuracy(
+    model: Classifier, examples: Labelled, *, threads: int | None = None, device: str = "cpu"
+) -> float:
+    """Return the share of sequences whose class has the highest score; see `evaluate`."""
+    return evaluate(model, examples, threads=threads, device=device).accuracy
 
 
 def _batches(examples: Labelled) -> Iterator[Labelled]:

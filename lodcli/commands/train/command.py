@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +18,6 @@ from lodcli.shell.references import Reference, parse_reference
 
 # Modules that import NumPy are imported where they are used: --help does not need them.
 if TYPE_CHECKING:
-    from lodcli.kernels.rnn.training.train import Epoch, Recipe
     from lodcli.kernels.runtime.precision import Precision
 
 _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
@@ -28,6 +27,18 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 @options.source
 @click.option("-o", "--output", "out", type=options.SOURCE, metavar="MODEL", help="Output file.")
 @click.option("-f", "--force", is_flag=True, help="Replace MODEL if it exists.")
+@click.option(
+    "--validation",
+    type=options.SOURCE,
+    metavar="FILE",
+    help="Validation set, whose loss chooses the best epoch [default: SOURCE].",
+)
+@click.option(
+    "--patience",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after N epochs without a lower loss.",
+)
 @click.option(
     "--test", type=options.SOURCE, metavar="FILE", help="Test set, used only for evaluation."
 )
@@ -135,6 +146,8 @@ def command(
     source: Reference,
     out: str | None,
     force: bool,
+    validation: str | None,
+    patience: int | None,
     test: str | None,
     labels: str,
     level: int | str | None,
@@ -165,8 +178,8 @@ def command(
     The model is an RNN, its last states (or their mean), and a linear layer, trained with
     cross-entropy, Adam and a cosine learning-rate schedule. MODEL is a safetensors file with
     the names of a torch module that has rnn and out; it holds the epoch with the lowest loss
-    on SOURCE. It is complete at any time: an interrupt leaves the best model so far. The same
-    seed gives the same model.
+    on --validation, or else on SOURCE. It is complete at any time: an interrupt leaves the best
+    model so far. The same seed gives the same model.
 
     --embedding D is for ids: tokens, categories, or the bytes of text. Each id has D values, which
     are trained, too; lod run-rnn --weights MODEL looks them up. V is the number of ids that MODEL
@@ -187,20 +200,24 @@ def command(
     Examples:
       lod train vowels.ts -o new.safetensors --test more.ts
       lod train vowels.ts -o new.safetensors --cell gru --bidirectional --dropout 0.3
+      lod train vowels.ts -o new.safetensors --validation more.ts --patience 5
       lod train vowels.ts -o new.safetensors --force --state new.state
       lod train reviews.jsonl::text -o new.safetensors --embedding 16
       lod train more.ts --weights speakers.safetensors --epochs 0
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
     from lodcli.commands.train import reading, saved_state, training
-    from lodcli.kernels.rnn.training.train import Recipe, accuracy, train
+    from lodcli.kernels.rnn.training.train import Recipe, evaluate, train
     from lodcli.shell.device import computing_on, rounding_to
     from lodcli.shell.progress import progress_line
 
     _check(out, force, epochs, weights, state)
     if vocabulary is not None and embedding is None:
         raise click.UsageError("--vocabulary is for --embedding D")
-    beside = [parse_reference(one) for one in (test, weights) if one is not None]
+    if not epochs and (validation is not None or patience is not None):
+        raise click.UsageError("--validation and --patience choose the epoch: not for --epochs 0")
+    others = {"validation": validation, "test": test}
+    beside = [parse_reference(one) for one in (*others.values(), weights) if one is not None]
     options.refuse_two_pipes([source, *beside])
     if heads is not None and weights is not None:
         raise click.UsageError("--weights defines the number of heads: leave --heads out")
@@ -215,18 +232,19 @@ def command(
         threads,
         context.with_resource(computing_on(device, precision)),
     )
-    accuracy_of = functools.partial(accuracy, threads=threads, device=recipe.device)
+    evaluation = functools.partial(evaluate, threads=threads, device=recipe.device)
     saved = training.read_saved(weights, embedding)
     taker = training.taker_of_ids(saved, embedding)
     words = saved.words("ids") if saved else ()
     examples = reading.read_examples(source, labels, level, taker, words)
     if saved:
         examples = reading.numbered_as(examples, saved.words("classes"), saved.path)
-    tested = None
-    if test is not None:
-        tested = reading.read_examples(parse_reference(test), labels, level, taker, examples.words)
-        tested = reading.numbered_as(tested, examples.names, examples.label)
-        reading.check_test(examples, tested)
+    sets = {"training": examples}
+    for name, file in others.items():
+        if file is not None:
+            one = reading.read_examples(parse_reference(file), labels, level, taker, examples.words)
+            sets[name] = reading.numbered_as(one, examples.names, examples.label)
+            reading.check_test(examples, sets[name])
     model = training.starting_model(
         saved,
         examples,
@@ -240,9 +258,10 @@ def command(
         embedding=embedding,
         vocabulary=vocabulary,
     )
-    for one in (examples, tested):
-        if one is not None and model.embedding is not None:
+    for one in sets.values():
+        if model.embedding is not None:
             one.check_ids(len(model.embedding))
+    labelled = {name: one.labelled for name, one in sets.items()}
     if saved is None and examples.whole and taker is None:
         output.note(
             f"{examples.label}: {examples.name}: whole numbers are taken as values; --embedding D "
@@ -254,7 +273,7 @@ def command(
     context.with_resource(rounding_to(precision, model.weight.dtype, remedy))
     last, best, save_state = None, None, None
     if state is not None:
-        run = saved_state.run_of(model, examples.labelled, recipe)
+        run = saved_state.run_of(model, examples.labelled, labelled.get("validation"), recipe)
         last, best = saved_state.read_state(state, model, run, epochs) or (None, None)
         save_state = functools.partial(saved_state.write_state, state, run=run)
     before = last.number if last else 0
@@ -263,23 +282,33 @@ def command(
     about = {"classes": list(examples.names)}
     if examples.words:
         about["ids"] = list(examples.words)
-    keeper = training.Keeper(out, about, force, save_state, best)
+    keeper = training.Keeper(out, about, force, save_state, last, best)
     unicode = output.shows_unicode(sys.stderr)
+    stopped = keeper.stalled(patience)
     with training.saving(keeper), progress_line() as show:
         display = training.Display(show, epochs, unicode, before)
         results = train(last or model, examples.labelled, recipe, between=interrupts.check)
-        for epoch in itertools.islice(results, max(0, (until or epochs) - before)):
-            keeper.offer(epoch)
-            score = None
-            if tested is not None:
-                score = accuracy_of(epoch.model, tested.labelled)
-            display.epoch(epoch, score)
-    model = keeper.best.model if keeper.best else model
-    report = _report(keeper.best, recipe, examples.labelled.classes)
-    report["vocabulary"] = None if model.embedding is None else len(model.embedding)
-    for name, one in (("training", examples), ("test", tested)):
-        share = one and accuracy_of(model, one.labelled)
-        report |= {f"{name}_accuracy": share, f"{name}_sequences": one and len(one.labelled.labels)}
+        count = 0 if stopped else max(0, (until or epochs) - before)
+        for epoch in itertools.islice(results, count):
+            scores = {
+                name: evaluation(epoch.model, one)
+                for name, one in labelled.items()
+                if name != "training"
+            }
+            keeper.offer(epoch, scores.get("validation"))
+            display.epoch(epoch, scores)
+            stopped = keeper.stalled(patience)
+            if stopped:
+                break
+    model = keeper.best.epoch.model if keeper.best else model
+    report = training.report(keeper.best, model, examples.labelled.classes, recipe)
+    report["stopped_after"] = keeper.last if stopped else None
+    if "validation" in sets and keeper.best:
+        report["validation_loss"] = keeper.best.loss
+    for name in ("training", "validation", "test"):
+        found = labelled.get(name)
+        report[f"{name}_accuracy"] = found and evaluation(model, found).accuracy
+        report[f"{name}_sequences"] = found and len(found.labels)
     if as_json:
         output.as_json(report, err=out == "-")
     elif out == "-":
@@ -325,12 +354,3 @@ def _check_name(out: str) -> None:
     if kind is not None:
         remedy += f", then lod weights MODEL.safetensors -o {out} converts its RNN to {kind}"
     raise click.UsageError(f"{out}: a model is written as safetensors; {remedy}")
-
-
-def _report(best: Epoch | None, recipe: Recipe, classes: int) -> dict[str, Any]:
-    return {
-        "epochs": recipe.epochs,
-        "best_epoch": best and best.number,
-        "loss": best and best.loss,
-        "classes": classes,
-    }

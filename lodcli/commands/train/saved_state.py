@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.commands.train.training import Best
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import read_about, write_model
@@ -26,10 +27,14 @@ _LAST, _FIRST, _SECOND, _BEST = "last.", "exp_avg.", "exp_avg_sq.", "best."
 _KEY = "state"
 
 
-def run_of(model: Classifier, examples: Labelled, recipe: Recipe) -> dict[str, Any]:
+def run_of(
+    model: Classifier, examples: Labelled, validation: Labelled | None, recipe: Recipe
+) -> dict[str, Any]:
     """Return what must be the same to continue a training, by the names of options."""
-    sequences = examples.sequences
-    parts = (sequences.data, *sequences.lod.levels, examples.labels)
+    parts: list[Array] = []
+    for one in (examples, validation):
+        if one is not None:
+            parts += (one.sequences.data, *one.sequences.lod.levels, one.labels)
     sums = [
         zlib.crc32(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data) for part in parts
     ]
@@ -45,24 +50,26 @@ def run_of(model: Classifier, examples: Labelled, recipe: Recipe) -> dict[str, A
     }
 
 
-def write_state(path: str, last: Epoch, best: Epoch, run: dict[str, Any]) -> None:
+def write_state(path: str, last: Epoch, best: Best, run: dict[str, Any]) -> None:
     """Write the state of a training after an epoch, atomically."""
     arrays: dict[str, Array] = {}
     for prefix, part in (
         (_LAST, last.model.arrays()),
         (_FIRST, last.adam.first),
         (_SECOND, last.adam.second),
-        (_BEST, best.model.arrays()),
+        (_BEST, best.epoch.model.arrays()),
     ):
         arrays |= {prefix + name: array for name, array in part.items()}
-    epochs = [[epoch.number, epoch.loss, epoch.accuracy] for epoch in (last, best)]
+    epochs = [[epoch.number, epoch.loss, epoch.accuracy] for epoch in (last, best.epoch)]
     about = {"run": run, "epochs": epochs, "steps": last.adam.steps}
+    if best.loss != best.epoch.loss:
+        about["validation_loss"] = best.loss
     write_model(path, StateDict(arrays), {_KEY: about}, overwrite=True)
 
 
 def read_state(
     path: str, start: Classifier, run: dict[str, Any], epochs: int
-) -> tuple[Epoch, Epoch] | None:
+) -> tuple[Epoch, Best] | None:
     """Return the last and the best epoch of a training; None if there is no such file.
 
     Args:
@@ -81,6 +88,7 @@ def read_state(
         try:
             numbers = [(int(n), float(loss), float(share)) for n, loss, share in about["epochs"]]
             (last, best), steps = numbers, int(about["steps"])
+            lowest = float(about.get("validation_loss", numbers[1][1]))
             before = [about["run"][name] for name in run]
             if min(last[0], best[0], steps) < 1:
                 raise ValueError
@@ -105,9 +113,8 @@ def read_state(
 
         model = start.with_arrays(part(_LAST))
         adam = AdamState(steps, part(_FIRST), part(_SECOND))
-        return Epoch(last[0], model, *last[1:], adam), Epoch(
-            best[0], start.with_arrays(part(_BEST)), *best[1:], adam
-        )
+        chosen = Epoch(best[0], start.with_arrays(part(_BEST)), *best[1:], adam)
+        return Epoch(last[0], model, *last[1:], adam), Best(chosen, lowest)
 
 
 def _fitting(arrays: StateDict, name: str, like: Array) -> Array:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from lodcli.kernels.rnn.training.classifier import (
     classifier_from_arrays,
     seeded_classifier,
 )
-from lodcli.kernels.rnn.training.train import Epoch
+from lodcli.kernels.rnn.training.train import Epoch, Evaluation, Recipe
 from lodcli.kernels.runtime.memory_budget import default_budget
 
 # Minimum interval between saves of a better model; the best one is also saved at the end.
@@ -178,6 +179,13 @@ def _refuse_far_ids(examples: Examples, vocabulary: int, width: int) -> None:
         )
 
 
+class Best(NamedTuple):
+    """The best epoch so far, and its loss on the validation set, if there is one, else its own."""
+
+    epoch: Epoch
+    loss: float
+
+
 class Keeper:
     """Keeps the best model so far, the one with the lowest loss, in memory and in a file.
 
@@ -188,7 +196,7 @@ class Keeper:
         about: the classes and the ids: their names, for the file.
         overwrite: whether an existing model may be replaced.
         save_state: writes the state after the last epoch, given that and the best one.
-        best: of the epochs before, if the training continues.
+        last, best: of the epochs before, if the training continues.
     """
 
     def __init__(
@@ -196,26 +204,48 @@ class Keeper:
         path: str | None,
         about: dict[str, list[str]],
         overwrite: bool,
-        save_state: Callable[[Epoch, Epoch], None] | None = None,
-        best: Epoch | None = None,
+        save_state: Callable[[Epoch, Best], None] | None = None,
+        last: Epoch | None = None,
+        best: Best | None = None,
     ) -> None:
         self.best = best
-        self._last: Epoch | None = None
+        self._last = last
         self._path = path
         self._about = about
         self._overwrite = overwrite
         self._save_state = save_state
-        self._saved: tuple[Epoch | None, Epoch | None] = None, None
+        self._saved: tuple[Best | None, Epoch | None] = None, last
         self._at = time.monotonic()
 
-    def offer(self, epoch: Epoch) -> None:
-        """Keep an epoch's model if it is the best."""
+    def offer(self, epoch: Epoch, validation: Evaluation | None) -> None:
+        """Keep an epoch's model if its loss is the lowest: on the validation set, if there is one.
+
+        Raises:
+            InvalidDataError: the loss on the validation set is not finite.
+        """
+        loss = epoch.loss if validation is None else validation.loss
+        if not math.isfinite(loss):
+            raise InvalidDataError(
+                f"epoch {epoch.number}: the loss on the validation set is {loss}; check its data "
+                "for values that are too large"
+            )
         self._last = epoch
-        if self.best is None or epoch.loss < self.best.loss:
-            self.best = epoch
+        if self.best is None or loss < self.best.loss:
+            self.best = Best(epoch, loss)
         # Standard output can be written once only: at the end.
         if self._path != "-" and time.monotonic() - self._at > SAVING_SECONDS:
             self.save()
+
+    @property
+    def last(self) -> int | None:
+        """Number of the last epoch."""
+        return None if self._last is None else self._last.number
+
+    def stalled(self, patience: int | None) -> bool:
+        """Return whether so many epochs have passed since the best one."""
+        if patience is None or self._last is None or self.best is None:
+            return False
+        return self._last.number - self.best.epoch.number >= patience
 
     def save(self) -> None:
         """Write the best model and the state, unless the files have them already."""
@@ -227,7 +257,7 @@ class Keeper:
             if self._save_state and self._last and self._last is not last:
                 self._save_state(self._last, self.best)
             if self.best is not best:
-                model = self.best.model
+                model = self.best.epoch.model
                 about = {**self._about, "pool": model.pool}
                 write_model(self._path, model.arrays(), about, overwrite=self._overwrite)
                 self._overwrite = True
@@ -255,17 +285,19 @@ class Display:
         self._cells = "█░" if unicode else "#."
         self._begun = time.monotonic()
 
-    def epoch(self, epoch: Epoch, test: float | None) -> None:
-        """Show the result of an epoch."""
+    def epoch(self, epoch: Epoch, scores: dict[str, Evaluation]) -> None:
+        """Show the result of an epoch, and the scores of other sets."""
         done = epoch.number / self._epochs
         full = round(done * BAR_CELLS)
         bar = self._cells[0] * full + self._cells[1] * (BAR_CELLS - full)
         each = (time.monotonic() - self._begun) / (epoch.number - self._before)
         left = each * (self._epochs - epoch.number)
-        tested = "" if test is None else f", test {percent(test)}"
+        others = "".join(
+            f", {name} loss {one.loss:.4f}, {percent(one.accuracy)}" for name, one in scores.items()
+        )
         self._show(
             f"epoch {epoch.number} of {self._epochs} {bar} loss {epoch.loss:.4f}, "
-            f"training {percent(epoch.accuracy)}{tested}, {left:.0f} s left"
+            f"training {percent(epoch.accuracy)}{others}, {left:.0f} s left"
         )
 
 
@@ -274,13 +306,29 @@ def percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
+def report(best: Best | None, model: Classifier, classes: int, recipe: Recipe) -> dict[str, Any]:
+    """Return the report of a training, without the accuracies."""
+    return {
+        "epochs": recipe.epochs,
+        "best_epoch": best and best.epoch.number,
+        "loss": best and best.epoch.loss,
+        "validation_loss": None,
+        "classes": classes,
+        "vocabulary": None if model.embedding is None else len(model.embedding),
+    }
+
+
 def summary(report: dict[str, Any]) -> str:
     """Return a report as a line of text."""
     parts = []
     if report["epochs"]:
         parts.append(f"best epoch {report['best_epoch']} of {report['epochs']}")
+        if report["stopped_after"] is not None:
+            parts.append(f"stopped after {report['stopped_after']}")
         parts.append(f"loss {report['loss']:.4f}")
-    for name in ("training", "test"):
+        if report["validation_loss"] is not None:
+            parts.append(f"validation loss {report['validation_loss']:.4f}")
+    for name in ("training", "validation", "test"):
         found = report[f"{name}_accuracy"]
         if found is not None:
             count = report[f"{name}_sequences"]

@@ -18,7 +18,7 @@ from lodcli.kernels.rnn.training.classifier import (
     seeded_classifier,
 )
 from lodcli.kernels.rnn.training.loss import softmax_cross_entropy
-from lodcli.kernels.rnn.training.train import Labelled, Recipe, accuracy, train
+from lodcli.kernels.rnn.training.train import Labelled, Recipe, accuracy, evaluate, train
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.oracles_rnn import close, cut, offsets_of
 
@@ -237,6 +237,22 @@ def test_a_whole_training_is_torchs(torch: Any) -> None:
     close(last.loss, loss.item(), 1e-8)
     for name, parameter in module.named_parameters():
         close(last.model.arrays()[name], parameter.detach().numpy(), 1e-7, name)
+
+
+def test_an_evaluation_has_torchs_loss_for_batches_of_any_size(
+    torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, given = model("mean"), examples(copies=3)
+    scores = torch_scores(torch_model(made, torch), given, "mean", torch)
+    wanted = torch.nn.functional.cross_entropy(scores, torch.from_numpy(given.labels)).item()
+    share = float((scores.detach().numpy().argmax(axis=1) == given.labels).mean())
+    for rows in (1, 8, 10**6):
+        monkeypatch.setattr("lodcli.kernels.rnn.training.train.SCORED_ROWS", rows)
+        found = evaluate(made, given)
+        close(found.loss, wanted, TOLERANCE)
+        assert found.accuracy == accuracy(made, given) == share
+    none = Labelled(LoDTensor(np.zeros((0, 4)), [[]]), np.zeros(0, np.int64))
+    assert np.isnan(evaluate(made, none)).all()
 
 
 def test_training_learns_and_the_same_seed_gives_the_same_bits() -> None:
