@@ -125,6 +125,16 @@ def two_datatypes(content: bytes) -> bytes:
     return _set(content, _message(content, 5) - 8, b"\3")
 
 
+@byte_case("R27", DamagedFileError, "/data: its object header is damaged", base="compressed")
+def two_fill_values(content: bytes) -> bytes:
+    return _set(content, _message(content, 11) - 8, b"\5")
+
+
+@byte_case("R27", DamagedFileError, "/data: its object header is damaged")
+def a_message_with_unknown_flags(content: bytes) -> bytes:
+    return _set(content, _message(content, 5) - 4, b"\4")
+
+
 @byte_case("R27", DamagedFileError, "/data: its object header is damaged")
 def no_layout(content: bytes) -> bytes:
     return _set(content, _message(content, 8) - 8, b"\0")

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lodcli
+from lodcli.formats.container import chunks
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
@@ -288,6 +289,25 @@ def test_a_damaged_chunk_of_an_extra_codec_is_refused(
         chunks.write_direct_chunk((0,), packed[:keep] + bytes(range(40)))
     with pytest.raises(DamagedFileError, match="/data: "):
         io.read_all(path)
+
+
+@pytest.mark.parametrize(
+    ("rest", "size"),
+    [
+        # Flags, then a window, a dictionary and the size, as far as the flags say (RFC 8878).
+        ("20 05", 5),
+        ("60 01 02", 0x0201 + 256),
+        ("40 58 01 02", 0x0201 + 256),
+        ("81 58 07 04 03 02 01", 0x01020304),
+        ("a2 07 07 04 03 02 01", 0x01020304),
+        ("e3 07 07 07 07 08 00 00 00 00 00 00 00", 8),
+        ("00 58 01 02 03 04", -1),
+        ("", -1),
+    ],
+)
+def test_the_size_in_the_header_of_a_zstd_frame(rest: str, size: int) -> None:
+    assert chunks._announced_by_zstd(b"\x28\xb5\x2f\xfd" + bytes.fromhex(rest)) == size
+    assert chunks._announced_by_zstd(b"\x28\xb5\x2f\xfe" + bytes.fromhex(rest)) == -1
 
 
 # -- what is written stays readable ------------------------------------------------

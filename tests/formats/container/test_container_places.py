@@ -13,12 +13,13 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats.container import sinks, written_file
+from lodcli.formats.container import owned, sinks, written_file
 from lodcli.formats.container.owned import OwnedFile
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, schema_of
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 SPOOLED = 2 << 20
@@ -96,6 +97,29 @@ def test_large_rows_are_not_written_twice(tmp_path: Path, monkeypatch: pytest.Mo
     assert isinstance(found, LoDTensor)
     assert found.rows == 2_000_000 + 2 * 1_999_991
     np.testing.assert_array_equal(found.data[-1_999_991:], data[9:])
+
+
+@pytest.mark.parametrize("at_once", [0, 7, 1000])  # 0: the system copies nothing
+def test_a_part_of_another_file_is_copied(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copying(source: int, target: int, size: int, *places: int) -> int:
+        return copy_range(source, target, min(size, at_once), *places) if at_once else 0
+
+    copy_range = files.copy_range
+    monkeypatch.setattr(files, "copy_range", copying)
+    monkeypatch.setattr(owned, "COPY_BYTES", 9)
+    (tmp_path / "source").write_bytes(bytes(range(100)))
+    wrote: list[int] = []
+    with open(tmp_path / "source", "rb") as source, open(tmp_path / "target", "wb") as target:
+        file = OwnedFile(target.fileno(), wrote.append)
+        file.write(b"abc")
+        for start, size, place in ((20, 50, 5), (0, 3, 10)):
+            file.copy_from(source.fileno(), start, size, place)
+            assert file.seek(0, os.SEEK_END) == 55
+    expected = b"abc\0\0" + bytes(range(20, 25)) + b"\0\1\2" + bytes(range(28, 70))
+    assert (tmp_path / "target").read_bytes() == expected
+    assert sum(wrote) == 3 + 50 + 3
 
 
 @pytest.mark.parametrize("known", [True, False])
