@@ -99,8 +99,16 @@ def _steps() -> StoredArray:
     return StoredArray(*TensorArray.unpack(articles(), 1))
 
 
+def _nulls() -> LoDTensor:
+    return LoDTensor.from_lists([[1, None], None])
+
+
+def _categories() -> LoDTensor:
+    return LoDTensor([1, 0, 1]).as_categories(["no", "yes"])
+
+
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("make", [_words, _steps])
+@pytest.mark.parametrize("make", [_words, _steps, _nulls, _categories])
 def test_what_is_checked_by_its_values_is_written_in_batches(
     lod: Lod, make: Callable[[], Any]
 ) -> None:
