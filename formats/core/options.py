@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
@@ -369,7 +370,7 @@ def fill_value(how: str) -> Any:
     """Return the value that fills null rows.
 
     Raises:
-        OptionError: "fill=" is not followed by a number, true or false.
+        OptionError: "fill=" is not followed by a number, a date, a time, true or false.
 
     >>> fill_value("fill=-1"), fill_value("zero")
     (-1, 0)
@@ -384,7 +385,9 @@ def fill_value(how: str) -> Any:
             return kind(text)
         except ValueError:
             continue
-    raise OptionError(f"nulls: fill={text}: expected a number, true or false")
+    if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}:[0-9]{2}", text):
+        return text  # of a time, which depends on the tensor
+    raise OptionError(f"nulls: fill={text}: expected a number, a date, a time, true or false")
 
 
 def wide_dtype(dtype: np.dtype[Any] | None) -> np.dtype[Any] | None:

@@ -301,16 +301,15 @@ class LoDTensor(NumpyProtocol, Conversions):
         """Return a tensor without nulls: null rows are `value`, null items are empty.
 
         Raises:
-            InvalidDataError: the dtype does not hold the value, such as nan among integers.
+            InvalidDataError: the dtype or unit has no such value, as nan among integers.
 
         >>> LoDTensor.from_lists([[1, None], None]).fill_nulls(7).to_list()
         [[1, 7], []]
         """
         if not self._nulls:
             return self
-        return LoDTensor(
-            filled(self._data, self._nulls, value, self._marks), self._lod, self._marks
-        )
+        rows = filled(self._data, self._nulls, value, self._marks)
+        return LoDTensor(rows, self._lod, self._marks)
 
     def drop_nulls(self) -> LoDTensor:
         """Return a tensor without its null rows and items.

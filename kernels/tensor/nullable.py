@@ -13,6 +13,8 @@ from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.tensor.casting import held
+from lodcli.kernels.tensor.exchange.units import in_unit
+from lodcli.kernels.tensor.marks import Marks
 from lodcli.kernels.tensor.nulls import Nulls
 
 Parts = tuple[Array, LoD, Nulls]
@@ -24,15 +26,17 @@ def chosen(data: Array, lod: LoD, nulls: Nulls, items: Offsets) -> Parts:
     return data[ranges(found.starts, found.bounds)], found.lod, nulls.taken(lod, items)
 
 
-def filled(data: Array, nulls: Nulls, value: Any) -> Array:
+def filled(data: Array, nulls: Nulls, value: Any, marks: Marks) -> Array:
     """Return rows with `value` in place of null rows.
 
     Raises:
-        InvalidDataError: the dtype cannot represent the value.
+        InvalidDataError: the dtype, or the unit of the marks, cannot represent the value.
     """
     mask = nulls.rows
     if mask is None:
         return data
+    if marks.unit is not None:
+        value = in_unit(value, marks.unit)
     given = on_host(value, "fill_nulls")
     made = None if given.ndim else held(given, data.dtype)
     if made is None:

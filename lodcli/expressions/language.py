@@ -17,12 +17,12 @@ import numpy as np
 
 from lodcli.expressions.hints import function_hint, name_hint, syntax_hint
 from lodcli.expressions.texts import text_order, texts_among
-from lodcli.expressions.times import number_of
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import LodError, OptionError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.tensor.exchange.time_texts import number_of
 from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times
 
 LONGEST = 10_000

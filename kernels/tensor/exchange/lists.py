@@ -150,8 +150,13 @@ def _text(
 def _another(expected: type, found: type, place: int, depth: int) -> InvalidDataError:
     return InvalidDataError(
         f"values: expected {expected.__name__} at position {place} of depth {depth}, as before, "
-        f"found {found.__name__}"
+        f"found {found.__name__}{_if_missing(found)}"
     )
+
+
+def _if_missing(kind: type) -> str:
+    """Return what to give instead of a missing value of pandas; "" for other types."""
+    return "; give None for a missing value" if kind.__name__ in ("NAType", "NaTType") else ""
 
 
 def nested(flat: Any, lod: LoD) -> Any:
@@ -344,7 +349,7 @@ def _values(items: list[Any], depth: int) -> tuple[Array, Marks]:
     shown = f"{item}" if isinstance(item, int) else type(item).__name__
     raise InvalidDataError(
         "values: expected numbers of at most 64 bits, text, times, decimals or None, "
-        f"found {shown} at position {wrong[0]} of depth {depth}"
+        f"found {shown} at position {wrong[0]} of depth {depth}{_if_missing(type(item))}"
     )
 
 

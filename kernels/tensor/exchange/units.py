@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, number_of
 from lodcli.kernels.tensor.marks import TIME_UNITS, Categories, Decimals, TimeKind, Times, Unit
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -126,6 +128,9 @@ def integers(values: list[Any]) -> tuple[Array, Unit] | None:
     boxed = np.array(values, object)
     flat: list[Any] = boxed.reshape(-1).tolist()
     kinds = list(dict.fromkeys(map(type, flat)))
+    if all(hasattr(kind, "asm8") for kind in kinds):
+        counts, times = _of_pandas(flat)
+        return counts.reshape(boxed.shape), times
     if not {*kinds} & {*_UNITS, decimal.Decimal}:
         return None
     if len(kinds) > 1:
@@ -157,6 +162,53 @@ def _counts(values: list[Any]) -> tuple[list[int], Times]:
     if kind is datetime.time:
         values = [datetime.datetime.combine(_EPOCH, one) for one in values]
     return [(one - _EPOCH) // _MICROSECOND for one in values], unit
+
+
+def _of_pandas(values: list[Any]) -> tuple[Array, Times]:
+    """Return Timestamps or Timedeltas as int64 and their unit, that of the finest."""
+    zoned = {one.tzinfo is not None for one in values if hasattr(one, "tzinfo")}
+    times = [one.asm8 for one in values]
+    if len(zoned) > 1 or len({one.dtype.kind for one in times}) > 1:
+        raise InvalidDataError("values: expected times of one type, all with or without a zone")
+    counts, unit = of_numpy(np.array(times))
+    return counts, dataclasses.replace(unit, zone="UTC") if True in zoned else unit
+
+
+def in_unit(value: Any, unit: Unit) -> Any:
+    """Return the whole number that stands for a time, a decimal or a word; others as they are.
+
+    Times may be text of ISO 8601, in UTC unless it has a zone.
+
+    Raises:
+        InvalidDataError: a time of another kind, or one that is no whole number of the unit.
+
+    >>> in_unit(1.5, Decimals(6, 2)), in_unit("1970-01-02", Times("timestamp", "s"))
+    (150, 86400)
+    """
+    if isinstance(unit, Categories):
+        return unit.words.index(value) if value in unit.words else value
+    if isinstance(value, str) and isinstance(unit, Times):
+        return number_of(value, unit)
+    if isinstance(value, np.generic) and value.dtype.kind in "iuf":
+        value = value.item()
+    if isinstance(unit, Decimals):
+        if not isinstance(value, int | float | decimal.Decimal):
+            return value
+        exact = decimal.Decimal(repr(value) if isinstance(value, float) else value)
+        digits = exact.scaleb(unit.scale, _EXACT) if exact.is_finite() else None
+        if digits is None or digits != int(digits) or abs(digits) >= 10**unit.precision:
+            raise InvalidDataError(f"{value} is not a {unit}")
+        return int(digits)
+    is_numpy = isinstance(value, np.datetime64 | np.timedelta64)
+    found = of_numpy(np.array([value])) if is_numpy else integers([value])
+    if found is None or not isinstance(found[1], Times):
+        return value
+    own = found[1]
+    count, rest = divmod(int(found[0][0]) * NANOSECONDS[own.unit], NANOSECONDS[unit.unit])
+    alike = own.kind == unit.kind or (own.kind, unit.kind) == ("date", "timestamp")
+    if rest or not alike or (own.kind == unit.kind and (own.zone is None) != (unit.zone is None)):
+        raise InvalidDataError(f"{value} is not a {unit}")
+    return count
 
 
 def _digits(values: list[decimal.Decimal]) -> tuple[list[int], Decimals]:

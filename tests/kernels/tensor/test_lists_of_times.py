@@ -55,6 +55,40 @@ def test_times_of_numpy_keep_their_value(unit: str) -> None:
         assert LoDTensor.from_lists([spans, [None]]).to_list() == [spans, [None]]
 
 
+def test_times_of_pandas_are_those_of_its_series() -> None:
+    pandas = pytest.importorskip("pandas")
+    for values in (
+        [pandas.Timestamp("2024-01-01 00:00:00.123456789"), pandas.Timestamp("1900-01-01")],
+        [pandas.Timedelta("-1ns"), pandas.Timedelta("2 days")],
+    ):
+        found = LoDTensor.from_lists([values, [None]])
+        series = pa.array(pandas.Series(values).astype(f"{values[0].asm8.dtype.kind}8[ns]"))
+        assert found.drop_nulls()[0].identical(LoDTensor.from_arrow(series))
+    zoned = LoDTensor.from_lists([pandas.Timestamp("2024-01-01", tz="Europe/Zurich"), None])
+    assert zoned.to_list() == [dt.datetime(2023, 12, 31, 23, tzinfo=UTC), None]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["Timestamp", "Timedelta"], "expected times of one type"),
+        (["Timestamp", "NaT"], "found NaT; give None for a missing time"),
+        ([1, "NA"], "found NAType at position 1 .*; give None for a missing value"),
+        (["text", "NA"], "expected str .* found NAType; give None for a missing value"),
+    ],
+)
+def test_other_values_of_pandas_are_refused(values: list[Any], message: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    made = {
+        "Timestamp": pandas.Timestamp("2024-01-01"),
+        "Timedelta": pandas.Timedelta("1s"),
+        "NaT": pandas.NaT,
+        "NA": pandas.NA,
+    }
+    with pytest.raises(InvalidDataError, match=message):
+        LoDTensor.from_lists([made.get(one, one) for one in values])
+
+
 def test_rows_of_times_have_axes() -> None:
     days = [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]
     found = LoDTensor.from_lists([[days, None], []], levels=1)

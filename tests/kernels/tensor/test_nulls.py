@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +189,53 @@ def test_a_value_that_the_dtype_lacks_fills_nothing() -> None:
         with pytest.raises(InvalidDataError, match="no float16 is"):
             half.fill_nulls(large)
     assert half.fill_nulls(-np.inf).to_list() == [1, -np.inf]
+
+
+@pytest.mark.parametrize(
+    ("values", "value", "wanted"),
+    [
+        ([datetime(2024, 1, 1), None], datetime(2000, 1, 1), datetime(2000, 1, 1)),
+        ([datetime(2024, 1, 1), None], date(2000, 1, 1), datetime(2000, 1, 1)),
+        ([datetime(2024, 1, 1), None], "2000-01-01T05:00+01:00", datetime(2000, 1, 1, 4)),
+        ([datetime(2024, 1, 1), None], np.datetime64("2000-01-01"), datetime(2000, 1, 1)),
+        ([datetime(2024, 1, 1, tzinfo=UTC), None], date(2000, 1, 1), datetime(2000, 1, 1)),
+        ([date(2024, 1, 1), None], "2000-01-01", date(2000, 1, 1)),
+        ([date(2024, 1, 1), None], 0, date(1970, 1, 1)),
+        ([timedelta(1), None], np.timedelta64(3, "s"), timedelta(seconds=3)),
+        ([time(1), None], "03:30", time(3, 30)),
+        ([Decimal("1.50"), None], 2, Decimal("2.00")),
+        ([Decimal("1.50"), None], np.float64(0.1), Decimal("0.10")),
+        ([Decimal("1.50"), None], Decimal("-9.99"), Decimal("-9.99")),
+    ],
+)
+def test_times_and_decimals_are_filled_with_their_values(
+    values: list[Any], value: Any, wanted: Any
+) -> None:
+    found = LoDTensor.from_lists(values).fill_nulls(value).to_list()[1]
+    assert (found.replace(tzinfo=None) if isinstance(found, datetime) else found) == wanted
+
+
+def test_categories_are_filled_with_words() -> None:
+    labels = LoDTensor.from_lists([1, None]).as_categories(["no", "yes"])
+    assert labels.fill_nulls("yes").to_list() == ["yes", "yes"]
+    assert labels.fill_nulls(0).to_list() == ["yes", "no"]
+
+
+@pytest.mark.parametrize(
+    ("values", "value"),
+    [
+        ([date(2024, 1, 1), None], datetime(2000, 1, 1)),
+        ([datetime(2024, 1, 1), None], datetime(2000, 1, 1, tzinfo=UTC)),
+        ([datetime(2024, 1, 1), None], timedelta(1)),
+        ([datetime(2024, 1, 1), None], np.datetime64(1, "ns")),
+        ([Decimal("1.50"), None], 0.125),
+        ([Decimal("1.50"), None], 100),
+        ([Decimal("1.50"), None], np.nan),
+    ],
+)
+def test_another_time_or_decimal_fills_nothing(values: list[Any], value: Any) -> None:
+    with pytest.raises(InvalidDataError, match=r"is not a (date|timestamp|decimal)"):
+        LoDTensor.from_lists(values).fill_nulls(value)
 
 
 def test_masks_must_fit() -> None:

@@ -187,3 +187,22 @@ def test_ops_compute_with_the_values_of_decimals(lod: Lod) -> None:
         done = lod("apply", *line.split(), "-fo", "out.lod.h5")
         assert (done.code, done.stderr) == (0, "")
         assert tensor("out.lod.h5").to_list() == wanted
+
+
+@pytest.mark.usefixtures("folder")
+def test_nulls_are_filled_with_times_and_decimals(lod: Lod) -> None:
+    """`fill=5` of a decimal(6, 2) is 5.00, not the digits 5."""
+    io.write("t.parquet", LoDTensor.from_lists([datetime(2024, 5, 1), None]))
+    io.write("p.parquet", LoDTensor.from_lists([Decimal("12.50"), None]))
+    for name, fill, wanted in (
+        ("t", "2000-01-01", datetime(2000, 1, 1)),
+        ("t", "2000-01-01T12:30", datetime(2000, 1, 1, 12, 30)),
+        ("p", "5", Decimal(5)),
+        ("p", "0.25", Decimal("0.25")),
+    ):
+        done = lod("convert", f"{name}.parquet", "--nulls", f"fill={fill}", "-fo", "out.parquet")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("out.parquet").to_list()[1] == wanted
+    done = lod("convert", "p.parquet", "--nulls", "fill=2000-01-01", "-fo", "out.parquet")
+    assert done.code == 1
+    assert "no int64 is '2000-01-01', which nulls are to be filled with" in done.stderr

@@ -1,4 +1,4 @@
-"""Times written as text, beside times of a tensor."""
+"""Times written as text, in the unit of a tensor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.marks import Times
 
-# Nanoseconds.
-_UNITS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
+NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 _ZONE = re.compile(r"(Z|[+-][0-9]{2}:?[0-9]{2})$")
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
@@ -46,8 +45,8 @@ def number_of(text: str, times: Times) -> int:
     except ValueError:
         what = f"expected a {times.kind} such as {example}, found {text!r}"
         raise InvalidDataError(what) from None
-    nanoseconds += days * _UNITS["D"] - shift * 60 * 10**9
-    number, rest = divmod(nanoseconds, _UNITS[times.unit])
+    nanoseconds += days * NANOSECONDS["D"] - shift * 60 * 10**9
+    number, rest = divmod(nanoseconds, NANOSECONDS[times.unit])
     if rest:
         raise InvalidDataError(f"{text!r} is not a whole number of the unit {times.unit}")
     return number
