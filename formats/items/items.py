@@ -5,7 +5,7 @@ Memory holds the index of the level and a few batches, however large the file is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -161,12 +161,42 @@ class Items:
             yield self.read(0, 0)
             return
         self.fitting_sizes(items)
-        limit_bytes = batch_bytes(BATCH_BYTES)
-        for first, last in _runs(self.bytes[items], self.bytes[items + 1], limit_bytes):
+        for first, last in self._runs(items, batch_bytes(BATCH_BYTES)):
             start, stop = int(items[first]), int(items[last - 1]) + 1
             batch = self.read(start, stop)
             whole = stop - start == last - first
             yield batch if whole else taken(batch, items[first:last] - start)
+
+    def _runs(self, items: Offsets, limit_bytes: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges first..last of the items that are read together: not far apart or too many.
+
+        Args:
+            items: (K,), increasing.
+            limit_bytes: of a run, with the bytes between items; a single item may exceed it.
+        """
+        first = 0
+        while first < items.size:
+            # Limits the number of items: those without bytes still take memory for their index.
+            some = items[first : first + limit_bytes // 8]
+            starts, stops = self._places(some), self._places(some + 1)
+            far = np.flatnonzero(starts[1:] - stops[:-1] > NEAR_BYTES) + 1
+            for begin, end in pairwise([0, *far.tolist(), some.size]):
+                while begin < end:
+                    limit = starts.item(begin) + limit_bytes
+                    last = begin + int(np.searchsorted(stops[begin:end], limit, "right"))
+                    last = max(last, begin + 1)
+                    if begin and last == some.size < items.size - first:
+                        break  # the run may continue
+                    yield first + begin, first + last
+                    begin = last
+            first += begin
+
+    def _places(self, items: Offsets) -> Offsets:
+        """Return the bytes of all tensors together before each of these items, (K,)."""
+        found = np.zeros(items.size, np.int64)
+        for ends, size in zip(self._ends.values(), self._row_bytes, strict=True):
+            found += (items if isinstance(ends, range) else ends[items]) * size
+        return found
 
 
 def _array(ends: Offsets | range) -> Offsets:
@@ -185,22 +215,3 @@ def _ranges(chosen: slice | Offsets) -> Iterator[tuple[Offsets, Offsets]]:
     for first in range(0, chosen.size, _ITEMS):
         some = chosen[first : first + _ITEMS]
         yield some, some + 1
-
-
-def _runs(starts: Offsets, stops: Offsets, limit_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges first..last of the items that are read together: not far apart or too many.
-
-    Args:
-        starts, stops: (K,) bytes where each item begins and ends.
-        limit_bytes: of a run, with the bytes between items; a single item may exceed it.
-    """
-    far = np.flatnonzero(starts[1:] - stops[:-1] > NEAR_BYTES) + 1
-    borders: Sequence[int] = [0, *far.tolist(), starts.size]
-    for first, end in pairwise(borders):
-        while first < end:
-            limit = int(starts[first]) + limit_bytes
-            last = int(np.searchsorted(stops[first:end], limit, "right")) + first
-            # Limits the number of items: those without bytes still take memory for their index.
-            last = min(max(last, first + 1), first + limit_bytes // 8)
-            yield first, last
-            first = last

@@ -60,6 +60,7 @@ def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
 def _parts(items: Items, order: Offsets) -> list[Offsets] | None:
     """Return the items of each bucket; None if all of them may be in memory."""
     sizes = items.fitting_sizes(order)
+    sizes += 8  # in the index of a bucket
     ends = np.cumsum(sizes, out=sizes)  # in place: one array less of all items
     total = int(ends[-1]) if ends.size else 0
     if total <= at_most(IN_MEMORY_BYTES, 4):
@@ -72,9 +73,10 @@ def _parts(items: Items, order: Offsets) -> list[Offsets] | None:
 
 def _in_place(items: Items) -> _InPlace | None:
     """Return a reader of the items in place, or None if that would take longer."""
-    small, large, small_bytes = [], {}, 0
+    small, large, small_bytes, all_bytes = [], {}, 0, 0
     for spec in items.schema:
         size = (spec.rows or 0) * spec.row_bytes
+        all_bytes += size
         stored = items.stored(spec.name)
         if small_bytes + size <= at_most(SMALL_BYTES, 16):
             small.append(spec.name)
@@ -85,7 +87,7 @@ def _in_place(items: Items) -> _InPlace | None:
         else:
             large[spec.name] = stored
     # Otherwise the system would read a block for every item.
-    if 2 * int(items.bytes[-1]) > (machine.available_bytes() or 0):
+    if 2 * all_bytes > (machine.available_bytes() or 0):
         return None
     return _InPlace(items, small, large)
 

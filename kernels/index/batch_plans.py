@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from itertools import pairwise
 
 import numpy as np
 
@@ -55,14 +54,14 @@ def packed_batches(lengths: Array, limit: int) -> tuple[Offsets, Offsets]:
     >>> order.tolist(), batches.tolist()
     ([3, 0, 1, 2], [0, 2, 4])
     """
+    # The different lengths and their numbers, not all lengths in order: these take memory.
+    different, counts = (each[::-1] for each in np.unique(lengths, return_counts=True))
     small = np.uint16 if limit < 1 << 16 else np.int64  # NumPy sorts small integers in linear time
     order = np.argsort((limit - lengths).astype(small), kind="stable")
     placing = _Placing(lengths.size, limit)
-    descending = lengths[order]
-    borders = [0, *(np.flatnonzero(np.diff(descending)) + 1).tolist(), lengths.size]
-    for first, last in pairwise(borders):
-        if first < last:
-            placing.place(int(descending[first]), first, last)
+    borders = lengths_to_offsets(counts, level=0).tolist()
+    for length, first, last in zip(different.tolist(), borders, borders[1:], strict=False):
+        placing.place(length, first, last)
     by_batch = np.argsort(placing.batch_of, kind="stable")
     counts = np.bincount(placing.batch_of, minlength=placing.count)
     return order[by_batch], lengths_to_offsets(counts, level=0)

@@ -89,7 +89,7 @@ class Plan:
         else:
             lengths = self.lengths[self.chosen]
             if strategy == "bucket":
-                lengths = np.sort(lengths, kind="stable")
+                lengths.sort()  # in place: a copy of all lengths less
             borders = padded_batches(lengths, self.tokens)
             batches, padding = borders.size - 1, 0
             if batches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from lodcli.formats.container import checksums
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.schema import Item
+from lodcli.formats.items import items as items_module
 from lodcli.formats.items import reordering
 from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.items.items import Items
@@ -147,7 +149,10 @@ def test_what_is_read_in_place(
         assert reordering._in_place(items) is None
 
 
-def test_an_order_of_many_small_items_takes_few_bytes_each(tmp_path: Path) -> None:
+def test_an_order_of_many_small_items_takes_few_bytes_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items_module, "BATCH_BYTES", 1 << 16)
     count = 500_000
     io.write(tmp_path / "x.lod.h5", {"x": LoDTensor(np.zeros(count, np.uint8))})
     order = np.arange(count)[::-1].copy()
@@ -156,3 +161,15 @@ def test_an_order_of_many_small_items_takes_few_bytes_each(tmp_path: Path) -> No
         assert peak_bytes_of(partial(items.fitting_sizes, order)) < 10 * count
         assert peak_bytes_of(partial(getattr, items, "bytes")) < 20 * count
         assert peak_bytes_of(partial(list, reordered(items, order))) < 40 * count
+        picked = items.picked(np.sort(order))
+        assert peak_bytes_of(partial(deque, picked, 0)) < 20 * count
+
+
+def test_the_index_of_items_counts_as_their_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reordering, "IN_MEMORY_BYTES", 100)
+    io.write(tmp_path / "x.lod.h5", {"x": LoDTensor(np.zeros(0, np.uint8), [[0] * 20])})
+    for items in opened(tmp_path / "x.lod.h5"):
+        assert reordering._parts(items, np.arange(20)) is not None
+        assert reordering._parts(items, np.arange(10)) is None
