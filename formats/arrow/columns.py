@@ -24,6 +24,7 @@ from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.tensor.exchange.arrow_units import integers_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
@@ -156,7 +157,7 @@ class ColumnReader:
             if not self._settled or node.present is None:  # not yet settled, or no such tensor
                 self.both.add(node.name)
             else:
-                branch = _branch(levels, int(np.argmax(places)))
+                branch = branch_below(levels, int(np.argmax(places)))
                 where = f"column {shown(self._name)}, record {self._first + branch[0]}"
                 if branch[1:]:
                     where += f", item <{','.join(map(str, branch[1:]))}>"
@@ -265,21 +266,11 @@ class ColumnReader:
         place = int(np.argmin(values)) // (len(array) // count)
         if mask is not None:
             place = int(np.flatnonzero(mask)[place])
-        place, *path = _branch(levels, place)
+        place, *path = branch_below(levels, place)
         where = f"item <{','.join(map(str, path))}>: " if path else ""
         raise InvalidDataError(
             f"column {shown(self._name)}, record {self._first + place}: {where}{_NO_PLACE}"
         )
-
-
-def _branch(levels: tuple[Offsets, ...], place: int) -> list[int]:
-    """Return the path to an item below some levels: the outermost item, then positions in it."""
-    path: list[int] = []
-    for offsets in reversed(levels):
-        item = int(np.searchsorted(offsets, place, side="right")) - 1
-        path.insert(0, place - int(offsets[item]))
-        place = item
-    return [place, *path]
 
 
 def _mask(array: Any) -> Mask | None:

@@ -35,6 +35,7 @@ from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.names import name_of, undotted
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, find
+from lodcli.formats.items.taking import part
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import fitting
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -466,16 +467,7 @@ def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Batch]:
         if stop - start == ends[0].size - 1:
             yield tensors
             return
-        parts = {id(t.lod): t.lod.items(0, start, stop) for t in tensors.values() if t.lod.n_levels}
-        batch = {}
-        for name, tensor in tensors.items():
-            if tensor.lod.n_levels:
-                lod, rows = parts[id(tensor.lod)]
-                nulls = tensor.nulls.part(tensor.lod, 0, start, stop)
-                batch[name] = LoDTensor(tensor.values[rows], lod, tensor.marks, nulls)
-            else:
-                batch[name] = tensor[start:stop]
-        yield batch
+        yield part(tensors, start, stop)
 
 
 def _record_ends(tensor: LoDTensor) -> Offsets:

@@ -11,9 +11,9 @@ from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, fits, require
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, outline, tensor_of
+from lodcli.formats.items.taking import part
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -103,14 +103,7 @@ def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]
 
 def _cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[Batch]:
     for start, stop in item_cuts(tensors, limit_bytes):
-        part: dict[str, Item] = {}
-        shared: dict[int, LoD] = {}
-        for name, tensor in tensors.items():
-            lod, rows = tensor.lod.items(0, start, stop)
-            lod = shared.setdefault(id(tensor.lod), lod)
-            nulls = tensor.nulls.part(tensor.lod, 0, start, stop)
-            part[name] = LoDTensor(tensor.values[rows], lod, tensor.marks, nulls)
-        yield part
+        yield dict(part(tensors, start, stop))
 
 
 def item_cuts(tensors: Mapping[str, LoDTensor], limit_bytes: int) -> Iterator[tuple[int, int]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 
 
@@ -15,8 +16,13 @@ def branch_of(lod: LoD, level: int, item: int) -> tuple[int, ...]:
     >>> branch_of(LoD.from_lengths([[3, 1], [3, 2, 4, 1]]), 2, 6)
     (0, 2, 1)
     """
+    return branch_below(lod.levels[:level], item)
+
+
+def branch_below(levels: Sequence[Offsets], item: int) -> tuple[int, ...]:
+    """Return the path to an item below some levels: the outermost item, then positions in it."""
     path: list[int] = []
-    for offsets in reversed(lod.levels[:level]):
+    for offsets in reversed(levels):
         parent = int(np.searchsorted(offsets, item, side="right")) - 1
         path.insert(0, item - int(offsets[parent]))
         item = parent

@@ -6,6 +6,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.runtime.arrays import is_on_device
 
 
@@ -48,20 +49,11 @@ def difference(
     if not flat.size:
         return None
     row, *place = (int(axis) for axis in np.unravel_index(int(flat[0]), data.shape))
-    where = f"row {row}" + (f", item <{_path(lod, row)}>" if lod.n_levels else "")
+    branch = ",".join(map(str, branch_of(lod, lod.n_levels, row)))
+    where = f"row {row}" + (f", item <{branch}>" if lod.n_levels else "")
     if place:
         where += f", value {tuple(place) if len(place) > 1 else place[0]}"
     at = (row, *place)
     more = f" ({flat.size} values differ)" if flat.size > 1 else ""
     values = (part.get() if is_on_device(part) else part for part in (data[at], other[at]))  # type: ignore[attr-defined]
     return f"{where}: {' against '.join(map(str, values))}{more}"
-
-
-def _path(lod: LoD, row: int) -> str:
-    path: list[int] = []
-    place = row
-    for offsets in reversed(lod.levels):
-        item = int(np.searchsorted(offsets, place, side="right")) - 1
-        path.insert(0, place - int(offsets[item]))
-        place = item
-    return ",".join(map(str, [place, *path]))

@@ -14,6 +14,7 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.runtime.argument_types import construction_explained
 
 Values = Literal["text", "bytes"]
@@ -491,18 +492,9 @@ def check_codes(data: Array, lod: LoD, categories: Categories, valid: Array | No
         return
     row = int(np.argmax(rows))
     found = int(data[row][wrong[row]].reshape(-1)[0])
-    place = f"item <{','.join(map(str, _branch(lod, row)))}>" if lod.n_levels else f"row {row}"
+    branch = ",".join(map(str, branch_of(lod, lod.n_levels, row)))
+    place = f"item <{branch}>" if lod.n_levels else f"row {row}"
     raise InvalidDataError(f"{place}: expected the code of one of {count} words, found {found}")
-
-
-def _branch(lod: LoD, place: int) -> list[int]:
-    """Return the path to a row: the outermost item, then the position on each level in it."""
-    path: list[int] = []
-    for offsets in reversed(lod.levels):
-        item = int(np.searchsorted(offsets, place, side="right")) - 1
-        path.insert(0, place - int(offsets[item]))
-        place = item
-    return [place, *path]
 
 
 def check_text(data: Array, lod: LoD) -> None:
@@ -521,7 +513,7 @@ def check_text(data: Array, lod: LoD) -> None:
     wrong = _wrong_byte(np.ascontiguousarray(data), lod.levels[-1][:-1])
     if wrong is None:
         return
-    *path, position = _branch(lod, wrong)
+    *path, position = branch_of(lod, lod.n_levels, wrong)
     raise InvalidDataError(
         f"item <{','.join(map(str, path))}>: is not UTF-8 (byte {int(data[wrong]):#04x} at "
         f"position {position})"

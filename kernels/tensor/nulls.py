@@ -14,6 +14,7 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import picked_offsets
 from lodcli.kernels.index.lod import Index, LoD
+from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.arrays import on_host
 
@@ -92,14 +93,9 @@ class Nulls:
         'row <0,1> is null'
         """
         level, mask = next(self.present())
-        place = int(np.argmin(mask))
-        path: list[int] = []
-        for offsets in reversed(lod.levels[:level]):
-            item = int(np.searchsorted(offsets, place, side="right")) - 1
-            path.insert(0, place - int(offsets[item]))
-            place = item
+        branch = branch_of(lod, level, int(np.argmin(mask)))
         what = "row" if level == lod.n_levels else lod.names[level] or f"item of level {level}"
-        return f"{what} <{','.join(map(str, [place, *path]))}> is null"
+        return f"{what} <{','.join(map(str, branch))}> is null"
 
     # -- parts -----------------------------------------------------------------------
 
