@@ -478,7 +478,8 @@ class _CsvSource(Source):
         if text.startswith("\ufeff"):
             return WITHOUT_MARK
         if not text:
-            return "the first records have all values: --nulls keep reads it as a null"
+            why = "the first records have all values: " if len(self._header) > 1 else ""
+            return f"{why}--nulls keep reads it as a null"
         if _word(text) in _MISSING:
             return f"--nulls keep reads it as a null, or {_OTHERS}"
         if _is_whole(text):

@@ -237,8 +237,12 @@ def wrong_width(record: list[str], width: int) -> str:
     wanted = f"expected {_fields(width)}, as line 1 has"
     if record == [""]:
         return f"{wanted}, found a blank line; take it out"
-    return (
+    found = (
         f"{wanted}, found {_fields(len(record))}; a field that holds a separator stands in quotes"
+    )
+    comment = "line 1 is" if width == 1 else "this is" if record[0].startswith("#") else ""
+    return (
+        f"{found}; if {comment} a comment, take it out, as with grep -v '^#'" if comment else found
     )
 
 

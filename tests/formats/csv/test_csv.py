@@ -136,6 +136,8 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
             "line 3: expected 2 fields, as line 1 has, found a blank line; take it out",
         ),
         (b"k,v\na,1\na,2,3\n", "line 3: expected 2 fields, as line 1 has, found 3 fields"),
+        (b"# a title\n# in m\nk,v\na,1\n", "line 3: .* 2 fields; .*; if line 1 is a comment, take"),
+        (b"k,v\n# in m\na,1\n", "line 2: .* 1 field; .*; if this is a comment, take it out"),
         (
             b"k,v\n" + b"a,1\n" * 20_000 + b"a,2.5\n",
             r"line 20002, column 'v': expected a whole number .*--dtype float64",
