@@ -11,6 +11,8 @@ import pytest
 
 import lodcli
 from lodcli import LoDTensor
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import (
     ReadKeywords,
@@ -19,7 +21,7 @@ from lodcli.formats.core.options import (
     WriteOptions,
     read_options,
 )
-from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.cases.every_file import FILES, NEEDS, SAMPLES, file_of
 
@@ -167,6 +169,17 @@ def test_an_impossible_option_is_an_error(
         else:
             with pytest.raises(error, match=message):
                 call(SAMPLES / "events.jsonl", **told)
+
+
+@pytest.mark.parametrize("kind", [DamagedFileError, TooLargeError])
+def test_what_is_damaged_or_too_large_is_not_left_out(kind: type[InvalidDataError]) -> None:
+    with pytest.raises(kind), leaving_out({}, "x"):
+        raise kind("wrong")
+    left_out: LeftOut = {}
+    for error in (InvalidDataError("wrong"), UnsupportedError("unknown")):
+        with leaving_out(left_out, "x"):
+            raise error
+        assert left_out == {"x": error}
 
 
 def test_columns_that_are_not_selected_need_not_fit_a_tensor(tmp_path: Path) -> None:

@@ -126,6 +126,16 @@ def test_bits_come_back(tmp_path: Path, items: dict[str, LoDTensor], limit_bytes
         assert found.identical(LoDTensor(np.array(tensor.data), tensor.lod.with_names(names)))
 
 
+@pytest.mark.parametrize(("rows", "width"), [(255, 1), (256, 2), (65_535, 2), (65_536, 4)])
+def test_the_shape_of_a_sample_takes_as_few_bytes_as_in_mosaic(rows: int, width: int) -> None:
+    encoding, value = Encoding(np.dtype(np.uint8), None), np.arange(2 * rows, dtype=np.uint8)
+    found = encoding.encode(value.reshape(2, rows))
+    code = {1: 0, 2: 1, 4: 2}[width]
+    axes = (2).to_bytes(width, "little") + rows.to_bytes(width, "little")
+    assert found == bytes([2 << 2 | code]) + axes + value.tobytes()
+    np.testing.assert_array_equal(encoding.decode(found), value.reshape(2, rows))
+
+
 def test_tensors_that_come_apart_are_joined_again(tmp_path: Path) -> None:
     label = LoDTensor(np.arange(3.0))
     parts = [{"x": RAGGED[0:1]}, {"label": label}, {"x": RAGGED[1:3]}]

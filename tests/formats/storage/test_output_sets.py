@@ -242,22 +242,24 @@ def test_a_file_that_appears_between_the_renames_is_refused(
     assert pair_in(folder) == {there: b"somebody's"}
 
 
+@pytest.mark.parametrize("content", [OLD, NEW], ids=["old", "new"])
 def test_a_folder_that_cannot_be_renamed_leaves_the_old_one_to_other_programs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    content: Content, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old_folder(folder)
     rename = os.rename
 
-    def failing_into(old: Path, new: Path) -> None:
-        if Path(new) == folder / "t" and pair_in(Path(old)) == NEW:
+    def failing_once(old: Path, new: Path) -> None:
+        if Path(old) != folder / "t" or content == OLD:
+            monkeypatch.undo()
             raise OSError(errno.EIO, "the disk failed")
         rename(old, new)
 
-    monkeypatch.setattr(os, "rename", failing_into)
+    monkeypatch.setattr(os, "rename", failing_once)
     with pytest.raises(UnfinishedError, match="could not be renamed"):
         write_folder_by_journal(folder)
     assert folder_in(folder) == OLD
-    monkeypatch.undo()
+    assert len(partials_in(folder)) == 1
     assert read_folder(folder) == folder_in(folder) == NEW
 
 
