@@ -32,6 +32,7 @@ from lodcli.kernels.platform.machine import available_bytes
 from lodcli.kernels.rnn.cells.activations import activation_named
 from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
+from lodcli.kernels.runtime.summaries import Summarized
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -56,7 +57,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LayerWeights(CheckedFields, ABC):
+class LayerWeights(CheckedFields, Summarized, ABC):
     """The weights of one layer in one direction, of any kind of cell.
 
     Attributes:

@@ -28,6 +28,7 @@ from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import COMPILED_BYTES, Backend, on
 from lodcli.kernels.runtime.precision import rounds_on_cpu
+from lodcli.kernels.runtime.summaries import Summarized
 from lodcli.kernels.runtime.threads import thread_count
 
 W = TypeVar("W", bound=LayerWeights)
@@ -39,7 +40,7 @@ _STATE_NAMES = ("hidden", "cell")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class States(CheckedFields):
+class States(CheckedFields, Summarized):
     """States before a first step, one row per sequence in the batch's own order.
 
     Attributes:
@@ -52,7 +53,7 @@ class States(CheckedFields):
 
 
 @dataclass(frozen=True, eq=False)
-class RNNTape(Generic[W]):
+class RNNTape(Summarized, Generic[W]):
     """What rnn_backward needs of a forward run; `kept` belongs to the backend of that run.
 
     A tape may be used more than once. It holds a reference to `data`, and with a compiled backend
@@ -68,7 +69,7 @@ class RNNTape(Generic[W]):
 
 
 @dataclass(frozen=True, eq=False)
-class RNNResult(Generic[W]):
+class RNNResult(Summarized, Generic[W]):
     """Result of one layer in one direction.
 
     Attributes:
@@ -88,7 +89,7 @@ class RNNResult(Generic[W]):
 
 
 @dataclass(frozen=True, eq=False)
-class RNNGradients(Generic[W]):
+class RNNGradients(Summarized, Generic[W]):
     """The gradients of everything rnn_forward took.
 
     Attributes:

@@ -29,10 +29,11 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.activations import activation_named
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
+from lodcli.kernels.runtime.summaries import Summarized
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AttentionLSTMWeights(CheckedFields):
+class AttentionLSTMWeights(CheckedFields, Summarized):
     """The weights of an attention_lstm; see the top of this file for shapes and gate order."""
 
     attention_weight: Array
@@ -78,7 +79,7 @@ class AttentionLSTMWeights(CheckedFields):
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionLSTMResult:
+class AttentionLSTMResult(Summarized):
     """The states after every step: those of step t are at row t of their sequence.
 
     Attributes:

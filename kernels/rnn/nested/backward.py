@@ -13,10 +13,11 @@ from lodcli.kernels.rnn.nested.nested import Initial, NestedLevel, NestedTape, w
 from lodcli.kernels.rnn.stack.stack import RNNWeights, stack_backward
 from lodcli.kernels.rnn.stack.states import last_of_gradient
 from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.summaries import Summarized
 
 
 @dataclass(frozen=True, eq=False)
-class LevelGradients:
+class LevelGradients(Summarized):
     """The gradients of one RNN of the chain.
 
     Attributes:
@@ -29,7 +30,7 @@ class LevelGradients:
 
 
 @dataclass(frozen=True, eq=False)
-class NestedGradients:
+class NestedGradients(Summarized):
     """The gradients of the arguments of nested_forward.
 
     Attributes:

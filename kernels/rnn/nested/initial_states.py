@@ -11,10 +11,11 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.states import state_count
 from lodcli.kernels.runtime.argument_types import CheckedFields
+from lodcli.kernels.runtime.summaries import Summarized
 
 
 @dataclass(frozen=True, eq=False)
-class Boot(CheckedFields):
+class Boot(CheckedFields, Summarized):
     """Linear layer from a state of the RNN above to initial hidden states of the one below.
 
     Attributes:

@@ -38,10 +38,11 @@ from lodcli.kernels.runtime.argument_types import (
 )
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.summaries import Summarized
 
 
 @dataclass(frozen=True, eq=False)
-class NestedLevel(CheckedFields):
+class NestedLevel(CheckedFields, Summarized):
     """One RNN of the chain.
 
     Attributes:
@@ -59,7 +60,7 @@ class NestedLevel(CheckedFields):
 
 @construction_explained
 @dataclass(frozen=True, eq=False)
-class NestedRNN:
+class NestedRNN(Summarized):
     """A chain of RNNs, outermost first.
 
     Raises:
@@ -149,7 +150,7 @@ class Initial(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NestedTape:
+class NestedTape(Summarized):
     """What nested_backward needs of one RNN of the chain and of all below it.
 
     Attributes:
@@ -172,7 +173,7 @@ class NestedTape:
 
 
 @dataclass(frozen=True, eq=False)
-class NestedStep:
+class NestedStep(Summarized):
     """One step of an outer RNN whose inner one boots.
 
     Attributes:
@@ -191,7 +192,7 @@ class NestedStep:
 
 
 @dataclass(frozen=True, eq=False)
-class NestedResult:
+class NestedResult(Summarized):
     """Result of a chain of RNNs.
 
     Attributes:

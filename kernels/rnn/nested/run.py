@@ -14,11 +14,12 @@ from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.stack.states import last_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.summaries import Summarized
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 @dataclass(frozen=True, eq=False)
-class NestedOutput:
+class NestedOutput(Summarized):
     """Result of nested RNNs.
 
     Attributes:

@@ -26,6 +26,7 @@ from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.runtime.precision import Precision, current_precision, float32_products
+from lodcli.kernels.runtime.summaries import Summarized
 
 W = TypeVar("W", bound=LayerWeights)
 
@@ -67,7 +68,7 @@ class Chunking:
 
 
 @dataclass(frozen=True, eq=False)
-class Chunk(Generic[W]):
+class Chunk(Summarized, Generic[W]):
     """One chunk of steps, of all sequences that are long enough to have it.
 
     Attributes:

@@ -18,11 +18,12 @@ from lodcli.kernels.rnn.stack.stack import RNNWeights, StackTape, stack_forward
 from lodcli.kernels.rnn.stack.states import last_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.summaries import Summarized
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 @dataclass(frozen=True, eq=False)
-class RNNOutput:
+class RNNOutput(Summarized):
     """Result of an RNN.
 
     Attributes:

@@ -37,13 +37,14 @@ from lodcli.kernels.rnn.engine.engine import (
 from lodcli.kernels.rnn.stack.chunked import Chunking, chunked_forward
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.summaries import Summarized
 
 MOST_LAYERS = 10_000
 
 
 @construction_explained
 @dataclass(frozen=True, eq=False)
-class RNNWeights:
+class RNNWeights(Summarized):
     """The weights of a whole RNN, or, in the same shape, their gradients.
 
     Attributes:
@@ -186,7 +187,7 @@ class RNNWeights:
 
 
 @dataclass(frozen=True, eq=False)
-class StackTape:
+class StackTape(Summarized):
     """What stack_backward needs: the tape of every layer and direction."""
 
     weights: RNNWeights
@@ -194,7 +195,7 @@ class StackTape:
 
 
 @dataclass(frozen=True, eq=False)
-class StackResult:
+class StackResult(Summarized):
     """Result of a stack of layers.
 
     Attributes:
@@ -211,7 +212,7 @@ class StackResult:
 
 
 @dataclass(frozen=True, eq=False)
-class StackGradients:
+class StackGradients(Summarized):
     """The gradients of the arguments of stack_forward, in their shapes."""
 
     input: Array

@@ -16,12 +16,13 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import working_dtype
 from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
+from lodcli.kernels.runtime.summaries import Summarized
 
 Arrays = Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
-class AdamState(CheckedFields):
+class AdamState(CheckedFields, Summarized):
     """What Adam remembers of earlier steps.
 
     Attributes:

@@ -38,6 +38,7 @@ from lodcli.kernels.rnn.stack.states import last_of, last_of_gradient
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.runtime.summaries import Summarized
 
 RNN_PREFIX = "rnn."
 POOLS = ("last", "mean")
@@ -45,7 +46,7 @@ POOLS = ("last", "mean")
 
 @construction_explained
 @dataclass(frozen=True, eq=False)
-class Classifier:
+class Classifier(Summarized):
     """An RNN and a linear layer.
 
     Attributes:
@@ -204,7 +205,7 @@ def seeded_classifier(
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class Scored(Summarized):
     """The scores of a batch, and the data for the backward pass.
 
     Attributes:

@@ -20,6 +20,7 @@ from lodcli.kernels.rnn.training.loss import check_labels, softmax_cross_entropy
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.summaries import Summarized
 from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -31,7 +32,7 @@ SCORED_ROWS = 1 << 16
 
 @construction_explained
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class Labelled(Summarized):
     """Sequences and a class for each.
 
     Attributes:
@@ -121,7 +122,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, eq=False)
-class Epoch:
+class Epoch(Summarized):
     """Result of one epoch, a pass over all sequences.
 
     Attributes:
@@ -313,6 +314,7 @@ def evaluate(
     return Evaluation(total / count, right / count)
 
 
+@types_explained
 def accuracy(
     model: Classifier, examples: Labelled, *, threads: int | None = None, device: str = "cpu"
 ) -> float:

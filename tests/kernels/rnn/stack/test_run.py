@@ -151,6 +151,19 @@ def test_a_batch_of_no_sequences_gives_empty_results() -> None:
     assert run.last.lod == LoD([[0]])
 
 
+def test_results_are_shown_in_one_line() -> None:
+    weights = seeded_weights("gru", 3, 4, rng=np.random.default_rng(0))
+    found = run_rnn(LoDTensor(np.ones((60, 3), np.float32), [[20, 40]]), weights, keep=True)
+    assert repr(found) == (
+        "RNNOutput(all=LoDTensor(60 x 4 float32), last=LoDTensor(2 x 4 float32), "
+        "last_hidden=float32 (1, 2, 4), tape=<StackTape>)"
+    )
+    assert repr(weights) == (
+        "RNNWeights(layers=((GRUWeights(weight_ih=float32 (12, 3), weight_hh=float32 (12, 4), "
+        "bias_ih=float32 (12,), bias_hh=float32 (12,)),),))"
+    )
+
+
 def test_tensors_that_cannot_be_run_are_refused() -> None:
     with pytest.raises(InvalidDataError, match="run_rnn: expected a tensor of at least one level"):
         run_rnn(LoDTensor(np.zeros((3, 5))), make())
