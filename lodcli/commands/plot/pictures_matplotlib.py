@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import warnings
 from typing import Any
 
 import matplotlib
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 from lodcli.commands.plot.padding import batch_sizes, padding_shares
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.shell.output import note
 
 # With more columns, lines could not be distinguished.
 MOST_LINES = 12
@@ -118,7 +120,11 @@ def encoded(figure: Figure, kind: str, title: str) -> bytes:
     # Text stays text in an SVG, and equal data gives equal files.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lod"}):
         extra: dict[str, Any] = {"dpi": 150} if kind == "png" else {"metadata": {"Date": None}}
-        figure.savefig(drawn, format="svg" if kind == "html" else kind, **extra)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            figure.savefig(drawn, format="svg" if kind == "html" else kind, **extra)
+    if kind == "png" and any("missing from font" in str(one.message) for one in told):
+        note("note: the font lacks characters of the title; an .svg or .html file has them")
     if kind != "html":
         return drawn.getvalue()
     svg = drawn.getvalue().decode()

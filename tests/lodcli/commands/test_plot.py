@@ -103,6 +103,17 @@ def test_a_name_is_drawn_as_it_is(lod: Lod, folder: Path, kind: str) -> None:
     assert rf"x\udcff.npz::{name}" in parsed("x.html").text
 
 
+def test_a_name_that_the_font_lacks_is_a_note_for_a_png_only(lod: Lod, folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    io.write("x.lod.h5", {"日本": LoDTensor(np.arange(3.0), [[2, 1]])})
+    for ending, told in (("svg", ""), ("html", ""), ("png", "the font lacks characters")):
+        done = lod("plot", "x.lod.h5", "--kind", "values", "-o", f"x.{ending}")
+        assert done.code == 0
+        assert done.stderr.count("\n") == bool(told)
+        assert told in done.stderr
+    assert "日本" in Path("x.svg").read_text()
+
+
 def test_the_drawn_values_are_those_of_the_sequence(lod: Lod, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     from lodcli.commands.plot.drawing import rows_of
