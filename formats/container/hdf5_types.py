@@ -36,9 +36,7 @@ def hdf5_type(name: str) -> h5t.TypeID:
         kind = h5t.IEEE_F32LE.copy()
         # Sign bit 15, 8 bits of exponent from bit 7, 7 bits of mantissa from bit 0.
         kind.set_fields(15, 7, 8, 0, 7)
-        kind.set_precision(16)
         kind.set_size(2)
-        kind.set_ebias(127)
         return kind
     part = _PLAIN["float32" if name == "complex64" else "float64"]
     size = part.get_size()

@@ -136,6 +136,17 @@ def test_the_shape_of_a_sample_takes_as_few_bytes_as_in_mosaic(rows: int, width:
     np.testing.assert_array_equal(encoding.decode(found), value.reshape(2, rows))
 
 
+def test_samples_are_divided_into_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mds, "SHARD_BYTES", 100)
+    whole = LoDTensor(np.arange(100.0).reshape(20, 5))  # samples of 40 bytes, and 4 for each
+    io.write(tmp_path / "x", whole, format_name="mds")
+    shards = json.loads((tmp_path / "x" / "index.json").read_text())["shards"]
+    assert [one["samples"] for one in shards] == [2] * 10
+    files = [tmp_path / "x" / f"shard.{number:05}.mds" for number in range(10)]
+    assert [one["raw_data"]["bytes"] for one in shards] == [file.stat().st_size for file in files]
+    np.testing.assert_array_equal(content(tmp_path / "x")["data"].data, whole.data)
+
+
 def test_tensors_that_come_apart_are_joined_again(tmp_path: Path) -> None:
     label = LoDTensor(np.arange(3.0))
     parts = [{"x": RAGGED[0:1]}, {"label": label}, {"x": RAGGED[1:3]}]

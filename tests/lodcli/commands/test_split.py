@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -74,6 +75,16 @@ def test_the_parts_are_the_file(
         assert sorted(together) == sorted(labelled)
         lod("shuffle", "labelled.lod.h5", "--seed", str(seed), "-o", "shuffled.lod.h5")
         assert together == items_of("shuffled.lod.h5") != labelled
+
+
+def test_parts_may_be_packed_and_have_the_permissions_of_new_files(lod: Lod, folder: Path) -> None:
+    rows = LoDTensor(np.arange(5))
+    io.write(folder / "rows.npy", rows)
+    assert lod("split", "rows.npy", "--by", "count", "2", "-o", "p-{}.jsonl.gz").code == 0
+    found = [gzip.decompress(Path(f"p-{n}.jsonl.gz").read_bytes()) for n in range(3)]
+    assert found == [b"0\n1\n", b"2\n3\n", b"4\n"]
+    Path("new").touch()
+    assert Path("p-2.jsonl.gz").stat().st_mode == Path("new").stat().st_mode
 
 
 def test_a_level_below_is_split_with_all_that_share_it(lod: Lod, folder: Path) -> None:
