@@ -146,7 +146,8 @@ class StrictFile:
     def conventions(self, column: Column) -> list[str]:
         """Return the attributes of a dataset by which readers of netCDF change its values."""
         with self.damage(column.path):
-            return [name for name in CONVENTIONS if h5a.exists(column.dataset, name.encode())]
+            named = [name for name in CONVENTIONS if h5a.exists(column.dataset, name.encode())]
+            return [name for name in named if not _is_nan(column.dataset, name)]
 
     def is_instance_index(self, column: Column) -> bool:
         """Return whether a dataset is the index variable of an indexed ragged array of CF."""
@@ -249,6 +250,16 @@ def _plain(stored: h5py.AttributeManager, name: str) -> Any:
     except (UnicodeDecodeError, InvalidDataError):
         return None  # no UTF-8, nan, or too long
     return plain
+
+
+def _is_nan(dataset: h5d.DatasetID, name: str) -> bool:
+    """Return whether an attribute is NaN, which xarray gives as the missing value of all floats."""
+    attribute = h5a.open(dataset, name.encode())
+    if attribute.get_type().get_class() != h5t.FLOAT or attribute.shape not in ((), (1,)):
+        return False
+    value: Array = np.empty(attribute.shape, np.float64)
+    attribute.read(value)
+    return bool(np.isnan(value).all())
 
 
 def _decoded(value: Any) -> Any:

@@ -126,8 +126,8 @@ class ZarrSource(ArraySource[ZarrArray]):
     def _as_stored(self) -> Iterator[str]:
         """Yield a note for each array with attributes of netCDF that would change its values."""
         for name, rows in self.arrays.items():
-            attributes = rows.array.attrs if isinstance(rows, ZarrArray) else ()
-            if named := [one for one in CONVENTIONS if one in attributes]:
+            attributes = rows.array.attrs if isinstance(rows, ZarrArray) else {}
+            if named := [one for one in CONVENTIONS if not _is_nan(attributes.get(one, math.nan))]:
                 yield f"{name}: values are as stored: {', '.join(named)} not applied"
 
     def _look(self, name: str, path: str) -> ZarrArray:
@@ -179,3 +179,8 @@ class ZarrSource(ArraySource[ZarrArray]):
 
     def close(self) -> None:
         self._store.close()
+
+
+def _is_nan(value: Any) -> bool:
+    """Return whether an attribute is NaN, which xarray gives as the missing value of all floats."""
+    return value in ("NaN", "AAAAAAAA+H8=") or value != value  # text of JSON, and in base64

@@ -331,8 +331,16 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Pa
         file["packed"].attrs.update({"add_offset": 10.0, "scale_factor": 0.1, "_FillValue": -9})
         file["plain"] = np.arange(3)
         file["plain"].attrs["units"] = "m"
+        file["floats"] = np.array([0, np.nan, 2])
+        file["floats"].attrs.update(
+            {"_FillValue": np.nan, "missing_value": np.array([np.nan], "f4")}
+        )
     told = "packed: values are as stored: scale_factor, add_offset, _FillValue not applied"
-    for name, rows, notes in (("packed", [1, 2, -9], [told]), ("plain", [0, 1, 2], [])):
+    for name, rows, notes in (
+        ("packed", [1, 2, -9], [told]),
+        ("plain", [0, 1, 2], []),
+        ("floats", [0, pytest.approx(np.nan, nan_ok=True), 2], []),
+    ):
         with lodcli.open(path, options=ReadOptions(data=name)) as source:
             found = io.one_tensor(source.read()["data"], "this test")
             assert list(source.notes) == notes

@@ -176,6 +176,8 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(
     # As xarray packs values.
     group["packed"].attrs.update({"add_offset": 10.0, "scale_factor": 0.1, "_FillValue": -9})
     group["plain"].attrs["units"] = "m"
+    group.create_array("floats", shape=(3,), dtype="f4").attrs["_FillValue"] = "AAAAAAAA+H8="
+    group.create_array("doubles", shape=(3,), dtype="f8").attrs["missing_value"] = float("nan")
     with lodcli.open(tmp_path / "t.zarr") as source:
         found = source.read()["packed"]
         told = "packed: values are as stored: scale_factor, add_offset, _FillValue not applied"
