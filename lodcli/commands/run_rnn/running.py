@@ -27,7 +27,13 @@ from lodcli.formats.weights.model_file import read_about
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.rnn.nested.state_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
-from lodcli.kernels.rnn.stack.embedding import EMBEDDING, check_table, id_of_code, require_ids
+from lodcli.kernels.rnn.stack.embedding import (
+    EMBEDDING,
+    check_table,
+    id_of_code,
+    require_ids,
+    table_beside,
+)
 from lodcli.kernels.rnn.stack.run import arithmetic_dtype
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, require_shape, weights_from_state_dict
@@ -53,7 +59,7 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
         if given["path"] is not None:
             with naming_file(given["path"]):
                 entries = read_weights(given["path"])
-        table = None if entries is None else entries.get(EMBEDDING)
+        table = None if entries is None else table_beside(entries)
         dtype = arithmetic_dtype(
             given["dtype"] or (file.tensor() if table is None else table).dtype
         )
@@ -128,7 +134,7 @@ def _lookup(entries: StateDict, spec: TensorSpec, input_size: int, path: str) ->
     Raises:
         LodError: ids for a model without an embedding, or rows for one with an embedding.
     """
-    table, whole = entries.get(EMBEDDING), spec.dtype.kind in "iu" and not spec.row_shape
+    table, whole = table_beside(entries), spec.dtype.kind in "iu" and not spec.row_shape
     if table is None:
         if whole and input_size != 1:
             raise ShapeMismatchError(

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, LodError, ShapeMismatchError
-from lodcli.kernels.rnn.stack.embedding import check_ids, embed, embed_grad, id_of_code
+from lodcli.kernels.rnn.stack.embedding import (
+    check_ids,
+    embed,
+    embed_grad,
+    id_of_code,
+    table_beside,
+)
 from lodcli.kernels.tensor.marks import Categories
 from tests.oracles_rnn import close
 
@@ -103,6 +109,24 @@ def test_arrays_of_other_forms_are_refused() -> None:
             call()
     with pytest.raises(ShapeMismatchError):
         embed_grad(np.ones(2), [0, 1], 3)
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["rnn.weight_ih_l0", "embedding.weight"], "embedding.weight"),
+        (["module.rnn.weight_ih_l0", "module.embedding.weight"], "module.embedding.weight"),
+        (["a.weight_ih_l0", "b.weight_ih_l0", "embedding.weight"], "embedding.weight"),
+        (["weight_ih_l0", "embedding.weight"], "embedding.weight"),
+        (["encoder.rnn.weight_ih_l0", "decoder.embedding.weight", "embedding.weight"], None),
+        (["encoder.rnn.weight_ih_l0", "rnn.weight_ih_l0", "embedding.weight"], "embedding.weight"),
+        (["rnn.weight_ih_l0", "my_embedding.weight"], None),
+    ],
+)
+def test_the_table_is_that_of_the_module_of_the_rnn(names: list[str], found: str | None) -> None:
+    entries = {name: np.ones(1) for name in names}
+    table = table_beside(entries)
+    assert table is (None if found is None else entries[found])
 
 
 def test_codes_of_other_categories_become_ids_by_their_words() -> None:
