@@ -12,6 +12,7 @@ import pytest
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import LevelSpec, TensorSpec
+from lodcli.formats.json import jsonl
 from lodcli.formats.structs.names import renamed
 from lodcli.formats.structs.tree import broken_columns, tree
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
@@ -218,6 +219,20 @@ def test_null_records_after_the_first_that_hold_nulls_are_refused_by_name(tmp_pa
     with pytest.raises(InvalidDataError, match=r"column 's', record 2001: a record .* is null"):
         rows_of(tmp_path / "b.parquet")
     assert rows_of(converted(tmp_path / "b.parquet", "lods", nulls="keep")) == late
+
+
+def test_after_lines_with_neither_records_may_be_null_but_not_of_nothing_but_nulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "PEEK_BYTES", 50)
+    monkeypatch.setattr(jsonl, "MOST_PEEK_BYTES", 50)
+    rows: list[dict[str, Any]] = [{"s": {"x": 1, "y": None}}, {"s": {"x": None, "y": 2}}] * 5
+    null, hollow = [*rows, {"s": None}], [*rows, {"s": {"x": None, "y": None}}]
+    assert rows_of(put(tmp_path / "a.jsonl", null)) == null
+    source = put(tmp_path / "b.jsonl", hollow)
+    with pytest.raises(InvalidDataError, match=r"line 11: field 's': an object of nothing but nu"):
+        rows_of(source)
+    assert rows_of(converted(source, "lods", nulls="keep")) == hollow
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])
