@@ -50,8 +50,11 @@ def answering() -> Callable[..., None]:
     os.dup2(2, 1)
 
     def answer(**content: Any) -> None:
-        answers.write(json.dumps(content) + "\n")
-        answers.flush()
+        try:
+            answers.write(json.dumps(content) + "\n")
+            answers.flush()
+        except BrokenPipeError:  # the process that asked was killed
+            os._exit(1)
 
     return answer
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -15,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from lodcli.bench.measure import paired
 from lodcli.bench.measure.checks import Result
 from lodcli.bench.measure.errors import DisagreementError, WorkerError
 from lodcli.bench.measure.peer_set import PeerSet
@@ -28,6 +31,7 @@ from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.platform import processes
 from lodcli.shell.failures import explained
+from tests.hanging import HANG_SECONDS
 from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
 
@@ -218,3 +222,18 @@ def test_reasons_in_a_saved_report_name_no_folders(
     saved = json.loads((tmp_path / "r.json").read_bytes())
     assert saved["missing"] == {"fast": "cannot load 'fast.so', see https://host.example/a/b"}
     assert saved["skipped"] == {"kernels sum B1": {"slow": "RuntimeError: x.py:3: 1/2 of 3 B/s"}}
+
+
+def test_a_peer_that_starts_after_a_kill_says_nothing() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", paired._START, str(paired.WORKER), processes.__file__, "none", "1"],
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=HANG_SECONDS,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
