@@ -33,6 +33,7 @@ class OpEntry:
         keeps: its argument whose index the result has (for a stride of 1).
         pools: its argument with one sequence per row of the result.
         marks: whether it only reorders items, so that its results keep marks.
+        nulls: whether its result keeps the nulls of its first argument.
         tracked: its differentiable arguments in torch, if all of them are rows; empty if there are
             none, or if one is a list of steps or an index.
     """
@@ -50,6 +51,7 @@ class OpEntry:
     keeps: str = ""
     pools: str = ""
     marks: bool = False
+    nulls: bool = False
     tracked: tuple[str, ...] = ()
 
     @property
@@ -129,13 +131,13 @@ _ENTRIES = (
     OpEntry("rank_table", "ranking.rank_table", "sequences and their lengths, longest first", "y = (s, n[s]) by descending n"),
     OpEntry("reorder_by_rank", "ranking.rank_table", "the outermost items in the order of a rank table", "y[p] = x[table[p]]", gradient="ranking.rank_table.sequence_reorder_by_rank_grad", marks=True, tracked=("tensor",)),
     OpEntry("reshape", "reshaping.reshape", "the values of every sequence in rows of another width", "n[s] = n[s] * D / new_dim", itemwise=True, gradient="reshaping.reshape.sequence_reshape_grad", tracked=("tensor",)),
-    OpEntry("reverse", "slicing.reverse", "every sequence backwards", "y[lo+t] = x[hi-1-t]", itemwise=True, gradient="slicing.reverse.sequence_reverse_grad", keeps="tensor", tracked=("tensor",)),
+    OpEntry("reverse", "slicing.reverse", "every sequence backwards", "y[lo+t] = x[hi-1-t]", itemwise=True, gradient="slicing.reverse.sequence_reverse_grad", keeps="tensor", nulls=True, tracked=("tensor",)),
     OpEntry("rms_norm", "norms.norms", "every row divided by its root mean square", "y[r] = x[r] / sqrt(mean x[r]^2 + eps) w", itemwise=True, gradient="norms.norms.sequence_rms_norm_grad", keeps="tensor", tracked=("tensor", "weight")),
     OpEntry("row_conv", "conv.conv", "every row plus later rows, weighted by column (lookahead convolution)", "y[r] = sum W[k] x[r+k]", itemwise=True, gradient="conv.conv_grad.sequence_row_conv_grad", keeps="tensor", tracked=("tensor", "weight")),
     OpEntry("scatter", "scatter.scatter", "updates added to chosen columns of each sequence's row", "y[s, ids[r]] += u[r]", gradient="scatter.scatter.sequence_scatter_grad", tracked=("x", "updates")),
     OpEntry("searchsorted", "sorting.sort", "insertion points of the values of sequence s in the sorted sequence s", "y[q] = count of x[r] < v[q]"),
     OpEntry("shrink_memory", "ranking.rank_table", "the states of the sequences active at a step", "y = x[:alive]", gradient="ranking.rank_table.sequence_shrink_memory_grad", options="--table table.lod.h5 --step 1"),
-    OpEntry("slice", "slicing.slice", "a part of every sequence", "y[s] = x[lo+offset : lo+offset+length]", gradient="slicing.slice.sequence_slice_grad", options="--offset 1,0 --length 1,1", tracked=("tensor",)),
+    OpEntry("slice", "slicing.slice", "a part of every sequence", "y[s] = x[lo+offset : lo+offset+length]", gradient="slicing.slice.sequence_slice_grad", options="--offset 1,0 --length 1,1", nulls=True, tracked=("tensor",)),
     OpEntry("softmax", "softmax.softmax", "softmax over the rows of every sequence, by column", "y = exp x / sum exp x", itemwise=True, gradient="softmax.softmax.sequence_softmax_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("sort", "sorting.sort", "every column of every sequence sorted", "y = sort x[lo:hi]", itemwise=True, gradient="sorting.sort_grad.sequence_sort_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("sort_by_length", "ranking.rank_table", "the sequences of a level, longest first", "y = x[s] by descending n", gradient="ranking.rank_table.sequence_sort_by_length_grad", marks=True, tracked=("tensor",)),
@@ -146,7 +148,7 @@ _ENTRIES = (
     OpEntry("to_steps", "ranking.rank_table", "step t: item t of every sequence longer than t, by rank", "y[t] = x[lo+t] of all n > t", gradient="ranking.rank_table.sequence_to_steps_grad"),
     OpEntry("topk", "sorting.sort", "the k largest values of every column and their positions", "y[s] = k largest x[r], their positions", results=("values", "places"), gradient="sorting.sort_grad.sequence_topk_grad", index=("k",), options="--k 2", tracked=("tensor",)),
     OpEntry("topk_avg_pooling", "pooling.topk_avg_pooling", "averages of the k largest values of every matrix row", "y[r, k] = sum of k largest x[r] / k", gradient="pooling.topk_avg_pooling.sequence_topk_avg_pooling_grad", options="--topks 1,2 --channel-num 1"),
-    OpEntry("truncate", "slicing.truncate", "every sequence cut to its first or last items", "y[s] = x[lo : lo+min(n, length)]", itemwise=True, gradient="slicing.truncate.sequence_truncate_grad", tracked=("tensor",)),
+    OpEntry("truncate", "slicing.truncate", "every sequence cut to its first or last items", "y[s] = x[lo : lo+min(n, length)]", itemwise=True, gradient="slicing.truncate.sequence_truncate_grad", nulls=True, tracked=("tensor",)),
     OpEntry("unique", "sorting.sort", "the distinct values of every sequence, ascending", "y[s] = set of x[r]", itemwise=True),
     OpEntry("unique_counts", "sorting.sort", "the distinct values and their counts", "y[s] = set of x[r], counts", results=("values", "counts")),
     OpEntry("unpad", "padding.pad", "the rows of a padded batch without the padding", "y[lo+t] = x[s,t] for t < n[s]", gradient="padding.pad.sequence_unpad_grad", options="--lengths 2,1", tracked=("padded",)),

@@ -1,6 +1,8 @@
-"""Gather of whole items of a level in any order; used by sort, split and unpack."""
+"""Gather of whole items of a level in any order, and of rows with their nulls."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.row_ranges import DISPATCHED_BYTES, rows_at, rows_of_ranges
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 
 
 def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) -> LoDTensor:
@@ -86,3 +89,21 @@ def _checked_items(items: npt.ArrayLike, count: int) -> Offsets:
             f"items, position {position}: no item {array[position]}, there are {count}"
         )
     return numbers
+
+
+def with_nulls(tensor: LoDTensor, level: int, move: Callable[[LoDTensor], LoDTensor]) -> LoDTensor:
+    """Return the result of an op that only moves items below a level, with the nulls of a tensor.
+
+    Args:
+        tensor: with nulls.
+        level: the level whose sequences stay in place; a result has as many of them.
+        move: the op. It is called with numbers of rows, and of the items of levels with nulls.
+    """
+    lod, masks = tensor.lod, list(tensor.nulls.masks)
+    for number in range(level + 1, lod.n_levels + 1):
+        mask, is_rows = masks[number], number == lod.n_levels
+        if mask is not None or is_rows:
+            count = tensor.rows if is_rows else lod.count(number)
+            found = move(LoDTensor(np.arange(count), lod.upto(number - 1)))
+            masks[number] = None if mask is None else mask[found.data]
+    return LoDTensor(tensor.values[found.data], found.lod, nulls=Nulls.of(masks))

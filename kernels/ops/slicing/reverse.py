@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
@@ -12,7 +14,7 @@ from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.gather import take_items, with_nulls
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -28,7 +30,7 @@ def sequence_reverse(
     """Return every sequence of a level backwards. It is its own inverse.
 
     Args:
-        tensor: data (N, ...), any dtype, at least one level.
+        tensor: data (N, ...), any dtype, at least one level. Nulls are kept, without `out`.
         level: the level whose sequences are reversed; by default the finest.
         items: reverse the order of the items, each of which stays unchanged (the sentences of
             an article from the last to the first, with their words in order); otherwise
@@ -46,6 +48,9 @@ def sequence_reverse(
     """
     offsets = segments(tensor, level, "sequence_reverse")
     lod, number = tensor.lod, tensor.lod.level(level)
+    if tensor.nulls.masks and out is None:
+        turn = partial(sequence_reverse, level=number, items=items, backend=backend)
+        return with_nulls(tensor, number, turn)
     if items and number < lod.n_levels - 1:
         return _items_reversed(tensor, number, out, backend)
     kernel = on(backend, segment_reverse, size_bytes=tensor.nbytes)

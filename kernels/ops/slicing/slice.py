@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +17,7 @@ from lodcli.kernels.ops.common import per_segment, result_array
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.gather import with_nulls
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask
 
@@ -32,7 +35,7 @@ def sequence_slice(
     """Return, for every sequence s of a level, length[s] items starting at item offset[s].
 
     Args:
-        tensor: data (N, ...), any dtype, S sequences in `level`.
+        tensor: data (N, ...), any dtype, S sequences in `level`. Nulls are kept, without `out`.
         offset: (S,) or (S, 1) integers, counted inside the sequence.
         length: (S,) or (S, 1) integers; 0 leaves an empty sequence.
         level: the level whose sequences are cut; its items are rows, or whole sequences of
@@ -54,6 +57,10 @@ def sequence_slice(
     >>> sequence_slice(words, [1, 0], [2, 1]).data.tolist()
     [2, 3, 4]
     """
+    if tensor.nulls.masks and out is None:
+        number = chosen_level(tensor.lod, level, "sequence_slice")
+        cut = partial(sequence_slice, offset=offset, length=length, level=number, backend=backend)
+        return with_nulls(tensor, number, cut)
     part = _part(tensor.lod, offset, length, level, "sequence_slice", backend)
     kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
     return LoDTensor._made(kernel(tensor.data, part.starts, part.bounds, out=out), part.lod)

@@ -31,7 +31,7 @@ def sequence_truncate(
     """Return every sequence cut to at most `length` items.
 
     Args:
-        tensor: data (N, ...), any dtype, at least one level.
+        tensor: data (N, ...), any dtype, at least one level. Nulls are kept.
         length: 0 or more.
         keep: which items of a longer sequence are kept, the "first" or the "last".
         level: the level whose sequences are cut; its items are rows, or whole sequences.

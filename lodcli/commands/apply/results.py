@@ -39,6 +39,7 @@ def write_results(
     into: str | None,
     *,
     keeps: bool,
+    nulls: bool = False,
     check: Callable[[Schema], None] = lambda schema: None,
 ) -> None:
     """Write the results of a computation on every batch of a file.
@@ -51,6 +52,7 @@ def write_results(
         into: name of the result, which is written with all tensors of the file; None: it is
             written alone.
         keeps: whether the result has the index of the first of the tensors, or its upper levels.
+        nulls: whether the result may have nulls where that tensor has them.
         check: raises an error if the schema of the file does not fit the computation.
     """
     whole = replace(source, name=None)
@@ -69,13 +71,13 @@ def write_results(
                         yield kept
 
             alone = None if source.path == "-" else batches(names)
-            writing = _Writing(chosen, compute, into, keeps=keeps)
+            writing = _Writing(chosen, compute, into, keeps=keeps, nulls=nulls)
             writing.write(target, schema, batches(passing), alone)
             return
     with items_or_stream(whole, 0, names) as (shared, _, found):
         check(shared.schema)
         chosen = find_all(shared.schema, names)
-        writing = _Writing(chosen, compute, into, keeps=keeps)
+        writing = _Writing(chosen, compute, into, keeps=keeps, nulls=nulls)
         writing.write(target, shared.schema, found)
 
 
@@ -114,15 +116,18 @@ class _Writing:
 
     Args:
         chosen: the tensors to compute with, which come in the same batches.
-        compute, into, keeps: see `write_results`.
+        compute, into, keeps, nulls: see `write_results`.
     """
 
-    def __init__(self, chosen: Schema, compute: Compute, into: str | None, *, keeps: bool) -> None:
+    def __init__(
+        self, chosen: Schema, compute: Compute, into: str | None, *, keeps: bool, nulls: bool
+    ) -> None:
         self._chosen = chosen
         self._lead = chosen[0]
         self._compute = compute
         self._into = into
         self._keeps = keeps
+        self._nullable = nulls and self._lead.nullable
         self._depth = 0
 
     def write(
@@ -161,11 +166,13 @@ class _Writing:
         self, schema: Schema, results: Mapping[str, LoDTensor], tensor: LoDTensor
     ) -> Schema:
         if self._into is None:
-            return tuple(spec.uncounted() for spec in schema_of(results))
+            specs = (spec.uncounted() for spec in schema_of(results))
+            return tuple(replace(spec, nullable=self._nullable) for spec in specs)
         refuse_into([spec.name for spec in schema], self._lead.name, self._into)
         result = _only(results)
         self._depth = _shared_depth(result, tensor) if self._keeps else 0
         made = _spec(self._into, result, self._lead, self._depth)
+        made = replace(made, nullable=self._nullable)
         others = tuple(made if spec.name == self._into else spec for spec in schema)
         return others if self._into == self._lead.name else (*others, made)
 

@@ -193,7 +193,9 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
             return _run(ready, [writing.prepared(tensor)], name, device)
 
         keeps = all(step.entry.keeps or step.entry.pools for step in steps)
-        write_results(first, (), compute, writing.target, writing.into, keeps=keeps)
+        nulls = all(step.entry.nulls for step in steps)
+        into = writing.into
+        write_results(first, (), compute, writing.target, into, keeps=keeps, nulls=nulls)
         return
     if writing.into is None and _written_in_parts(ready, writing):
         return

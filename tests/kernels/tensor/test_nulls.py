@@ -299,7 +299,8 @@ def test_bits_are_those_of_arrow() -> None:
         lambda tensor: tensor.__setitem__(0, 1),
         lambda tensor: OPS["sum"].load()(tensor),
         lambda tensor: OPS["softmax"].load()(tensor),
-        lambda tensor: OPS["reverse"].load()(tensor),
+        lambda tensor: OPS["cumsum"].load()(tensor),
+        lambda tensor: OPS["reverse"].load()(tensor, out=np.empty(3)),
     ],
 )
 @pytest.mark.parametrize(

@@ -253,3 +253,21 @@ def test_inspect_says_what_may_be_null(source: str, lod: Lod) -> None:
         **{"l": True, "t": True, "f": True, "n": False}
     }
     assert '"a" null "Grüß"' in lod("inspect", f"{source}::t").stdout
+
+
+def test_ops_that_move_items_keep_nulls_of_later_batches(folder: Path, lod: Lod) -> None:
+    """The first batch has none."""
+    values: list[Any] = [[1, 2, 3]] * 150_000
+    values[-3:] = [None, [4, None, 5], [None]]
+    io.write("in.lod.h5", {"ids": LoDTensor.from_lists(values), "n": LoDTensor(np.arange(150_000))})
+    args = ("--memory", "6M", "-q", "-fo", "out.lods")
+    line = ("apply", "truncate", "in.lod.h5::ids", "--length", "2", "--then", "reverse")
+    done = lod(*line, *args)
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lods")[-4:].to_list() == [[2, 1], None, [None, 4], [None]]
+    done = lod("apply", "reverse", "in.lod.h5::ids", "--into", "back", *args)
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lods", "back")[-4:].to_list() == [[3, 2, 1], None, [5, None, 4], [None]]
+    done = lod("apply", "reverse", "in.lod.h5::ids", "--then", "sum", *args)
+    assert done.code == 4
+    assert re.search(r"item of level 0 <\d+> is null; .* has no nulls: --nulls", done.stderr)
