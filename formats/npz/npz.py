@@ -189,6 +189,12 @@ class _NpzSource(ArraySource[Member]):
         if not infos:
             self.refuse_left_out()
             raise InvalidDataError("holds no array")
+        if options.data is None and infos.keys() >= {"data", "indices", "indptr", "format"}:
+            del infos["format"]
+            self.left_out["format"] = UnsupportedError(
+                "format: is that of a sparse matrix of scipy; --data data,indices --offsets indptr "
+                "reads the rows of a CSR matrix, the columns of a CSC matrix"
+            )
         arrays: dict[str, Member | FixedTexts] = {}
 
         def look(name: str) -> Member | FixedTexts:

@@ -268,3 +268,15 @@ def test_an_index_that_breaks_a_rule_is_named(
     arrays = {f"lod.{level}": np.asarray(offsets) for level, offsets in levels.items()}
     with pytest.raises(error, match=message):
         content(saved(tmp_path, data=np.zeros(2), **arrays))
+
+
+def test_a_sparse_matrix_of_scipy_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, format=b"csr", shape=(2, 9), data=[1.5, 2], indices=[8, 0], indptr=[0, 2, 2])
+    with pytest.raises(UnsupportedError, match="of scipy; --data data,indices --offsets indptr"):
+        lodcli.open(path)
+    found = lodcli.read_all(path, data="data,indices", offsets=["indptr"])
+    assert {name: item.to_list() for name, item in found.items()} == {
+        "data": [[1.5, 2], []],
+        "indices": [[8, 0], []],
+    }
