@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.native.language_numba import Emitter, emits
+from lodcli.kernels.runtime.jit_numba import ir, types
 
 _BYTE, _WORD, _WIDE = ir.IntType(8), ir.IntType(64), ir.IntType(128)
 _REAL = ir.DoubleType()
 
 
-def _operation(code: Callable[..., Any]) -> Any:
-    """Return `code` as an intrinsic; untyped, as numba's type includes the typing context."""
-    return intrinsic(code)
-
-
-@_operation
-def times(typingctx: Any, a: Any, b: Any) -> Any:
+@emits(types.UniTuple(types.uint64, 2), types.uint64, types.uint64)
+def times(on: Emitter, a: Any, b: Any) -> Any:
     """Return the high and the low half of a product of two uint64."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        product = builder.mul(*(builder.zext(arg, _WIDE) for arg in args))
-        high = builder.lshr(product, ir.Constant(_WIDE, 64))
-        halves = [builder.trunc(half, _WORD) for half in (high, product)]
-        return context.make_tuple(builder, signature.return_type, halves)
-
-    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), code
+    builder = on.builder
+    product = builder.mul(*(builder.zext(each, _WIDE) for each in (a, b)))
+    high = builder.lshr(product, ir.Constant(_WIDE, 64))
+    halves = [builder.trunc(half, _WORD) for half in (high, product)]
+    return on.context.make_tuple(builder, on.result, halves)
 
 
-@_operation
-def leading_zeros(typingctx: Any, word: Any) -> Any:
+@emits(types.int64, types.uint64)
+def leading_zeros(on: Emitter, word: Any) -> Any:
     """Return the number of leading zero bits of a uint64, which is not 0."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), code
+    return on.builder.ctlz(word, ir.Constant(ir.IntType(1), 1))
 
 
 # Addresses instead of arrays: numba counts references to arrays at every call, in memory, which
@@ -46,27 +34,22 @@ def leading_zeros(typingctx: Any, word: Any) -> Any:
 def _load(kind: Any, stored: Any) -> Any:
     """Return an intrinsic that loads a value from an address."""
 
-    def load(typingctx: Any, at: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.load(builder.inttoptr(args[0], stored.as_pointer()))
+    @emits(kind, types.int64)
+    def load(on: Emitter, at: Any) -> Any:
+        return on.builder.load(on.builder.inttoptr(at, stored.as_pointer()))
 
-        return kind(types.int64), code
-
-    return _operation(load)
+    return load
 
 
 def _store(kind: Any, stored: Any, align: int | None = None) -> Any:
     """Return an intrinsic that stores a value at an address, which may be unaligned if align=1."""
 
-    def store(typingctx: Any, at: Any, value: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            put = builder.store(args[1], builder.inttoptr(args[0], stored.as_pointer()))
-            put.align = align
-            return context.get_dummy_value()
+    @emits(types.void, types.int64, kind)
+    def store(on: Emitter, at: Any, value: Any) -> None:
+        put = on.builder.store(value, on.builder.inttoptr(at, stored.as_pointer()))
+        put.align = align
 
-        return types.void(types.int64, kind), code
-
-    return _operation(store)
+    return store
 
 
 byte_at, int_at = _load(types.uint8, _BYTE), _load(types.int64, _WORD)

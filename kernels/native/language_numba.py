@@ -1,4 +1,4 @@
-"""Extensions of numba's language for kernels: pointers and callable functions.
+"""Extensions of numba's language for kernels: pointers, and functions that kernels call.
 
 Only for modules `*_numba.py`, which are imported to build kernels, not to run them.
 """
@@ -6,8 +6,9 @@ Only for modules `*_numba.py`, which are imported to build kernels, not to run t
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
+from typing import Any, NamedTuple
 
 import numba as nb
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -40,6 +41,50 @@ def function(
         no_cfunc_wrapper=True,
     )
     return made  # type: ignore[no-any-return]
+
+
+class Emitter(NamedTuple):
+    """The place in compiled code where instructions are emitted.
+
+    Attributes:
+        kinds: numba's types of the arguments.
+        result: numba's type of the result.
+    """
+
+    context: Any
+    builder: Any
+    kinds: Sequence[Any]
+    result: Any
+
+
+def emits(result: Any, *kinds: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator for a function of compiled code, given as a function that emits it.
+
+    The decorated function takes an Emitter and LLVM's value of each argument, and returns that of
+    the result, if any.
+
+    Args:
+        result: numba's type of the result, or a function of the types of the arguments.
+        kinds: numba's types of the arguments; None: any.
+    """
+
+    def decorate(emit: Callable[..., Any]) -> Any:
+        def typed(_: Any, *given: Any) -> Any:
+            wanted = [own if kind is None else kind for kind, own in zip(kinds, given, strict=True)]
+            made = result if isinstance(result, types.Type) else result(*given)
+            return made(*wanted), generate
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            found = emit(Emitter(context, builder, sig.args, sig.return_type), *args)
+            return context.get_dummy_value() if found is None else found
+
+        # Numba inspects the parameters.
+        names = [f"a{n}" for n in range(1 + len(kinds))]
+        parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+        typed.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return intrinsic(typed)
+
+    return decorate
 
 
 class PointerType(types.Type):
@@ -140,66 +185,36 @@ def _further(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return made_pointer(context, builder, sig.return_type, data, left)
 
 
-@intrinsic
-def _address(typing_context: Any, pointer: Any) -> Any:
+@emits(types.int64, None)
+def address(on: Emitter, pointer: Any) -> Any:
     """Return the address in a pointer as int64."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.ptrtoint(data_of(builder, args[0]), _I64)
-
-    return types.int64(pointer), generate
+    return on.builder.ptrtoint(data_of(on.builder, pointer), _I64)
 
 
-@intrinsic
-def _pointer(typing_context: Any, address: Any, count: Any, kind: Any) -> Any:
+@emits(lambda *kinds: PointerType(kinds[-1].dtype), types.int64, types.int64, None)
+def pointer(on: Emitter, address: Any, count: Any, kind: Any) -> Any:
     """Return a pointer to `count` elements of a type at an address."""
-    made = PointerType(kind.dtype)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-        return made_pointer(context, builder, made, data, args[1])
-
-    return made(types.int64, types.int64, kind), generate
+    data = on.builder.inttoptr(address, ir.IntType(8).as_pointer())
+    return made_pointer(on.context, on.builder, on.result, data, count)
 
 
-@intrinsic
-def _not_inlined(typing_context: Any) -> Any:
+@emits(types.void)
+def not_inlined(on: Emitter) -> None:
     """Prevent inlining of the calling function.
 
     For functions with products and sums that may be fused: LLVM could fuse differently at each
     place of inlining, and the last bits of results would differ.
     """
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
-
-    return types.void(), generate
+    on.builder.function.attributes.add("noinline")
 
 
-@intrinsic
-def _item_bytes(typing_context: Any, kind: Any) -> Any:
+@emits(types.int64, None)
+def item_bytes(on: Emitter, kind: Any) -> Any:
     """Return the size of a type in bytes, as a compile-time constant."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _I64(kind.dtype.bitwidth // 8)
-
-    return types.int64(kind), generate
+    return _I64(on.kinds[0].dtype.bitwidth // 8)
 
 
-@intrinsic
-def _is_float(typing_context: Any, kind: Any) -> Any:
+@emits(types.boolean, None)
+def is_float(on: Emitter, kind: Any) -> Any:
     """Return whether a type is floating-point, as a compile-time constant."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return ir.IntType(1)(int(isinstance(kind.dtype, types.Float)))
-
-    return types.boolean(kind), generate
-
-
-# Called from kernels without the typing context of their declaration.
-address: Any = _address
-not_inlined: Any = _not_inlined
-pointer: Any = _pointer
-item_bytes: Any = _item_bytes
-is_float: Any = _is_float
+    return ir.IntType(1)(int(isinstance(on.kinds[0].dtype, types.Float)))

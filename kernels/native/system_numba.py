@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.native.language_numba import Emitter, emits, function
 from lodcli.kernels.native.target import level
 
 # System call numbers.
@@ -36,23 +36,7 @@ def _called(arguments: int, real: bool) -> Any:
 
 def _intrinsic_of(result: Any, count: int, emit: Callable[..., Any]) -> Any:
     """Return an intrinsic of `count` int64, implemented by emit(builder, arguments)."""
-    sig = result(*[types.int64] * count)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        found = emit(builder, args)
-        return context.get_dummy_value() if found is None else found
-
-    if count == 0:
-
-        def typed(typing_context: Any) -> Any:
-            return sig, generate
-
-        return intrinsic(typed)
-    names = ", ".join(f"a{n}" for n in range(count))
-    space: dict[str, Any] = {"sig": sig, "generate": generate}
-    # Numba inspects the parameter names.
-    exec(f"def typed(typing_context, {names}):\n    return sig, generate", space)
-    return intrinsic(space["typed"])
+    return emits(result, *[types.int64] * count)(lambda on, *args: emit(on.builder, args))
 
 
 def _pause(builder: Any, args: Any) -> Any:
@@ -122,25 +106,15 @@ def _stack_words(typing_context: Any, count: Any) -> Any:
     return types.int64(count), generate
 
 
-@intrinsic
-def _bits_of(typing_context: Any, value: Any) -> Any:
+@emits(types.int64, types.float64)
+def _bits_of(on: Emitter, value: Any) -> Any:
     """Return the bits of a float64 as an int64."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], _I64)
-
-    return types.int64(types.float64), generate
+    return on.builder.bitcast(value, _I64)
 
 
-@intrinsic
-def _futex_number(typing_context: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _I64(_FUTEX[level().machine])
-
-    return types.int64(), generate
-
-
-_number: Any = _futex_number
+@emits(types.int64)
+def _number(on: Emitter) -> Any:
+    return _I64(_FUTEX[level().machine])
 
 
 @function()

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.native.declare import Pointer, kernel
-from lodcli.kernels.native.language_numba import address
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.native.language_numba import Emitter, address, emits
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.instructions import constant
 from lodcli.kernels.simd.vectors import Values, Vectors
 
@@ -94,27 +94,23 @@ def _to_bfloat16(on: _Bits, x: Any) -> Any:
 
 
 def _converted(convert: Callable[[_Bits, Any], Any], *, widens: bool) -> Any:
-    @intrinsic
-    def converted(typing_context: Any, to: Any, at: Any, count: Any) -> Any:
+    @emits(types.void, types.int64, types.int64, types.int64)
+    def converted(on: Emitter, to: Any, at: Any, count: Any) -> None:
         """Convert `count` values at an address."""
+        builder = on.builder
+        v = Vectors(on, types.float32, types.float32)
+        bits = _Bits(v)
+        read, written = (2, 4) if widens else (4, 2)
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = Vectors(context, builder, types.float32, types.float32)
-            on, (to, at, count) = _Bits(v), args
-            read, written = (2, 4) if widens else (4, 2)
+        def one(k: Any, mask: Any, _: Values) -> Values:
+            kind = bits.short if widens else bits.kind
+            value = v.load(v.place(at, k, read), kind, mask, constant(kind, 0))
+            value = convert(bits, builder.zext(value, bits.kind) if widens else value)
+            value = value if widens else builder.trunc(value, bits.short)
+            v.store(value, v.place(to, k, written), mask)
+            return []
 
-            def one(k: Any, mask: Any, _: Values) -> Values:
-                kind = on.short if widens else on.kind
-                value = v.load(v.place(at, k, read), kind, mask, constant(kind, 0))
-                value = convert(on, builder.zext(value, on.kind) if widens else value)
-                value = value if widens else builder.trunc(value, on.short)
-                v.store(value, v.place(to, k, written), mask)
-                return []
-
-            v.each(count, [], one)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64, types.int64), generate
+        v.each(count, [], one)
 
     return converted
 

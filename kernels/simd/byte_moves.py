@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, numba, types
+from lodcli.kernels.native.language_numba import Emitter, emits
+from lodcli.kernels.runtime.jit_numba import cgutils, ir, numba, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, load, prefetch, store
 
 FETCHED_BYTES, FAR_BYTES = 512, 4096
@@ -46,83 +47,58 @@ def _mover(vectors: int, word_bytes: int, kind: str, group: int = 1) -> Any:
     vector = ir.VectorType(ir.IntType(8 * min(8, word_bytes)), VECTOR_BYTES // min(8, word_bytes))
     order = ir.VectorType(ir.IntType(32), lanes)
 
-    @intrinsic
-    def mover(typing_context: Any, to: Any, at: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            to, at = args
-            if kind == "word":
-                _store(builder, _load(builder, at, word), to)
-                return context.get_dummy_value()
-            places = [_I64(VECTOR_BYTES * n) for n in range(vectors)]
-            if kind == "splat":
-                few = _load(builder, at, ir.VectorType(word, group))
-                again = ir.Constant(order, [lane % group for lane in range(lanes)])
-                none = ir.Constant(few.type, ir.Undefined)
-                found = [builder.shuffle_vector(few, none, again)]
-            else:
-                found = [_load(builder, builder.add(at, place), vector) for place in places]
-            if kind == "turn":
-                last = lanes - group
-                turned = [last - lane // group * group + lane % group for lane in range(lanes)]
-                none, backwards = ir.Constant(vector, ir.Undefined), ir.Constant(order, turned)
-                found = [builder.shuffle_vector(each, none, backwards) for each in found]
-            for value, place in zip(found, places, strict=True):
-                _store(builder, value, builder.add(to, place))
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
+    @emits(types.void, types.int64, types.int64)
+    def mover(on: Emitter, to: Any, at: Any) -> None:
+        builder = on.builder
+        if kind == "word":
+            _store(builder, _load(builder, at, word), to)
+            return
+        places = [_I64(VECTOR_BYTES * n) for n in range(vectors)]
+        if kind == "splat":
+            few = _load(builder, at, ir.VectorType(word, group))
+            again = ir.Constant(order, [lane % group for lane in range(lanes)])
+            none = ir.Constant(few.type, ir.Undefined)
+            found = [builder.shuffle_vector(few, none, again)]
+        else:
+            found = [_load(builder, builder.add(at, place), vector) for place in places]
+        if kind == "turn":
+            last = lanes - group
+            turned = [last - lane // group * group + lane % group for lane in range(lanes)]
+            none, backwards = ir.Constant(vector, ir.Undefined), ir.Constant(order, turned)
+            found = [builder.shuffle_vector(each, none, backwards) for each in found]
+        for value, place in zip(found, places, strict=True):
+            _store(builder, value, builder.add(to, place))
 
     return mover
 
 
-@intrinsic
-def _copy_exactly(typing_context: Any, to: Any, at: Any, count: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        to, at, count = args
-        cgutils.raw_memcpy(
-            builder, _at(builder, to, _BYTE), _at(builder, at, _BYTE), count, _I64(1)
-        )
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), generate
+@emits(types.void, types.int64, types.int64, types.int64)
+def copy_exactly(on: Emitter, to: Any, at: Any, count: Any) -> None:
+    builder = on.builder
+    cgutils.raw_memcpy(builder, _at(builder, to, _BYTE), _at(builder, at, _BYTE), count, _I64(1))
 
 
-@intrinsic
-def _clear(typing_context: Any, to: Any, count: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        to = _at(builder, args[0], _BYTE)
-        cgutils.memset(builder, to, args[1], 0)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
+@emits(types.void, types.int64, types.int64)
+def _zeros(on: Emitter, to: Any, count: Any) -> None:
+    builder = on.builder
+    cgutils.memset(builder, _at(builder, to, _BYTE), count, 0)
 
 
-@intrinsic
-def _number_at(typing_context: Any, at: Any) -> Any:
+@emits(types.int64, types.int64)
+def number_at(on: Emitter, at: Any) -> Any:
     """Return the int64 at an address."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _load(builder, args[0], _I64)
-
-    return types.int64(types.int64), generate
+    return _load(on.builder, at, _I64)
 
 
 def _fetched(locality: int) -> Any:
-    @intrinsic
-    def fetched(typing_context: Any, at: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            prefetch(builder, _at(builder, args[0], _BYTE), locality)
-            return context.get_dummy_value()
-
-        return types.void(types.int64), generate
+    @emits(types.void, types.int64)
+    def fetched(on: Emitter, at: Any) -> None:
+        builder = on.builder
+        prefetch(builder, _at(builder, at, _BYTE), locality)
 
     return fetched
 
 
-# Intrinsics are called without the typing context of their declaration.
-number_at: Any = _number_at
-copy_exactly: Any = _copy_exactly
-_zeros: Any = _clear
 _nearest, _second = _fetched(3), _fetched(2)
 _move, _move_four = _mover(1, 8, "move"), _mover(4, 8, "move")
 _turn_1, _turn_2, _turn_4, _turn_8 = (_mover(1, n, "turn") for n in (1, 2, 4, 8))

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir
+from lodcli.kernels.native.language_numba import Emitter, emits
+from lodcli.kernels.runtime.jit_numba import ir
 from lodcli.kernels.simd.instructions import call, constant
 
 
@@ -120,13 +121,7 @@ def log_of(builder: Any, x: Any) -> Any:
     return builder.select(builder.fcmp_unordered("uno", x, x), x, log)
 
 
-@intrinsic
-def _exp_of(typing_context: Any, x: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return exp_of(builder, args[0])
-
-    return x(x), generate
-
-
-# Called from compiled code without the typing context, for a number or a vector.
-exp: Any = _exp_of
+@emits(lambda x: x, None)
+def exp(on: Emitter, x: Any) -> Any:
+    """Return e^x for a number or a vector; see `exp_of`."""
+    return exp_of(on.builder, x)

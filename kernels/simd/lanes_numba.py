@@ -13,13 +13,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from lodcli.kernels.native.language_numba import data_of
+from lodcli.kernels.native.language_numba import Emitter, data_of, emits
 from lodcli.kernels.native.target import level
 from lodcli.kernels.rnn.engine.native.layout import Layout
 from lodcli.kernels.runtime.jit_numba import (
     AbstractTemplate,
     infer_global,
-    intrinsic,
     ir,
     lower_builtin,
     models,
@@ -104,15 +103,18 @@ _operator(operator.mul, "fmul")
 _operator(operator.truediv, "fdiv")
 
 
-@intrinsic
-def _lanes_in(typing_context: Any, array: Any) -> Any:
+def _same(kind: Any, *_: Any) -> Any:
+    return kind
+
+
+def _lanes(array: Any, *_: Any) -> Any:
+    return Lanes(array.dtype)
+
+
+@emits(types.int64, None)
+def lanes_in(on: Emitter, array: Any) -> Any:
     """Return the number of lanes for elements of a pointer, a compile-time constant."""
-    count = lanes_of(array.dtype)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _I64(count)
-
-    return types.int64(array), generate
+    return _I64(lanes_of(on.kinds[0].dtype))
 
 
 def _some(builder: Any, vector: Any, count: Any, whole: Callable[[], Any], part: Any) -> Any:
@@ -133,65 +135,55 @@ def _some(builder: Any, vector: Any, count: Any, whole: Callable[[], Any], part:
     return joined
 
 
-@intrinsic
-def _load(typing_context: Any, array: Any, position: Any, count: Any) -> Any:
+@emits(_lanes, None, types.int64, types.int64)
+def load(on: Emitter, array: Any, position: Any, count: Any) -> Any:
     """Return array[position:position+count], zeros in other lanes."""
-    kind = Lanes(array.dtype)
+    dtype = on.result.dtype
+    builder = on.builder
+    vector = vector_type(dtype)
+    first = address(builder, array, position)
+    place = builder.bitcast(first, vector.as_pointer())
+    bytes_each = dtype.bitwidth // 8
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        vector = vector_type(kind.dtype)
-        first = address(builder, args[0], args[1])
-        place = builder.bitcast(first, vector.as_pointer())
-        bytes_each = kind.dtype.bitwidth // 8
+    def whole() -> Any:
+        return instructions.load(builder, place, bytes_each)
 
-        def whole() -> Any:
-            return instructions.load(builder, place, bytes_each)
+    def part(mask: Any) -> Any:
+        zero = ir.Constant(vector, [0.0] * vector.count)
+        return instructions.load(builder, place, bytes_each, mask, zero)
 
-        def part(mask: Any) -> Any:
-            zero = ir.Constant(vector, [0.0] * vector.count)
-            return instructions.load(builder, place, bytes_each, mask, zero)
-
-        return _some(builder, vector, args[2], whole, part)
-
-    return kind(array, types.int64, types.int64), generate
+    return _some(builder, vector, count, whole, part)
 
 
-@intrinsic
-def _load_between(typing_context: Any, array: Any, position: Any, low: Any, high: Any) -> Any:
+@emits(_lanes, None, types.int64, types.int64, types.int64)
+def load_between(on: Emitter, array: Any, position: Any, low: Any, high: Any) -> Any:
     """Return array[position + low:position + high] in lanes low to high, zeros in other lanes."""
-    kind = Lanes(array.dtype)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        vector = vector_type(kind.dtype)
-        place = builder.bitcast(address(builder, args[0], args[1]), vector.as_pointer())
-        before, until = (instructions.first_lanes(builder, n, vector.count) for n in args[2:])
-        mask = builder.and_(until, builder.not_(before))
-        zeros = instructions.constant(vector, 0.0)
-        return instructions.load(builder, place, kind.dtype.bitwidth // 8, mask, zeros)
-
-    return kind(array, types.int64, types.int64, types.int64), generate
+    dtype = on.result.dtype
+    builder = on.builder
+    vector = vector_type(dtype)
+    place = builder.bitcast(address(builder, array, position), vector.as_pointer())
+    before, until = (instructions.first_lanes(builder, n, vector.count) for n in (low, high))
+    mask = builder.and_(until, builder.not_(before))
+    zeros = instructions.constant(vector, 0.0)
+    return instructions.load(builder, place, dtype.bitwidth // 8, mask, zeros)
 
 
-@intrinsic
-def _store(typing_context: Any, value: Any, array: Any, position: Any, count: Any) -> Any:
+@emits(types.void, None, None, types.int64, types.int64)
+def store(on: Emitter, value: Any, array: Any, position: Any, count: Any) -> None:
     """Write the first `count` lanes of `value` to array[position:]."""
+    builder = on.builder
+    vector = vector_type(on.kinds[0].dtype)
+    first = address(builder, array, position)
+    place = builder.bitcast(first, vector.as_pointer())
+    bytes_each = on.kinds[0].dtype.bitwidth // 8
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        vector = vector_type(sig.args[0].dtype)
-        first = address(builder, args[1], args[2])
-        place = builder.bitcast(first, vector.as_pointer())
-        bytes_each = sig.args[0].dtype.bitwidth // 8
+    def whole() -> None:
+        instructions.store(builder, value, place, bytes_each)
 
-        def whole() -> None:
-            instructions.store(builder, args[0], place, bytes_each)
+    def part(mask: Any) -> None:
+        instructions.store(builder, value, place, bytes_each, mask)
 
-        def part(mask: Any) -> None:
-            instructions.store(builder, args[0], place, bytes_each, mask)
-
-        _some(builder, vector, args[3], whole, part)
-        return context.get_dummy_value()
-
-    return types.void(value, array, types.int64, types.int64), generate
+    _some(builder, vector, count, whole, part)
 
 
 def _narrow(dtype: Any) -> Any:
@@ -200,172 +192,140 @@ def _narrow(dtype: Any) -> Any:
     return ir.VectorType(vector.element, max(1, vector.count // 4))
 
 
-@intrinsic
-def _load_narrow(typing_context: Any, array: Any, position: Any, count: Any) -> Any:
+@emits(_lanes, None, types.int64, types.int64)
+def load_narrow(on: Emitter, array: Any, position: Any, count: Any) -> Any:
     """Like load, for at most a quarter of the lanes.
 
     Unaligned vectors mostly cross a cache line; narrow ones seldom do.
     """
-    kind = Lanes(array.dtype)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        narrow, lanes = _narrow(kind.dtype), lanes_of(kind.dtype)
-        place = builder.bitcast(address(builder, args[0], args[1]), narrow.as_pointer())
-        mask = instructions.first_lanes(builder, args[2], narrow.count)
-        zeros = instructions.constant(narrow, 0.0)
-        value = instructions.load(builder, place, kind.dtype.bitwidth // 8, mask, zeros)
-        order = [min(lane, narrow.count) for lane in range(lanes)]
-        chosen = ir.Constant(ir.VectorType(ir.IntType(32), lanes), order)
-        return builder.shuffle_vector(value, zeros, chosen)
-
-    return kind(array, types.int64, types.int64), generate
+    dtype = on.result.dtype
+    builder = on.builder
+    narrow, lanes = _narrow(dtype), lanes_of(dtype)
+    place = builder.bitcast(address(builder, array, position), narrow.as_pointer())
+    mask = instructions.first_lanes(builder, count, narrow.count)
+    zeros = instructions.constant(narrow, 0.0)
+    value = instructions.load(builder, place, dtype.bitwidth // 8, mask, zeros)
+    order = [min(lane, narrow.count) for lane in range(lanes)]
+    chosen = ir.Constant(ir.VectorType(ir.IntType(32), lanes), order)
+    return builder.shuffle_vector(value, zeros, chosen)
 
 
-@intrinsic
-def _store_narrow(typing_context: Any, value: Any, array: Any, position: Any, count: Any) -> Any:
+@emits(types.void, None, None, types.int64, types.int64)
+def store_narrow(on: Emitter, value: Any, array: Any, position: Any, count: Any) -> None:
     """Like store, for at most a quarter of the lanes."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        narrow = _narrow(sig.args[0].dtype)
-        place = builder.bitcast(address(builder, args[1], args[2]), narrow.as_pointer())
-        mask = instructions.first_lanes(builder, args[3], narrow.count)
-        first = ir.Constant(ir.VectorType(ir.IntType(32), narrow.count), list(range(narrow.count)))
-        low = builder.shuffle_vector(args[0], args[0], first)
-        instructions.store(builder, low, place, sig.args[0].dtype.bitwidth // 8, mask)
-        return context.get_dummy_value()
-
-    return types.void(value, array, types.int64, types.int64), generate
+    builder = on.builder
+    narrow = _narrow(on.kinds[0].dtype)
+    place = builder.bitcast(address(builder, array, position), narrow.as_pointer())
+    mask = instructions.first_lanes(builder, count, narrow.count)
+    first = ir.Constant(ir.VectorType(ir.IntType(32), narrow.count), list(range(narrow.count)))
+    low = builder.shuffle_vector(value, value, first)
+    instructions.store(builder, low, place, on.kinds[0].dtype.bitwidth // 8, mask)
 
 
-@intrinsic
-def _transpose(
-    typing_context: Any, source: Any, at: Any, row: Any, to: Any, to_at: Any, to_row: Any
-) -> Any:
+@emits(types.void, None, types.int64, types.int64, None, types.int64, types.int64)
+def transpose(
+    on: Emitter, source: Any, at: Any, row: Any, to: Any, to_at: Any, to_row: Any
+) -> None:
     """Transpose a square block that is as wide as a vector.
 
     Its rows begin at source[at + n * row], and are written to to[to_at + n * to_row].
     """
-    whole = types.int64
+    builder = on.builder
+    vector = vector_type(on.kinds[0].dtype)
+    lanes, bytes_each = vector.count, on.kinds[0].dtype.bitwidth // 8
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        source, at, row, to, to_at, to_row = args
-        vector = vector_type(sig.args[0].dtype)
-        lanes, bytes_each = vector.count, sig.args[0].dtype.bitwidth // 8
+    def place(array: Any, first: Any, step: Any, number: int) -> Any:
+        position = builder.add(first, builder.mul(step, _I64(number)))
+        return builder.bitcast(address(builder, array, position), vector.as_pointer())
 
-        def place(array: Any, first: Any, step: Any, number: int) -> Any:
-            position = builder.add(first, builder.mul(step, _I64(number)))
-            return builder.bitcast(address(builder, array, position), vector.as_pointer())
-
+    rows = [instructions.load(builder, place(source, at, row, n), bytes_each) for n in range(lanes)]
+    # Each round interleaves rows n and n + lanes / 2: for four rows a, b, c, d into a0 c0 a1
+    # c1, b0 d0 b1 d1, and then a0 b0 c0 d0.
+    half = lanes // 2
+    merged = [
+        ir.Constant(
+            ir.VectorType(ir.IntType(32), lanes),
+            [n for k in range(first, first + half) for n in (k, lanes + k)],
+        )
+        for first in (0, half)
+    ]
+    for _ in range(lanes.bit_length() - 1):
         rows = [
-            instructions.load(builder, place(source, at, row, n), bytes_each) for n in range(lanes)
+            builder.shuffle_vector(rows[n], rows[n + half], order)
+            for n in range(half)
+            for order in merged
         ]
-        # Each round interleaves rows n and n + lanes / 2: for four rows a, b, c, d into a0 c0 a1
-        # c1, b0 d0 b1 d1, and then a0 b0 c0 d0.
-        half = lanes // 2
-        merged = [
-            ir.Constant(
-                ir.VectorType(ir.IntType(32), lanes),
-                [n for k in range(first, first + half) for n in (k, lanes + k)],
-            )
-            for first in (0, half)
-        ]
-        for _ in range(lanes.bit_length() - 1):
-            rows = [
-                builder.shuffle_vector(rows[n], rows[n + half], order)
-                for n in range(half)
-                for order in merged
-            ]
-        for n, value in enumerate(rows):
-            instructions.store(builder, value, place(to, to_at, to_row, n), bytes_each)
-        return context.get_dummy_value()
-
-    return types.void(source, whole, whole, to, whole, whole), generate
+    for n, value in enumerate(rows):
+        instructions.store(builder, value, place(to, to_at, to_row, n), bytes_each)
 
 
-@intrinsic
-def _fetch(typing_context: Any, array: Any, position: Any) -> Any:
+@emits(types.void, None, types.int64)
+def fetch(on: Emitter, array: Any, position: Any) -> None:
     """Prefetch array[position]."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        instructions.prefetch(builder, address(builder, args[0], args[1]), 3)
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64), generate
+    builder = on.builder
+    instructions.prefetch(builder, address(builder, array, position), 3)
 
 
-@intrinsic
-def _fused(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
+@emits(_same, None, None, None)
+def fused(on: Emitter, x: Any, y: Any, z: Any) -> Any:
     """Return x * y + z, fused if the processor supports it.
 
     For sums of two products: LLVM would fuse either one of x * y + u * v, not always the same.
     """
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return instructions.call(builder, "fmuladd", *args)
-
-    return x(x, y, z), generate
+    return instructions.call(on.builder, "fmuladd", x, y, z)
 
 
-@intrinsic
-def _below(typing_context: Any, value: Any, limit: Any) -> Any:
+@emits(_same, None, None)
+def below(on: Emitter, value: Any, limit: Any) -> Any:
     """Return the minimum of a vector and a number; NaN is preserved."""
-    return value(value, limit), _limited(">")
+    return _limited(on, value, limit, ">")
 
 
-@intrinsic
-def _above(typing_context: Any, value: Any, limit: Any) -> Any:
+@emits(_same, None, None)
+def above(on: Emitter, value: Any, limit: Any) -> Any:
     """Return the maximum of a vector and a number; NaN is preserved."""
-    return value(value, limit), _limited("<")
+    return _limited(on, value, limit, "<")
 
 
-def _limited(beyond: str) -> Callable[..., Any]:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        limit = _as_vector(builder, sig.args[1], args[1], sig.args[0])
-        return builder.select(builder.fcmp_ordered(beyond, args[0], limit), limit, args[0])
-
-    return generate
+def _limited(on: Emitter, value: Any, limit: Any, beyond: str) -> Any:
+    limit = _as_vector(on.builder, on.kinds[1], limit, on.kinds[0])
+    return on.builder.select(on.builder.fcmp_ordered(beyond, value, limit), limit, value)
 
 
-@intrinsic
-def _positive(typing_context: Any, value: Any, chosen: Any, other: Any) -> Any:
+@emits(_same, None, None, None)
+def positive(on: Emitter, value: Any, chosen: Any, other: Any) -> Any:
     """Return `chosen` where `value` is positive, else `other`, a vector or a number."""
-    return value(value, chosen, other), _chosen(">")
+    return _chosen(on, ">", value, chosen, other)
 
 
-@intrinsic
-def _zero(typing_context: Any, value: Any, chosen: Any, other: Any) -> Any:
+@emits(_same, None, None, None)
+def zero(on: Emitter, value: Any, chosen: Any, other: Any) -> Any:
     """Return `chosen` where `value` is 0, else `other`; each a vector or a number."""
-    return value(value, chosen, other), _chosen("==")
+    return _chosen(on, "==", value, chosen, other)
 
 
-def _chosen(relation: str) -> Callable[..., Any]:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value, *choices = (
-            _as_vector(builder, kind, arg, sig.args[0])
-            for kind, arg in zip(sig.args, args, strict=True)
-        )
-        zero = ir.Constant(value.type, [0.0] * value.type.count)
-        return builder.select(builder.fcmp_ordered(relation, value, zero), *choices)
-
-    return generate
+def _chosen(on: Emitter, relation: str, *values: Any) -> Any:
+    value, *choices = (
+        _as_vector(on.builder, kind, each, on.kinds[0])
+        for kind, each in zip(on.kinds, values, strict=True)
+    )
+    nothing = ir.Constant(value.type, [0.0] * value.type.count)
+    return on.builder.select(on.builder.fcmp_ordered(relation, value, nothing), *choices)
 
 
-@intrinsic
-def _power_of_two(typing_context: Any, value: Any, shifted: Any) -> Any:
+@emits(_same, None, None)
+def power_of_two(on: Emitter, value: Any, shifted: Any) -> Any:
     """Return value * 2**n, where n is the integer in the low bits of `shifted`.
 
     `shifted` is n + 1.5 * 2**52, in float32 n + 1.5 * 2**23: adding this rounds to an integer in
     the low bits.
     """
-    bits, fraction = (32, 23) if value.dtype == types.float32 else (64, 52)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        whole = ir.VectorType(ir.IntType(bits), args[0].type.count)
-        by = ir.Constant(whole, [fraction] * whole.count)
-        steps = builder.shl(builder.bitcast(args[1], whole), by)
-        return builder.bitcast(builder.add(builder.bitcast(args[0], whole), steps), args[0].type)
-
-    return value(value, shifted), generate
+    bits, fraction = (32, 23) if on.result.dtype == types.float32 else (64, 52)
+    builder = on.builder
+    whole = ir.VectorType(ir.IntType(bits), value.type.count)
+    by = ir.Constant(whole, [fraction] * whole.count)
+    steps = builder.shl(builder.bitcast(shifted, whole), by)
+    return builder.bitcast(builder.add(builder.bitcast(value, whole), steps), value.type)
 
 
 def _in_pairs(order: Callable[[int], int], negated: Callable[[int], bool]) -> Any:
@@ -376,35 +336,18 @@ def _in_pairs(order: Callable[[int], int], negated: Callable[[int], bool]) -> An
         negated: whether the sign of each lane changes.
     """
 
-    @intrinsic
-    def in_pairs(typing_context: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            lanes = args[0].type.count
-            chosen = [order(lane) + lanes * negated(lane) for lane in range(lanes)]
-            kind = ir.VectorType(ir.IntType(32), lanes)
-            return builder.shuffle_vector(args[0], builder.fneg(args[0]), ir.Constant(kind, chosen))
-
-        return value(value), generate
+    @emits(_same, None)
+    def in_pairs(on: Emitter, value: Any) -> Any:
+        builder = on.builder
+        lanes = value.type.count
+        chosen = [order(lane) + lanes * negated(lane) for lane in range(lanes)]
+        kind = ir.VectorType(ir.IntType(32), lanes)
+        return builder.shuffle_vector(value, builder.fneg(value), ir.Constant(kind, chosen))
 
     return in_pairs
 
 
-# Called from compiled code with fewer arguments than the functions above.
-lanes_in: Any = _lanes_in
-load: Any = _load
-load_between: Any = _load_between
-store: Any = _store
-load_narrow: Any = _load_narrow
-store_narrow: Any = _store_narrow
-transpose: Any = _transpose
-fetch: Any = _fetch
-fused: Any = _fused
-below: Any = _below
-above: Any = _above
-positive: Any = _positive
-zero: Any = _zero
-power_of_two: Any = _power_of_two
-swapped: Any = _in_pairs(lambda lane: lane ^ 1, lambda lane: False)
-both_first: Any = _in_pairs(lambda lane: lane & ~1, lambda lane: False)
-both_second: Any = _in_pairs(lambda lane: lane | 1, lambda lane: lane % 2 == 0)
-conjugated: Any = _in_pairs(lambda lane: lane, lambda lane: lane % 2 == 1)
+swapped = _in_pairs(lambda lane: lane ^ 1, lambda lane: False)
+both_first = _in_pairs(lambda lane: lane & ~1, lambda lane: False)
+both_second = _in_pairs(lambda lane: lane | 1, lambda lane: lane % 2 == 0)
+conjugated = _in_pairs(lambda lane: lane, lambda lane: lane % 2 == 1)

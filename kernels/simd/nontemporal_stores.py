@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, numba, types
+from lodcli.kernels.native.language_numba import Emitter, emits
+from lodcli.kernels.runtime.jit_numba import ir, numba, types
 from lodcli.kernels.simd.byte_moves import copy_exactly, require
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, load
 
@@ -39,54 +40,37 @@ def store_line(builder: Any, line: Any, where: Any) -> None:
 
 
 def _lines(count: int) -> Any:
-    @intrinsic
-    def lines(typing_context: Any, to: Any, at: Any) -> Any:
+    @emits(types.void, types.int64, types.int64)
+    def lines(on: Emitter, to: Any, at: Any) -> None:
         """Copy `count` lines to an address that is aligned to a line."""
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            to, at = args
-            places = [_I64(VECTOR_BYTES * n) for n in range(count)]
-            found = [_load(builder, builder.add(at, place)) for place in places]
-            for line, place in zip(found, places, strict=True):
-                _store(builder, line, builder.add(to, place))
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
+        builder = on.builder
+        places = [_I64(VECTOR_BYTES * n) for n in range(count)]
+        found = [_load(builder, builder.add(at, place)) for place in places]
+        for line, place in zip(found, places, strict=True):
+            _store(builder, line, builder.add(to, place))
 
     return lines
 
 
-@intrinsic
-def _joined(typing_context: Any, to: Any, held: Any, full: Any, at: Any) -> Any:
+@emits(types.void, *[types.int64] * 4)
+def _joined(on: Emitter, to: Any, held: Any, full: Any, at: Any) -> None:
     """Write a line: its first `full` bytes from the line at `held`, the rest from that at `at`."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        to, held, full, at = args
-        undefined = ir.Constant(_LINE, ir.Undefined)
-        number = ir.IntType(32)
-        one = builder.insert_element(undefined, builder.trunc(full, _BYTE), number(0))
-        zeros = ir.Constant(ir.VectorType(number, VECTOR_BYTES), [0] * VECTOR_BYTES)
-        wanted = builder.shuffle_vector(one, undefined, zeros)
-        lane = ir.Constant(_LINE, list(range(VECTOR_BYTES)))
-        first = builder.icmp_signed("<", lane, wanted)
-        _store(builder, builder.select(first, _load(builder, held), _load(builder, at)), to)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 4), generate
+    builder = on.builder
+    undefined = ir.Constant(_LINE, ir.Undefined)
+    number = ir.IntType(32)
+    one = builder.insert_element(undefined, builder.trunc(full, _BYTE), number(0))
+    zeros = ir.Constant(ir.VectorType(number, VECTOR_BYTES), [0] * VECTOR_BYTES)
+    wanted = builder.shuffle_vector(one, undefined, zeros)
+    lane = ir.Constant(_LINE, list(range(VECTOR_BYTES)))
+    first = builder.icmp_signed("<", lane, wanted)
+    _store(builder, builder.select(first, _load(builder, held), _load(builder, at)), to)
 
 
-@intrinsic
-def _fence(typing_context: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.void(), generate
+@emits(types.void)
+def settle(on: Emitter) -> None:
+    on.builder.fence("seq_cst")
 
 
-# Intrinsics are called without the typing context of their declaration.
-_whole: Any = _joined
-settle: Any = _fence
 _one_line, _four_lines = _lines(1), _lines(4)
 
 
@@ -114,7 +98,7 @@ def append(
         return _append_slowly(to, held, full, at, count)
     k = 0
     if full:
-        _whole(to, held, full, at - full)
+        _joined(to, held, full, at - full)
         k = VECTOR_BYTES - full
         to += VECTOR_BYTES
     while k + 4 * VECTOR_BYTES <= count:

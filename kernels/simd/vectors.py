@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.native.language_numba import Emitter, emits
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.instructions import (
     VECTOR_BYTES,
     constant,
@@ -41,16 +42,14 @@ def lanes_of(total_bytes: int) -> int:
 class Vectors:
     """Builds instructions on vectors of values that are summed or compared."""
 
-    def __init__(
-        self, context: Any, builder: Any, value: Any, total: Any, lanes: int | None = None
-    ) -> None:
-        self.context, self.builder, self.value, self.total = context, builder, value, total
+    def __init__(self, on: Emitter, value: Any, total: Any, lanes: int | None = None) -> None:
+        self.on, self.builder, self.value, self.total = on, on.builder, value, total
         self.lanes = lanes or lanes_of(total.bitwidth // 8)
         self.bytes, self.total_bytes = value.bitwidth // 8, total.bitwidth // 8
         self.floating = isinstance(value, types.Float)
         self.signed = self.floating or value.signed
-        self.kind = ir.VectorType(context.get_value_type(value), self.lanes)
-        self.total_kind = ir.VectorType(context.get_value_type(total), self.lanes)
+        self.kind = ir.VectorType(on.context.get_value_type(value), self.lanes)
+        self.total_kind = ir.VectorType(on.context.get_value_type(total), self.lanes)
         self.bits = ir.VectorType(ir.IntType(value.bitwidth), self.lanes)
         # Row numbers: 64 bits for accumulators of 8 bytes, else 32.
         self.numbers = ir.VectorType(_I64 if self.total_bytes == 8 else _I32, self.lanes)
@@ -211,26 +210,18 @@ class Vectors:
         return self.loop(some, 1, carried, lambda _, values: body(many, mask, values))
 
 
-@intrinsic
-def _divide(typing_context: Any, to: Any, count: Any, by: Any, total: Any) -> Any:
+@emits(types.void, types.int64, types.int64, types.float64, None)
+def divide(on: Emitter, to: Any, count: Any, by: Any, total: Any) -> None:
     """Divide `count` floating totals at an address by a float64; integers stay."""
+    builder = on.builder
+    v = Vectors(on, on.kinds[3], on.kinds[3])
+    if v.floating:
+        divisor = v.all(on.context.cast(builder, by, types.float64, on.kinds[3]), v.kind)
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        v = Vectors(context, builder, sig.args[3], sig.args[3])
-        to, count, by, _ = args
-        if v.floating:
-            divisor = v.all(context.cast(builder, by, types.float64, sig.args[3]), v.kind)
+        def divided(k: Any, mask: Any, _: Values) -> Values:
+            place = v.place(to, k)
+            found = v.load(place, v.kind, mask, divisor)
+            v.store(builder.fdiv(found, divisor), place, mask)
+            return []
 
-            def divided(k: Any, mask: Any, _: Values) -> Values:
-                place = v.place(to, k)
-                found = v.load(place, v.kind, mask, divisor)
-                v.store(builder.fdiv(found, divisor), place, mask)
-                return []
-
-            v.each(count, [], divided)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.float64, total), generate
-
-
-divide: Any = _divide
+        v.each(count, [], divided)

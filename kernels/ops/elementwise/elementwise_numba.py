@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, U, kernel
-from lodcli.kernels.native.language_numba import CHECKED, address, data_of, function
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.native.language_numba import CHECKED, Emitter, address, data_of, emits, function
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, load
 from lodcli.kernels.simd.nontemporal_stores import settle, store_line
 from lodcli.kernels.simd.row_partition_numba import segment_at, segments_of_piece
@@ -27,22 +27,18 @@ def _line_of(real: str, whole: str) -> Any:
         real, whole: LLVM's instruction for floating-point numbers and integers.
     """
 
-    @intrinsic
-    def line(typing_context: Any, x: Any, z: Any, out: Any, k: Any) -> Any:
-        size = x.dtype.bitwidth // 8
-        emit = real if isinstance(x.dtype, types.Float) else whole
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            vector = ir.VectorType(context.get_data_type(x.dtype), VECTOR_BYTES // size)
-            places = [
-                builder.bitcast(builder.gep(data_of(builder, one), [args[3]]), vector.as_pointer())
-                for one in args[:3]
-            ]
-            values = [load(builder, place, size) for place in places[:2]]
-            store_line(builder, getattr(builder, emit)(*values), places[2])
-            return context.get_dummy_value()
-
-        return types.void(x, z, out, types.int64), generate
+    @emits(types.void, None, None, None, types.int64)
+    def line(on: Emitter, x: Any, z: Any, out: Any, k: Any) -> None:
+        builder, dtype = on.builder, on.kinds[0].dtype
+        size = dtype.bitwidth // 8
+        emit = real if isinstance(dtype, types.Float) else whole
+        vector = ir.VectorType(on.context.get_data_type(dtype), VECTOR_BYTES // size)
+        places = [
+            builder.bitcast(builder.gep(data_of(builder, one), [k]), vector.as_pointer())
+            for one in (x, z, out)
+        ]
+        values = [load(builder, place, size) for place in places[:2]]
+        store_line(builder, getattr(builder, emit)(*values), places[2])
 
     return line
 
@@ -131,28 +127,27 @@ def _total_of(terms: Callable[[Any, Any, Any, Any], Any], *, two: bool) -> Any:
         two: whether the second address is used.
     """
 
-    @intrinsic
-    def total(typing_context: Any, x: Any, y: Any, count: Any, by: Any, like: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = Vectors(context, builder, sig.args[4].dtype, sig.return_type)
-            x, y, count, by, _ = args
-            divisor = v.all(context.cast(builder, by, sig.args[3], v.value), v.kind)
+    def whole(*kinds: Any) -> Any:
+        return types.float64 if isinstance(kinds[-1].dtype, types.Float) else types.int64
 
-            def added(k: Any, mask: Any, totals: Values) -> Values:
-                a = v.load(v.place(x, k), v.kind, mask, v.zero())
-                b = v.load(v.place(y, k), v.kind, mask, v.zero()) if two else None
-                term = v.where(mask, terms(v, a, b, divisor), v.zero())
-                return merged(totals, [v.widened(term)])
+    @emits(whole, types.int64, types.int64, types.int64, None, None)
+    def total(on: Emitter, x: Any, y: Any, count: Any, by: Any, like: Any) -> Any:
+        builder = on.builder
+        v = Vectors(on, on.kinds[4].dtype, on.result)
+        divisor = v.all(on.context.cast(builder, by, on.kinds[3], v.value), v.kind)
 
-            def merged(a: Values, b: Values) -> Values:
-                return [v.plus(a[0], b[0])]
+        def added(k: Any, mask: Any, totals: Values) -> Values:
+            a = v.load(v.place(x, k), v.kind, mask, v.zero())
+            b = v.load(v.place(y, k), v.kind, mask, v.zero()) if two else None
+            term = v.where(mask, terms(v, a, b, divisor), v.zero())
+            return merged(totals, [v.widened(term)])
 
-            totals = v.each(count, [v.constant(0, v.total_kind)], added)
-            first = ir.IntType(32)(0)
-            return builder.extract_element(v.joined(totals, merged, None)[0], first)
+        def merged(a: Values, b: Values) -> Values:
+            return [v.plus(a[0], b[0])]
 
-        whole = types.float64 if isinstance(like.dtype, types.Float) else types.int64
-        return whole(types.int64, types.int64, types.int64, by, like), generate
+        totals = v.each(count, [v.constant(0, v.total_kind)], added)
+        first = ir.IntType(32)(0)
+        return builder.extract_element(v.joined(totals, merged, None)[0], first)
 
     return total
 

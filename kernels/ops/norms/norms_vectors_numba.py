@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lodcli.kernels.native.language_numba import Emitter, emits
 from lodcli.kernels.ops.norms.narrow_rows_numba import load_columns, store_columns, whole_blocks
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.instructions import call, constant
 from lodcli.kernels.simd.vectors import Values, Vectors
 
@@ -24,10 +25,11 @@ class _Row:
         epsilon: added to mean squares.
     """
 
-    def __init__(self, context: Any, builder: Any, kind: Any, width: Any, epsilon: Any) -> None:
-        self.v, self.builder = Vectors(context, builder, kind, types.float64), builder
+    def __init__(self, on: Emitter, width: Any, epsilon: Any) -> None:
+        self.v = Vectors(on, on.kinds[-1].dtype, types.float64)
+        self.builder = on.builder
         self.width, self.epsilon = width, epsilon
-        self.count = builder.sitofp(width, _DOUBLE)
+        self.count = on.builder.sitofp(width, _DOUBLE)
 
     def load(self, at: Any, k: Any, mask: Any) -> Any:
         v = self.v
@@ -103,8 +105,8 @@ class _Row:
 class _Beside(_Row):
     """The values of rows side by side, one vector per column; k is a compile-time constant."""
 
-    def __init__(self, context: Any, builder: Any, kind: Any, width: int, epsilon: Any) -> None:
-        super().__init__(context, builder, kind, _I64(width), epsilon)
+    def __init__(self, on: Emitter, width: int, epsilon: Any) -> None:
+        super().__init__(on, _I64(width), epsilon)
         self.epsilon, self.count = self.everywhere(epsilon), self.all(float(width))
         self.columns = range(width)
         # Per column: loaded values, values to store, and totals.
@@ -240,59 +242,34 @@ def _of_width(v: Vectors, width: Any, emit: Callable[[int], Any]) -> Any:
 def _forward(centred: bool) -> tuple[Any, Any]:
     """Return a function of one row, and one of rows side by side."""
 
-    @intrinsic
+    @emits(types.void, *[types.int64] * 5, types.float64, None)
     def normalise(
-        typing_context: Any,
-        to: Any,
-        at: Any,
-        weight: Any,
-        bias: Any,
-        width: Any,
-        epsilon: Any,
-        like: Any,
-    ) -> Any:
+        on: Emitter, to: Any, at: Any, weight: Any, bias: Any, width: Any, epsilon: Any, like: Any
+    ) -> None:
         """Normalise one row; all arguments but the numbers are addresses."""
+        row = _Row(on, width, epsilon)
+        _normalise(row, to, at, weight, bias, centred)
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            to, at, weight, bias, width, epsilon, _ = args
-            row = _Row(context, builder, sig.args[-1].dtype, width, epsilon)
-            _normalise(row, to, at, weight, bias, centred)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 5, types.float64, like), generate
-
-    @intrinsic
+    @emits(types.int64, *[types.int64] * 6, types.float64, None)
     def beside(
-        typing_context: Any,
-        to: Any,
-        at: Any,
-        weight: Any,
-        bias: Any,
-        rows: Any,
-        width: Any,
-        epsilon: Any,
+        on: Emitter, to: Any, at: Any, weight: Any, bias: Any, rows: Any, width: Any, epsilon: Any,
         like: Any,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Normalise the first of `rows` rows; return how many, 0 if rows are too wide."""
+        builder = on.builder
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            to, at, weight, bias, rows, width, epsilon, _ = args
-            kind = sig.args[-1].dtype
+        def of_width(known: int) -> Any:
+            row = _Beside(on, known, epsilon)
+            row.hold(weight)
+            row.hold(bias)
 
-            def of_width(known: int) -> Any:
-                row = _Beside(context, builder, kind, known, epsilon)
-                row.hold(weight)
-                row.hold(bias)
+            def block(offset: Any) -> None:
+                there, here = builder.add(to, offset), builder.add(at, offset)
+                _normalise(row, there, here, weight, bias, centred)
 
-                def block(offset: Any) -> None:
-                    there, here = builder.add(to, offset), builder.add(at, offset)
-                    _normalise(row, there, here, weight, bias, centred)
+            return row.loop(rows, [], block)
 
-                return row.loop(rows, [], block)
-
-            return _of_width(Vectors(context, builder, kind, types.float64), width, of_width)
-
-        return types.int64(*[types.int64] * 6, types.float64, like), generate
+        return _of_width(Vectors(on, on.kinds[-1].dtype, types.float64), width, of_width)
 
     return normalise, beside
 
@@ -300,62 +277,33 @@ def _forward(centred: bool) -> tuple[Any, Any]:
 def _backward(centred: bool) -> tuple[Any, Any]:
     """Return a function of one row, and one of rows side by side."""
 
-    @intrinsic
+    @emits(types.void, *[types.int64] * 7, types.float64, None)
     def flow_back(
-        typing_context: Any,
-        to: Any,
-        up: Any,
-        at: Any,
-        weight: Any,
-        scales: Any,
-        shifts: Any,
-        width: Any,
-        epsilon: Any,
-        like: Any,
-    ) -> Any:
+        on: Emitter, to: Any, up: Any, at: Any, weight: Any, scales: Any, shifts: Any, width: Any,
+        epsilon: Any, like: Any,
+    ) -> None:  # fmt: skip
         """Write the gradient of one row, and add those of weight and bias in float64."""
+        row = _Row(on, width, epsilon)
+        _flow_back(row, to, up, at, weight, scales, shifts, centred)
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            to, up, at, weight, scales, shifts, width, epsilon, _ = args
-            row = _Row(context, builder, sig.args[-1].dtype, width, epsilon)
-            _flow_back(row, to, up, at, weight, scales, shifts, centred)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 7, types.float64, like), generate
-
-    @intrinsic
+    @emits(types.int64, *[types.int64] * 8, types.float64, None)
     def beside(
-        typing_context: Any,
-        to: Any,
-        up: Any,
-        at: Any,
-        weight: Any,
-        scales: Any,
-        shifts: Any,
-        rows: Any,
-        width: Any,
-        epsilon: Any,
-        like: Any,
-    ) -> Any:
+        on: Emitter, to: Any, up: Any, at: Any, weight: Any, scales: Any, shifts: Any, rows: Any,
+        width: Any, epsilon: Any, like: Any,
+    ) -> Any:  # fmt: skip
         """Likewise for the first of `rows` rows; return how many, 0 if rows are too wide."""
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            to, up, at, weight, scales, shifts, rows, width, epsilon, _ = args
-            kind = sig.args[-1].dtype
+        def of_width(known: int) -> Any:
+            row = _Beside(on, known, epsilon)
+            row.hold(weight)
 
-            def of_width(known: int) -> Any:
-                row = _Beside(context, builder, kind, known, epsilon)
-                row.hold(weight)
+            def block(offset: Any) -> None:
+                there, flow, here = (on.builder.add(each, offset) for each in (to, up, at))
+                _flow_back(row, there, flow, here, weight, scales, shifts, centred)
 
-                def block(offset: Any) -> None:
-                    there, flow, here = (builder.add(each, offset) for each in (to, up, at))
-                    _flow_back(row, there, flow, here, weight, scales, shifts, centred)
+            return row.loop(rows, [scales, shifts], block)
 
-                return row.loop(rows, [scales, shifts], block)
-
-            return _of_width(Vectors(context, builder, kind, types.float64), width, of_width)
-
-        return types.int64(*[types.int64] * 8, types.float64, like), generate
+        return _of_width(Vectors(on, on.kinds[-1].dtype, types.float64), width, of_width)
 
     return flow_back, beside
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from lodcli.kernels.native.language_numba import Emitter, emits
 from lodcli.kernels.native.target import level
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.vectors import FIRST, MORE, STREAMS, Values, Vectors
 
@@ -235,80 +236,65 @@ def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
             the last one masked.
     """
 
-    @intrinsic
+    @emits(types.void, *[types.int64] * 9, None, None)
     def columns(
-        typing_context: Any,
-        to: Any,
-        index_to: Any,
-        at: Any,
-        row_bytes: Any,
-        rows: Any,
-        count: Any,
-        row: Any,
-        fresh: Any,
-        flip: Any,
-        zero: Any,
-        total: Any,
-    ) -> Any:
+        on: Emitter, to: Any, index_to: Any, at: Any, row_bytes: Any, rows: Any, count: Any,
+        row: Any, fresh: Any, flip: Any, zero: Any, total: Any,
+    ) -> None:  # fmt: skip
         """Reduce `count` columns of this many rows, `row_bytes` apart."""
+        builder = on.builder
+        v = Vectors(on, on.kinds[9], on.kinds[10])
+        columns = [_I64(n * v.lanes) for n in range(blocks)]
+        masks = [None] * blocks
+        if fixed is None:
+            masks[-1] = v.below(builder.sub(count, columns[-1]))
+        else:
+            end = builder.sub(count, _I64(v.lanes))
+            for n in range(fixed, blocks):
+                fits = builder.icmp_signed("<", columns[n], end)
+                columns[n] = builder.select(fits, columns[n], end)
+        streams = STREAMS if fixed is None else 1
+        size = len(reduction.start(v))
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = Vectors(context, builder, sig.args[9], sig.args[10])
-            to, index_to, at, row_bytes, rows, count, row, fresh, flip, _, _ = args
-            columns = [_I64(n * v.lanes) for n in range(blocks)]
-            masks = [None] * blocks
-            if fixed is None:
-                masks[-1] = v.below(builder.sub(count, columns[-1]))
-            else:
-                end = builder.sub(count, _I64(v.lanes))
-                for n in range(fixed, blocks):
-                    fits = builder.icmp_signed("<", columns[n], end)
-                    columns[n] = builder.select(fits, columns[n], end)
-            streams = STREAMS if fixed is None else 1
-            size = len(reduction.start(v))
+        def body(at: Any, base: Any) -> Any:
+            def step(k: Any, values: Values) -> Values:
+                result: Values = []
+                for n in range(len(values) // size):
+                    stream, block = divmod(n, blocks)
+                    here = builder.add(k, _I64(stream))
+                    place = builder.add(at, builder.mul(here, row_bytes))
+                    place = v.place(place, columns[block])
+                    new = v.load(place, v.kind, masks[block], v.zero())
+                    number = _numbered(v, builder.add(base, here))
+                    state = values[n * size : (n + 1) * size]
+                    result += reduction.take(v, state, _Row(new, number, flip, None))
+                return result
 
-            def body(at: Any, base: Any) -> Any:
-                def step(k: Any, values: Values) -> Values:
-                    result: Values = []
-                    for n in range(len(values) // size):
-                        stream, block = divmod(n, blocks)
-                        here = builder.add(k, _I64(stream))
-                        place = builder.add(at, builder.mul(here, row_bytes))
-                        place = v.place(place, columns[block])
-                        new = v.load(place, v.kind, masks[block], v.zero())
-                        number = _numbered(v, builder.add(base, here))
-                        state = values[n * size : (n + 1) * size]
-                        result += reduction.take(v, state, _Row(new, number, flip, None))
-                    return result
+            return step
 
-                return step
-
-            many = builder.and_(rows, _I64(-streams))
-            states = v.loop(many, streams, reduction.start(v) * streams * blocks, body(at, _I64(0)))
-            if streams > 1:
-                found: Values = []
-                for block in range(blocks):
-                    of_streams = [
-                        states[n * size : (n + 1) * size]
-                        for n in range(block, streams * blocks, blocks)
-                    ]
-                    found += reduce(lambda a, b: reduction.merge(v, a, b), of_streams)
-                after = builder.add(at, builder.mul(many, row_bytes))
-                left = builder.sub(rows, many)
-                states = v.loop(left, 1, found, body(after, many))
-            results = []
-            for n, column in enumerate(columns):
-                place = _Place(
-                    v.place(to, column, v.total_bytes),
-                    v.place(index_to, column, 8),
-                    v.place(at, column),
-                    *(row, fresh, flip, masks[n]),
-                )
-                results.append((states[n * size : (n + 1) * size], place))
-            reduction.finish(v, results)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 9, zero, total), generate
+        many = builder.and_(rows, _I64(-streams))
+        states = v.loop(many, streams, reduction.start(v) * streams * blocks, body(at, _I64(0)))
+        if streams > 1:
+            found: Values = []
+            for block in range(blocks):
+                of_streams = [
+                    states[n * size : (n + 1) * size]
+                    for n in range(block, streams * blocks, blocks)
+                ]
+                found += reduce(lambda a, b: reduction.merge(v, a, b), of_streams)
+            after = builder.add(at, builder.mul(many, row_bytes))
+            left = builder.sub(rows, many)
+            states = v.loop(left, 1, found, body(after, many))
+        results = []
+        for n, column in enumerate(columns):
+            place = _Place(
+                v.place(to, column, v.total_bytes),
+                v.place(index_to, column, 8),
+                v.place(at, column),
+                *(row, fresh, flip, masks[n]),
+            )
+            results.append((states[n * size : (n + 1) * size], place))
+        reduction.finish(v, results)
 
     return columns
 
@@ -321,136 +307,97 @@ def _numbered(v: Vectors, number: Any) -> Any:
 def _row(reduction: Any, *, numbered: bool) -> Any:
     """Return a function for one row of values, or, if `numbered`, for partial results."""
 
-    @intrinsic
+    @emits(types.void, *[types.int64] * 6, None, None)
     def row(
-        typing_context: Any,
-        to: Any,
-        index_to: Any,
-        at: Any,
-        count: Any,
-        number: Any,
-        flip: Any,
-        zero: Any,
+        on: Emitter, to: Any, index_to: Any, at: Any, count: Any, number: Any, flip: Any, zero: Any,
         total: Any,
-    ) -> Any:
+    ) -> None:  # fmt: skip
         """Join `count` columns at `at` to those at `to`: `number` is the row number, or the address
         of one row number per column."""
+        builder = on.builder
+        v = Vectors(on, on.kinds[6], on.kinds[7])
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = Vectors(context, builder, sig.args[6], sig.args[7])
-            to, index_to, at, count, number, flip, _, _ = args
+        def add(k: Any, mask: Any = None) -> Values:
+            numbers = v.all(number, v.longs)
+            if numbered and isinstance(reduction, _Index):
+                numbers = v.load(v.place(number, k, 8), v.longs, mask, v.constant(0, v.longs))
+            places = v.place(to, k, v.total_bytes), v.place(index_to, k, 8), v.place(at, k)
+            reduction.add(v, _Place(*places, None, None, flip, mask), numbers)
+            return []
 
-            def add(k: Any, mask: Any = None) -> Values:
-                numbers = v.all(number, v.longs)
-                if numbered and isinstance(reduction, _Index):
-                    numbers = v.load(v.place(number, k, 8), v.longs, mask, v.constant(0, v.longs))
-                places = v.place(to, k, v.total_bytes), v.place(index_to, k, 8), v.place(at, k)
-                reduction.add(v, _Place(*places, None, None, flip, mask), numbers)
-                return []
-
-            # Aligned stores: a store across two cache lines takes twice as long.
-            first = builder.and_(builder.neg(to), _I64(v.lanes * v.total_bytes - 1))
-            first = builder.udiv(first, _I64(v.total_bytes))
-            first = builder.select(builder.icmp_signed("<", count, first), count, first)
-            with builder.if_then(builder.icmp_signed(">", first, _I64(0))):
-                add(_I64(0), v.below(first))
-            left = builder.sub(count, first)
-            v.each(left, [], lambda k, mask, _: add(builder.add(first, k), mask))
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 6, zero, total), generate
+        # Aligned stores: a store across two cache lines takes twice as long.
+        first = builder.and_(builder.neg(to), _I64(v.lanes * v.total_bytes - 1))
+        first = builder.udiv(first, _I64(v.total_bytes))
+        first = builder.select(builder.icmp_signed("<", count, first), count, first)
+        with builder.if_then(builder.icmp_signed(">", first, _I64(0))):
+            add(_I64(0), v.below(first))
+        left = builder.sub(count, first)
+        v.each(left, [], lambda k, mask, _: add(builder.add(first, k), mask))
 
     return row
 
 
 def _values(reduction: Any) -> Any:
-    @intrinsic
+    @emits(types.void, *[types.int64] * 9, None, None)
     def values(
-        typing_context: Any,
-        to: Any,
-        index_to: Any,
-        at: Any,
-        count: Any,
-        width: Any,
-        shift: Any,
-        row: Any,
-        fresh: Any,
-        flip: Any,
-        zero: Any,
-        total: Any,
-    ) -> Any:
+        on: Emitter, to: Any, index_to: Any, at: Any, count: Any, width: Any, shift: Any, row: Any,
+        fresh: Any, flip: Any, zero: Any, total: Any,
+    ) -> None:  # fmt: skip
         """Reduce `count` values: rows of `width` = 2**`shift` values, which divides a vector."""
+        builder = on.builder
+        v = Vectors(on, on.kinds[9], on.kinds[10])
+        lanes = ir.Constant(v.numbers, list(range(v.lanes)))
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = Vectors(context, builder, sig.args[9], sig.args[10])
-            to, index_to, at, count, width, shift, row, fresh, flip, _, _ = args
-            lanes = ir.Constant(v.numbers, list(range(v.lanes)))
+        def taken(state: Values, k: Any, mask: Any) -> Values:
+            new = v.load(v.place(at, k), v.kind, mask, v.zero())
+            number = builder.add(_numbered(v, k), lanes)
+            return list(reduction.take(v, state, _Row(new, number, flip, mask)))
 
-            def taken(state: Values, k: Any, mask: Any) -> Values:
-                new = v.load(v.place(at, k), v.kind, mask, v.zero())
-                number = builder.add(_numbered(v, k), lanes)
-                return list(reduction.take(v, state, _Row(new, number, flip, mask)))
-
-            many = builder.and_(count, _I64(-v.lanes))
-            state = v.loop(many, v.lanes, reduction.start(v), lambda k, s: taken(s, k, None))
-            state = taken(state, many, v.below(builder.sub(count, many)))
-            state = reduction.rows_of(v, state, shift)
-            state = v.joined(state, lambda a, b: reduction.merge(v, a, b), width)
-            mask = v.below(width)
-            reduction.finish(v, [(state, _Place(to, index_to, at, row, fresh, flip, mask))])
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 9, zero, total), generate
+        many = builder.and_(count, _I64(-v.lanes))
+        state = v.loop(many, v.lanes, reduction.start(v), lambda k, s: taken(s, k, None))
+        state = taken(state, many, v.below(builder.sub(count, many)))
+        state = reduction.rows_of(v, state, shift)
+        state = v.joined(state, lambda a, b: reduction.merge(v, a, b), width)
+        mask = v.below(width)
+        reduction.finish(v, [(state, _Place(to, index_to, at, row, fresh, flip, mask))])
 
     return values
 
 
 def _single(reduction: Any) -> Any:
-    @intrinsic
+    @emits(types.void, *[types.int64] * 6, None, None)
     def single(
-        typing_context: Any,
-        to: Any,
-        index_to: Any,
-        at: Any,
-        count: Any,
-        row: Any,
-        flip: Any,
-        zero: Any,
+        on: Emitter, to: Any, index_to: Any, at: Any, count: Any, row: Any, flip: Any, zero: Any,
         total: Any,
-    ) -> Any:
+    ) -> None:  # fmt: skip
         """Reduce `count` single values at the start of a segment; reads up to one vector further.
 
         Not masked: a masked load across a cache line takes twice as long.
         """
+        builder = on.builder
+        v = Vectors(on, on.kinds[6], on.kinds[7])
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = Vectors(context, builder, sig.args[6], sig.args[7])
-            to, index_to, at, count, row, flip, _, _ = args
+        # `take` of extremes, and of sums of flipped values, ignores lanes without mask.
+        masks = isinstance(reduction, _Extreme) or reduction.flips(v)
 
-            # `take` of extremes, and of sums of flipped values, ignores lanes without mask.
-            masks = isinstance(reduction, _Extreme) or reduction.flips(v)
+        def taken(state: Values, k: Any, mask: Any) -> Values:
+            new = v.load(v.place(at, k), v.kind)
+            if mask is not None and not masks:
+                # Here `flip` is 0, unknown to LLVM, which would otherwise combine load and
+                # select to a masked load, twice as slow across a cache line.
+                new = builder.select(mask, v.flipped(new, flip), v.nothing())
+            return list(reduction.take(v, state, _Row(new, None, flip, mask)))
 
-            def taken(state: Values, k: Any, mask: Any) -> Values:
-                new = v.load(v.place(at, k), v.kind)
-                if mask is not None and not masks:
-                    # Here `flip` is 0, unknown to LLVM, which would otherwise combine load and
-                    # select to a masked load, twice as slow across a cache line.
-                    new = builder.select(mask, v.flipped(new, flip), v.nothing())
-                return list(reduction.take(v, state, _Row(new, None, flip, mask)))
-
-            many = builder.and_(count, _I64(-v.lanes))
-            start = reduction.start(v)[:1]
-            state = v.loop(many, v.lanes, start, lambda k, s: taken(s, k, None))
-            state = taken(state, many, v.below(builder.sub(count, many)))
-            all_lanes = v.joined(state, lambda a, b: reduction.merge(v, a, b), None)[0]
-            one = Vectors(context, builder, sig.args[6], sig.args[7], lanes=1)
-            place = _Place(to, index_to, at, row, _I64(FIRST), flip, None)
-            reduction.finish(one, [([v.first(all_lanes)], place)])
-            if isinstance(reduction, _Index):
-                _put_place(v, place, all_lanes, count)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 6, zero, total), generate
+        many = builder.and_(count, _I64(-v.lanes))
+        start = reduction.start(v)[:1]
+        state = v.loop(many, v.lanes, start, lambda k, s: taken(s, k, None))
+        state = taken(state, many, v.below(builder.sub(count, many)))
+        all_lanes = v.joined(state, lambda a, b: reduction.merge(v, a, b), None)[0]
+        one = Vectors(on, on.kinds[6], on.kinds[7], lanes=1)
+        place = _Place(to, index_to, at, row, _I64(FIRST), flip, None)
+        reduction.finish(one, [([v.first(all_lanes)], place)])
+        if isinstance(reduction, _Index):
+            _put_place(v, place, all_lanes, count)
 
     return single
 
@@ -476,7 +423,7 @@ def _put_place(v: Vectors, place: _Place, best: Any, count: Any) -> None:
     lane = builder.zext(builder.cttz(bits, _BIT(0)), _I64)
     at = builder.add(k, lane)
     # A NaN in the first row is the greatest, and is not equal to anything.
-    one = Vectors(v.context, builder, v.value, v.total, lanes=1)
+    one = Vectors(v.on, v.value, v.total, lanes=1)
     first = builder.extract_element(one.stays(one.load(place.at, one.kind)), ir.IntType(32)(0))
     kept = builder.or_(first, builder.icmp_signed(">=", at, count))
     value = builder.select(kept, place.row, builder.add(place.row, at))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
-from lodcli.kernels.native.language_numba import address, function
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.native.language_numba import Emitter, address, emits, function
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 from lodcli.kernels.simd.vectors import Values, Vectors
 
@@ -23,10 +23,8 @@ SIDE = 8  # maximum number of columns side by side
 class _Columns:
     """Loads and stores `count` columns, or all, of rows `step` values apart, as float64."""
 
-    def __init__(
-        self, context: Any, builder: Any, kind: Any, lanes: int, step: Any, count: Any
-    ) -> None:
-        self.v = Vectors(context, builder, kind, types.float64, lanes)
+    def __init__(self, on: Emitter, lanes: int, step: Any, count: Any) -> None:
+        self.v = Vectors(on, on.kinds[-1].dtype, types.float64, lanes)
         self.step, self.mask = step, None if count is None else self.v.below(count)
 
     def load(self, at: Any, row: Any) -> Any:
@@ -97,34 +95,22 @@ def _carried(lanes: int, *, whole: bool = False) -> Any:
     The latter needs no mask: masked stores are slow with AVX2.
     """
 
-    @intrinsic
+    @emits(types.boolean, *[types.int64] * 7, types.boolean, None)
     def carried(
-        typing_context: Any,
-        to: Any,
-        products: Any,
-        flow: Any,
-        x: Any,
-        step: Any,
-        rows: Any,
-        count: Any,
-        exclusive: Any,
-        like: Any,
-    ) -> Any:
+        on: Emitter, to: Any, products: Any, flow: Any, x: Any, step: Any, rows: Any, count: Any,
+        exclusive: Any, like: Any,
+    ) -> Any:  # fmt: skip
         """Write the gradient if there is no zero; return whether there is one.
 
         All arguments but the numbers are addresses.
         """
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            to, products, flow, x, step, rows, count, exclusive, _ = args
-            some = None if whole else count
-            on = _Columns(context, builder, sig.args[-1].dtype, lanes, step, some)
-            zero = _products(on, products, flow, x, rows, exclusive)
-            with builder.if_then(builder.not_(zero)):
-                _quotients(on, to, products, x, rows)
-            return zero
-
-        return types.boolean(*[types.int64] * 7, types.boolean, like), generate
+        builder = on.builder
+        some = None if whole else count
+        columns = _Columns(on, lanes, step, some)
+        zero = _products(columns, products, flow, x, rows, exclusive)
+        with builder.if_then(builder.not_(zero)):
+            _quotients(columns, to, products, x, rows)
+        return zero
 
     return carried
 

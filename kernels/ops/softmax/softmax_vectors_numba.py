@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import cache, reduce
 from typing import Any
 
-from lodcli.kernels.native.language_numba import address, function
+from lodcli.kernels.native.language_numba import Emitter, address, emits, function
 from lodcli.kernels.native.target import level
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.exponential import exp_of, log_of
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, constant
 from lodcli.kernels.simd.nontemporal_stores import store_line
@@ -408,40 +408,26 @@ def _narrow(
         most_bytes: maximum size of a segment, if known to be short.
     """
 
-    @intrinsic
+    @emits(types.void, *[types.int64] * 7, types.boolean, None)
     def narrow(
-        typing_context: Any,
-        to: Any,
-        at: Any,
-        y: Any,
-        size: Any,
-        many: Any,
-        width: Any,
-        step: Any,
-        log: Any,
-        like: Any,
-    ) -> Any:
+        on: Emitter, to: Any, at: Any, y: Any, size: Any, many: Any, width: Any, step: Any,
+        log: Any, like: Any,
+    ) -> None:  # fmt: skip
         """Process `size` values, rows of `width`: their last vector begins at `many`."""
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = _vectors(context, builder, sig, most_bytes)
-            to, at, y, size, many, width, step, log, _ = args
-            if single:
-                width, step = 1, _I64(v.lanes)
-            if most_bytes:
-                many = _I64(0)
-            emit(_Narrow(v, size, many, width, step, loose), to, at, y, None, log)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 7, types.boolean, like), generate
+        v = _vectors(on, most_bytes)
+        if single:
+            width, step = 1, _I64(v.lanes)
+        if most_bytes:
+            many = _I64(0)
+        emit(_Narrow(v, size, many, width, step, loose), to, at, y, None, log)
 
     return narrow
 
 
-def _vectors(context: Any, builder: Any, sig: Any, vector_bytes: int = 0) -> Vectors:
+def _vectors(on: Emitter, vector_bytes: int = 0) -> Vectors:
     """Return the vectors for the dtype of the last argument."""
-    kind = sig.args[-1].dtype
-    return Vectors(context, builder, kind, kind, vector_bytes * 8 // kind.bitwidth)
+    kind = on.kinds[-1].dtype
+    return Vectors(on, kind, kind, vector_bytes * 8 // kind.bitwidth)
 
 
 @function(inline="always")
@@ -453,32 +439,18 @@ def bytes_each(like: Any) -> Any:
 def _of_blocks(emit: Callable[..., None], blocks: int, how: str = "") -> Any:
     """Return a function for some vectors side by side; `how` is "masked", "copied" or nothing."""
 
-    @intrinsic
+    @emits(types.void, *[types.int64] * 7, types.boolean, None)
     def columns(
-        typing_context: Any,
-        to: Any,
-        at: Any,
-        y: Any,
-        more: Any,
-        rows: Any,
-        row_bytes: Any,
-        count: Any,
-        log: Any,
-        like: Any,
-    ) -> Any:
+        on: Emitter, to: Any, at: Any, y: Any, more: Any, rows: Any, row_bytes: Any, count: Any,
+        log: Any, like: Any,
+    ) -> None:  # fmt: skip
         """Process some vectors of columns, or `count` columns."""
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = _vectors(context, builder, sig)
-            to, at, y, more, rows, row_bytes, count, log, _ = args
-            if how == "copied":
-                on: _Columns = _Copied(v, rows, row_bytes, more, count)
-            else:
-                on = _Columns(v, rows, row_bytes, v.below(count) if how else None, blocks)
-            emit(on, to, at, y, more, log)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 7, types.boolean, like), generate
+        v = _vectors(on)
+        if how == "copied":
+            side: _Columns = _Copied(v, rows, row_bytes, more, count)
+        else:
+            side = _Columns(v, rows, row_bytes, v.below(count) if how else None, blocks)
+        emit(side, to, at, y, more, log)
 
     return columns
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.native.language_numba import address, function
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.native.language_numba import Emitter, address, emits, function
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.vectors import Values, Vectors
 
 BLOCK = 64
@@ -20,71 +20,55 @@ _I64 = ir.IntType(64)
 _GREATEST = (1 << 63) - 1
 
 
-@intrinsic
-def _order_key(typing_context: Any, value: Any) -> Any:
+@emits(types.int64, None)
+def _key_of(on: Emitter, value: Any) -> Any:
     """Return an int64 that compares like the number; that of a NaN is the greatest."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if not isinstance(value, types.Float):
-            return args[0]
-        # -0.0 + 0.0 is 0.0, which it equals.
-        number = context.cast(builder, args[0], value, types.float64)
-        number = builder.fadd(number, ir.DoubleType()(0.0))
-        bits = builder.bitcast(number, _I64)
-        below = builder.and_(builder.ashr(bits, _I64(63)), _I64(_GREATEST))
-        is_nan = builder.fcmp_unordered("uno", number, number)
-        return builder.select(is_nan, _I64(_GREATEST), builder.xor(bits, below))
-
-    return types.int64(value), generate
+    builder = on.builder
+    if not isinstance(on.kinds[0], types.Float):
+        return value
+    # -0.0 + 0.0 is 0.0, which it equals.
+    number = on.context.cast(builder, value, on.kinds[0], types.float64)
+    number = builder.fadd(number, ir.DoubleType()(0.0))
+    bits = builder.bitcast(number, _I64)
+    below = builder.and_(builder.ashr(bits, _I64(63)), _I64(_GREATEST))
+    is_nan = builder.fcmp_unordered("uno", number, number)
+    return builder.select(is_nan, _I64(_GREATEST), builder.xor(bits, below))
 
 
-@intrinsic
-def _write_ranks(typing_context: Any, keys: Any, ranks: Any, count: Any) -> Any:
+@emits(types.void, types.int64, types.int64, types.int64)
+def _count_before(on: Emitter, keys: Any, ranks: Any, count: Any) -> None:
     """Write how many of `count` keys at an address precede each key."""
+    builder = on.builder
+    v = Vectors(on, types.int64, types.int64)
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        v = Vectors(context, builder, types.int64, types.int64)
-        keys, ranks, count = args
+    def ranked(k: Any, mask: Any, _: Values) -> Values:
+        own = v.load(v.place(keys, k), v.kind, mask, v.zero())
+        after = builder.add(k, _I64(v.lanes))
+        end = builder.select(builder.icmp_signed("<", after, count), after, count)
 
-        def ranked(k: Any, mask: Any, _: Values) -> Values:
-            own = v.load(v.place(keys, k), v.kind, mask, v.zero())
-            after = builder.add(k, _I64(v.lanes))
-            end = builder.select(builder.icmp_signed("<", after, count), after, count)
+        def added(first: Any, last: Any, totals: Values, before: Any) -> Values:
+            def one(j: Any, totals: Values) -> Values:
+                place = v.place(keys, builder.add(first, j))
+                other = builder.load(builder.inttoptr(place, _I64.as_pointer()))
+                found = before(j, v.all(other, v.kind))
+                return [builder.sub(totals[0], builder.sext(found, v.kind))]
 
-            def added(first: Any, last: Any, totals: Values, before: Any) -> Values:
-                def one(j: Any, totals: Values) -> Values:
-                    place = v.place(keys, builder.add(first, j))
-                    other = builder.load(builder.inttoptr(place, _I64.as_pointer()))
-                    found = before(j, v.all(other, v.kind))
-                    return [builder.sub(totals[0], builder.sext(found, v.kind))]
+            return v.loop(builder.sub(last, first), 1, totals, one)
 
-                return v.loop(builder.sub(last, first), 1, totals, one)
+        def among(j: Any, other: Any) -> Any:
+            lanes = ir.Constant(v.kind, list(range(v.lanes)))
+            later = builder.icmp_signed(">", lanes, v.all(j, v.kind))
+            equal = builder.and_(builder.icmp_signed("==", other, own), later)
+            return builder.or_(builder.icmp_signed("<", other, own), equal)
 
-            def among(j: Any, other: Any) -> Any:
-                lanes = ir.Constant(v.kind, list(range(v.lanes)))
-                later = builder.icmp_signed(">", lanes, v.all(j, v.kind))
-                equal = builder.and_(builder.icmp_signed("==", other, own), later)
-                return builder.or_(builder.icmp_signed("<", other, own), equal)
+        totals = [v.zero()]
+        totals = added(_I64(0), k, totals, lambda _, other: builder.icmp_signed("<=", other, own))
+        totals = added(k, end, totals, among)
+        totals = added(end, count, totals, lambda _, other: builder.icmp_signed("<", other, own))
+        v.store(totals[0], v.place(ranks, k), mask)
+        return []
 
-            totals = [v.zero()]
-            totals = added(
-                _I64(0), k, totals, lambda _, other: builder.icmp_signed("<=", other, own)
-            )
-            totals = added(k, end, totals, among)
-            totals = added(
-                end, count, totals, lambda _, other: builder.icmp_signed("<", other, own)
-            )
-            v.store(totals[0], v.place(ranks, k), mask)
-            return []
-
-        v.each(count, [], ranked)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), generate
-
-
-_key_of: Any = _order_key
-_count_before: Any = _write_ranks
+    v.each(count, [], ranked)
 
 
 @function()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.native.language_numba import Emitter, emits, function
 from lodcli.kernels.native.system_numba import stack_words, store
 from lodcli.kernels.rnn.engine.amx.instructions_numba import call
 from lodcli.kernels.rnn.engine.amx.layout import PAIRS, TILE_ROWS, TILE_WORDS
 from lodcli.kernels.rnn.engine.native.structures import Fours, Threes
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.lanes_numba import address
 
 _I8, _I64 = ir.IntType(8), ir.IntType(64)
@@ -92,41 +92,25 @@ class _Product:
 
 
 def _products(*, onto: bool = False) -> Any:
-    @intrinsic
-    def products(
-        typing_context: Any,
-        shape: Any,
-        rows: Any,
-        steps: Any,
-        a: Any,
-        a_at: Any,
-        a_row: Any,
-        panels: Any,
-        panel_at: Any,
-        first: Any,
-        first_at: Any,
-        out: Any,
-        out_at: Any,
-        out_row: Any,
-    ) -> Any:
-        vectors, whole = _WIDTHS[shape.instance_class], types.int64
-        sig = types.void(
-            shape, whole, whole, a, whole, whole, panels, whole, first, whole, out, whole, whole
-        )
+    whole = types.int64
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            product = _Product(builder, args, vectors, onto)
-            columns = list(range(vectors))
-            few = builder.icmp_signed("<=", args[1], _I64(TILE_ROWS))
-            with builder.if_else(few) as (one, two):
-                with one:
-                    product.emit(1, columns)
-                with two:
-                    for n in range(0, vectors, 2):
-                        product.emit(2, columns[n : n + 2])
-            return context.get_dummy_value()
-
-        return sig, generate
+    @emits(
+        types.void, None, whole, whole, None, whole, whole, None, whole, None, whole, None, whole,
+        whole,
+    )  # fmt: skip
+    def products(on: Emitter, shape: Any, rows: Any, *args: Any) -> None:
+        """See multiply."""
+        builder = on.builder
+        vectors = _WIDTHS[on.kinds[0].instance_class]
+        product = _Product(builder, (shape, rows, *args), vectors, onto)
+        columns = list(range(vectors))
+        few = builder.icmp_signed("<=", rows, _I64(TILE_ROWS))
+        with builder.if_else(few) as (one, two):
+            with one:
+                product.emit(1, columns)
+            with two:
+                for n in range(0, vectors, 2):
+                    product.emit(2, columns[n : n + 2])
 
     return products
 
@@ -165,26 +149,14 @@ def multiply_onto(  # type: ignore[no-untyped-def]
     )
 
 
-@intrinsic
-def _load_shapes(typing_context: Any, place: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        call(builder, "ldtilecfg", builder.inttoptr(args[0], _BYTES))
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
+@emits(types.void, types.int64)
+def _load_configuration(on: Emitter, place: Any) -> None:
+    call(on.builder, "ldtilecfg", on.builder.inttoptr(place, _BYTES))
 
 
-@intrinsic
-def _release(typing_context: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        call(builder, "tilerelease")
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-_load_configuration: Any = _load_shapes
-_free: Any = _release
+@emits(types.void)
+def _free(on: Emitter) -> None:
+    call(on.builder, "tilerelease")
 
 
 @function()

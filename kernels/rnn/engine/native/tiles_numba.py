@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.native.language_numba import function, not_inlined
+from lodcli.kernels.native.language_numba import Emitter, emits, function, not_inlined
 from lodcli.kernels.rnn.engine.native.structures import Fours, Threes
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES as LINE_BYTES
 from lodcli.kernels.simd.instructions import call, load, prefetch, splat, store
 from lodcli.kernels.simd.lanes_numba import LAYOUT, address, lanes_in, vector_type
@@ -35,9 +35,7 @@ class _Tile:
 
     def __init__(
         self,
-        context: Any,
-        builder: Any,
-        sig: Any,
+        on: Emitter,
         args: Any,
         width: int,
         vectors: int,
@@ -45,12 +43,12 @@ class _Tile:
         apart: Any,
         block: tuple[Any, Any] | None,
     ) -> None:
-        self.context, self.builder, self.sig, self.args = context, builder, sig, args
+        self.builder, self.args = on.builder, args
         self.k_from: Any = _I64(0)
         self.ahead: Any = None
         if block:
             self.k_from, self.ahead = block
-        self.dtype = sig.args[2].dtype
+        self.dtype = on.kinds[2].dtype
         self.vector = vector_type(self.dtype)
         self.width, self.taken = width * self.vector.count, vectors * self.vector.count
         self.panels, self.apart = panels, apart
@@ -209,55 +207,31 @@ def _tiles(
         vector: use only one vector of a panel.
     """
 
-    @intrinsic
-    def tiles(
-        typing_context: Any,
-        shape: Any,
-        count: Any,
-        a: Any,
-        a_at: Any,
-        row: Any,
-        a_step: Any,
-        panels: Any,
-        panel_at: Any,
-        depth: Any,
-        first: Any,
-        first_at: Any,
-        out: Any,
-        out_at: Any,
-        out_row: Any,
-        out_plus: Any,
-        apart: Any,
-        k_from: Any,
-        ahead: Any,
-    ) -> Any:
+    whole = types.int64
+
+    @emits(
+        types.void, None, whole, None, None, whole, whole, None, whole, whole, None, whole, None,
+        None, whole, whole, whole, whole, whole,
+    )  # fmt: skip
+    def tiles(on: Emitter, shape: Any, count: Any, *args: Any) -> None:
         """See multiply, multiply_one and multiply_block, which use some of the last arguments."""
-        whole = types.int64
-        width = _WIDTHS[shape.instance_class]
+        width = _WIDTHS[on.kinds[0].instance_class]
         most = LAYOUT.panels_at_once(width) if one_row else LAYOUT.tile_rows(width)
-        sig = types.void(
-            shape, whole, a, a_at, whole, whole, panels, whole, whole, first, whole, out, out_at,
-            whole, whole, whole, whole, whole,
-        )  # fmt: skip
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            done = builder.append_basic_block("tile_done")
-            switch = builder.switch(args[1], done)
-            for number in range(1, most + 1):
-                block = builder.append_basic_block(f"tile_{number}")
-                switch.add_case(_I64(number), block)
-                builder.position_at_end(block)
-                rows, columns = (1, number) if one_row else (number, 1)
-                *usual, apart, k_from, ahead = args
-                block = (k_from, ahead) if blocks else None
-                taken = 1 if vector else width
-                tile = _Tile(context, builder, sig, usual, width, taken, columns, apart, block)
-                tile.emit(rows, onto=onto)
-                builder.branch(done)
-            builder.position_at_end(done)
-            return context.get_dummy_value()
-
-        return sig, generate
+        *usual, apart, k_from, ahead = (shape, count, *args)
+        builder = on.builder
+        done = builder.append_basic_block("tile_done")
+        switch = builder.switch(count, done)
+        for number in range(1, most + 1):
+            block = builder.append_basic_block(f"tile_{number}")
+            switch.add_case(_I64(number), block)
+            builder.position_at_end(block)
+            rows, columns = (1, number) if one_row else (number, 1)
+            block = (k_from, ahead) if blocks else None
+            taken = 1 if vector else width
+            tile = _Tile(on, usual, width, taken, columns, apart, block)
+            tile.emit(rows, onto=onto)
+            builder.branch(done)
+        builder.position_at_end(done)
 
     return tiles
 
