@@ -1,8 +1,8 @@
 """One RNN layer in one direction with NumPy: the reference of the faster twins.
 
-Sort by length, one GEMM for all inputs, then one GEMM per step over the sequences still
-alive (a prefix of the sorted order, see plan.py), results scattered straight to their
-rows. Nothing is padded: the largest buffer has as many rows as the data.
+One GEMM computes the inputs of all steps. Then one GEMM per step computes the states of the
+sequences still alive, a prefix of the sequences sorted by length (see plan.py), and the results are
+written to their rows. Nothing is padded: the largest buffer has as many rows as the data.
 
 A twin has the same two functions; what it saves between them is private to it.
 """
@@ -33,10 +33,9 @@ class LayerRun(NamedTuple):
     """Result of a forward run.
 
     Attributes:
-        through: the state after every row, (N, ..) each; without the cell state, unless
-            that was asked for.
+        through: the state after every row, (N, ..) each; the cell state only if requested.
         last: the state after every sequence, (S, ..) each.
-        kept: for layer_backward; None unless asked for.
+        kept: values for layer_backward, if requested.
     """
 
     through: State

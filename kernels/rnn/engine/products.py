@@ -25,7 +25,7 @@ from lodcli.kernels.runtime.precision import rounds_on_cpu
 
 
 class BackwardRoom(NamedTuple):
-    """How many elements a thread needs for the backward pass: see BackwardSpace."""
+    """Sizes of the arrays of a BackwardSpace, in elements."""
 
     sums: int
     panel: int
@@ -38,11 +38,11 @@ class Products(NamedTuple):
     Attributes:
         forward, backward: a kernel for each kind of cell.
         collect: the kernel that adds up the gradients of a chunk.
-        panels, matrix_panels: pack weights for them, transposed and as they are.
-        tile_sums: returns how many vectors of sums a cell's kernel needs room for.
-        rounded: returns how many words it needs to round so many rows.
-        backward_room: returns the sizes that the kernels of the backward pass need, for weight_hh,
-            weight_ih and chunks of this many slots.
+        panels, matrix_panels: pack weights for the kernels, transposed or as they are.
+        tile_sums: returns the number of vectors of sums of a tile.
+        rounded: returns the number of words for this many rounded rows.
+        backward_room: returns the sizes for the backward pass, from weight_hh, weight_ih and the
+            number of slots of a chunk.
     """
 
     forward: dict[str, Kernels]

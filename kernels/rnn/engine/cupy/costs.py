@@ -24,18 +24,18 @@ from lodcli.kernels.cuda.device_limits import DeviceLimits, blocks
 from lodcli.kernels.index.checks import Offsets
 
 THREADS, HIGH, STAGES, SUMS = 256, 32, 4, 16  # as in rnn_operand.cuh
-COLUMNS = 256  # of a block's product, at most, of as many rows as its threads can add up
+COLUMNS = 256  # maximum of a block's product, for as many rows as its threads can add up
 UNITS = (4, 8, 16, 32, 64, 128)
 ROWS = (4, 8, 16, 32)
-BROUGHT = 64  # values of a row at once, at least: threads share them out
-# Blocks of a cluster: 8 is what every GPU that has any takes. 0: any number, which meet in memory.
+BROUGHT = 64  # minimum number of values of a row loaded at once, divided among threads
+# Blocks of a cluster: every GPU with clusters supports 8. 0: barriers in global memory instead.
 CLUSTERS = (0, 1, 2, 4, 8)
-HAS_CLUSTERS = (9, 0)  # the compute capability from which on there are some of more than one block
-# So many numbers of steps for cuBLAS are compared where the others are one launch.
+HAS_CLUSTERS = (9, 0)  # lowest compute capability with clusters of several blocks
+# How many numbers of first steps with cuBLAS are compared, if the others are one launch.
 CUTS = 8
 
 _CLOCKS = 1750.0  # clock cycles per microsecond
-# What tensor cores take, as C++ types: tensor_cores.cuh.
+# C++ types of the operands of tensor cores: tensor_cores.cuh.
 NUMBERS = {"tf32": "TF32", "bfloat16": "BF16", "float16": "FP16"}
 _PRODUCTS = {kind: f"Rounded<{number}" for kind, number in NUMBERS.items()}
 Times = npt.NDArray[np.float64]
@@ -46,18 +46,19 @@ class Costs:
     """Times in microseconds, and rates in multiply-adds or bytes per microsecond.
 
     Attributes:
-        python_launch: from one kernel to the next, launched from Python.
+        python_launch: time of a kernel launched from Python, besides its work.
         graph_launch: the same in a graph.
-        cublas_start: of a product by cuBLAS, however small.
-        cublas_rate: multiplications of cuBLAS, by the whole device.
-        tiles_rate: those of rnn_product.cu.
+        cublas_start: time of the smallest product by cuBLAS.
+        cublas_rate: multiply-adds of cuBLAS on the whole device.
+        tiles_rate: multiply-adds of rnn_product.cu on the whole device.
         memory_rate: bytes that a launch reads and writes.
-        step: of steps that are one launch: the gates, and a state that comes from the L2 cache.
-        meeting, arrival: of the blocks of a group after a step, and for each of them.
-        near_step: as `step`, of one block, which keeps its states.
-        near_meeting: of the blocks of a cluster, with what they write to each other.
-        block_rate: multiplications of one block.
-        block_bytes: bytes that it gets from the L2 cache.
+        step: time of a step within one launch: gates, and states read from the L2 cache.
+        meeting: time of the barrier of a group of blocks after a step.
+        arrival: additional time of the barrier for each block.
+        near_step: like `step`, for a single block, which keeps its states.
+        near_meeting: like `meeting`, for a cluster, including the states passed between blocks.
+        block_rate: multiply-adds of one block.
+        block_bytes: bytes that a block reads from the L2 cache.
         captured: whether steps of cuBLAS are captured in graphs.
         measured: whether this GPU was measured.
     """
@@ -113,17 +114,17 @@ class Layer:
     """The properties of a layer that determine its cost.
 
     Attributes:
-        cell: its C++ type; None if its steps cannot be one launch.
+        cell: the C++ type of the cell; None if its steps cannot run in one launch.
         size, gates: H and G.
         depth: of a step's product: H forward, G*H back.
-        width: columns for each unit: G forward, 1 back.
-        value_bytes: 4 or 8, of what is computed.
-        kind: what products are rounded to: float32, tf32, bfloat16 or float16; or float64.
-        flops: multiplications for a sequence in a step.
-        held: values that a block keeps in shared memory of each of its units and sequences, besides
-            the product: forward G inputs and the cell's states, back none.
+        width: columns of a step's product for each unit: G forward, 1 back.
+        value_bytes: size of a computed value: 4 or 8.
+        kind: the type of the factors of products: float32, tf32, bfloat16, float16 or float64.
+        flops: multiply-adds for each sequence in a step.
+        held: number of values in shared memory for each unit and sequence of a block, besides the
+            product: forward G inputs and the cell's states, back none.
         launches: kernels per step for kinds other than `together`.
-        stored: the C++ type of rows of two bytes, which steps of `together` take as they are.
+        stored: the C++ type of rows of two bytes, which `together` reads without conversion.
     """
 
     cell: str | None
@@ -151,16 +152,16 @@ class Fit:
     """How the steps of one launch are distributed over blocks.
 
     Attributes:
-        types: of C++, of the cell, of what multiplies, and of rows of two bytes.
-        units: of the hidden state per block.
-        tall: sequences that a group processes at a time.
-        groups: number of groups of blocks; each group has all units.
-        deep: values of a chunk of the product's left operand; of a cluster, all of them.
-        shared_bytes: of a block.
-        row_bytes: of what is passed on, of a sequence in a step.
-        microseconds: how long it takes, estimated.
-        narrow: whether rows are of two bytes.
-        cluster: how many blocks a cluster has; 0: blocks pass states on in memory.
+        types: the C++ types of the cell, of the product, and of rows of two bytes.
+        units: number of units of the hidden state per block.
+        tall: number of sequences that a group processes at a time.
+        groups: number of groups of blocks; the blocks of a group share all units.
+        deep: values of a chunk of the product's left operand; in a cluster, all of them.
+        shared_bytes: shared memory of a block.
+        row_bytes: bytes passed between blocks for each sequence in a step.
+        microseconds: estimated time.
+        narrow: whether rows have two bytes.
+        cluster: number of blocks of a cluster; 0: blocks pass states through global memory.
     """
 
     types: str
@@ -181,9 +182,9 @@ class Way:
 
     Attributes:
         large: number of first steps that use cuBLAS.
-        fit: of the other steps, if they are one launch; else they use tiles.
-        steps: how many there are.
-        microseconds: of all steps, by the model.
+        fit: configuration of the other steps in one launch; None if they use tiles.
+        steps: number of all steps.
+        microseconds: estimated time of all steps.
         captured: whether steps of cuBLAS may be captured in a graph.
     """
 

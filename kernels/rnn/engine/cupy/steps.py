@@ -50,7 +50,7 @@ class Steps(ABC, Generic[W]):
 
     @abstractmethod
     def options(self) -> tuple[str, ...]:
-        """Return what, of the weights' options, decides which kernels run."""
+        """Return the options of the weights that determine which kernels run."""
 
     @abstractmethod
     def forward(self, space: Forward) -> ForwardStep:
@@ -67,7 +67,7 @@ class Steps(ABC, Generic[W]):
             space: after the backward pass over all steps.
             sums: of its gradients, by column; None if there is no bias to need them.
 
-        Here for a step that is one product.
+        This implementation is for steps of one product.
         """
         found = {"weight_hh": dot(space.gradients.T, hidden_before(space))}
         # Copied: a change of one bias's gradient must not change the other's.

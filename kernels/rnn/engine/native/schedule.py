@@ -31,9 +31,10 @@ class Schedule:
     """The assignment of sequences to threads.
 
     Attributes:
-        threads: how many there are.
-        together: all threads run all groups, each its own units; else each runs its own groups.
-        groups: of each thread, one after another; of the team, if `together`.
+        threads: number of threads.
+        together: whether all threads run all groups, each for its own units; else each thread runs
+            its own groups.
+        groups: the groups of each thread; with `together`, one list for all threads.
     """
 
     threads: int
@@ -55,8 +56,8 @@ def group_size(row_bytes: int, *, few: bool = False) -> int:
     """Return how many sequences run together at most.
 
     Args:
-        row_bytes: of the hidden state of one sequence.
-        few: whether they share the second cache with the weights; see tuning.py.
+        row_bytes: size of the hidden state of one sequence.
+        few: whether the states share the second cache with the weights; see tuning.py.
     """
     if few:
         return max(_FEW, _FEW_BYTES // row_bytes // _FEW * _FEW)
@@ -67,7 +68,7 @@ def schedule(plan: StepPlan, reverse: bool, threads: int, most: int) -> Schedule
     """Return the assignment of sequences to threads.
 
     Args:
-        threads: how many there are.
+        threads: number of threads.
         most: see group_size.
     """
     alive = int(plan.step_sizes[0]) if len(plan.step_sizes) else 0

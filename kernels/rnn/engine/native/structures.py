@@ -1,4 +1,4 @@
-"""Argument structures of the kernels of a layer, to which all arrays are flat."""
+"""Argument structures of the kernels of a layer. Arrays of several dimensions are passed flat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native.declare import Pointer, T
 
-# Wrappers fill in arrays, which kernels take as pointers.
+# Python passes arrays; compiled code sees pointers to their elements.
 if TYPE_CHECKING:
     Floats: TypeAlias = Array
     Wholes: TypeAlias = Array
@@ -32,13 +32,14 @@ class Threes(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """A matrix (depth, columns) in panels, and zeros: what sums begin with.
+    """A matrix (depth, columns) in panels.
 
-    panels[p][k] holds columns p * width .. (p+1) * width of row k, the last panel filled up
-    with zeros.
+    panels[p][k] holds columns p * width .. (p+1) * width of row k; the last panel is padded with
+    zeros.
 
     Attributes:
-        blocked: see tuning.py.
+        zeros: a panel's width of zeros, the initial value of sums.
+        blocked: whether products run in blocks of rows; see tuning.py.
     """
 
     panels: Floats
@@ -50,13 +51,16 @@ class Matrix(NamedTuple):
 
 
 class FourCell(NamedTuple):
-    """A cell: weight_hh.T in panels of the same units of all gates, and what its sums begin with.
+    """A cell.
 
     Attributes:
-        inner_bias: of a GRU, the bias of n that r does not multiply.
-        blocked: see tuning.py.
-        activation: of an Elman cell, TANH, RELU, SIGMOID or IDENTITY.
-        shape: how wide the panels are.
+        panels: weight_hh.T; a panel holds the columns of the same units of all gates.
+        start: the initial values of sums, in the order of the columns of `panels`.
+        inner_bias: for a GRU, the bias of n outside the product with r.
+        hidden: H.
+        blocked: whether products run in blocks of rows; see tuning.py.
+        activation: for an Elman cell, TANH, RELU, SIGMOID or IDENTITY.
+        shape: the width of the panels.
     """
 
     panels: Floats
@@ -69,19 +73,19 @@ class FourCell(NamedTuple):
 
 
 class Lstm(FourCell):
-    """Keeps i, f, g, o for the backward pass."""
+    """An LSTM. Saves i, f, g, o for the backward pass."""
 
 
 class Slstm(FourCell):
-    """Keeps i - (log sigmoid(f) + m), sigmoid(-f), tanh(z), sigmoid(o)."""
+    """An sLSTM. Saves i - (log sigmoid(f) + m), sigmoid(-f), tanh(z), sigmoid(o)."""
 
 
 class Elman(FourCell):
-    """Keeps nothing: the outputs are enough."""
+    """An Elman cell. Saves nothing: the backward pass needs only the outputs."""
 
 
 class Gru(NamedTuple):
-    """Keeps r, z, n, and what r multiplies. See FourCell."""
+    """A GRU; fields as of FourCell. Saves r, z, n, and the term of n that r multiplies."""
 
     panels: Floats
     start: Floats
@@ -97,14 +101,14 @@ KINDS: dict[str, type[Cell]] = {"lstm": Lstm, "gru": Gru, "elman": Elman, "slstm
 
 
 class Sequences(NamedTuple):
-    """Some sequences, longest first.
+    """Some sequences, none of them empty, in descending order of their lengths.
 
     Attributes:
-        firsts: (total,) the row of each that runs first.
-        lengths: (total,) how many rows each has; none is empty.
-        numbers: (total,) which row of the initial states is each one's.
-        ranks: (total,) the place of each among all sequences, longest first.
-        onward: what leads from a row to the one that runs next: 1, or -1 in reverse.
+        firsts: (total,) the row of the first step of each sequence.
+        lengths: (total,) the number of rows of each.
+        numbers: (total,) the row of each in the initial states.
+        ranks: (total,) the position of each among all sequences of the batch, longest first.
+        onward: the distance from the row of a step to that of the next step: 1, or -1 in reverse.
     """
 
     firsts: Wholes
@@ -124,17 +128,20 @@ class Team(NamedTuple):
 
 
 class ForwardRun(NamedTuple):
-    """What a run reads and writes; all arrays flat.
+    """Input and output arrays of a forward pass.
+
+    The cell state of an sLSTM has 3H columns instead of H.
 
     Attributes:
         data: (N, D), or the projected inputs (N, gates * H).
-        begin_h: (S, H), before the first steps.
-        no_begin_h: those are all zeros.
-        state_c: (S, H): before; and after, unless `by_row`. Of an sLSTM (S, 3H).
-        outputs: (N, H).
-        by_row: the cell state after every row goes to `cells`.
-        cells: (N, H), of an sLSTM (N, 3H).
-        keep: what the backward pass needs goes to `kept`.
+        begin_h: (S, H), the hidden states before the first step.
+        no_begin_h: whether begin_h is all zeros.
+        state_c: (S, H), the cell states before the first step; unless `by_row`, the pass replaces
+            them with those after the last step.
+        outputs: (N, H), the hidden state after every row.
+        by_row: whether to write the cell state after every row to `cells`.
+        cells: (N, H).
+        keep: whether to save values for the backward pass in `kept`.
         kept: (N, KEPT * H).
     """
 
@@ -150,14 +157,15 @@ class ForwardRun(NamedTuple):
 
 
 class ForwardSpace(NamedTuple):
-    """Room to work in, for one run at a time; see new_space.
+    """Scratch memory of a forward pass; see _new_space in layer_native.py.
 
     Attributes:
-        inputs: (slots, width) projected inputs, flat; a team shares it.
-        rows, places: (slots,) where the data are that are projected, and where they go.
-        sums: what a tile has summed up, its rows at `sums_at`.
-        rounded: rows as AMX multiplies them; see engine/amx. Empty for exact products.
-        x_at .. c_at: (total,) positions, one per sequence.
+        inputs: (slots, width), projected inputs; shared by a team.
+        rows, places: (slots,), positions of the rows to project in `data` and in `inputs`.
+        sums: sums of a tile, with its rows at `sums_at`.
+        rounded: rows rounded to bfloat16 for AMX; see engine/amx. Empty for exact products.
+        x_at .. c_at: (total,), for each sequence its position in an array: of its projected input,
+            its previous states, its saved values and its new states.
     """
 
     inputs: Floats
@@ -177,16 +185,18 @@ class ForwardSpace(NamedTuple):
 
 
 class BackwardRun(NamedTuple):
-    """What the backward pass reads and writes; all arrays flat.
+    """Input and output arrays of a backward pass.
+
+    Cell states of an sLSTM, and their gradients, have 3H columns instead of H.
 
     Attributes:
-        begin_h, begin_c: (S, H), before the first steps; all of cells three times as wide of an
-            sLSTM.
+        begin_h, begin_c: (S, H), the states before the first step.
         outputs, cells, kept: see ForwardRun.
-        with_grad_h, grad_h, with_grad_c, grad_c: (N, H), the gradients by row, if there are.
-        carry_h: (S, H), the gradient of the last hidden state; in the end of the first.
-        carry_other: (S, H), the gradient of the last cell state, in the end of the first; of
-            a GRU the rest of the hidden state's, zeros first.
+        with_grad_h, with_grad_c: whether there are gradients by row.
+        grad_h, grad_c: (N, H), the gradients of the states after every row.
+        carry_h: (S, H), the gradient of the last hidden state; at the end that of the initial one.
+        carry_other: (S, H), the gradient of the last cell state; at the end that of the initial
+            one. For a GRU zeros, then the part of carry_h that does not pass through weight_hh.
     """
 
     begin_h: Floats
@@ -203,15 +213,15 @@ class BackwardRun(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Some steps, and a slot for every row that they run.
+    """Some steps, with a slot for every row of these steps.
 
     Attributes:
-        step_from, step_to: which steps.
-        bases: (steps,) the first slot of each; a sequence's slot is its rank further on.
-        filled: how many slots there are.
-        slopes: (slots, stride), flat; see step_backward.
-        rows: (slots,) which row is in which slot.
-        before: (slots,) the row before it; -1 - n for the initial state of sequence n.
+        step_from, step_to: the range of steps.
+        bases: (steps,), the first slot of each step; a sequence has slot base + rank.
+        filled: the number of slots in use.
+        slopes: (slots, stride); see step_backward.
+        rows: (slots,), the row of each slot.
+        before: (slots,), the previous row; -1 - n for the initial state of sequence n.
     """
 
     step_from: int
@@ -225,13 +235,13 @@ class Chunk(NamedTuple):
 
 
 class BackwardSpace(NamedTuple):
-    """Room for one thread to work in.
+    """Scratch memory of one thread in a backward pass.
 
     Attributes:
-        sums: for the sums of a tile, its rows at `sums_at`.
-        panel: (DEPTH, panel width); for AMX all panels of some slots' inputs and states.
-        rounded: rows as AMX multiplies them; empty for exact products.
-        from_at, to_at: positions, one for every sequence, slot, and column of slopes.
+        sums: sums of a tile, with its rows at `sums_at`.
+        panel: (DEPTH, panel width); for AMX all panels of the inputs and states of some slots.
+        rounded: rows rounded to bfloat16 for AMX; empty for exact products.
+        from_at, to_at: positions; room for every sequence, slot and column of slopes.
     """
 
     sums: Floats
@@ -243,14 +253,16 @@ class BackwardSpace(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Where the gradients go; all flat.
+    """Gradients of the input and of the weights.
 
     Attributes:
-        data, of_input: (N, D), and its gradient.
-        weight_ih, input_room: (gates * H, input_room), rows wide enough for whole panels, and
-            as many more as fill a tile of AMX.
-        weight_hh, hidden_room: likewise, in the order of the slopes.
-        bias: (2, SLOPES * H), the sums of all slopes, and by how much they are too large.
+        data: (N, D), the input.
+        of_input: (N, D), its gradient.
+        weight_ih: (gates * H, input_room), padded to whole panels of columns, and for AMX to whole
+            tiles of rows.
+        weight_hh: likewise, its rows in the order of the slopes.
+        input_room, hidden_room: number of columns.
+        bias: (2, SLOPES * H), the sums of all slopes, and their rounding errors (Kahan summation).
     """
 
     data: Floats
@@ -263,5 +275,5 @@ class Gradients(NamedTuple):
 
 
 def words(structure: Cell | Matrix) -> tuple[Any, ...]:
-    """Return the fields of a structure as kernels take them, those of its shape inlined."""
+    """Return the fields of a structure as arguments of kernels, with those of its shape inlined."""
     return (*structure[:-1], *structure.shape)

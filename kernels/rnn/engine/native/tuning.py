@@ -12,10 +12,10 @@ from functools import cache
 
 from lodcli.kernels.platform.machine import cpu_vendor, second_cache_bytes
 
-#: Shares of the second cache, by the maker of a processor whose third cache is slow:
-#: docs/decisions/0008-compiled-rnn.md. What a weight may take before it is multiplied in blocks:
+# By the vendor of a processor whose L3 cache is slow: docs/decisions/0008-compiled-rnn.md.
+#: Maximum size of a weight that is multiplied without blocking, as a share of the L2 cache.
 _UNBLOCKED = {"GenuineIntel": 0.5}
-#: And what both weights may take to stay there beside few rows of a step.
+#: Maximum size of both weights that stay in the L2 cache during steps on few rows.
 _BESIDE_ROWS = {"GenuineIntel": 0.6}
 
 
