@@ -75,7 +75,7 @@ def page(name: str, command: click.Command, version: str) -> str:
     context = click.Context(command, info_name=name, **CONTEXT)
     title = name.replace(" ", "-")
     body, examples = examples_of(command)
-    summary = TABLE[name.split()[1]][1] if name.count(" ") == 1 else body.strip().partition("\n")[0]
+    summary = TABLE[name.split()[1]][1] if name.count(" ") == 1 else _first_line(command)
     lines = [
         f'.TH {escaped(title.upper())} 1 "" "lod {escaped(version)}" "lod"',
         *section("Name", [f"{escaped(title)} \\- {escaped(summary.strip().removesuffix('.'))}"]),
@@ -92,8 +92,14 @@ def page(name: str, command: click.Command, version: str) -> str:
         lines += section("Ops", definitions((op, one.summary) for op, one in OPS.items()))
     if command is not group:
         below = command.commands if isinstance(command, click.Group) else {}
+        told = ((f"{title}-{one}(1)", _first_line(below[one])) for one in below)
+        lines += section("Commands", definitions(told))
         lines += section("See also", [_references(["lod", *(f"{title}-{one}" for one in below)])])
     return "\n".join(lines) + "\n"
+
+
+def _first_line(command: click.Command) -> str:
+    return (command.help or "").strip().partition("\n")[0]
 
 
 def _synopsis(name: str, command: click.Command, context: click.Context) -> str:

@@ -56,6 +56,11 @@ def test_the_page_of_lod_lists_commands_variables_and_exit_codes() -> None:
     assert all(f"\n{op}\n" in plain(PAGES["lod-apply.1"]) for op in OPS)
 
 
+def test_the_page_of_a_group_says_what_its_commands_do() -> None:
+    assert "\\fBlod\\-bench\\-kernels(1)\\fR\nTime the sequence ops.\n" in PAGES["lod-bench.1"]
+    assert ".SH COMMANDS" not in PAGES["lod-slice.1"]
+
+
 @pytest.mark.parametrize("name", ["lod.1", "lod-apply.1", "lod-slice.1", "lod-bench.1"])
 def test_man_shows_a_page_without_a_warning(name: str) -> None:
     if shutil.which("groff") is None:
