@@ -60,6 +60,8 @@ _UNREAD_SUFFIXES = {
         "--levels sentence",
     ),
     ".xlsx": "Excel workbooks; save the sheet as CSV UTF-8",
+    ".keras": "models of Keras as data; `lod weights` reads the RNNs in them",
+    ".onnx": "ONNX models as data; `lod weights` reads the RNNs in them",
 }
 # Only for binary formats: text may begin with the letter of zlib's marks.
 _ZLIB = dict.fromkeys((b"\x78\x01", b"\x78\x9c", b"\x78\xda"), "zlib")

@@ -25,6 +25,7 @@ FILES = {
     "tab.log": b"user\tday\nann\t1\n",
     "list.log": b"[1, 2]\n[3]\n",
     "rows.svm": b"1 3:0.5 7:1\n",
+    "rnn.onnx": b"\x08\x08\x12\x07",
     "frame.pkl": b"\x80\x05\x95\0\0",
     "table.dat": b"ORC\x0a\x0b",
     "paper.pdf": b"%PDF-1.7\n%\xe2\xe3",
@@ -67,6 +68,7 @@ HINTS = [
     ("inspect paper.pdf", 1, "not recognised; it begins like a PDF document, which lod does not"),
     ("inspect sheet.xlsx", 1, "format not recognised; lod does not read Excel workbooks; save the"),
     ("inspect rows.svm", 1, "not read LIBSVM files; save data, indices and indptr of its CSR mat"),
+    ("inspect rnn.onnx", 1, "lod does not read ONNX models as data; `lod weights` reads the RNNs"),
     ("inspect frame.pkl", 1, "it begins like a pickle, which lod does not read, as it may run any"),
     ("inspect table.dat", 1, "like an ORC table, which lod does not read; pyarrow.orc.read_table"),
     (
