@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,28 @@ from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.every_file import SAMPLES
+from tests.formats.cases.opening import source_of
 
 # 12 rows of 8 bytes, and 4 offsets of 8 bytes.
 TENSOR = LoDTensor(np.arange(12), LoD.from_lengths([[3, 4, 5]]))
 ROW_BYTES, INDEX_BYTES = 96, 32
 TOTAL = ROW_BYTES + INDEX_BYTES
 NAMES = ("t.lod.h5", "t.lods", "t.npz", "t.jsonl")
+
+
+# The fewest bytes that must be allowed, and the call.
+WAYS: dict[str, tuple[int, Callable[[Any], Any]]] = {
+    "index": (INDEX_BYTES, lambda source: source.read_index("data")),
+    "parts of the index": (INDEX_BYTES, lambda source: list(source.index_parts("data"))),
+    "blocks": (TOTAL, lambda source: list(_blocks(source))),
+    "stored rows": (TOTAL, lambda source: source.stored_rows("data") or list(_blocks(source))),
+    "slice": (INDEX_BYTES, lambda source: source.slice("data", (1,))),
+}
+
+
+def _blocks(source: Any) -> Iterator[Any]:
+    found = source.row_blocks("data", lambda size: np.empty(size, np.uint8), 1 << 20)
+    return iter(found.blocks)
 
 
 @pytest.fixture(params=NAMES)
@@ -59,6 +76,15 @@ def test_batches_are_refused_as_well(path: Path) -> None:
         lodcli.open(path, limits=Limits(TOTAL - 1)) as source,
     ):
         list(source.batches())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_read_is_limited(way: str, path: Path) -> None:
+    most, read = WAYS[way]
+    with source_of(path, limits=Limits(most - 1)) as source, pytest.raises(TooLargeError):
+        read(source)
+    with source_of(path, limits=Limits(TOTAL)) as source:
+        read(source)
 
 
 @pytest.mark.parametrize("compression", [None, "deflate"])
