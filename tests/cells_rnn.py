@@ -78,11 +78,7 @@ def initial_states(
 
 
 def cell_weights(
-    variant: str,
-    rng: np.random.Generator,
-    *,
-    dtype: npt.DTypeLike = np.float64,
-    hidden: int = 3,
+    variant: str, rng: np.random.Generator, *, dtype: npt.DTypeLike = np.float64, hidden: int = 3
 ) -> Any:
     """Return weights of a variant: 5 inputs, 3 hidden, so that no two sizes are equal."""
     kind, arguments, options = VARIANTS[variant]

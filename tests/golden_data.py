@@ -123,9 +123,5 @@ def _case(entry: dict[str, Any]) -> GoldenCase:
         for group in ("inputs", "outputs", "upstream", "grads")
     }
     return GoldenCase(
-        id=entry["id"],
-        op=entry["op"],
-        attrs=entry["attrs"],
-        note=entry.get("note") or "",
-        **groups,
+        id=entry["id"], op=entry["op"], attrs=entry["attrs"], note=entry.get("note") or "", **groups
     )

@@ -511,10 +511,7 @@ def test_progress_is_for_terminals_and_not_with_quiet(folder: Path) -> None:
     ],
 )
 def test_colour_is_for_those_who_want_it(
-    variables: dict[str, str],
-    terminal: bool,
-    expected: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str], terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lodcli.shell import output
 

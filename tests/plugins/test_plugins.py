@@ -48,9 +48,7 @@ def test_slow_tests_run_only_when_asked_for(
     run(pytester, *args).assert_outcomes(passed=passed, deselected=deselected)
 
 
-def test_a_share_of_the_slow_tests_is_the_same_each_time(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_share_of_the_slow_tests_is_the_same_each_time(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest
         @pytest.mark.slow
@@ -75,9 +73,7 @@ def test_a_quick_run_says_that_it_was_one(pytester: pytest.Pytester) -> None:
     run(pytester, "--all").stdout.no_fnmatch_line(said)
 
 
-def test_the_table_counts_what_was_skipped_by_package_and_reason(
-    pytester: pytest.Pytester,
-) -> None:
+def test_the_table_counts_what_was_skipped_by_package_and_reason(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_a="""
             import pytest

@@ -29,8 +29,7 @@ def trees(count: int, seed: int = 1) -> Outcome:
         outcome.tried += 1
         good = LoD(levels)
         outcome.expect(
-            good.recursive_sequence_lengths() == lengths,
-            f"{lengths}: comes back as another",
+            good.recursive_sequence_lengths() == lengths, f"{lengths}: comes back as another"
         )
         number = chance.randrange(len(levels))
         place = chance.randrange(len(levels[number]))

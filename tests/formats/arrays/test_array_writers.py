@@ -13,13 +13,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import (
-    Batch,
-    LevelSpec,
-    Schema,
-    StoredArray,
-    schema_of,
-)
+from lodcli.formats.core.schema import Batch, LevelSpec, Schema, StoredArray, schema_of
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

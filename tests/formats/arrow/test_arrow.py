@@ -18,12 +18,7 @@ from hypothesis import strategies as st
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import StoredArray
-from lodcli.kernels.errors import (
-    InvalidDataError,
-    LodError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray

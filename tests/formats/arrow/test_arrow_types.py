@@ -12,9 +12,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.kernels.errors import (
-    UnsupportedError,
-)
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Times
 from tests.formats.cases.opening import content, nested

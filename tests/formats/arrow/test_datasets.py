@@ -16,11 +16,7 @@ import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.outputs import TargetExistsError
-from lodcli.kernels.errors import (
-    LodError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, nested

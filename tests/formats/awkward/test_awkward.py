@@ -16,11 +16,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.formats.core.options import ReadOptions
-from lodcli.kernels.errors import (
-    InvalidDataError,
-    LodError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import content, nested

@@ -23,11 +23,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.limits import Limited
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, StoredArray, TensorSpec, schema_of
-from lodcli.kernels.errors import (
-    LodError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key

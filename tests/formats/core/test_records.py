@@ -151,9 +151,7 @@ def test_sliced_batches_of_structs_come_whole(tmp_path: Path) -> None:
     assert pa.ipc.open_file(tmp_path / "b.arrow").read_all().to_pylist() == rows
 
 
-def test_null_records_and_records_of_nulls_stay_apart_in_slices_and_choices(
-    tmp_path: Path,
-) -> None:
+def test_null_records_and_records_of_nulls_stay_apart_in_slices_and_choices(tmp_path: Path) -> None:
     source = converted(put(tmp_path / "a.jsonl", BOTH), "lod.h5")
     assert rows_of(converted(source, "parquet")) == BOTH
     found = io.read_all(source)

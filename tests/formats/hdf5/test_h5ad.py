@@ -31,9 +31,7 @@ NAMES = ["obs_names", "var_names"]
 def text(*names: str) -> LoDTensor:
     letters = "".join(names).encode()
     return LoDTensor(
-        np.frombuffer(letters, np.uint8),
-        LoD.from_lengths([[len(n.encode()) for n in names]]),
-        TEXT,
+        np.frombuffer(letters, np.uint8), LoD.from_lengths([[len(n.encode()) for n in names]]), TEXT
     )
 
 

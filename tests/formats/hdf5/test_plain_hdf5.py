@@ -15,12 +15,7 @@ import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, TooLargeError
 from lodcli.formats.core.options import ReadOptions
-from lodcli.kernels.errors import (
-    InvalidLoDError,
-    LodError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.broken.broken_hdf5 import OTHER_BYTES, OTHER_HDF5, put_others

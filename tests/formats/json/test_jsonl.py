@@ -338,11 +338,7 @@ def test_chosen_fields_are_read_in_that_order(tmp_path: Path) -> None:
     ],
 )
 def test_a_fault_of_an_object_is_named(
-    tmp_path: Path,
-    data: bytes,
-    fields: tuple[str, ...] | None,
-    error: type[LodError],
-    message: str,
+    tmp_path: Path, data: bytes, fields: tuple[str, ...] | None, error: type[LodError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         content_of(tmp_path, ".jsonl", data, field=fields)

@@ -17,12 +17,7 @@ import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.schema import LevelSpec, TensorSpec
-from lodcli.kernels.errors import (
-    InvalidLoDError,
-    LodError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, pipe

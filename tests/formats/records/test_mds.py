@@ -22,11 +22,7 @@ from lodcli.formats.core.schema import schema_of
 from lodcli.formats.records import mds
 from lodcli.formats.records.mds_encodings import DTYPES, Encoding
 from lodcli.formats.storage.outputs import TargetExistsError
-from lodcli.kernels.errors import (
-    LodError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, nested

@@ -22,11 +22,7 @@ from lodcli.formats.core.schema import schema_of
 from lodcli.formats.npz.npy_header import NPY_DTYPES
 from lodcli.formats.records import tar_stream
 from lodcli.formats.records.tar_headers import Headers
-from lodcli.kernels.errors import (
-    LodError,
-    SelectionError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, nested, pipe

@@ -335,10 +335,7 @@ def test_huge_claims_take_little_memory(tmp_path: Any) -> None:
         path = tmp_path / f"{number}.lods"
         path.write_bytes(raw)
         done = subprocess.run(
-            [sys.executable, "-c", _READ_ONE, str(path)],
-            capture_output=True,
-            text=True,
-            check=True,
+            [sys.executable, "-c", _READ_ONE, str(path)], capture_output=True, text=True, check=True
         )
         told, grown = done.stdout.splitlines()
         assert told.startswith("DamagedFileError"), told

@@ -22,8 +22,7 @@ def test_memory_for_writing_short_records_hardly_grows_with_their_number(tmp_pat
     def write(count: int) -> None:
         lengths = np.ones(count, np.int64)
         lodcli.write(
-            tmp_path / f"{count}.tfrecord",
-            LoDTensor.from_lengths(np.arange(count), [lengths]),
+            tmp_path / f"{count}.tfrecord", LoDTensor.from_lengths(np.arange(count), [lengths])
         )
 
     write(1)

@@ -53,10 +53,7 @@ def pickled(value: Any, protocol: int = 2) -> bytes:
 
 
 def archive(
-    raw: bytes,
-    *storages: bytes,
-    method: int = zipfile.ZIP_STORED,
-    more: tuple[str, ...] = (),
+    raw: bytes, *storages: bytes, method: int = zipfile.ZIP_STORED, more: tuple[str, ...] = ()
 ) -> bytes:
     stream = bytes_io.BytesIO()
     with zipfile.ZipFile(stream, "w", method) as file:

@@ -14,11 +14,7 @@ from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.ts import ts
 from lodcli.formats.ts.ts import SktimeTs
-from lodcli.kernels.errors import (
-    InvalidDataError,
-    LodError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, content_of, nested, pipe

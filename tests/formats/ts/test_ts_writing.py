@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import schema_of
-from lodcli.kernels.errors import (
-    InvalidDataError,
-    LodError,
-    ShapeMismatchError,
-    UnsupportedError,
-)
+from lodcli.kernels.errors import InvalidDataError, LodError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import content

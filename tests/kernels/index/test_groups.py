@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.index.groups import (
-    near_step,
-    segment_cut,
-    segment_number,
-    segment_places,
-)
+from lodcli.kernels.index.groups import near_step, segment_cut, segment_number, segment_places
 from lodcli.kernels.native import load
 from lodcli.kernels.runtime.dispatch import Backend, on
 from tests.cases_ops import BACKENDS

@@ -13,14 +13,7 @@ from lodcli.kernels.ops.ranking.rank_table import sequence_rank_table, sequence_
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.kernels.ops import gradient_families as of
-from tests.kernels.ops.gradient_parts import (
-    Case,
-    Setting,
-    one_tensor,
-    per_sequence,
-    plain,
-    rows,
-)
+from tests.kernels.ops.gradient_parts import Case, Setting, one_tensor, per_sequence, plain, rows
 
 ONE = ("numpy",)
 CASES: dict[str, Case] = {

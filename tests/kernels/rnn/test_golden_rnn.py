@@ -42,12 +42,7 @@ def activations(case: GoldenCase) -> dict[str, Any]:
 
 
 def run(
-    case: GoldenCase,
-    weights: Any,
-    data: Array,
-    *,
-    keep: bool = False,
-    backend: Backend = "numpy",
+    case: GoldenCase, weights: Any, data: Array, *, keep: bool = False, backend: Backend = "numpy"
 ) -> RNNResult[Any]:
     slot = case.inputs["Input" if "Input" in case.inputs else "X"]
     return rnn_forward(

@@ -14,12 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lodcli.kernels.errors import (
-    InvalidDataError,
-    OptionError,
-    SelectionError,
-    ShapeMismatchError,
-)
+from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.padding.pad import sequence_mask
 from lodcli.kernels.rnn.cells.lru.lru import LRUWeights

@@ -12,13 +12,7 @@ import numpy as np
 import pytest
 
 from lodcli.bench.measure.checks import difference
-from lodcli.bench.suites.ops import (
-    make_inputs,
-    ops_of,
-    reference,
-    sizes_of,
-    tolerance_of,
-)
+from lodcli.bench.suites.ops import make_inputs, ops_of, reference, sizes_of, tolerance_of
 from tests.lodcli.bench.small import small_case
 
 torch: Any = pytest.importorskip("torch")

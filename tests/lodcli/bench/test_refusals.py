@@ -75,12 +75,7 @@ USAGE, IO, UNSUPPORTED = 2, 3, 4
     ],
 )
 def test_an_invalid_case_is_one_line_before_anything_is_measured(
-    lod: Lod,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    line: str,
-    code: int,
-    message: str,
+    lod: Lod, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, code: int, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(

@@ -324,10 +324,7 @@ def test_the_sample_passes_the_kit(ema: Op) -> None:
     x = LoDTensor(np.array([1.0, 3.0, 5.0]), [[2, 1]])
     by_hand = LoDTensor(np.array([1.0, 2.0, 5.0]), [[2, 1]])
     report = check_op(
-        ema,
-        name="ema",
-        arguments=lambda tensor: {"decay": 0.5},
-        examples={"by hand": (x, by_hand)},
+        ema, name="ema", arguments=lambda tensor: {"decay": 0.5}, examples={"by hand": (x, by_hand)}
     )
     assert "empties at each of five levels of rows of 3" in report.differentiated
     assert report.refused["numbers of int8"] == "ema: expected floating numbers, found int8"

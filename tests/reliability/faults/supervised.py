@@ -103,11 +103,7 @@ def run(work: Callable[[], int], folder: Path, names: frozenset[str], decide: De
 
 
 def _child(
-    work: Callable[[], int],
-    folder: Path,
-    names: frozenset[str],
-    theirs: socket.socket,
-    said: int,
+    work: Callable[[], int], folder: Path, names: frozenset[str], theirs: socket.socket, said: int
 ) -> None:
     code = 70
     try:

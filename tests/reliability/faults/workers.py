@@ -32,10 +32,7 @@ def unable() -> str | None:
         with tempfile.TemporaryDirectory() as name:
             seen: list[str] = []
             done = supervised.run(
-                _close,
-                Path(name),
-                supervised.WRITING,
-                lambda call: seen.append(call.name),
+                _close, Path(name), supervised.WRITING, lambda call: seen.append(call.name)
             )
     except OSError as error:
         return f"may not supervise a process here: {error}"

@@ -99,11 +99,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def ours(
-    format_name: str,
-    file: str,
-    content: Content,
-    write: dict[str, Any] | None = None,
-    **about: Any,
+    format_name: str, file: str, content: Content, write: dict[str, Any] | None = None, **about: Any
 ) -> Base:
     """Return a base that our writer of a format makes."""
     files = written(file, items(content), format_name, **(write or {}))

@@ -158,12 +158,7 @@ def _files_damaged(base: Base, rng: np.random.Generator) -> Damaged:
 
 
 def run(
-    name: str,
-    count: int,
-    *,
-    seed: int = 1,
-    first: int = 0,
-    plant: Callable[[], None] | None = None,
+    name: str, count: int, *, seed: int = 1, first: int = 0, plant: Callable[[], None] | None = None
 ) -> Tally:
     """Read `count` damaged copies of a base, from number `first` on."""
     begun = time.monotonic()

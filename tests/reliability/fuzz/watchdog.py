@@ -160,10 +160,7 @@ def _has_children(pid: int) -> bool:
 
 
 def _work(
-    connection: Connection,
-    target: Target,
-    folder: Path,
-    plant: Callable[[], None] | None,
+    connection: Connection, target: Target, folder: Path, plant: Callable[[], None] | None
 ) -> None:
     """Answer until the watchdog has had enough."""
     os.setpgid(0, 0)

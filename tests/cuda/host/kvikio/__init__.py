@@ -53,11 +53,7 @@ class CuFile:
         return self._fd < 0
 
     def pread(
-        self,
-        buf: Any,
-        size: int | None = None,
-        file_offset: int = 0,
-        task_size: int | None = None,
+        self, buf: Any, size: int | None = None, file_offset: int = 0, task_size: int | None = None
     ) -> IOFuture:
         """Begin to read into an array on the device."""
         there = buf.__cuda_array_interface__

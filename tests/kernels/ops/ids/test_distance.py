@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.errors import (
-    EmptySequenceError,
-    InvalidDataError,
-    LodError,
-    ShapeMismatchError,
-)
+from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, LodError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.ids.edit_distance import (
     ctc_align_padded,

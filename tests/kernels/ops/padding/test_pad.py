@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.errors import (
-    InvalidDataError,
-    OptionError,
-    SelectionError,
-    ShapeMismatchError,
-)
+from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.padding.pad import (
     sequence_mask,
@@ -95,10 +90,7 @@ def test_golden_rejects(case: GoldenCase) -> None:
         else:
             for backend in BACKENDS:
                 padded, _ = sequence_pad(
-                    tensor_of(x),
-                    pad_value=pad,
-                    maxlen=maxlen,
-                    backend=backend,
+                    tensor_of(x), pad_value=pad, maxlen=maxlen, backend=backend
                 )
                 lengths = np.diff(x.lod[0])
                 steps = max(maxlen, int(lengths.max()))

@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from lodcli.kernels.errors import NotFloatingError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.scan import linear_scan_native
-from lodcli.kernels.ops.scan.linear_scan import (
-    sequence_linear_scan,
-    sequence_linear_scan_grad,
-)
+from lodcli.kernels.ops.scan.linear_scan import sequence_linear_scan, sequence_linear_scan_grad
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.cases_ops import BACKENDS, Array, on_every_backend

@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.scatter.scatter import (
-    sequence_scatter,
-    sequence_scatter_grad,
-)
+from lodcli.kernels.ops.scatter.scatter import sequence_scatter, sequence_scatter_grad
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.cases_ops import GRADIENT_TOLERANCE, compiled, golden, near, on_every_backend, same

@@ -10,11 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.index.items import segment_capped
-from lodcli.kernels.ops.sorting.sort import (
-    segment_best,
-    segment_picked,
-    segment_unsorted,
-)
+from lodcli.kernels.ops.sorting.sort import segment_best, segment_picked, segment_unsorted
 from lodcli.kernels.runtime.dispatch import Backend, on
 from tests.cases_ops import BACKENDS
 

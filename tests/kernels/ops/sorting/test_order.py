@@ -161,10 +161,7 @@ def test_sorting_is_that_of_plain_loops(
 
 
 def test_topk_by_hand() -> None:
-    tensor = LoDTensor(
-        np.array([4, 8, 8, 1, 5, 6]),
-        [[2, 1], [1, 2, 3]],
-    )
+    tensor = LoDTensor(np.array([4, 8, 8, 1, 5, 6]), [[2, 1], [1, 2, 3]])
     values, places = sequence_topk(tensor, 2)
     assert values.data.tolist() == [4, 8, 8, 6, 5]
     assert places.data.tolist() == [0, 0, 1, 2, 1]
