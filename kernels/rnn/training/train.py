@@ -68,7 +68,7 @@ class Labelled(Summarized):
         return int(self.labels.max()) + 1 if self.labels.size else 0
 
     def rows(self) -> tuple[Array, Offsets]:
-        """Return data (N, D), float32 or float64, and offsets."""
+        """Return data (N, D), float32 or float64, and offsets; ids are in `sequences.data`."""
         return rows_as_vectors(self.sequences.data), self.sequences.lod.levels[0]
 
     def part(self, items: Offsets) -> Labelled:
