@@ -231,6 +231,39 @@ def test_members_are_named_where_they_do_not_fit(tmp_path: Path) -> None:
             content(tmp_path / "x.npz")
 
 
+@pytest.mark.parametrize(
+    ("writer", "mark", "place", "new", "message"),
+    [
+        (savez, b"PK\5\6", 4, b"\1", "all members on one disk, found 3 of 3 on disk 1"),
+        (savez, b"PK\5\6", 8, b"\2", "all members on one disk, found 2 of 3 on disk 0"),
+        (savez, b"PK\5\6", 8, b"\4\0\4", r"expected 4 members in \d+ bytes, found 3 in"),
+        (savez, b"PK\3\4", 3, b"\5", r"expected its header at byte \d+"),
+        (savez, b"PK\3\4", 14, b"\1\2", r"checksum: \d+ in its header, \d+ in the zip directory"),
+        (zip64, b"PK\6\7", 4, b"\1", "expected its zip64 record right before byte"),
+        (zip64, b"PK\6\7", 8, b"\0", "expected its zip64 record right before byte"),
+        (zip64, b"PK\6\7", 16, b"\2", "expected its zip64 record right before byte"),
+        (zip64, b"PK\6\6", 3, b"\5", "expected its zip64 record right before byte"),
+        (zip64, b"PK\6\6", 4, b"\x2d", "expected a zip64 record of 44 bytes, found 45"),
+        (zip64, b"PK\5\6", 10, b"\4\0", "its two end records differ: 4, and 3 in zip64"),
+    ],
+)
+def test_a_number_of_a_record_that_does_not_fit_is_named(
+    writer: Callable[[Path], None],
+    mark: bytes,
+    place: int,
+    new: bytes,
+    message: str,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x.npz"
+    writer(path)
+    data = path.read_bytes()
+    place += data.rindex(mark)
+    path.write_bytes(data[:place] + new + data[place + len(new) :])
+    with pytest.raises(LodError, match=message):
+        io.read_all(path, format_name="npz")
+
+
 def test_no_bit_of_a_directory_changes_unnoticed(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     savez(path)
