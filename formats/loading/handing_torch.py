@@ -66,7 +66,10 @@ def _from_bytes(content: Array, dtype: torch.dtype, shape: tuple[int, ...]) -> t
 def _jagged(batch: Any) -> Rebuilt:
     if batch.requires_grad or batch.lengths() is not None:
         return batch.__reduce_ex__(4)  # type: ignore[no-any-return]
-    return torch.nested.nested_tensor_from_jagged, (batch.values(), batch.offsets())
+    lengths = batch.offsets().diff()
+    bounds = map(int, lengths.aminmax()) if len(lengths) else (0, 0)
+    parts = (batch.values(), batch.offsets(), None, None, *bounds)
+    return torch.nested.nested_tensor_from_jagged, parts
 
 
 class _Padded(tuple[Any, Any]):

@@ -88,9 +88,16 @@ def to_torch(data: Array, lod: LoD, layout: str, padding: Any) -> Any:
         padded, lengths = padding()
         return rows_to_torch(padded), rows_to_torch(lengths)
     rows, offsets = rows_to_torch(data), lod.levels[0]
+    lengths = offsets_to_lengths(offsets)
+    longest = int(lengths.max(initial=0))
     if layout == "jagged":
-        return torch.nested.nested_tensor_from_jagged(rows, _index(offsets).to(rows.device))
-    longest = int(offsets_to_lengths(offsets).max(initial=0))
+        # Without the bounds, to_padded_tensor() pads every sequence to the number of all rows.
+        return torch.nested.nested_tensor_from_jagged(
+            rows,
+            _index(offsets).to(rows.device),
+            min_seqlen=int(lengths.min(initial=longest)),
+            max_seqlen=longest,
+        )
     if offsets[-1] > np.iinfo(np.int32).max:
         raise UnsupportedError(f"varlen counts rows in int32, this tensor has {offsets[-1]}")
     cu_seqlens = torch.from_numpy(offsets.astype(np.int32)).to(rows.device)

@@ -465,6 +465,8 @@ def torch() -> Any:
 def test_torch_has_the_same_sequences(torch: Any) -> None:
     jagged = FLAT.to_torch("jagged")
     assert [part.tolist() for part in jagged.unbind()] == NESTED
+    assert jagged.to_padded_tensor(0.0).shape == (3, 3, 2)
+    assert LoDTensor(ROWS[:0], [[0, 0]]).to_torch().to_padded_tensor(0.0).shape[:2] == (2, 0)
     packed = FLAT.to_torch("packed")
     padded, lengths = torch.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
     ours, counts = FLAT.to_torch("padded")
