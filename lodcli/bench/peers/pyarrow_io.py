@@ -41,13 +41,10 @@ def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
         with pa.OSFile(path) as file:
             return pa.ipc.open_file(file).read_all()
 
-    def picked(lists: Any) -> list[Any]:
-        found = []
-        for n in inputs["wanted"].tolist():
-            start, stop = lists.offsets[n].as_py(), lists.offsets[n + 1].as_py()
-            flat = lists.values.values[start * width : stop * width]
-            found.append(flat.to_numpy().reshape(-1, width))
-        return found
+    def picked(lists: Any, n: int) -> Any:
+        start, stop = lists.offsets[n].as_py(), lists.offsets[n + 1].as_py()
+        flat = lists.values.values[start * width : stop * width]
+        return flat.to_numpy().reshape(-1, width)
 
     def mapped() -> Any:
         return lists_of(pa.ipc.open_file(pa.memory_map(path)).read_all())
@@ -66,15 +63,5 @@ def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
         return {"ipc": (read, arrays), "parquet": (lambda: pa.parquet.read_table(parquet), arrays)}
     if op == "sequence":
         lists = mapped()
-        return {"ipc mmap": (lambda: picked(lists), list)}
-
-    def each() -> list[Any]:
-        found = []
-        for n in inputs["wanted"].tolist():
-            lists = mapped()
-            start, stop = lists.offsets[n].as_py(), lists.offsets[n + 1].as_py()
-            flat = lists.values.values[start * width : stop * width]
-            found.append(flat.to_numpy().reshape(-1, width))
-        return found
-
-    return {"ipc mmap": (each, list)}
+        return {"ipc mmap": (lambda: [picked(lists, n) for n in inputs["wanted"].tolist()], list)}
+    return {"ipc mmap": (lambda: [picked(mapped(), n) for n in inputs["wanted"].tolist()], list)}
