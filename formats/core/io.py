@@ -147,6 +147,9 @@ def open_file(
 
 def _say_how_to_import(error: NotThisFormatError, source: Input, limits: Limits) -> None:
     """Add to the error for an HDF5 file that is no container which datasets it has."""
+    if source.remote:  # all of it would be fetched
+        error.args = (f"{error}; name its datasets with --data and --offsets", *error.args[1:])
+        return
     try:
         open_within(limits, registry.get("hdf5"), source, ReadOptions()).close()
     except NotThisFormatError:

@@ -226,6 +226,7 @@ class Input:
         path: None for standard input; of a URL, only the name of the file.
         is_folder: whether it is a folder: `file` and everything that uses it then raises an error.
         folder: the open folder, if it is one.
+        remote: whether it is behind a URL.
         bounds: limit on its decompressed size; see `allow`.
         when_copied: callback of `make_seekable` with the size of the copy, if it makes one.
 
@@ -233,7 +234,7 @@ class Input:
         OSError: it cannot be opened.
     """
 
-    _looked = _remote = _is_rest = False
+    _looked = remote = _is_rest = False
     folder: OpenFolder | RemoteFolder
     when_copied: Callable[[int], object] | None = None
 
@@ -251,7 +252,7 @@ class Input:
             from lodcli.formats.remote.fetched import FetchedFile
             from lodcli.formats.remote.folder import RemoteFolder, is_folder_url
 
-            self._remote = True
+            self.remote = True
             url = os.fspath(source)
             self.path = Path(file_name(url))
             self.label = shown(url)
@@ -329,7 +330,7 @@ class Input:
 
     def fetch(self) -> None:
         """Fetch all of a remote file, for readers other than `file`."""
-        if self._remote:
+        if self.remote:
             files.fetch(self._file.fileno(), 0, os.fstat(self._file.fileno()).st_size)
 
     def allow(self, bounds: Bounds) -> None:
@@ -349,7 +350,7 @@ class Input:
             FileNotFoundError: there is none of that name.
             UnsupportedError: this is standard input.
         """
-        if self.path is None or (self._remote and not self.is_folder):
+        if self.path is None or (self.remote and not self.is_folder):
             raise UnsupportedError(
                 "is one of several files that this format reads; give the path of a file"
             )
@@ -373,7 +374,7 @@ class Input:
         path = self.path / name
         if not isinstance(self.folder, OpenFolder):
             made = Input.of_raw(_Fetched(self.folder.fetched(name)), f"{self.label}{name}")
-            made.path, made._looked, made._remote = path, False, True
+            made.path, made._looked, made.remote = path, False, True
             return made
         try:
             if not stat.S_ISREG(self.folder.stat(name).st_mode):
@@ -403,7 +404,7 @@ class Input:
 
     def has_beside(self, name: str) -> bool:
         """Return whether there is a file of this name in the folder, or beside the file."""
-        if self.path is None or self._remote:
+        if self.path is None or self.remote:
             return False
         try:
             if self.is_folder:

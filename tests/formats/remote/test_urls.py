@@ -12,12 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
+from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.remote import urllib3_object
 from lodcli.formats.remote.fetched import GRAIN_BYTES
@@ -113,6 +115,16 @@ def test_a_large_index_is_not_fetched(tmp_path: Path) -> None:
             assert source.slice("data", (500_000,)).data.tolist() == [500_000]
         assert (opening, len(server.ranges) - opening) == (3, 2)
         assert server.sent < 1_500_000
+
+
+def test_plain_hdf5_is_not_fetched_to_list_its_datasets(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "theirs.h5", "w") as file:
+        file["x"] = np.zeros(1_000_000)
+    message = "an HDF5 file, .*; name its datasets with --data and --offsets$"
+    with serving(x=(tmp_path / "theirs.h5").read_bytes()) as server:
+        with pytest.raises(NotThisFormatError, match=message):
+            io.read(f"{server.url}/x")
+        assert server.sent < 1_000_000
 
 
 def test_sequences_are_read_by_several_threads(server: Server) -> None:
