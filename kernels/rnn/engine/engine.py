@@ -74,11 +74,11 @@ class RNNResult(Summarized, Generic[W]):
 
     Attributes:
         outputs: (N, H), the hidden state after each row; P instead of H with a projection.
-        cells: (N, H), the cell state after each row; None unless an LSTM, and asked for.
+        cells: (N, H), the cell state after each row, if there is one and it was requested.
         last_hidden: (S, H), after each sequence's last step; of an empty sequence its
             initial state.
         last_cell: (S, H), likewise; None unless an LSTM.
-        tape: for rnn_backward; None unless asked for.
+        tape: for rnn_backward, if requested.
     """
 
     outputs: Array
@@ -90,13 +90,13 @@ class RNNResult(Summarized, Generic[W]):
 
 @dataclass(frozen=True, eq=False)
 class RNNGradients(Summarized, Generic[W]):
-    """The gradients of everything rnn_forward took.
+    """The gradients of the arguments of rnn_forward.
 
     Attributes:
-        input: as the data.
-        weights: the same dataclass, each array the gradient of the weight it replaces.
-        initial_hidden: (S, H), of the zeros if no initial state was given.
-        initial_cell: (S, H), likewise; None unless an LSTM.
+        input: (N, D).
+        weights: the gradient of each array, in an object of the same class.
+        initial_hidden: (S, H), also if no initial state was given.
+        initial_cell: (S, H), likewise; None without a cell state.
     """
 
     input: Array
@@ -122,25 +122,23 @@ def rnn_forward(
     """Return the states after every row and after every sequence.
 
     Args:
-        data: (N, D), float16, bfloat16, float32 or float64, the dtype of the results and, but
-            for the first two, of all the arithmetic; with weight_ih None the projected inputs,
-            (N, gates*H). Sums of float16 and bfloat16 are float32, and so are states from step
-            to step; a GPU keeps everything of rows in two bytes where it can.
+        data: (N, D), float16, bfloat16, float32 or float64, the dtype of the results; with
+            weight_ih None the projected inputs, (N, gates*H). For float16 and bfloat16, sums and
+            the states from step to step are float32; a GPU stores rows in two bytes if it can.
         offsets: (S+1,) int64, in rows.
         weights: of any cell; cast to the dtype of the data.
-        initial: states before the first step (the last row when reversed), in the order
-            of the batch; None is zeros.
+        initial: states before the first step, in the order of the batch; None is zeros.
         reverse: run each sequence from its last row to its first; every result stays at
             its row.
-        keep: give a tape, for rnn_backward.
-        cells: give the cell state after every row, if there is one.
+        keep: return a tape for rnn_backward.
+        cells: return the cell state after every row, if there is one.
         backend: "numpy", the reference; "numba"; "cupy", for data, weights and states on a
-            GPU; "auto": cupy for those, else numba where it has the cell and there is enough
-            to do, else numpy. With numba the result of a sequence is the same bit for bit
-            whatever the other sequences, except for linear cells; with numpy up to rounding.
+            GPU; "auto": cupy for those, else numba if it has the cell and there is enough work,
+            else numpy. With numba no bit of a sequence's result depends on the other sequences,
+            except for linear cells; with numpy they may change the rounding.
         threads: maximum number; None is LOD_THREADS, else all processors. Results do not
             depend on it. (NumPy's matrix products ignore it.)
-        suffix: what follows a weight's name in messages: "_l0", "_l1_reverse".
+        suffix: appended to names of weights in messages: "_l0", "_l1_reverse".
 
     Raises:
         InvalidDataError, InvalidLoDError, ShapeMismatchError: an argument is wrong, or
@@ -199,11 +197,11 @@ def rnn_backward(
     The backend is that of the forward run.
 
     Args:
-        tape: of rnn_forward(.., keep=True).
-        grad_outputs: (N, H), the loss by the outputs; None is zeros, as for all four.
-        grad_cells: (N, H), by the cells; LSTM only.
-        grad_last_hidden: (S, H), by the last hidden states, on top of grad_outputs.
-        grad_last_cell: (S, H), by the last cell states; LSTM only.
+        tape: from rnn_forward(.., keep=True).
+        grad_outputs: (N, H), the gradient of the outputs. None is zeros, here and below.
+        grad_cells: (N, H), of the cells, for a cell with a cell state.
+        grad_last_hidden: (S, H), of the last hidden states, in addition to grad_outputs.
+        grad_last_cell: (S, H), of the last cell states, for a cell with a cell state.
         threads: as for rnn_forward.
 
     Raises:
