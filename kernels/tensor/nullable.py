@@ -40,7 +40,8 @@ def filled(data: Array, nulls: Nulls, value: Any, marks: Marks) -> Array:
     given = on_host(value, "fill_nulls")
     made = None if given.ndim else held(given, data.dtype)
     if made is None:
-        raise InvalidDataError(f"no {data.dtype} is {value!r}, which nulls are to be filled with")
+        what = marks.unit or data.dtype
+        raise InvalidDataError(f"no {what} is {value!r}, which nulls are to be filled with")
     result: Array = data.copy()
     result[~mask] = made
     return result

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.marks import Decimals
 
 # Sums of squares of smaller values do not overflow in float64.
 _SQUARED = 1e140
@@ -38,6 +40,15 @@ class ValueStatistics:
     mean: float | None
     max: int | float | None
     std: float | None
+
+    def of_decimals(self, decimals: Decimals) -> ValueStatistics:
+        """Return the statistics of the decimals of which these are the digits."""
+
+        def value(digits: float | None) -> float | None:
+            return None if digits is None else float(Decimal(digits).scaleb(-decimals.scale))
+
+        least, mean, most, deviation = map(value, (self.min, self.mean, self.max, self.std))
+        return replace(self, min=least, mean=mean, max=most, std=deviation)
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures by name; infinities, which JSON lacks, become the text inf or -inf."""
@@ -93,12 +104,14 @@ def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics
             mean += off * wide.size / total
             finite = total
     known = finite > 0
-    return ValueStatistics(
+    found = ValueStatistics(
         *(count, nan, infinite, zeros, _plain(least)),
         mean=float(mean) if known else None,
         max=_plain(greatest),
         std=float(np.sqrt(squares / finite)) if known else None,
     )
+    unit = spec.marks.unit
+    return found.of_decimals(unit) if isinstance(unit, Decimals) and unit.scale else found
 
 
 def _blocks(source: IndexedSource, spec: TensorSpec) -> Iterator[Array]:

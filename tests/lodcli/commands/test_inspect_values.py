@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +233,13 @@ def test_a_pipe_has_no_width(lod: Lod, folder: Path, monkeypatch: pytest.MonkeyP
     assert max(map(len, wide.splitlines())) > 80
     monkeypatch.setenv("COLUMNS", "80")
     assert max(map(len, lod("env").stdout.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("folder")
+def test_statistics_of_decimals_are_of_their_values(lod: Lod) -> None:
+    prices = [Decimal("1.50"), None, Decimal("2.25"), Decimal("0.00")]
+    io.write("p.lod.h5", LoDTensor.from_lists(prices))
+    (found,) = json.loads(lod("inspect", "p.lod.h5", "--stats", "--json").stdout)["tensors"]
+    known = [float(one) for one in prices if one is not None]
+    wanted = {"count": 3, "nan": 0, "infinite": 0, "zeros": 1, "min": 0.0, "max": 2.25}
+    assert found["values"] == {**wanted, "mean": 1.25, "std": float(np.std(known))}

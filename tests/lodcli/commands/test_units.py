@@ -205,4 +205,4 @@ def test_nulls_are_filled_with_times_and_decimals(lod: Lod) -> None:
         assert tensor("out.parquet").to_list()[1] == wanted
     done = lod("convert", "p.parquet", "--nulls", "fill=2000-01-01", "-fo", "out.parquet")
     assert done.code == 1
-    assert "no int64 is '2000-01-01', which nulls are to be filled with" in done.stderr
+    assert "no decimal(4, 2) is '2000-01-01', which nulls are to be filled with" in done.stderr
