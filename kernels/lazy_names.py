@@ -31,7 +31,10 @@ def lazy_names(
     def get(name: str) -> Any:
         found = None if name.startswith("__") else homes().get(name)
         if found is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            # From the name and the module, Python suggests a similar name.
+            raise AttributeError(
+                f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules[module]
+            )
         home, attribute = found
         __import__(home)
         value: Any = sys.modules[home]

@@ -60,6 +60,12 @@ def test_help_lists_every_option_of_files(function: object, keywords: type) -> N
     assert {name for names in listed for name in names.split(", ")} == set(keywords.__annotations__)
 
 
+def test_a_misspelt_name_is_answered_with_a_similar_one() -> None:
+    code = "import lodcli; lodcli.ops.softmx"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.endswith("has no attribute 'softmx'. Did you mean: 'softmax'?\n")
+
+
 def test_every_op_has_its_short_name_and_its_gradient() -> None:
     for op in OPS.values():
         assert getattr(lodcli.ops, op.name) is getattr(lodcli.ops, op.function) is op.load()
