@@ -153,6 +153,14 @@ def test_tensors_that_come_apart_are_joined_again(tmp_path: Path) -> None:
     assert found["label"].data.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("kind", ["mds", "lod.dataset"])
+def test_one_file_of_a_folder_is_refused(kind: str, tmp_path: Path) -> None:
+    io.write(tmp_path / "x", RAGGED, format_name=kind)
+    for file in (tmp_path / "x").iterdir():
+        with pytest.raises(UnsupportedError, match="; name the folder"):
+            io.read_all(file, format_name=kind)
+
+
 def test_a_folder_that_is_there_is_replaced_only_if_it_may_be(tmp_path: Path) -> None:
     io.write(tmp_path / "x", RAGGED, format_name="mds")
     with pytest.raises(TargetExistsError, match="exists already"):

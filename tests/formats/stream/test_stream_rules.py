@@ -391,6 +391,10 @@ breaks("S13", "announces 48 bytes; at most 24")(
 )
 breaks("S13", "found 0")(lambda: changed(two_tensors(), 1, int64s([0, 2, 1, 0, 2, 1])))
 breaks("S13", "whole numbers of 8 bytes")(lambda: changed(example(), 1, int64s([0, 3]) + b"abc"))
+# With the two rows of the batch before.
+breaks("S13", f"{2**61 - 2} rows of y exceed any memory")(
+    lambda: changed(two_tensors(), 5, int64s([0, 1, 2, 1, 2**61 - 2, 2]))
+)
 
 breaks("S14", "x, y must come together")(lambda: changed(two_tensors(), 1, int64s([0, 2, 1])))
 breaks("S14", "level 0 has two different counts")(
