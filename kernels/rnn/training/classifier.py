@@ -97,8 +97,19 @@ class Classifier(Summarized):
         """Return the same classifier in main memory ("cpu") or on a GPU ("cuda", "cuda:N")."""
         return self.with_arrays({name: moved(one, device) for name, one in self.arrays().items()})
 
+    @types_explained
     def with_arrays(self, arrays: Mapping[str, Array]) -> Classifier:
-        """Return the classifier with other arrays, of the names that `arrays()` returns."""
+        """Return the classifier with other arrays, of the names that `arrays()` returns.
+
+        Raises:
+            InvalidDataError, ShapeMismatchError: an array is missing, or does not fit.
+        """
+        try:
+            return self._with_arrays(arrays)
+        except KeyError as error:
+            raise InvalidDataError(f"arrays: expected one of {error.args[0]}, found none") from None
+
+    def _with_arrays(self, arrays: Mapping[str, Array]) -> Classifier:
         places = iter(
             RNN_PREFIX + "{}" + suffix for layer in self.rnn.suffixes() for suffix in layer
         )
@@ -188,9 +199,10 @@ def seeded_classifier(
     >>> made.classes, made.weight.shape
     (5, (5, 2))
     """
-    for name, count in (("classes", classes), ("vocabulary", vocabulary)):
-        if count is not None and count < 1:
-            raise InvalidDataError(f"{name}: expected at least 1, found {count}")
+    ids = 1 if vocabulary is None else vocabulary
+    for name, count in (("classes", classes), ("vocabulary", ids)):
+        if not (isinstance(count, int | np.integer) and count >= 1):
+            raise InvalidDataError(f"{name}: expected at least 1, found {count!r}")
     rnn = seeded_weights(cell, input_size, hidden_size, rng=rng, **more)
     bound = 1 / np.sqrt(rnn.output_size)
     dtype = rnn.layers[0][0].dtype

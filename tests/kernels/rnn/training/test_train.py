@@ -365,10 +365,18 @@ def test_a_training_of_other_objects_says_what_is_expected() -> None:
             train(*arguments)
 
 
-@pytest.mark.parametrize("classes", [0, -1])
-def test_a_classifier_of_no_classes_is_refused(classes: int) -> None:
-    with pytest.raises(InvalidDataError, match=f"classes: expected at least 1, found {classes}"):
+@pytest.mark.parametrize("classes", [0, -1, None, 1.5, "2"])
+def test_a_classifier_of_no_classes_is_refused(classes: Any) -> None:
+    with pytest.raises(InvalidDataError, match=f"classes: expected at least 1, found {classes!r}"):
         seeded_classifier("gru", 3, 4, classes, rng=np.random.default_rng(0))
+
+
+def test_arrays_that_a_classifier_needs_are_named() -> None:
+    model = seeded_classifier("gru", 3, 4, 2, rng=np.random.default_rng(0))
+    for name in model.arrays():
+        others = {key: array for key, array in model.arrays().items() if key != name}
+        with pytest.raises(InvalidDataError, match=f"arrays: expected one of {name}, found none"):
+            model.with_arrays(others)
 
 
 def test_scores_of_another_form_are_refused() -> None:
