@@ -54,6 +54,8 @@ class LazyGroup(click.Group):
             from lodcli.shell.remedies import did_you_mean
 
             hint = did_you_mean(args[0], TABLE, 1) or f"there are: {', '.join(TABLE)}"
+            if args[0] in ("help", "version"):
+                hint = f"did you mean --{args[0]}?"
             ctx.fail(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 

@@ -122,8 +122,8 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 3) -> str:
     import difflib
 
     # By their letters: the dashes of options make all of them similar.
-    by_letters = {one.lstrip("-"): one for one in known}
-    close = difflib.get_close_matches(name.lstrip("-"), by_letters, most)
+    by_letters = {one.lstrip("-").lower(): one for one in known}
+    close = difflib.get_close_matches(name.lstrip("-").lower(), by_letters, most)
     return f"did you mean {' or '.join(by_letters[one] for one in close)}?" if close else ""
 
 
