@@ -136,8 +136,9 @@ class _Items(Evaluation[Values]):
         return found if exact else Values(np.asarray(np.longdouble(text)))
 
     def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
-        # By the precision and not by the digits: batches of one column must compare alike.
-        wide = decimals.precision > EXACT_DIGITS
+        # By the precision of all, and not by the digits: columns and batches must compare alike.
+        units = (self.expression.marks[one].unit for one in self.expression.tensors)
+        wide = any(isinstance(one, Decimals) and one.precision > EXACT_DIGITS for one in units)
         return digits.astype(np.longdouble if wide else np.float64)
 
     def of_texts(self, name: str, function: Callable[[Array, Offsets], Array]) -> Values:

@@ -24,6 +24,7 @@ from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.nulls import Mask
 
 _LEAST = -(2**63)
+_WIDEST = np.dtype(np.longdouble)
 # Functions whose result may be the negative of a value.
 _SIGNED = (np.absolute, np.negative, np.sign)
 
@@ -123,6 +124,8 @@ def combined(function: np.ufunc, left: Values, right: Values) -> Values:
             )
         rank = max(a.ndim, b.ndim)
         a, b = (one.reshape(*one.shape, *[1] * (rank - one.ndim)) for one in (a, b))
+        if {a.dtype, b.dtype} == {_WIDEST, np.dtype(np.float64)}:
+            a, b = a.astype(np.float64), b.astype(np.float64)  # 0.1 of decimals is that of floats
     elif a.ndim or b.ndim:
         compares = function in COMPARISONS.values()
         a_dtype, b_dtype = ((one.data if compares else one.number).dtype for one in (left, right))

@@ -148,7 +148,8 @@ WIDE = ["9999999999999999.99", "9999999999999999.98", "0.10", "1e16", "999999999
 def test_decimals_of_many_digits_are_compared_exactly(lod: Lod) -> None:
     """As floats of 64 bits, the first four numbers but 0.10 are equal."""
     prices = [Decimal(one).quantize(Decimal("0.01")) for one in WIDE]
-    table = {"p": pa.array(prices, pa.decimal128(20, 2)), "n": range(6)}
+    small = pa.array([Decimal("0.1")] * 6, pa.decimal128(4, 1))
+    table = {"p": pa.array(prices, pa.decimal128(20, 2)), "q": small, "f": [0.1] * 6, "n": range(6)}
     pq.write_table(pa.table(table), "p.parquet")
     for text, wanted in {
         "p == 9999999999999999.99": [0, 4],
@@ -157,6 +158,9 @@ def test_decimals_of_many_digits_are_compared_exactly(lod: Lod) -> None:
         "p * 2 in (0.2, 0.6)": [2, 5],
         "p > 1e999 or p > 1e16 or p == 1e16": [3],
         "max(p) < 9999999999999999.99": [1, 2, 5],
+        "p == q": [2],
+        "p == f and q == f": [2],
+        "p - f == 0 or p * 3 == q * 9": [2, 5],
     }.items():
         assert lod("filter", "-q", "p.parquet", text, "-fo", "out.parquet").code == 0
         assert pq.read_table("out.parquet")["n"].to_pylist() == wanted, text
