@@ -154,6 +154,17 @@ def bfloat16() -> np.dtype[Any]:
         ({"data": 3}, OptionError, "data: expected a text, found 3"),
         ({"end_token": 1.5}, OptionError, "end_token: expected a whole number, found 1.5"),
         ({"dtype_unsafe": "no"}, OptionError, "dtype_unsafe: expected True or False, found 'no'"),
+        ({"dtype_unsafe": True}, OptionError, "dtype_unsafe rounds to a dtype; give --dtype as we"),
+        ({"text_levels": "letters"}, OptionError, "text_levels: expected text, bytes, numbers, fo"),
+        ({"format_name": "hdf6"}, UnsupportedError, "no format named 'hdf6'; there are: lod.h5"),
+        *(
+            ({"separator": text}, OptionError, "separator: expected one ASCII character that is n")
+            for text in ("", ", ", "a", "1", "é", '"', "+", "-", ".", "\r", "\n", "\0")
+        ),
+        *(
+            ({"part": part}, OptionError, r"part: expected \(k, n\), part k of n from 0 to n - 1")
+            for part in ((2, 2), (-1, 2), (0,), (0, 1.0))
+        ),
         ({"options": {"levels": "a"}}, OptionError, "options: expected lodcli.formats.ReadOptions"),
         ({"format_name": ["jsonl"]}, OptionError, "expected the name of a format, found list"),
         ({"levels": ["a", "a"]}, SelectionError, "two levels are called 'a'"),
