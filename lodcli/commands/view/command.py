@@ -42,10 +42,9 @@ def command(source: Reference, at: str | None, level: int | str | None, as_json:
             raise click.UsageError(
                 "the data cannot come from standard input, from which view reads keys; name a file"
             )
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise click.UsageError(
-                "view needs a terminal; use --json, or lod inspect --head N --values"
-            )
+        if not (sys.stdin.isatty() and output.is_terminal(sys.stdout)):
+            what = "view needs a terminal" + " that can move the cursor" * sys.stdout.isatty()
+            raise click.UsageError(f"{what}; use --json, or lod inspect --head N --values")
         if find_spec("textual") is None:
             raise UnsupportedError("view: textual is not installed; pip install 'lodcli[view]'")
     with opened(source) as file:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +24,8 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
-from tests.lodcli.conftest import Lod
+from tests.hanging import HANG_SECONDS
+from tests.lodcli.conftest import Lod, environment
 
 MILLISECONDS = Times("timestamp", "ms", "UTC")
 
@@ -223,6 +226,24 @@ def test_wrong_usage_is_one_line(
     done = lod("view", *args)
     assert (done.code, done.stdout) == (code, "")
     assert said in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+def test_a_dumb_terminal_is_refused(folder: Path) -> None:
+    ours, theirs = os.openpty()
+    done = subprocess.run(
+        ["lod", "view", "words.lod.h5"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        env=environment(TERM="dumb"),
+        check=False,
+        timeout=HANG_SECONDS,
+    )
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"lod view: view needs a terminal that can move the cursor; use")
 
 
 def screen(path: str, play: Callable[[Any, Callable[[], list[str]]], Awaitable[None]]) -> None:
