@@ -143,6 +143,12 @@ def test_samples_are_divided_into_shards(tmp_path: Path, monkeypatch: pytest.Mon
     np.testing.assert_array_equal(content(tmp_path / "x")["data"].data, whole.data)
 
 
+def test_a_dataset_without_samples_comes_back(tmp_path: Path) -> None:
+    io.write(tmp_path / "x", LoDTensor(np.zeros(0, np.int16)), format_name="mds")
+    found = content(tmp_path / "x")["data"]
+    assert (found.dtype, found.rows, found.lod.n_levels) == (np.int16, 0, 0)
+
+
 def test_tensors_that_come_apart_are_joined_again(tmp_path: Path) -> None:
     label = LoDTensor(np.arange(3.0))
     parts = [{"x": RAGGED[0:1]}, {"label": label}, {"x": RAGGED[1:3]}]

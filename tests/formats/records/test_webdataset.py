@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io as bytes_io
+import struct
 import tarfile
 import warnings
 from collections.abc import Iterable
@@ -31,6 +32,11 @@ from tests.strategies import DTYPES, tensors
 
 THEIRS = Path(__file__).parents[1] / "theirs" / "webdataset.tar"
 HELD = tuple(dtype for dtype in DTYPES if dtype.name in NPY_DTYPES)
+
+
+# A header with more axes than an array can have; its size, then its text.
+DEEP = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {(1,) * 65}}}".encode()
+DEEP = struct.pack("<H", len(DEEP)) + DEEP
 
 
 def npy(value: Any) -> bytes:
@@ -222,6 +228,7 @@ def test_what_cannot_be_held_is_refused(
         ([("a.npy", npy([1])[:-1])], "needs 8 bytes, 7 there"),
         ([("a.npy", npy([1]) + b"x")], "needs 8 bytes, 9 there"),
         ([("a.npy", npy([1])[:60])], "ends within its header"),
+        ([("a.npy", npy([1])[:8] + DEEP + bytes(8))], r"a\.npy: is damaged"),
         ([("a.npy", npy(np.array([1, "x"], object)))], "Python objects"),
         ([("a.npy", npy("text"))], "has dtype"),
         ([("a.npy", npy([1])), ("b.npy", npy([1.5]))], "sample 1: npy: expected int64"),
