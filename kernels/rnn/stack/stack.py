@@ -65,6 +65,7 @@ class RNNWeights(Summarized):
                 f"found {[len(layer) for layer in self.layers]}"
             )
         first = self.layers[0][0]
+        first.check_ranks(self.suffixes()[0][0])  # before its sizes are read
         expected_input = first.input_size
         for layer, (suffixes, directions) in enumerate(
             zip(self.suffixes(), self.layers, strict=True)

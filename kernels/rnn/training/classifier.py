@@ -296,6 +296,8 @@ def classifier_gradients(
     """
     if scored.run.tape is None:
         raise InvalidDataError("scored: expected what classify(.., keep=True) returns")
+    if grad.shape != scored.scores.shape:
+        raise ShapeMismatchError(f"grad: expected {scored.scores.shape}, found {grad.shape}")
     into = grad @ model.weight.astype(grad.dtype, copy=False)
     if scored.kept is not None:
         into = into * scored.kept.astype(grad.dtype)

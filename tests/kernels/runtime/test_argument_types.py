@@ -86,6 +86,7 @@ def failing(
 TENSOR = LoDTensor([1.0], [[1]])
 GRU = seeded_weights("gru", 1, 1, rng=np.random.default_rng(0))
 LSTM = seeded_weights("lstm", 1, 1, rng=np.random.default_rng(0)).layers[0][0]
+FLAT: Any = partial(replace, GRU.layers[0][0])(weight_ih=np.ones(3))
 NESTED = NestedRNN((NestedLevel(0, GRU),))
 NO_ARRAY: Any = [[1.0]]
 REQUIRED = ("attention_weight", "lstm_weight", "lstm_bias")
@@ -199,6 +200,7 @@ CONSTRUCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (RNNWeights, (3,), "RNNWeights: layers: expected a sequence of tuple, found int"),
     (RNNWeights, (GRU.layers[0],), "layers, an item: expected a sequence of LayerW.*GRUWeights"),
     (NestedRNN, (3,), "NestedRNN: levels: expected a sequence of NestedLevel, found int"),
+    (RNNWeights, (((FLAT,),),), r"weight_ih_l0: expected 2 dimensions, found shape \(3,\)"),
     (NestedRNN, ((GRU,),), "NestedRNN: levels, an item: expected a NestedLevel, found RNNWeights"),
     (NestedLevel, (0, GRU.layers[0][0]), "weights: expected an RNNWeights, found GRUWeights"),
     (Boot, ([[1.0]],), "Boot: weight: expected an array or None, found list"),

@@ -371,6 +371,13 @@ def test_a_classifier_of_no_classes_is_refused(classes: Any) -> None:
         seeded_classifier("gru", 3, 4, classes, rng=np.random.default_rng(0))
 
 
+def test_a_gradient_of_scores_has_their_shape() -> None:
+    model = seeded_classifier("gru", 3, 4, 2, rng=np.random.default_rng(0))
+    scored = classify(model, np.ones((3, 3), np.float32), np.array([0, 1, 3]), keep=True)
+    with pytest.raises(ShapeMismatchError, match=r"grad: expected \(2, 2\), found \(2, 3\)"):
+        classifier_gradients(model, scored, np.ones((2, 3), np.float32))
+
+
 def test_arrays_that_a_classifier_needs_are_named() -> None:
     model = seeded_classifier("gru", 3, 4, 2, rng=np.random.default_rng(0))
     for name in model.arrays():
