@@ -21,7 +21,6 @@ from lodcli.formats.records.tar_headers import Headers
 from lodcli.formats.records.tar_stream import BLOCK, Content, members
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.storage.zip_archive import damage
 from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -248,12 +247,7 @@ def _field(endings: str) -> tuple[str, str]:
 
 def _decoded(ending: str, content: Content) -> Array:
     if ending == "npy":
-        data = content.read()
-        try:
-            return decoded(data)
-        except Exception:
-            with damage("is damaged"):
-                raise
+        return decoded(content.read())
     if ending in WHOLE_NUMBERS:
         text = content.read().strip()
         digits = text.removeprefix(b"-")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io as memory
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content
@@ -130,3 +132,13 @@ def test_booleans_are_0_or_1(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([0, 1, 2], np.uint8).view(np.bool_))
     with pytest.raises(LodError, match="holds booleans that are neither 0 nor 1"):
         content(tmp_path / "x.npy")
+
+
+def test_more_axes_than_an_array_can_have_are_refused(tmp_path: Path) -> None:
+    for axes in (64, 65):
+        text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {(1,) * axes}}}".encode()
+        head = b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text
+        (tmp_path / f"{axes}.npy").write_bytes(head + bytes(8))
+    assert content(tmp_path / "64.npy")["data"].data.shape == (1,) * 64
+    with pytest.raises(DamagedFileError, match=r"65\.npy: shape .* is beyond what an array can"):
+        content(tmp_path / "65.npy")

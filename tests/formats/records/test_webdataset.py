@@ -228,7 +228,10 @@ def test_what_cannot_be_held_is_refused(
         ([("a.npy", npy([1])[:-1])], "needs 8 bytes, 7 there"),
         ([("a.npy", npy([1]) + b"x")], "needs 8 bytes, 9 there"),
         ([("a.npy", npy([1])[:60])], "ends within its header"),
-        ([("a.npy", npy([1])[:8] + DEEP + bytes(8))], r"a\.npy: is damaged"),
+        (
+            [("a.npy", npy([1])[:8] + DEEP + bytes(8))],
+            r"a\.npy: shape .* is beyond what an array can",
+        ),
         ([("a.npy", npy(np.array([1, "x"], object)))], "Python objects"),
         ([("a.npy", npy("text"))], "has dtype"),
         ([("a.npy", npy([1])), ("b.npy", npy([1.5]))], "sample 1: npy: expected int64"),
