@@ -145,7 +145,10 @@ class _Content:
     def __init__(self, header: StreamHeader, frames: FrameReader) -> None:
         self._header = header
         self._frames = frames
-        self._groups = [[spec.name for spec in group] for group in groups(header.schema)]
+        named = ([spec.name for spec in group] for group in groups(header.schema))
+        self._group = {name: group for group in named for name in group}
+        counted = sum(2 + len(spec.levels) + len(spec.outer) for spec in header.schema)
+        self._most_bytes = 8 * counted  # of the counts of a batch
         self._batches = 0
         self._total_items = [0] * len(header.levels)
         self._total_rows = [0] * len(header.schema)
@@ -169,8 +172,7 @@ class _Content:
         schema = self._header.schema
         if frame.kind != Kind.BATCH or frame.part != self._batches % 2**32:
             raise DamagedFileError(f"{frame}: expected batch {self._batches} or the trailer")
-        limit = 8 * sum(2 + len(spec.levels) + len(spec.outer) for spec in schema)
-        payload = self._frames.payload(frame, limit)
+        payload = self._frames.payload(frame, self._most_bytes)
         if len(payload) % 8:
             raise DamagedFileError(f"{frame}: expected whole numbers of 8 bytes")
         values = iter(np.frombuffer(payload, "<i8").tolist())
@@ -181,9 +183,11 @@ class _Content:
                 raise DamagedFileError(f"{frame}: expected a tensor after {last}, found {number}")
             last = number
             self._note(counts, number, values, frame)
-        present = {schema[number].name for number in counts.rows}
-        for group in self._groups:
-            if 0 < len(present.intersection(group)) < len(group):
+        present = [schema[number].name for number in counts.rows]
+        together = {id(group): group for group in map(self._group.__getitem__, present)}
+        names = set(present)
+        for group in together.values():
+            if not names.issuperset(group):
                 raise DamagedFileError(f"{frame}: {', '.join(group)} must come together")
         return counts
 

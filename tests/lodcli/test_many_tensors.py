@@ -12,6 +12,7 @@ import pytest
 import lodcli
 from lodcli import LoDTensor, SelectionError
 from lodcli.formats.core.format import joined
+from lodcli.formats.core.io import write_batches
 from lodcli.formats.core.schema import schema_of
 from tests.growth import lines_of
 from tests.lodcli.conftest import Lod
@@ -81,6 +82,18 @@ def test_batches_of_one_tensor_each_are_joined_in_linear_work() -> None:
         assert len(joined(schema_of(tensors), batches)) == count
 
     few, more, most = (lines_of(partial(join, count)) for count in (50, 100, 200))
+    assert most - more < 2.05 * (more - few)
+
+
+def test_a_stream_of_one_tensor_in_each_batch_is_read_in_linear_work(tmp_path: Path) -> None:
+    def read(count: int) -> int:
+        tensors = {f"x{n}": LoDTensor(np.zeros(3), [[3]]) for n in range(count)}
+        path = tmp_path / f"{count}.lods"
+        write_batches(path, schema_of(tensors), ({name: one} for name, one in tensors.items()))
+        return lines_of(partial(lodcli.read, path, "x0"))
+
+    read(10)  # imports what it needs
+    few, more, most = (read(count) for count in (20, 40, 80))
     assert most - more < 2.05 * (more - few)
 
 
