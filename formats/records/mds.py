@@ -76,7 +76,7 @@ class Mds(Format):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         with ExitStack() as stack:
-            joiner = Joiner(schema, self, stack)
+            joiner = Joiner(schema, self, output, stack)
             writer = stack.enter_context(closing(_Writer(output, schema)))
             for batch in batches:
                 for sample in joiner.add(batch):

@@ -6,7 +6,6 @@ is a tensor of one level.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
+from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -169,11 +169,17 @@ class Values:
 class Joiner:
     """Assembles whole samples from batches, whose tensors may arrive separately.
 
-    Values that wait for other tensors are buffered in an anonymous file.
+    Values that wait for other tensors are buffered in anonymous files.
+
+    Args:
+        schema: of the batches.
+        kind: format, for messages.
+        output: the target; the anonymous files are created on the same file system.
+        stack: closes the anonymous files.
     """
 
-    def __init__(self, schema: Schema, kind: Format, stack: ExitStack) -> None:
-        self._queues = {spec.name: _Queue(spec, stack) for spec in schema}
+    def __init__(self, schema: Schema, kind: Format, output: Output, stack: ExitStack) -> None:
+        self._queues = {spec.name: _Queue(spec, output, stack) for spec in schema}
         self._kind = kind
         self._done = 0
 
@@ -206,11 +212,11 @@ class Joiner:
 
 
 class _Queue:
-    def __init__(self, spec: TensorSpec, stack: ExitStack) -> None:
+    def __init__(self, spec: TensorSpec, output: Output, stack: ExitStack) -> None:
         self._spec = spec
+        self._output = output
         self._counts: Offsets = np.empty(0, np.int64)
-        spool = tempfile.TemporaryFile(prefix="lod-")  # noqa: SIM115
-        self._file: IO[bytes] = stack.enter_context(spool)
+        self._file: IO[bytes] = stack.enter_context(output.spool(buffering=0))
         self._read = self._written = 0
 
     @property
@@ -221,7 +227,8 @@ class _Queue:
         if not self.waiting:  # all values were taken: reuse the file from the start
             self._read = self._written = 0
         data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8).data
-        self._written = files.write_all_at(self._file.fileno(), data, self._written)
+        with self._output.naming(spooling=True):
+            self._written = files.write_all_at(self._file.fileno(), data, self._written)
         counts = tensor.lod.lengths(0) if self._spec.levels else np.ones(tensor.rows, np.int64)
         self._counts = np.concatenate([self._counts, counts])
 

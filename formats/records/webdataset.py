@@ -78,7 +78,7 @@ class WebDataset(Format):
         fields = [_Field(spec) for spec in schema]
         count = 0
         with ExitStack() as stack:
-            joiner = Joiner(schema, self, stack)
+            joiner = Joiner(schema, self, output, stack)
             for batch in batches:
                 for block in joiner.blocks(batch):
                     columns = [field.contents(block[field.name]) for field in fields]

@@ -86,10 +86,10 @@ class SktimeTs(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        with TsWriter(schema) as writer:
+        with TsWriter(schema, output) as writer:
             for batch in batches:
                 writer.add(batch)
-            writer.finish(output)
+            writer.finish()
 
 
 class _TsSource(Source):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +13,7 @@ from lodcli.formats.text.lines import shown
 from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64, texts
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 LABEL = "label"
@@ -59,7 +59,8 @@ def _data_spec(schema: Schema) -> TensorSpec:
 class TsWriter:
     """Collects batches and then writes the file."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, output: Output) -> None:
+        self._output = output
         self._data = _data_spec(schema)
         self._specs = {spec.name: spec for spec in schema if spec is not self._data}
         self._labels: list[Array] = []
@@ -67,7 +68,7 @@ class TsWriter:
         self._lengths: set[int] = set()
         self._series = 0
         self._missing = False
-        self._lines = tempfile.TemporaryFile(prefix="lod-")  # noqa: SIM115
+        self._lines = output.spool(buffering=0)
 
     def __enter__(self) -> TsWriter:
         return self
@@ -101,7 +102,8 @@ class TsWriter:
             for start, stop in pairwise(bounds)
         ]
         if lines:
-            self._lines.write("\n".join([*lines, ""]).encode())
+            with self._output.naming(spooling=True):
+                files.write_all(self._lines.fileno(), "\n".join([*lines, ""]).encode())
         self._series += len(lines)
 
     def _column(self, values: Array) -> list[str]:
@@ -122,7 +124,7 @@ class TsWriter:
                 found[place] = "?"
         return found
 
-    def finish(self, output: Output) -> None:
+    def finish(self) -> None:
         """Write everything.
 
         Raises:
@@ -131,15 +133,17 @@ class TsWriter:
             UnsupportedError: classes that a line of text cannot hold.
         """
         directive, labels = self._labelled()
+        output = self._output
         output.write(self._header(directive))
         self._lines.seek(0)
-        if labels is None:
-            while block := self._lines.read(WRITE_BYTES):
-                output.write(block)
-            return
-        following = iter(labels)
-        while lines := self._lines.readlines(WRITE_BYTES):
-            output.write(b"".join([line[:-1] + b":" + next(following) + b"\n" for line in lines]))
+        with open(self._lines.fileno(), "rb", closefd=False) as file:
+            if labels is None:
+                while block := file.read(WRITE_BYTES):
+                    output.write(block)
+                return
+            named = iter(labels)
+            while lines := file.readlines(WRITE_BYTES):
+                output.write(b"".join([line[:-1] + b":" + next(named) + b"\n" for line in lines]))
 
     def _header(self, directive: bytes) -> bytes:
         channels = self._data.row_shape[0]

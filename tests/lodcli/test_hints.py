@@ -245,7 +245,7 @@ def test_a_full_folder_of_temporary_files_is_told_with_the_remedy(
     assert explained(elsewhere) == (f"{tmp_path / 'out.lod.h5'}: {said}", 3)
 
 
-@pytest.mark.parametrize("name", ["npz", "lod.h5"])
+@pytest.mark.parametrize("name", ["npz", "lod.h5", "ts", "webdataset"])
 def test_the_folder_in_which_an_output_is_collected_is_named(
     name: str, shell: Lod, folder: Path
 ) -> None:
