@@ -23,7 +23,8 @@ from lodcli.kernels.rnn.stack.state_dict import rnn_prefixes
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
-from lodcli.kernels.tensor.marks import Categories
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import VALUES, Marks
 
 # The name of the table in a state dict: that of a torch module with `embedding = nn.Embedding(..)`.
 EMBEDDING = "embedding.weight"
@@ -137,26 +138,48 @@ def require_ids(dtype: np.dtype[Any], row_shape: tuple[int, ...], taker: str, re
         )
 
 
-def id_of_code(words: tuple[str, ...], given: Categories | None) -> Array | None:
-    """Return the id of each code of categories; None if codes are ids.
+def id_of_code(words: tuple[str, ...], marks: Marks) -> Array | None:
+    """Return the id of each category of a tensor, -1 for an unknown one; None if codes are ids.
 
     Args:
         words: those of all ids, in their order; () if they are unknown.
-        given: the categories; None for plain numbers.
+        marks: of the tensor.
 
     Raises:
-        InvalidDataError: a category is none of the words.
+        InvalidDataError: the ids are words, and the tensor is text, or bytes.
     """
-    if not words or given is None or given.words == words:
+    if words and marks.kind in VALUES:
+        raise InvalidDataError(
+            f"expected categories, for the ids of the embedding are {len(words)} words; found "
+            f"{marks.kind}, whose bytes are other ids"
+        )
+    if not words or marks.categories is None or marks.categories.words == words:
         return None
     ids = {word: number for number, word in enumerate(words)}
-    for code, word in enumerate(given.words):
-        if word not in ids:
-            raise InvalidDataError(
-                f"category {code} is {word[:40]!r}, which is none of the {len(words)} words of the "
-                "embedding; leave it out, or train with it"
-            )
-    return np.array([ids[word] for word in given.words], np.int64)
+    return np.array([ids.get(word, -1) for word in marks.categories.words], np.int64)
+
+
+def ids_of(tensor: LoDTensor, by_code: Array | None) -> Array:
+    """Return the ids of a tensor of ids or categories: (N,).
+
+    Args:
+        by_code: what `id_of_code` returned.
+
+    Raises:
+        InvalidDataError: a row has an unknown category.
+    """
+    codes = tensor.data.reshape(-1)
+    if by_code is None:
+        return codes
+    ids: Array = by_code[codes]
+    known = tensor.marks.categories
+    if known is not None and ids.min(initial=0) < 0:
+        code = int(codes[np.argmin(ids)])
+        raise InvalidDataError(
+            f"category {code} is {known.words[code][:40]!r}, which is no word of the embedding; "
+            "leave it out, or train with it"
+        )
+    return ids
 
 
 def _gathered(rows: Array, places: Offsets) -> Array:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.run_rnn.work_stats import Work
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
@@ -21,7 +22,7 @@ from lodcli.kernels.rnn.loops.dynamic_rnn import DynamicRNN, Step
 from lodcli.kernels.rnn.nested.nested import NestedRNN
 from lodcli.kernels.rnn.nested.run import level_numbers, run_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
-from lodcli.kernels.rnn.stack.embedding import check_ids, embed
+from lodcli.kernels.rnn.stack.embedding import check_ids, embed, ids_of
 from lodcli.kernels.rnn.stack.run import run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.runtime.devices import moved
@@ -110,6 +111,7 @@ class Lookup:
     """Looks ids up in an embedding.
 
     Args:
+        name: of the tensor, for messages.
         table: (V, D), on the device of the computation.
         codes: the id of each code of the file's categories; None: codes are ids.
 
@@ -118,8 +120,9 @@ class Lookup:
         ids: of the last batch.
     """
 
-    def __init__(self, table: Array, codes: Array | None) -> None:
+    def __init__(self, name: str, table: Array, codes: Array | None) -> None:
         self.table = table
+        self._name = name
         self.ids: Array = np.zeros(0, np.int64)
         self._codes = codes
         self._sequences = 0
@@ -130,10 +133,10 @@ class Lookup:
         Raises:
             InvalidDataError: an id that is not in the table; names its finest sequence.
         """
-        ids = tensor.data.reshape(-1)
-        self.ids = ids if self._codes is None else self._codes[ids]
         offsets = tensor.lod.levels[-1] if tensor.lod.n_levels else None
-        check_ids(self.ids, len(self.table), offsets, before=self._sequences)
+        with naming(self._name):
+            self.ids = ids_of(tensor, self._codes)
+            check_ids(self.ids, len(self.table), offsets, before=self._sequences)
         self._sequences += 0 if offsets is None else len(offsets) - 1
         return tensor.with_data(embed(self.ids, self.table))
 

@@ -148,8 +148,8 @@ def _lookup(entries: StateDict, spec: TensorSpec, input_size: int, path: str) ->
     remedy = f"for other rows, lod weights {path} -o RNN.safetensors writes the RNN alone"
     with naming(spec.name):
         require_ids(spec.dtype, spec.row_shape, f"{EMBEDDING} of {path}", remedy)
-        codes = id_of_code(words, spec.marks.categories)
-    return Lookup(table, codes)
+        codes = id_of_code(words, spec.marks)
+    return Lookup(spec.name, table, codes)
 
 
 def _weights(width: int, given: dict[str, Any], entries: StateDict | None) -> RNNWeights:

@@ -271,17 +271,18 @@ def command(
         output.note(f"{examples.label}: all labels are 0: one class leaves nothing to learn")
     remedy = "use --precision float32"
     context.with_resource(rounding_to(precision, model.weight.dtype, remedy))
+    about = {"classes": list(examples.names)}
+    if examples.words:
+        about["ids"] = list(examples.words)
     last, best, save_state = None, None, None
     if state is not None:
-        run = saved_state.run_of(model, examples.labelled, labelled.get("validation"), recipe)
+        validated = labelled.get("validation")
+        run = saved_state.run_of(model, examples.labelled, validated, about, recipe)
         last, best = saved_state.read_state(state, model, run, epochs) or (None, None)
         save_state = functools.partial(saved_state.write_state, state, run=run)
     before = last.number if last else 0
     if last:
         output.note(f"{state}: continuing after epoch {before} of {epochs}")
-    about = {"classes": list(examples.names)}
-    if examples.words:
-        about["ids"] = list(examples.words)
     keeper = training.Keeper(out, about, force, save_state, last, best)
     unicode = output.shows_unicode(sys.stderr)
     stopped = keeper.stalled(patience)

@@ -14,7 +14,7 @@ from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.rnn.stack.embedding import check_ids, id_of_code, require_ids
+from lodcli.kernels.rnn.stack.embedding import check_ids, id_of_code, ids_of, require_ids
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.training.train import Labelled
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -132,14 +132,11 @@ def read_examples(
 
 def _as_ids(tensor: LoDTensor, words: tuple[str, ...]) -> tuple[Array, int, tuple[str, ...]]:
     """Return the ids of a tensor, how many there are, and their words; see `read_examples`."""
-    ids, known = tensor.data.reshape(-1), tensor.marks.categories
-    codes = id_of_code(words, known)
-    if codes is not None:
-        ids = codes[ids]
-    elif known is not None:
-        words = known.words
+    ids, known = ids_of(tensor, id_of_code(words, tensor.marks)), tensor.marks.categories
     if tensor.marks.kind in VALUES:
         return ids, 256, ()
+    if known is not None and not words:
+        words = known.words
     return ids, len(words) or int(ids.max(initial=0)) + 1, words
 
 
@@ -224,11 +221,16 @@ def check_test(examples: Examples, test: Examples) -> None:
     """Check that a test set fits the training set.
 
     Raises:
-        ShapeMismatchError, InvalidDataError: rows of another width, or other classes.
+        ShapeMismatchError, InvalidDataError: rows of another width, other ids or classes.
     """
     if test.of_words and not examples.names:
         raise InvalidDataError(
             f"{test.label}: labels: expected numbers as in {examples.label}, found words"
+        )
+    if test.words and not examples.words:
+        raise InvalidDataError(
+            f"{test.label}: {test.name}: expected ids without words as in {examples.label}, found "
+            "categories"
         )
     if test.width != examples.width:
         raise ShapeMismatchError(

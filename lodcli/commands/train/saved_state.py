@@ -5,6 +5,7 @@ It is not the model's file: torch's load_state_dict refuses arrays that the modu
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from typing import Any
@@ -28,9 +29,17 @@ _KEY = "state"
 
 
 def run_of(
-    model: Classifier, examples: Labelled, validation: Labelled | None, recipe: Recipe
+    model: Classifier,
+    examples: Labelled,
+    validation: Labelled | None,
+    names: dict[str, list[str]],
+    recipe: Recipe,
 ) -> dict[str, Any]:
-    """Return what must be the same to continue a training, by the names of options."""
+    """Return what must be the same to continue a training, by the names of options.
+
+    Args:
+        names: of the classes and the ids.
+    """
     parts: list[Array] = []
     for one in (examples, validation):
         if one is not None:
@@ -38,6 +47,7 @@ def run_of(
     sums = [
         zlib.crc32(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data) for part in parts
     ]
+    sums.append(zlib.crc32(json.dumps(names, sort_keys=True).encode()))
     return {
         "--cell": model.rnn.cell,
         "--pool": model.pool,

@@ -210,6 +210,7 @@ def test_categories_are_the_same_ids_in_another_order(lod: Lod, folder: Path) ->
         "one": ids.as_categories(words),
         "two": ids.with_data(np.argsort(order)[ids.data]).as_categories([words[i] for i in order]),
         "new": ids.as_categories([*words[:8], "other"]),
+        "more": ids.as_categories([*words, "unused"]),
     }
     for name, data in files.items():
         io.write(f"{name}.lod.h5", {"ids": data, "label": labels})
@@ -217,14 +218,16 @@ def test_categories_are_the_same_ids_in_another_order(lod: Lod, folder: Path) ->
     report = json.loads(lod("train", "one.lod.h5", "-o", "m", *args).stdout)
     assert report["vocabulary"] == 9
     assert report["test_accuracy"] == report["training_accuracy"] > 0.9
-    scored = lod("train", "two.lod.h5", "--weights", "m", "--epochs", "0", "--json")
-    assert json.loads(scored.stdout)["training_accuracy"] == report["training_accuracy"]
-    for name in ("one", "two"):
+    for name in ("two", "more"):
+        scored = lod("train", f"{name}.lod.h5", "--weights", "m", "--epochs", "0", "--json")
+        assert json.loads(scored.stdout)["training_accuracy"] == report["training_accuracy"]
+    for name in ("one", "two", "more"):
         assert (
             lod("run-rnn", f"{name}.lod.h5::ids", "--weights", "m", "-o", f"{name}.npz").code == 0
         )
-    np.testing.assert_array_equal(tensor("one.npz").data, tensor("two.npz").data)
-    said = "new.lod.h5: ids: category 8 is 'other', which is none of the 9 words of the embedding"
+    for name in ("two", "more"):
+        np.testing.assert_array_equal(tensor("one.npz").data, tensor(f"{name}.npz").data)
+    said = "new.lod.h5: ids: category 8 is 'other', which is no word of the embedding"
     for command in (
         ("train", "new.lod.h5", "--weights", "m", "--epochs", "0"),
         ("run-rnn", "new.lod.h5::ids", "--weights", "m", "-o", "new.npz"),
@@ -232,6 +235,27 @@ def test_categories_are_the_same_ids_in_another_order(lod: Lod, folder: Path) ->
         done = lod(*command)
         assert (done.code, done.stdout) == (1, "")
         assert said in done.stderr
+    io.write("plain.lod.h5", {"ids": ids, "label": labels})
+    done = lod("train", "plain.lod.h5", "--test", "two.lod.h5", "-o", "n", *ARGS)
+    said = "two.lod.h5: ids: expected ids without words as in plain.lod.h5, found categories"
+    assert (done.code, said in done.stderr) == (1, True)
+
+
+def test_a_state_with_other_words_is_refused(lod: Lod, folder: Path) -> None:
+    ids, labels = ids_and_labels()
+    words = [f"w{number}" for number in range(9)]
+    named = labels.as_categories(["even", "odd"])
+    for name, data, classes in (
+        ("one", ids.as_categories(words), named),
+        ("two", ids.as_categories(words[::-1]), named),
+        ("three", ids.as_categories(words), labels.as_categories(["no", "yes"])),
+    ):
+        io.write(f"{name}.lod.h5", {"ids": data, "label": classes})
+    args = (*ARGS, "--epochs", "2", "--state", "s", "-f")
+    assert lod("train", "one.lod.h5", "-o", "m", *args).code == 0
+    for name in ("two", "three"):
+        done = lod("train", f"{name}.lod.h5", "-o", "m", *args)
+        assert "s: is the state of a training with other examples" in done.stderr
 
 
 def test_whole_numbers_without_an_embedding_are_noted(lod: Lod, tokens: Path) -> None:
@@ -254,15 +278,15 @@ def test_an_id_that_the_embedding_lacks_is_named(
     rows[ids.lod.levels[0][5]] = value
     io.write("far.lod.h5", {"ids": ids.with_data(rows), "label": labels})
     said = f"sequence 5, position 0: expected an id from 0 to 8, found {value}: the embedding has 9"
-    for command, name in (
-        (("train", "far.lod.h5", "--weights", model, "--epochs", "0"), "far.lod.h5: ids: "),
-        (("train", "far.lod.h5", "--weights", model, "-o", "n"), "far.lod.h5: ids: "),
-        (("train", tokens, "--test", "far.lod.h5", "-o", "n", *ARGS), "far.lod.h5: ids: "),
-        (("run-rnn", "far.lod.h5::ids", "--weights", model, "-o", "o.npz"), "far.lod.h5: "),
+    for command in (
+        ("train", "far.lod.h5", "--weights", model, "--epochs", "0"),
+        ("train", "far.lod.h5", "--weights", model, "-o", "n"),
+        ("train", tokens, "--test", "far.lod.h5", "-o", "n", *ARGS),
+        ("run-rnn", "far.lod.h5::ids", "--weights", model, "-o", "o.npz"),
     ):
         done = lod(*command)
         assert (done.code, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"lod {command[0]}: {name}{said}")
+        assert done.stderr.startswith(f"lod {command[0]}: far.lod.h5: ids: {said}")
         assert not Path("n").exists()
         assert not Path("o.npz").exists()
 

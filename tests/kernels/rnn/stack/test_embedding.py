@@ -13,9 +13,11 @@ from lodcli.kernels.rnn.stack.embedding import (
     embed,
     embed_grad,
     id_of_code,
+    ids_of,
     table_beside,
 )
-from lodcli.kernels.tensor.marks import Categories
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories, Marks, Values
 from tests.oracles_rnn import close
 
 
@@ -131,11 +133,24 @@ def test_the_table_is_that_of_the_module_of_the_rnn(names: list[str], found: str
 
 def test_codes_of_other_categories_become_ids_by_their_words() -> None:
     words = ("a", "b", "c")
-    codes = id_of_code(words, Categories(("c", "a")))
+    marks = Marks(unit=Categories(("c", "a")))
+    codes = id_of_code(words, marks)
     assert codes is not None
-    assert codes.tolist() == [2, 0]
-    assert id_of_code(words, Categories(words)) is None
-    assert id_of_code(words, None) is None
-    assert id_of_code((), Categories(("c",))) is None
-    with pytest.raises(InvalidDataError, match="category 1 is 'd', which is none of the 3 words"):
-        id_of_code(words, Categories(("c", "d")))
+    assert ids_of(LoDTensor(np.array([1, 0, 1]), marks=marks), codes).tolist() == [0, 2, 0]
+    for known, same in ((words, Categories(words)), (words, None), ((), Categories(("c",)))):
+        assert id_of_code(known, Marks(unit=same)) is None
+
+
+def test_an_unknown_category_is_an_error_only_in_a_row() -> None:
+    marks = Marks(unit=Categories(("c", "d")))
+    codes = id_of_code(("a", "b", "c"), marks)
+    assert ids_of(LoDTensor(np.array([0, 0]), marks=marks), codes).tolist() == [2, 2]
+    with pytest.raises(InvalidDataError, match="category 1 is 'd', which is no word of"):
+        ids_of(LoDTensor(np.array([0, 1]), marks=marks), codes)
+
+
+@pytest.mark.parametrize("kind", ["text", "bytes"])
+def test_text_is_not_taken_for_ids_that_are_words(kind: Values) -> None:
+    with pytest.raises(InvalidDataError, match=f"ids of the embedding are 2 words; found {kind}"):
+        id_of_code(("a", "b"), Marks(kind))
+    assert id_of_code((), Marks(kind)) is None
