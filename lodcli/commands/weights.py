@@ -98,9 +98,14 @@ def _rnns(
     Of several, those that are not supported are left out, with a note.
     """
     from lodcli.formats.core.errors import naming
+    from lodcli.formats.core.names import listing
     from lodcli.formats.weights import read_rnns
     from lodcli.kernels.errors import LodError
-    from lodcli.kernels.rnn.stack.state_dict import rnn_prefixes, weights_from_state_dict
+    from lodcli.kernels.rnn.stack.state_dict import (
+        is_weight_name,
+        rnn_prefixes,
+        weights_from_state_dict,
+    )
 
     entries = read_rnns(source)
     prefixes = rnn_prefixes(entries) if prefix is None else [prefix]
@@ -127,6 +132,9 @@ def _rnns(
             raise errors[0][1]
     for name, why in errors:
         output.note(f"{source}: {name.removesuffix('.')}: is left out: {why}")
+    others = [name for name in entries if not is_weight_name(name)]
+    if others and prefix is None:
+        output.note(f"{source}: not part of an RNN, and left out: {listing(others)}")
     for name, layer in entries.starts_from.items():
         if prefix is None or name.removesuffix(".") in prefix.split(","):
             rnn = f"{name.removesuffix('.')}: " if name else ""
