@@ -17,10 +17,12 @@ from lodcli.kernels.errors import (
     ShapeMismatchError,
 )
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.tensor.casting import held
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS
 
 _INT64, _SINGLE, _DOUBLE = np.dtype(np.int64), np.dtype(np.float32), np.dtype(np.float64)
 # Values are copied as words of the same size: one kernel for each size, not for each dtype.
@@ -37,6 +39,19 @@ def segments(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
     if not lod.levels:
         raise SelectionError(f"{op}: the tensor has no levels, so there are no sequences")
     return lod.absolute(level)
+
+
+def moved(tensor: LoDTensor, rows: Array, lod: LoD, *, whole: bool = False) -> LoDTensor:
+    """Return the result of an op that only moves values of a tensor, with their unit.
+
+    Args:
+        tensor: the values are times, for example.
+        rows, lod: the result of a kernel, and an index that is known to fit.
+        whole: whether the op moves whole finest sequences, which stay text.
+    """
+    if tensor.marks is NO_MARKS:
+        return LoDTensor._made(rows, lod)
+    return LoDTensor(rows, lod, tensor.marks.moved(whole=whole))
 
 
 def row_width(shape: Sequence[int]) -> int:

@@ -91,13 +91,16 @@ def _checked_items(items: npt.ArrayLike, count: int) -> Offsets:
     return numbers
 
 
-def with_nulls(tensor: LoDTensor, level: int, move: Callable[[LoDTensor], LoDTensor]) -> LoDTensor:
+def with_nulls(
+    tensor: LoDTensor, level: int, move: Callable[[LoDTensor], LoDTensor], *, whole: bool
+) -> LoDTensor:
     """Return the result of an op that only moves items below a level, with the nulls of a tensor.
 
     Args:
         tensor: with nulls.
         level: the level whose sequences stay in place; a result has as many of them.
         move: the op. It is called with numbers of rows, and of the items of levels with nulls.
+        whole: whether it moves whole finest sequences, which stay text.
     """
     lod, masks = tensor.lod, list(tensor.nulls.masks)
     for number in range(level + 1, lod.n_levels + 1):
@@ -106,4 +109,5 @@ def with_nulls(tensor: LoDTensor, level: int, move: Callable[[LoDTensor], LoDTen
             count = tensor.rows if is_rows else lod.count(number)
             found = move(LoDTensor(np.arange(count), lod.upto(number - 1)))
             masks[number] = None if mask is None else mask[found.data]
-    return LoDTensor(tensor.values[found.data], found.lod, nulls=Nulls.of(masks))
+    marks = tensor.marks.moved(whole=whole)
+    return LoDTensor(tensor.values[found.data], found.lod, marks, Nulls.of(masks))

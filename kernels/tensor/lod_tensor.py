@@ -184,7 +184,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self._lod.recursive_sequence_lengths()
 
     def set_recursive_sequence_lengths(self, lengths: Iterable[object]) -> None:
-        """Replace the index of this tensor by one made of these item counts; marks are dropped.
+        """Replace the index of this tensor by one made of these item counts; it is no longer text.
 
         Raises:
             InvalidLoDError: the new index does not fit the rows; the old one stays.
@@ -197,7 +197,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         index = LoD.from_lengths(lengths)
         check_rows(index.levels, self.rows)
         self.refuse_nulls("another index")
-        self._lod, self._marks = index, NO_MARKS
+        self._lod, self._marks = index, self._marks.moved(whole=False)
 
     # -- marks ---------------------------------------------------------------------
 
@@ -630,7 +630,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         first = parts[0]
         dtype, row_shape, marks = first._data.dtype, first._data.shape[1:], first._marks
         for position, part in enumerate(parts):
-            alike = part._marks is marks or part._marks == marks
+            alike = part._marks is marks or part._marks.of_values == marks.of_values
             alike = alike and len(part._lod.levels) == len(first._lod.levels)
             if alike and part._data.dtype == dtype and part._data.shape[1:] == row_shape:
                 continue

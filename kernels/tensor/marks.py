@@ -407,6 +407,17 @@ class Marks:
             return Marks(attributes=self.attributes) if before else self
         return self if levels == before or not self.fields else replace(self, fields=())
 
+    def moved(self, *, whole: bool) -> Marks:
+        """Return the marks of the same values in other places, which are a column of their own.
+
+        Args:
+            whole: whether all values of a finest sequence stay together in their order, without
+                which they are not text.
+        """
+        if self is NO_MARKS:
+            return self
+        return Marks(self.values if whole else None, self.unit, attributes=self.attributes)
+
     def below(self, new_levels: int) -> Marks:
         """Return the marks of the tensor under `new_levels` more outer levels of its column."""
         if not self.fields or not new_levels:

@@ -10,11 +10,12 @@ from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import result_array, segments
+from lodcli.kernels.ops.common import moved, result_array, segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS
 
 
 @types_explained
@@ -25,7 +26,8 @@ def sequence_concat(
 
     Args:
         tensors: one or more, of equal dtype, row shape and number of finest sequences;
-            levels above the finest must be equal, and stay.
+            levels above the finest must be equal, and stay. Either all hold times of one unit, for
+            example, or none does.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
         backend: "auto", "numpy", "numba" or "cupy".
@@ -43,10 +45,13 @@ def sequence_concat(
     [1, 2, 8, 3, 9]
     """
     offsets = _checked(tensors, "sequence_concat")
+    if any([tensor.marks is not NO_MARKS for tensor in tensors]):
+        tensors = LoDTensor._agreeing(tensors)
     size = sum([tensor.nbytes for tensor in tensors])
     kernel = on(backend, segment_concat, size_bytes=size)
     rows = kernel([tensor.data for tensor in tensors], offsets, out=out)
-    return LoDTensor._made(rows, LoD._trusted(_joined(tensors, offsets), tensors[0].lod.names))
+    lod = LoD._trusted(_joined(tensors, offsets), tensors[0].lod.names)
+    return moved(tensors[0], rows, lod, whole=True)
 
 
 @types_explained

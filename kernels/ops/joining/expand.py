@@ -11,7 +11,7 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level, segment_numbers
-from lodcli.kernels.ops.common import result_array, segments
+from lodcli.kernels.ops.common import moved, result_array, segments
 from lodcli.kernels.ops.joining.windows import segment_add
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
@@ -59,7 +59,7 @@ def sequence_expand(
         rows = on(backend, segment_broadcast, size_bytes=x.nbytes)(x.data, bounds, out=out)
     else:
         rows = on(backend, segment_slice, size_bytes=x.nbytes)(x.data, starts, bounds, out=out)
-    return LoDTensor._made(rows, LoD._trusted(levels, x.lod.names))
+    return moved(x, rows, LoD._trusted(levels, x.lod.names), whole=True)
 
 
 @types_explained
@@ -156,7 +156,8 @@ def sequence_expand_as(
     offsets = _targets(x, y, level, "sequence_expand_as")
     size = x.nbytes // max(1, x.rows) * y.rows
     kernel = on(backend, segment_broadcast, size_bytes=size)
-    return y.with_data(kernel(x.data, offsets, out=out))
+    y.refuse_nulls("sequence_expand_as")
+    return moved(x, kernel(x.data, offsets, out=out), y.lod)
 
 
 @types_explained

@@ -14,7 +14,7 @@ from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.items import FoundItems, find_items, found_below, segment_pick
 from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
 from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least
-from lodcli.kernels.ops.common import working_dtype
+from lodcli.kernels.ops.common import moved, working_dtype
 from lodcli.kernels.ops.joining.concat import (
     levels_in_turn,
     rows_in_turn,
@@ -78,7 +78,7 @@ def sequence_windows(
         rows, below = taken.data, taken.lod
     names = (*lod.names[: number + 1], name, *below.names)
     levels = (*lod.levels[:number], counts, bounds, *below.levels)
-    return LoDTensor._made(rows, LoD._trusted(levels, names))
+    return moved(tensor, rows, LoD._trusted(levels, names), whole=number < lod.n_levels - 1)
 
 
 @types_explained

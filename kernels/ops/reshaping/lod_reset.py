@@ -64,7 +64,8 @@ def sequence_lod_reset(
     given = {"lod": lod, "offsets": offsets, "lengths": lengths, "like": like}
     given |= {"absolute": absolute, "row_lengths": row_lengths, "drop_ones": drop_ones or None}
     tensor.refuse_nulls("another index")
-    return LoDTensor(tensor.data, _wanted("lod_reset", given, tensor, order))
+    marks = tensor.marks.moved(whole=False)
+    return LoDTensor(tensor.data, _wanted("lod_reset", given, tensor, order), marks)
 
 
 @types_explained
@@ -124,7 +125,8 @@ def sequence_lod_append(
     above = tensor.lod
     levels, names = (*above.levels, *below.levels), (*above.names, *below.names)
     check_chain(levels)
-    return LoDTensor(tensor.data, LoD._trusted(levels, names))
+    marks = tensor.marks.moved(whole=False)
+    return LoDTensor(tensor.data, LoD._trusted(levels, names), marks)
 
 
 def _wanted(

@@ -10,7 +10,7 @@ from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.ops.arguments import MOST_ITEMS, chosen_level
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.common import moved, segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -43,7 +43,7 @@ def sequence_reshape(
     """
     levels, names = _reshaped(tensor, new_dim, level)
     rows = tensor.data.reshape(levels[-1].item(-1), new_dim)
-    return LoDTensor._made(rows, LoD._trusted(levels, names))
+    return moved(tensor, rows, LoD._trusted(levels, names))
 
 
 def _reshaped(

@@ -9,7 +9,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import result_array, segments
+from lodcli.kernels.ops.common import moved, result_array, segments
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -48,10 +48,11 @@ def sequence_reverse(
     """
     offsets = segments(tensor, level, "sequence_reverse")
     lod, number = tensor.lod, tensor.lod.level(level)
+    whole = items and number < lod.n_levels - 1
     if tensor.nulls.masks and out is None:
         turn = partial(sequence_reverse, level=number, items=items, backend=backend)
-        return with_nulls(tensor, number, turn)
-    if items and number < lod.n_levels - 1:
+        return with_nulls(tensor, number, turn, whole=whole)
+    if whole:
         return _items_reversed(tensor, number, out, backend)
     kernel = on(backend, segment_reverse, size_bytes=tensor.nbytes)
     rows = kernel(tensor.data, offsets, out=out)
@@ -60,7 +61,7 @@ def sequence_reverse(
         lengths = lod.lengths(depth + 1)[ranges_backwards(_within(lod, number, depth))]
         levels.append(np.concatenate([[0], np.cumsum(lengths)]))
     same = number == lod.n_levels - 1
-    return LoDTensor._made(rows, lod if same else LoD._trusted(levels, lod.names))
+    return moved(tensor, rows, lod if same else LoD._trusted(levels, lod.names))
 
 
 @types_explained
@@ -114,9 +115,8 @@ def _items_reversed(
     starts = lod.absolute(number + 1)[order]
     kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
     rows = kernel(tensor.data, starts, taken.absolute(0), out=out)
-    return LoDTensor._made(
-        rows, LoD._trusted((*lod.levels[: number + 1], *taken.levels), lod.names)
-    )
+    index = LoD._trusted((*lod.levels[: number + 1], *taken.levels), lod.names)
+    return moved(tensor, rows, index, whole=True)
 
 
 def _within(lod: LoD, number: int, depth: int) -> Offsets:

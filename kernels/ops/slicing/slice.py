@@ -13,7 +13,7 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
-from lodcli.kernels.ops.common import per_segment, result_array
+from lodcli.kernels.ops.common import moved, per_segment, result_array
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -57,13 +57,15 @@ def sequence_slice(
     >>> sequence_slice(words, [1, 0], [2, 1]).data.tolist()
     [2, 3, 4]
     """
+    number = chosen_level(tensor.lod, level, "sequence_slice")
+    whole = number < tensor.lod.n_levels - 1
     if tensor.nulls.masks and out is None:
-        number = chosen_level(tensor.lod, level, "sequence_slice")
         cut = partial(sequence_slice, offset=offset, length=length, level=number, backend=backend)
-        return with_nulls(tensor, number, cut)
-    part = _part(tensor.lod, offset, length, level, "sequence_slice", backend)
+        return with_nulls(tensor, number, cut, whole=whole)
+    part = _part(tensor.lod, offset, length, number, "sequence_slice", backend)
     kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
-    return LoDTensor._made(kernel(tensor.data, part.starts, part.bounds, out=out), part.lod)
+    rows = kernel(tensor.data, part.starts, part.bounds, out=out)
+    return moved(tensor, rows, part.lod, whole=whole)
 
 
 @types_explained
@@ -96,7 +98,8 @@ def sequence_slice_grad(
     [0.0, 5.0, 6.0, 7.0]
     """
     op = "sequence_slice_grad"
-    part = _part(tensor.lod, offset, length, level, op, "auto")
+    number = chosen_level(tensor.lod, level, op)
+    part = _part(tensor.lod, offset, length, number, op, "auto")
     flow = upstream_of(upstream, (part.bounds.item(-1), *tensor.row_shape), op, part.levels)
     kernel = on(backend, segment_place, size_bytes=flow.nbytes)
     return tensor._with_rows(kernel(flow, part.starts, part.bounds, tensor.rows))
@@ -106,12 +109,11 @@ def _part(
     lod: LoD,
     offset: npt.ArrayLike,
     length: npt.ArrayLike,
-    level: int | str | None,
+    number: int,
     op: str,
     backend: Backend,
 ) -> FoundItems:
-    """Return the slices of all sequences of a level; checks that they are in range."""
-    number = chosen_level(lod, level, op)
+    """Return the slices of all sequences of level `number`; checks that they are in range."""
     offsets = lod.levels[number]
     first = per_segment(offset, offsets.size - 1, "offset", op)
     count = per_segment(length, offsets.size - 1, "length", op)

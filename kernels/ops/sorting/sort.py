@@ -17,7 +17,14 @@ from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchEr
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.items import capped_offsets
 from lodcli.kernels.ops.arguments import MOST_ITEMS, comparable, differs, recut, segment_numbers
-from lodcli.kernels.ops.common import flat_rows, per_segment, require_order, row_width, segments
+from lodcli.kernels.ops.common import (
+    flat_rows,
+    moved,
+    per_segment,
+    require_order,
+    row_width,
+    segments,
+)
 from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.joining.expand import segment_broadcast
 from lodcli.kernels.ops.pooling.pool_grad import segment_max_grad
@@ -53,7 +60,7 @@ def sequence_sort(
     offsets = ordered_offsets(tensor, level, "sequence_sort")
     rows = sorted_rows(tensor, offsets, descending, backend)
     run = on(backend, segment_picked, size_bytes=tensor.nbytes)
-    return tensor._with_rows(run(tensor.data, rows))
+    return moved(tensor, run(tensor.data, rows), tensor.lod)
 
 
 @types_explained
@@ -117,7 +124,7 @@ def sequence_topk(
     run = on(backend, segment_best, size_bytes=rows.nbytes)
     values, places = run(tensor.data, rows, offsets, bounds)
     lod = recut(tensor.lod, level, bounds)
-    return LoDTensor._made(values, lod), LoDTensor._made(places, lod)
+    return moved(tensor, values, lod), LoDTensor._made(places, lod)
 
 
 def ordered_offsets(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
@@ -230,7 +237,7 @@ def sequence_deduplicate(
     offsets = segments(tensor, level, "sequence_deduplicate")
     run = on(backend, segment_deduplicate, size_bytes=tensor.nbytes)
     rows, bounds = run(tensor.data, offsets, tensor.lod.levels[-1], adjacent)
-    return LoDTensor._made(rows, recut(tensor.lod, -1, bounds))
+    return moved(tensor, rows, recut(tensor.lod, -1, bounds))
 
 
 @types_explained
@@ -372,7 +379,7 @@ def _unique(
     values, counts, bounds = run(data, offsets)
     lod, shape = recut(tensor.lod, level, bounds), (-1, *tensor.row_shape)
     found = values.reshape(shape), counts.reshape(shape)
-    return LoDTensor._made(found[0], lod), LoDTensor._made(found[1], lod)
+    return moved(tensor, found[0], lod), LoDTensor._made(found[1], lod)
 
 
 def _by_row(numbers: Offsets, ndim: int) -> Offsets:

@@ -32,6 +32,9 @@ example.
 - *Twins*: compiled kernels besides the NumPy reference, for `--backend`.
 - *In parts*: `lod apply` reads and writes in batches, so a file may be larger than memory; the
   other ops need the whole input at once.
+- *Units*: ops that only move values keep times, decimals and categories (of several results, the
+  first does), and text where whole texts move, such as the words of `--level 0`. Other ops return
+  numbers; of decimals `lod apply` computes with the values, as float64.
 """
 
 
@@ -64,6 +67,7 @@ def _section(name: str) -> str:
         "- Gradient: " + (f"yes, `kernels.ops.{gradient}`" if gradient else "no"),
         f"- Twins: {', '.join(twins) or 'none'}",
         f"- In parts: {'yes' if entry.itemwise else 'no'}",
+        f"- Units: {'kept' if entry.marks else 'dropped'}",
     ]
     if entry.results:
         lines.append(f"- Writes: {', '.join(f'`{one}`' for one in entry.results)}")

@@ -28,11 +28,11 @@ def _count(x: LoDTensor) -> int:
 
 def _alone(x: LoDTensor) -> LoDTensor:
     """Return the finest sequences without the levels above."""
-    return LoDTensor(x.data, LoD(x.lod.levels[-1:]))
+    return LoDTensor(x.data, LoD(x.lod.levels[-1:]), x.marks)
 
 
 def _per_sequence(x: LoDTensor) -> LoDTensor:
-    return LoDTensor(_ones(x, _count(x), *x.row_shape))
+    return LoDTensor(_ones(x, _count(x), *x.row_shape), marks=x.marks)
 
 
 def _with_value(x: LoDTensor) -> dict[str, Any]:
@@ -71,7 +71,7 @@ MAKE: dict[str, Callable[[LoDTensor], dict[str, Any]]] = {
     "interleave": lambda x: {"tensors": [x, x]},
     "linear_scan": lambda x: {"a": x, "b": x},
     "lod_append": lambda x: {
-        "tensor": LoDTensor(x.data, [[x.rows]]), "lengths": [[1] * x.rows],
+        "tensor": LoDTensor(x.data, [[x.rows]], x.marks), "lengths": [[1] * x.rows],
     },
     "lod_reset": lambda x: {"tensor": x, "lengths": [[x.rows]]},
     "mask": lambda x: {"lengths": x.data, "maxlen": 3},

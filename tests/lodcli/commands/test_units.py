@@ -185,6 +185,9 @@ def test_ops_compute_with_the_values_of_decimals(lod: Lod) -> None:
         "sum p.lod.h5": [3.75, 3.0],
         "mul p.lod.h5 2": [[3.0, 4.5], [6.0]],
         "reverse p.lod.h5 --dtype float32": [[2.25, 1.5], [3.0]],
+        "reverse p.lod.h5": [prices[0][::-1], prices[1]],
+        "reverse p.lod.h5 --then sum": [3.75, 3.0],
+        "sort p.lod.h5 --descending --then truncate --length 1": [prices[0][1:], prices[1]],
         "sort_by_length p.lod.h5": prices,
         "sort_by_length p.lod.h5 --then last": [2.25, 3.0],
     }.items():
