@@ -16,7 +16,7 @@ class Training(Report):
         loss: the training loss of that epoch, null without epochs.
         validation_loss: its loss on the validation set, null without one.
         stopped_after: the epoch after which --patience ended the training; null if it did not.
-        classes: how many there are.
+        classes: how many the model has.
         vocabulary: how many ids the embedding has, null without one.
         training_accuracy, validation_accuracy, test_accuracy: share of correct answers; null
             without such a set.

@@ -60,7 +60,10 @@ class Labelled(Summarized):
         check_labels(self.labels)
         empty = np.flatnonzero(self.sequences.lod.lengths(0) == 0)
         if empty.size:
-            raise EmptySequenceError(f"sequence {empty[0]} has no rows to classify; leave it out")
+            raise EmptySequenceError(
+                f"sequence {empty[0]} has no rows to classify; leave it out, as with lod filter "
+                "'length(NAME) > 0'"
+            )
 
     @property
     def classes(self) -> int:

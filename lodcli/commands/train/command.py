@@ -302,7 +302,7 @@ def command(
             if stopped:
                 break
     model = keeper.best.epoch.model if keeper.best else model
-    report = training.report(keeper.best, model, examples.labelled.classes, recipe)
+    report = training.report(keeper.best, model, recipe)
     report["stopped_after"] = keeper.last if stopped else None
     if "validation" in sets and keeper.best:
         report["validation_loss"] = keeper.best.loss

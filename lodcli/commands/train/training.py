@@ -306,14 +306,14 @@ def percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
-def report(best: Best | None, model: Classifier, classes: int, recipe: Recipe) -> dict[str, Any]:
+def report(best: Best | None, model: Classifier, recipe: Recipe) -> dict[str, Any]:
     """Return the report of a training, without the accuracies."""
     return {
         "epochs": recipe.epochs,
         "best_epoch": best and best.epoch.number,
         "loss": best and best.epoch.loss,
         "validation_loss": None,
-        "classes": classes,
+        "classes": model.classes,
         "vocabulary": None if model.embedding is None else len(model.embedding),
     }
 
