@@ -93,7 +93,10 @@ def write_beside(
         target.write(schema_of(results), [results])
         return
     refuse_into([*tensors], lead, into)
-    items = {**tensors, into: _only(results)}
+    result = _only(results)
+    # Not a second field of the same path: the records would fall apart.
+    marks = replace(result.marks, fields=())
+    items = {**tensors, into: LoDTensor(result.values, result.lod, marks, result.nulls)}
     target.write(schema_of(items), [items])
 
 

@@ -213,3 +213,14 @@ def test_nulls_are_filled_with_times_and_decimals(lod: Lod) -> None:
     done = lod("convert", "p.parquet", "--nulls", "fill=2000-01-01", "-fo", "out.parquet")
     assert done.code == 1
     assert "no decimal(4, 2) is '2000-01-01', which nulls are to be filled with" in done.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_moved_fields_of_records_leave_the_records_whole(lod: Lod) -> None:
+    turns = [[{"at": START, "who": "a"}, {"at": START, "who": "b"}], []]
+    pq.write_table(pa.table({"turns": turns}), "t.parquet")
+    for op in ("reverse", "sort_by_length"):
+        done = lod("apply", "-q", op, "t.parquet::turns.at", "--into", "x", "-fo", "o.parquet")
+        assert (done.code, done.stderr) == (0, "")
+        found = pq.read_table("o.parquet").to_pydict()
+        assert found == {"turns": turns, "x": [[START, START], []]}
