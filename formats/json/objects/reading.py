@@ -129,11 +129,11 @@ def _fields(values: list[Any]) -> tuple[int, list[str]] | None:
     """Return the number of lists above objects, and all their fields; None for other values."""
     lists = 0
     while values:
-        values = [value for value in values if value is not None]
-        if values and type(values[0]) is dict:
+        first = next((value for value in values if value is not None), None)
+        if type(first) is dict:
             objects = (value for value in values if type(value) is dict)
             return lists, list(dict.fromkeys(chain.from_iterable(objects)))
-        if not values or type(values[0]) is not list or lists == MOST_DEPTH:
+        if type(first) is not list or lists == MOST_DEPTH:
             return None
         values = list(chain.from_iterable(value for value in values if type(value) is list))
         lists += 1
