@@ -44,9 +44,9 @@ def sequence_concat(
     >>> sequence_concat([a, b]).data.tolist()
     [1, 2, 8, 3, 9]
     """
-    offsets = _checked(tensors, "sequence_concat")
     if any([tensor.marks is not NO_MARKS for tensor in tensors]):
         tensors = LoDTensor._agreeing(tensors)
+    offsets = _checked(tensors, "sequence_concat")
     size = sum([tensor.nbytes for tensor in tensors])
     kernel = on(backend, segment_concat, size_bytes=size)
     rows = kernel([tensor.data for tensor in tensors], offsets, out=out)

@@ -167,11 +167,6 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     """
     op = "sequence_interleave"
     indexes, number = _alike(tensors, level, op)
-    for place, one in enumerate(tensors):
-        if one.dtype != tensors[0].dtype:
-            raise ShapeMismatchError(
-                f"{op}: tensors 0 and {place} differ: {tensors[0].dtype} against {one.dtype}"
-            )
     tensors = LoDTensor._agreeing(tensors)
     data = [one.data for one in tensors]
     levels, bounds = _in_turn(indexes, number)

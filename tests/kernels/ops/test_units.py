@@ -171,3 +171,12 @@ def test_columns_of_records_with_other_attributes_are_joined() -> None:
 def test_words_of_joined_categories_are_those_of_all() -> None:
     one, two = (LoDTensor([0, 1], [[2]]).as_categories(list(words)) for words in ("ab", "bc"))
     assert sequence_concat([one, two]).to_list() == [["a", "b", "b", "c"]]
+    assert sequence_interleave([one, two]).to_list() == [["a", "b"], ["b", "c"]]
+
+
+def test_codes_of_joined_categories_become_wide_enough() -> None:
+    words = [f"w{number}" for number in range(200)]
+    few = LoDTensor(np.array([0, 1], np.int8), [[1, 1]]).as_categories(["no", "yes"])
+    many = LoDTensor(np.array([0, 199], np.int16), [[1, 1]]).as_categories(words)
+    assert sequence_concat([few, many]).to_list() == [["no", "w0"], ["yes", "w199"]]
+    assert sequence_interleave([few, many]).to_list() == [["no"], ["w0"], ["yes"], ["w199"]]
