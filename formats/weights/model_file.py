@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import numpy as np
@@ -44,32 +43,23 @@ def write_model(
             output.write(array.reshape(-1).view(np.uint8).data)
 
 
-def read_about(path: PathLike) -> dict[str, Any]:
-    """Return the metadata that `write_model` stored; empty for other files.
+def about_of(entries: StateDict) -> dict[str, Any]:
+    """Return the facts that `write_model` stored with weights; empty for those of other files.
 
     Args:
-        path: a file that `read_weights` has read.
+        entries: what `read_weights` returned.
 
     Raises:
-        DamagedFileError: the entry is not a JSON object, or its "classes" or "ids" are not words.
+        DamagedFileError: the facts are not a JSON object, or "classes" or "ids" are not words.
     """
-    import safetensors
-
     try:
-        with safetensors.safe_open(os.fspath(path), framework="np") as opened:
-            text = (opened.metadata() or {}).get(_KEY, "{}")
-    except safetensors.SafetensorError:
-        return {}  # weights from another kind of file, without such metadata
-    try:
-        about = json.loads(text)
+        about = json.loads(entries.metadata.get(_KEY, "{}"))
     except (ValueError, RecursionError):
         about = None
     if not isinstance(about, dict):
-        raise DamagedFileError(f"{os.fspath(path)}: metadata {_KEY}: is not a JSON object")
+        raise DamagedFileError(f"metadata {_KEY}: is not a JSON object")
     for name in ("classes", "ids"):
         words = about.get(name, [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise DamagedFileError(
-                f"{os.fspath(path)}: metadata {_KEY}: {name} are not a list of words"
-            )
+            raise DamagedFileError(f"metadata {_KEY}: {name} are not a list of words")
     return about

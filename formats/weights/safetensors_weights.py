@@ -31,7 +31,7 @@ def read(source: Input, wanted: Callable[[str], bool] = lambda name: True) -> St
     file = source.make_seekable()
     fd = file.fileno()
     header = read_header(fd, file.seek(0, 2))
-    found = StateDict(said=_said(header.metadata))
+    found = StateDict(said=_said(header.metadata), metadata=header.metadata)
     for name, array in header.placed().items():
         if not wanted(name):
             found[name] = np.broadcast_to(np.zeros((), array.dtype), array.shape)

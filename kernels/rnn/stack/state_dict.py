@@ -115,6 +115,7 @@ class StateDict(dict[str, Array]):
         refused: for the prefix of each RNN that is not supported, why.
         starts_from: for the prefix of each RNN whose initial states another part of its model
             computes, the name of that part.
+        metadata: further texts in the file, by name.
     """
 
     @types_explained
@@ -125,8 +126,10 @@ class StateDict(dict[str, Array]):
         untold: Iterable[str] = (),
         refused: Mapping[str, str] | None = None,
         starts_from: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(arrays or {})
+        self.metadata = dict(metadata or {})
         self.refused = dict(refused or {})
         self.starts_from = dict(starts_from or {})
         self.untold = frozenset(untold)

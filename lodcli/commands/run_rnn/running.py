@@ -23,7 +23,7 @@ from lodcli.commands.run_rnn.step_function import load_step
 from lodcli.formats.core.errors import naming, naming_file
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.weights import read_weights
-from lodcli.formats.weights.model_file import read_about
+from lodcli.formats.weights.model_file import about_of
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.rnn.nested.state_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
@@ -144,7 +144,7 @@ def _lookup(entries: StateDict, spec: TensorSpec, input_size: int, path: str) ->
         return None
     with naming_file(path):
         check_table(table, input_size)
-        words = tuple(read_about(path).get("ids", ()))
+        words = tuple(about_of(entries).get("ids", ()))
     remedy = f"for other rows, lod weights {path} -o RNN.safetensors writes the RNN alone"
     with naming(spec.name):
         require_ids(spec.dtype, spec.row_shape, f"{EMBEDDING} of {path}", remedy)

@@ -15,7 +15,7 @@ import numpy as np
 from lodcli.commands.train.training import Best
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.weights import read_weights
-from lodcli.formats.weights.model_file import read_about, write_model
+from lodcli.formats.weights.model_file import about_of, write_model
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.stack.state_dict import StateDict
@@ -94,7 +94,7 @@ def read_state(
         return None
     with naming(path):
         arrays = read_weights(path)
-        about: Any = read_about(path).get(_KEY)
+        about: Any = about_of(arrays).get(_KEY)
         try:
             numbers = [(int(n), float(loss), float(share)) for n, loss, share in about["epochs"]]
             (last, best), steps = numbers, int(about["steps"])

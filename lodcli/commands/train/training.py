@@ -15,7 +15,7 @@ from lodcli.commands.train.reading import Examples
 from lodcli.formats.core.errors import naming
 from lodcli.formats.storage import interrupts
 from lodcli.formats.weights import read_weights
-from lodcli.formats.weights.model_file import read_about, write_model
+from lodcli.formats.weights.model_file import about_of, write_model
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.rnn.stack.embedding import EMBEDDING
@@ -61,7 +61,8 @@ def read_saved(path: str | None, embedding: int | None) -> Saved | None:
     if path is None:
         return None
     with naming(path):
-        saved = Saved(path, read_weights(path), read_about(path))
+        arrays = read_weights(path)
+        saved = Saved(path, arrays, about_of(arrays))
         if embedding is not None and EMBEDDING not in saved.arrays:
             raise OptionError(f"has no {EMBEDDING}; leave --embedding out")
     return saved

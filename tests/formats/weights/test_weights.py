@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.weights import KINDS, read_weights, write_weights
-from lodcli.formats.weights.model_file import read_about
+from lodcli.formats.weights.model_file import about_of
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
@@ -381,7 +381,7 @@ def test_metadata_of_a_model_that_is_nested_deeply_is_damage(tmp_path: Path) -> 
     rows = {"x": np.zeros(1, np.float32)}
     save_file(rows, tmp_path / "m.safetensors", metadata={"lod.classifier": "[" * 100_000})
     with pytest.raises(DamagedFileError, match=r"metadata lod.classifier: is not a JSON object"):
-        read_about(tmp_path / "m.safetensors")
+        about_of(read_weights(tmp_path / "m.safetensors"))
 
 
 @pytest.mark.parametrize("classes", ["[1, 2]", '[["a"]]', '"ab"', "null"])
@@ -391,4 +391,4 @@ def test_metadata_of_a_model_whose_classes_are_not_words_is_damage(
     path, about = tmp_path / "m.safetensors", {"lod.classifier": f'{{"classes": {classes}}}'}
     save_file({"x": np.zeros(1, np.float32)}, path, metadata=about)
     with pytest.raises(DamagedFileError, match="classes are not a list of words"):
-        read_about(path)
+        about_of(read_weights(path))

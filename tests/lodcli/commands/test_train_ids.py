@@ -258,6 +258,14 @@ def test_a_state_with_other_words_is_refused(lod: Lod, folder: Path) -> None:
         assert "s: is the state of a training with other examples" in done.stderr
 
 
+def test_a_model_is_read_from_a_pipe_too(lod: Lod, shell: Lod, tokens: Path, model: str) -> None:
+    again = lod("train", tokens, "--weights", model, "--epochs", "0").stdout
+    done = shell(f"cat {model} | lod train {tokens} --weights - --epochs 0")
+    assert (done.code, done.stdout, done.stderr) == (0, again, "")
+    done = shell(f"cat {model} | lod run-rnn {tokens}::ids --weights - --emit last -o o.npz")
+    assert (done.code, done.stderr) == (0, "")
+
+
 def test_whole_numbers_without_an_embedding_are_noted(lod: Lod, tokens: Path) -> None:
     done = lod("train", tokens, "-o", "m", "--epochs", "1", "--hidden", "2")
     assert done.code == 0
