@@ -20,9 +20,9 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import MOST_AXES
 
 MOST_ARRAY_BYTES = 2**63 - 1
-_MOST_AXES = 64  # of NumPy
 # Minimum size counted per value: row numbers, even of rows without bytes, and the sum of two sizes
 # must fit into int64.
 _LEAST_BYTES = 16
@@ -55,7 +55,7 @@ def array_bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
     for extent in shape:
         size, most = size * extent, most * max(1, extent)
     # Such as (0, 2**63) or (2**62, 0): no values, but the shape or the row numbers overflow.
-    if most > MOST_ARRAY_BYTES or len(shape) > _MOST_AXES:
+    if most > MOST_ARRAY_BYTES or len(shape) > MOST_AXES:
         raise DamagedFileError(f"shape {str(shape)[:120]} is beyond what an array can have")
     return size
 

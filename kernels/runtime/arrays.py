@@ -10,6 +10,8 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array, is_masked
 
+MOST_AXES = 64  # of NumPy
+
 
 def is_on_device(data: object) -> TypeGuard[Array]:
     """Return whether `data` is an array on a GPU with NumPy's interface, such as cupy's."""

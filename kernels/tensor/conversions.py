@@ -5,7 +5,8 @@ docs/api.md lists which of them share memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -350,7 +351,7 @@ class Conversions:
         """Return an array (S, T, ...) over the rows, if sequences of a level have equal length.
 
         Raises:
-            UnsupportedError: the lengths differ; names the level.
+            UnsupportedError: the lengths differ; names the level. Or NumPy has fewer axes.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor([1, 2, 3, 4], [[2, 2]]).to_numpy().tolist()
@@ -395,7 +396,9 @@ class Conversions:
         """
         from lodcli.kernels.tensor.exchange.arrow import to_arrow
 
-        return to_arrow(self._on_host("Arrow", nulls=True), self.lod, self.marks, self.nulls)
+        rows = self._on_host("Arrow", nulls=True)
+        with _nesting("Arrow", self.lod):
+            return to_arrow(rows, self.lod, self.marks, self.nulls)
 
     def to_awkward(self) -> Any:
         """Return an array of Awkward; needs the package awkward. Categories become their words."""
@@ -403,7 +406,9 @@ class Conversions:
 
         if self.marks.categories is not None:
             return self.as_text().to_awkward()
-        return to_awkward(self._on_host("Awkward", nulls=True), self.lod, self.marks, self.nulls)
+        rows = self._on_host("Awkward", nulls=True)
+        with _nesting("Awkward", self.lod):
+            return to_awkward(rows, self.lod, self.marks, self.nulls)
 
     @types_explained
     def to_torch(self, layout: Literal["jagged", "packed", "padded", "varlen"] = "jagged") -> Any:
@@ -455,6 +460,16 @@ class Conversions:
         if not nulls:
             self.refuse_nulls(what)
         return self.values
+
+
+@contextmanager
+def _nesting(what: str, lod: LoD) -> Iterator[None]:
+    try:
+        yield
+    except RecursionError:  # of Python; these libraries have no limit themselves
+        raise UnsupportedError(
+            f"{lod.n_levels} levels are too many for lists of {what}; use to_arrays() or to_list()"
+        ) from None
 
 
 def _index(values: Any) -> Any:

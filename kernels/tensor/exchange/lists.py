@@ -14,7 +14,7 @@ from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.runtime.arrays import array_of, as_array
+from lodcli.kernels.runtime.arrays import MOST_AXES, array_of, as_array
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.units import integers, objects, of_numpy
@@ -214,7 +214,8 @@ def box(data: Array, lod: LoD) -> Array:
     """Return a view of the rows with one axis for each level, whose sequences have equal length.
 
     Raises:
-        UnsupportedError: sequences of a level differ in length; names the level and both.
+        UnsupportedError: sequences of a level differ in length; names the level and both. There
+            are more axes than NumPy has.
     """
     extents = [lod.count(0)] if lod.n_levels else []
     for level in range(lod.n_levels):
@@ -227,6 +228,11 @@ def box(data: Array, lod: LoD) -> Array:
                 "to_list(), or .data for the rows alone"
             )
         extents.append(int(lengths[0]) if lengths.size else 0)
+    if lod.n_levels + data.ndim > MOST_AXES:
+        raise UnsupportedError(
+            f"{lod.n_levels} levels: an array of NumPy has at most {MOST_AXES} axes, this one "
+            f"would have {lod.n_levels + data.ndim}; use to_arrays() or to_list()"
+        )
     return data.reshape(*extents, *data.shape[1:]) if lod.n_levels else data
 
 

@@ -653,3 +653,25 @@ def test_names_of_levels_that_no_lod_wrote_are_ignored(kept: bytes) -> None:
     field = pa.field("x", lists, metadata={"lod.levels": kept})
     table = pa.table([pa.array([[1], [2, 3]], lists)], schema=pa.schema([field]))
     assert LoDTensor.from_arrow(table).lod.names == (None,)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("to_arrow", "2000 levels are too many for lists of Arrow"),
+        ("to_awkward", "2000 levels are too many for lists of Awkward"),
+        ("to_numpy", "at most 64 axes, this one would have 2001"),
+    ],
+)
+def test_more_levels_than_a_library_takes_are_refused(name: str, told: str) -> None:
+    if name == "to_awkward":
+        pytest.importorskip("awkward")
+    deep = LoDTensor([1, 2], [[1]] * 1999 + [[2]])
+    with pytest.raises(UnsupportedError, match=f"{told}.*to_list"):
+        getattr(deep, name)()
+
+
+def test_an_array_of_numpy_has_up_to_64_axes() -> None:
+    assert LoDTensor([1, 2], [[1]] * 62 + [[2]]).to_numpy().shape == (*[1] * 63, 2)
+    with pytest.raises(UnsupportedError, match="64 levels"):
+        LoDTensor([1, 2], [[1]] * 63 + [[2]]).to_numpy()
