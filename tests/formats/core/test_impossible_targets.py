@@ -27,7 +27,7 @@ from tests.sampling import many
 # Errors about single values or lengths, which only reading can find.
 OF_VALUES = (
     *("is empty", "holds no empty", "no item without rows", "has none", "JSON has no "),
-    *("whole numbers up to 2**53", "holds no nulls but"),
+    *("whole numbers up to 2**53", "holds no nulls but", "has no nulls"),
     *("does not end with it", "does not begin with it", "has it before its end"),
     *("the longest sequences first", "--vocab"),
 )
