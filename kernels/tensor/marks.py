@@ -225,13 +225,22 @@ class Categories:
         Raises:
             InvalidDataError: the other dictionary lacks a word.
         """
-        places = {word: place for place, word in enumerate(other.words)}
-        if missing := [word for word in self.words if word not in places]:
+        codes = codes_of(self.words, other.words)
+        if codes.min(initial=0) < 0:
             raise InvalidDataError(
                 f"categories: expected all words of this tensor, found none called "
-                f"{missing[0][:40]!r}; with_words adds those of another dictionary"
+                f"{self.words[int(codes.argmin())][:40]!r}; with_words adds those of another "
+                "dictionary"
             )
-        return np.fromiter(map(places.__getitem__, self.words), np.int64, len(self.words))
+        return codes
+
+
+def codes_of(
+    words: tuple[str, ...], known: tuple[str, ...]
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the number of each word among known ones, (words,) int64; -1 for an unknown word."""
+    codes = {word: code for code, word in enumerate(known)}
+    return np.fromiter((codes.get(word, -1) for word in words), np.int64, len(words))
 
 
 Unit = Times | Decimals | Categories

@@ -10,11 +10,10 @@ import pyarrow.types as types
 
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, Unit
 
 _INT64 = np.dtype(np.int64)
-_DAY_MS = 24 * 3600 * 1000
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DECIMALS = {32: "decimal32", 64: "decimal64", 128: "decimal128", 256: "decimal256"}
 
 
@@ -100,9 +99,9 @@ def stored(values: Array, kind: Any) -> Array:
 def _wrong(values: Array, kind: Any) -> Array | None:
     """Return which int64 an Arrow type does not allow; None if it allows all."""
     if types.is_date64(kind):
-        return np.asarray(values % _DAY_MS != 0)
+        return np.asarray(values % (NANOSECONDS["D"] // NANOSECONDS["ms"]) != 0)
     if types.is_time(kind):
-        low, high = 0, _DAY_MS // 1000 * _PER_SECOND[kind.unit] - 1
+        low, high = 0, NANOSECONDS["D"] // NANOSECONDS[kind.unit] - 1
     elif types.is_decimal(kind) and kind.precision < 19:
         low, high = 1 - 10**kind.precision, 10**kind.precision - 1
     elif types.is_date32(kind):
