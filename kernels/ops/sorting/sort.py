@@ -16,6 +16,7 @@ from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.items import capped_offsets
+from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.ops.arguments import MOST_ITEMS, comparable, differs, recut, segment_numbers
 from lodcli.kernels.ops.common import (
     flat_rows,
@@ -364,10 +365,10 @@ def _column(tensor: LoDTensor, op: str) -> Array:
 def _require_sorted(data: Array, offsets: Offsets, op: str) -> None:
     row = on("auto", segment_first_fall, size_bytes=data.nbytes)(data, offsets)
     if row >= 0:
-        s = int(offsets.searchsorted(row, side="right")) - 1
+        sequence, place = branch_below((offsets,), row)
         raise InvalidDataError(
-            f"{op}: sequence {s} is not sorted: {data[row - 1]} and then {data[row]} at "
-            f"its row {row - offsets[s]}; use sequence_sort"
+            f"{op}: sequence {sequence} is not sorted: {data[row - 1]} and then {data[row]} at "
+            f"its row {place}; use sequence_sort"
         )
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.ops.common import require_float
 from lodcli.kernels.ops.pooling.pool import segment_sum
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
@@ -24,7 +25,7 @@ from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import VALUES, Marks
+from lodcli.kernels.tensor.marks import VALUES, Marks, codes_of
 
 # The name of the table in a state dict: that of a torch module with `embedding = nn.Embedding(..)`.
 EMBEDDING = "embedding.weight"
@@ -120,8 +121,8 @@ def check_ids(
     row = int(np.argmax((ids < 0) | (ids > vocabulary - 1)))
     where = f"position {row}"
     if offsets is not None:
-        sequence = int(np.searchsorted(offsets, row, side="right")) - 1
-        where = f"sequence {before + sequence}, position {row - int(offsets[sequence])}"
+        sequence, position = branch_below((offsets,), row)
+        where = f"sequence {before + sequence}, position {position}"
     raise InvalidDataError(
         f"{where}: expected an id from 0 to {vocabulary - 1}, found {ids[row]}: the embedding has "
         f"{vocabulary} rows; train it with a larger vocabulary, or replace the id"
@@ -155,8 +156,7 @@ def id_of_code(words: tuple[str, ...], marks: Marks) -> Array | None:
         )
     if not words or marks.categories is None or marks.categories.words == words:
         return None
-    ids = {word: number for number, word in enumerate(words)}
-    return np.array([ids.get(word, -1) for word in marks.categories.words], np.int64)
+    return codes_of(marks.categories.words, words)
 
 
 def ids_of(tensor: LoDTensor, by_code: Array | None) -> Array:

@@ -14,11 +14,12 @@ from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.rnn.stack.embedding import check_ids, id_of_code, ids_of, require_ids
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.training.train import Labelled
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import VALUES
+from lodcli.kernels.tensor.marks import VALUES, codes_of
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
 
@@ -147,7 +148,7 @@ def _require_finite(rows: Array, offsets: Offsets) -> None:
     finite = np.isfinite(rows)
     if not finite.all():
         row, *place = (int(index[0]) for index in np.nonzero(~finite))
-        sequence = int(np.searchsorted(offsets, row, side="right")) - 1
+        sequence, _ = branch_below((offsets,), row)
         raise InvalidDataError(
             f"row {row} (of sequence {sequence}): expected finite values, found "
             f"{rows[(row, *place)]}; replace it, or leave the sequence out"
@@ -181,9 +182,7 @@ def numbered_as(examples: Examples, classes: tuple[str, ...], where: str) -> Exa
     """
     if not examples.of_words or not classes or examples.names == classes:
         return examples
-    codes = {word: code for code, word in enumerate(classes)}
-    known = np.array([codes.get(word, -1) for word in examples.names])
-    labels = known[examples.labelled.labels]
+    labels = codes_of(examples.names, classes)[examples.labelled.labels]
     if (labels < 0).any():
         position = int(np.argmax(labels < 0))
         word = examples.names[examples.labelled.labels[position]]

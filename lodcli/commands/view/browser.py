@@ -16,7 +16,7 @@ from lodcli.formats.core.schema import Schema, TensorSpec, find
 from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.index.places import branch_of
+from lodcli.kernels.index.places import branch_below, branch_of
 from lodcli.kernels.tensor.display import item_text
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -218,9 +218,7 @@ class Browser:
             for place in _places(block, wanted, spec.marks.unit):
                 if there is not None and not there[place]:
                     continue
-                item = start + place
-                for offsets in reversed(lod.levels[level:]):
-                    item = int(np.searchsorted(offsets, item, side="right")) - 1
+                item = branch_below(lod.levels[level:], start + place)[0]
                 if start + place + overlap < _first_row(lod, level, item + 1):
                     return item
             start += step
