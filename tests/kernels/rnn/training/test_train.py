@@ -20,7 +20,7 @@ from lodcli.kernels.rnn.training.classifier import (
 from lodcli.kernels.rnn.training.loss import softmax_cross_entropy
 from lodcli.kernels.rnn.training.train import Labelled, Recipe, accuracy, evaluate, train
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.oracles_rnn import close, cut, offsets_of
+from tests.oracles_rnn import close, cut, offsets_of, train_with_torch
 
 LENGTHS = [3, 1, 5, 2, 5, 4]
 # float64, some dozen steps of some dozen products.
@@ -225,16 +225,10 @@ def test_a_whole_training_is_torchs(torch: Any) -> None:
     recipe = Recipe(epochs=6, batch=100, rate=0.05, clip=1e9)
     *_, last = train(made, given, recipe)
     module = torch_model(made, torch)
-    optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 6)
-    for _ in range(6):
-        optimizer.zero_grad()
-        scores = torch_scores(module, given, "last", torch)
-        loss = torch.nn.functional.cross_entropy(scores, torch.from_numpy(given.labels))
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    close(last.loss, loss.item(), 1e-8)
+    loss = train_with_torch(
+        module, lambda: torch_scores(module, given, "last", torch), given.labels, 6, 0.05
+    )
+    close(last.loss, loss, 1e-8)
     for name, parameter in module.named_parameters():
         close(last.model.arrays()[name], parameter.detach().numpy(), 1e-7, name)
 

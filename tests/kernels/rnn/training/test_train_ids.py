@@ -20,7 +20,7 @@ from lodcli.kernels.rnn.training.classifier import (
 from lodcli.kernels.rnn.training.loss import softmax_cross_entropy
 from lodcli.kernels.rnn.training.train import Labelled, Recipe, accuracy, train
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.oracles_rnn import close, cut, offsets_of
+from tests.oracles_rnn import close, cut, offsets_of, train_with_torch
 
 LENGTHS = [3, 1, 5, 2, 5, 4]
 NAME = "embedding.weight"
@@ -117,16 +117,10 @@ def test_a_whole_training_is_torchs(cell: str) -> None:
     made, given = model(cell), examples()
     *_, last = train(made, given, Recipe(epochs=6, batch=100, rate=0.05, clip=1e9))
     module = torch_model(made, torch)
-    optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 6)
-    for _ in range(6):
-        optimizer.zero_grad()
-        scores = torch_scores(module, given, "last", torch)
-        loss = torch.nn.functional.cross_entropy(scores, torch.from_numpy(given.labels))
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    close(last.loss, loss.item(), 1e-8)
+    loss = train_with_torch(
+        module, lambda: torch_scores(module, given, "last", torch), given.labels, 6, 0.05
+    )
+    close(last.loss, loss, 1e-8)
     for name, parameter in module.named_parameters():
         close(last.model.arrays()[name], parameter.detach().numpy(), 1e-7, name)
 
