@@ -24,10 +24,8 @@ class MemorySource(Source):
         self._items = items
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         yield from regrouped(self.schema, self._items, limit_bytes)
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
-        """See Source."""
         wanted = [spec.name for spec in self.schema] if names is None else names
         return {name: self._items[find(self.schema, name).name] for name in wanted}

@@ -180,31 +180,25 @@ class _GuardedSource(Wrapped):
         self._blaming = blaming
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         with self._blaming():
             yield from self._inner.batches_of(names, limit_bytes)
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
-        """See Source."""
         with self._blaming():
             return self._inner.read(names)
 
     def read_index(self, name: str) -> LoD:
-        """See Source."""
         with self._blaming():
             return self._inner.read_index(name)
 
     def index_parts(self, name: str) -> Iterator[LoD]:
-        """See Source."""
         with self._blaming():
             yield from self._inner.index_parts(name)
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        """See Source."""
         with self._blaming():
             return self._inner.slice(name, branch, level)
 
     def close(self) -> None:
-        """See Source."""
         with self._blaming():
             self._inner.close()

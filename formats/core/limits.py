@@ -127,7 +127,6 @@ class Limited(Wrapped):
         self._small: set[str] = set()
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         wanted = list(names)
         self._refuse_declared(find_all(self.schema, wanted))
         total = 0
@@ -138,7 +137,6 @@ class Limited(Wrapped):
             yield batch
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
-        """See Source."""
         wanted = None if names is None else list(names)
         specs = self.schema if wanted is None else find_all(self.schema, wanted)
         self._refuse_declared(specs)
@@ -147,7 +145,6 @@ class Limited(Wrapped):
         return self._inner.read(wanted)
 
     def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
-        """See Source."""
         spec = find(self.schema, name)
         self._refuse_declared([spec])
         if spec.rows is None:
@@ -155,12 +152,10 @@ class Limited(Wrapped):
         return self._inner.row_blocks(name, buffer, block_bytes)
 
     def stored_rows(self, name: str) -> StoredRows | None:
-        """See Source."""
         self._refuse_declared([find(self.schema, name)])
         return self._inner.stored_rows(name)
 
     def read_index(self, name: str) -> LoD:
-        """See Source."""
         spec = find(self.schema, name)
         self._bounds.check(_index_bytes(spec), "declares an index of")
         if not self.partial:
@@ -168,7 +163,6 @@ class Limited(Wrapped):
         return self._inner.read_index(name)
 
     def index_parts(self, name: str) -> Iterator[LoD]:
-        """See Source."""
         if not self.partial:
             yield self.read_index(name)
             return
@@ -176,7 +170,6 @@ class Limited(Wrapped):
         yield from self._inner.index_parts(name)
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        """See Source."""
         if name in self._small:
             return self._inner.slice(name, branch, level)
         spec = find(self.schema, name)

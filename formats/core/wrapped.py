@@ -31,21 +31,17 @@ class Wrapped(Source):
 
     @property
     def checksums(self) -> str | None:  # type: ignore[override]
-        """See Source."""
         return self._inner.checksums
 
     @property
     def notes(self) -> Sequence[str]:  # type: ignore[override]
-        """See Source."""
         return self._inner.notes
 
     @property
     def partial(self) -> bool:
-        """See Source."""
         return super().partial and self._inner.partial
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
     @abstractmethod
@@ -53,7 +49,6 @@ class Wrapped(Source):
         """See Source."""
 
     def close(self) -> None:
-        """See Source."""
         self._inner.close()
 
 
@@ -91,16 +86,13 @@ class Overlapping(Wrapped):
                 self._taken.release()
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         with self._reading() as source:
             yield from source.batches_of(names, limit_bytes)
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
-        """See Source."""
         with self._reading() as source:
             return source.read(names)
 
     def read_index(self, name: str) -> LoD:
-        """See Source."""
         with self._reading() as source:
             return source.read_index(name)

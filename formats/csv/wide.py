@@ -74,7 +74,6 @@ class WideSource(Wrapped):
         self.schema = (wide, *others)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         for batch in refusing_nulls(self._inner.batches(limit_bytes), "a row of --wide"):
             found = {name: item for name, item in batch.items() if name not in self._names}
             parts = [item for name in self._names if isinstance(item := batch[name], LoDTensor)]

@@ -52,7 +52,6 @@ class FixedText(Source):
         self.notes = notes(datasets, [column])
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         texts = (
             {name: self._texts(tensor_of(padded)) for name, padded in batch.items()}
             for batch in self._padded.batches(limit_bytes)
@@ -63,7 +62,6 @@ class FixedText(Source):
             raise InvalidDataError(f"{error}; give its --encoding") from None
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        """See Source."""
         lod = self._padded.lods[find(self.schema, name).name]
         above = lod.n_levels - lod.level(level)
         found = self._texts(self._padded.slice(name, branch[:above], level))
@@ -102,7 +100,6 @@ class FixedText(Source):
         return found, np.array([len(text) for text in texts], np.int64)
 
     def close(self) -> None:
-        """See Source."""
         self._padded.close()
 
 
@@ -132,7 +129,6 @@ class _Padded(IndexedSource):
         self.schema = (TensorSpec(DEFAULT_NAME, column.dtype, (width,), found, counts[-1]),)
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
-        """See IndexedSource."""
         if not self._each:
             return np.empty((0, *self.schema[0].row_shape), np.uint8)
         first = start // self._each
@@ -141,5 +137,4 @@ class _Padded(IndexedSource):
         return texts[start - first * self._each : stop - first * self._each]
 
     def close(self) -> None:
-        """See Source."""
         self._datasets.strict.close()

@@ -73,7 +73,6 @@ class _First(Wrapped):
         self._count = count
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         wanted = set(names)
         batches = (
             {name: tensor_of(item) for name, item in batch.items() if name in wanted}

@@ -88,33 +88,27 @@ class File(Wrapped, Mapping[str, StoredTensor]):
         return not self._closing.alive
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Mapping[str, ReadItem]]:
-        """See Source."""
         return self._while_open(lambda source: source.batches(_whole(limit_bytes)))
 
     def batches_of(
         self, names: Iterable[str], limit_bytes: int = BATCH_BYTES
     ) -> Iterator[Mapping[str, ReadItem]]:
-        """See Source."""
         return self._while_open(
             lambda source: source.batches_of(self._named(names), _whole(limit_bytes))
         )
 
     def index_parts(self, name: str) -> Iterator[LoD]:
-        """See Source."""
         return self._while_open(lambda source: source.index_parts(find(self.schema, name).name))
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, ReadItem]:
-        """See Source."""
         with naming(self._label):
             return self._open().read(None if names is None else self._named(names))
 
     def read_index(self, name: str) -> LoD:
-        """See Source."""
         with naming(self._label):
             return self._open().read_index(find(self.schema, name).name)
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        """See Source."""
         with naming(self._label):
             if not isinstance(branch, tuple | list):
                 raise SelectionError(

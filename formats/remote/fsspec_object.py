@@ -42,7 +42,6 @@ class FsspecObject:
         self._version = self._version_of(info)
 
     def read(self, start: int, stop: int | None) -> Iterator[bytes]:
-        """See RemoteObject."""
         end = self.size_bytes if stop is None else stop
         assert end is not None
         for low in range(start, end, 8 * BLOCK_BYTES):

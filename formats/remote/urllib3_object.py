@@ -63,7 +63,6 @@ class Urllib3Object:
         self.head = b"".join(takewhile(lambda _: self._ranges, self.read(0, HEAD_BYTES)))
 
     def read(self, start: int, stop: int | None) -> Iterator[bytes]:
-        """See RemoteObject."""
         from urllib3.exceptions import HTTPError
 
         position, pause = start, FIRST_PAUSE_SECONDS
@@ -94,7 +93,6 @@ class Urllib3Object:
         raise failed(self._url, f"cannot be read: {problem} (tried {times})")
 
     def close(self) -> None:
-        """See RemoteObject."""
         self._pool.clear()
 
     def _asked(self, start: int, stop: int | None) -> urllib3.BaseHTTPResponse:

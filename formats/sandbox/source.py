@@ -132,15 +132,12 @@ class IsolatedSource(Source):
 
     @property
     def partial(self) -> bool:
-        """See Source."""
         return self._partial
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         wanted = list(names)
         return named_batches(
             self._source.label,
@@ -148,14 +145,12 @@ class IsolatedSource(Source):
         )
 
     def read_index(self, name: str) -> LoD:
-        """See Source."""
         name = find(self.schema, name).name
         if name not in self._indexes:
             self._indexes[name] = self._tensor(do="index", name=name).lod
         return self._indexes[name]
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        """See Source."""
         name = find(self.schema, name).name
         keys = [
             [key.start, key.stop, key.step] if isinstance(key, slice) else key for key in branch
@@ -163,7 +158,6 @@ class IsolatedSource(Source):
         return self._tensor(do="slice", name=name, branch=keys, level=level)
 
     def close(self) -> None:
-        """See Source."""
         for child in (*self._idle, *self._busy):
             child.end()
         self._idle.clear()

@@ -33,17 +33,14 @@ class LodStream(Format):
     nulls: ClassVar[bool] = True
 
     def sniff(self, head: bytes) -> bool:
-        """See Format."""
         return looks_like_stream(head)
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        """See Format."""
         return StreamSource(source)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        """See Format."""
         write_stream(
             output, schema, batches, attributes=options.attributes or "", shares_memory=True
         )

@@ -60,7 +60,6 @@ class StreamSource(Source):
             raise
 
     def close(self) -> None:
-        """See Source."""
         if self._shared is not None:
             self._shared.close()
 

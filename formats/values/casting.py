@@ -70,19 +70,15 @@ class Cast(Wrapped):
         return replace(spec, dtype=dtype)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         return self._cast(self._inner.batches_of(list(names), limit_bytes))
 
     def read_index(self, name: str) -> LoD:
-        """See Source."""
         return self._inner.read_index(name)
 
     def index_parts(self, name: str) -> Iterator[LoD]:
-        """See Source."""
         return self._inner.index_parts(name)
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        """See Source."""
         spec = find(self.schema, name)
         return self._made(spec, self._inner.slice(name, branch, level), None)
 

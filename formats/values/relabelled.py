@@ -95,7 +95,6 @@ class _InWords(Wrapped):
         self.schema = in_words(inner.schema)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         return batches_in_words(self._inner.batches_of(names, limit_bytes))
 
 
@@ -140,12 +139,10 @@ class Relabelled(Wrapped):
         return marked(self.schema, (batch for batch in kept if batch))
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         wanted = [self._old[spec.name].name for spec in find_all(self.schema, names)]
         return self._marked(self._inner.batches_of(wanted, limit_bytes))
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
-        """See Source."""
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
         found = self._inner.read(
             [self._old[spec.name].name for spec in find_all(self.schema, wanted)]
@@ -153,7 +150,6 @@ class Relabelled(Wrapped):
         return {name: item for batch in self._marked([found]) for name, item in batch.items()}
 
     def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
-        """See Source."""
         old, spec = self._pair(name)
         if old.marks.of_values != spec.marks.of_values:
             return super().row_blocks(name, buffer, block_bytes)  # checks the rows
@@ -161,7 +157,6 @@ class Relabelled(Wrapped):
         return found._replace(lod=_with_names(spec, found.lod))
 
     def stored_rows(self, name: str) -> StoredRows | None:
-        """See Source."""
         old, spec = self._pair(name)
         if old.marks.of_values != spec.marks.of_values:
             return None
@@ -169,17 +164,14 @@ class Relabelled(Wrapped):
         return None if found is None else found._replace(lod=_with_names(spec, found.lod))
 
     def read_index(self, name: str) -> LoD:
-        """See Source."""
         old, spec = self._pair(name)
         return _with_names(spec, self._inner.read_index(old.name))
 
     def index_parts(self, name: str) -> Iterator[LoD]:
-        """See Source."""
         old, spec = self._pair(name)
         return (_with_names(spec, part) for part in self._inner.index_parts(old.name))
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        """See Source."""
         old, spec = self._pair(name)
         if isinstance(level, str) and not spec.array:
             level = spec.empty().lod.level(level)

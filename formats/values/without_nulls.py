@@ -78,7 +78,6 @@ class WithoutNulls(Wrapped):
         return replace(spec, nullable=False)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
         wanted = list(names)
         found = self._inner.batches_of(wanted, limit_bytes)
         asked = ({name: batch[name] for name in wanted if name in batch} for batch in found)

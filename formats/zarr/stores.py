@@ -101,7 +101,6 @@ class ReadStore(Store):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """See Store."""
 
         def place(size: int) -> tuple[int, int]:
             if byte_range is None:
@@ -129,34 +128,27 @@ class ReadStore(Store):
         prototype: BufferPrototype,
         key_ranges: Iterable[tuple[str, ByteRequest | None]],
     ) -> Buffers:
-        """See Store."""
         return [await self.get(key, prototype, part) for key, part in key_ranges]
 
     async def exists(self, key: str) -> bool:
-        """See Store."""
         return self.read(key, lambda size: (0, 0)) is not None
 
     async def set(self, key: str, value: Buffer) -> None:
-        """See Store."""
         raise UnsupportedError("this store is read-only")
 
     async def delete(self, key: str) -> None:
-        """See Store."""
         raise UnsupportedError("this store is read-only")
 
     async def list(self) -> AsyncIterator[str]:
-        """See Store."""
         for name in self.names():
             yield name
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """See Store."""
         for name in self.names():
             if name.startswith(prefix):
                 yield name
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """See Store."""
         start = f"{prefix}/" if prefix else ""
         below = (name[len(start) :] for name in self.names() if name.startswith(start))
         for name in dict.fromkeys(one.partition("/")[0] for one in below):
@@ -175,7 +167,6 @@ class FolderStore(ReadStore):
         self._folder = source.listed
 
     def names(self) -> Keys:
-        """See ReadStore."""
         return sorted(self._walk("", 0))
 
     def _walk(self, prefix: str, count: int) -> Iterator[str]:
@@ -192,7 +183,6 @@ class FolderStore(ReadStore):
             yield from self._walk(f"{prefix}{name}/", count)
 
     def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
-        """See ReadStore."""
         try:
             mode = self._folder.stat(key).st_mode
             # Opening a pipe would wait for its writer.
@@ -225,11 +215,9 @@ class ZipStore(ReadStore):
         self._lock = threading.Lock()
 
     def names(self) -> Keys:
-        """See ReadStore."""
         return sorted(name for name in self._infos if _is_metadata(name.rpartition("/")[2]))
 
     def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
-        """See ReadStore."""
         info = self._infos.get(key)
         if info is None or info.is_dir():
             return None
@@ -242,7 +230,6 @@ class ZipStore(ReadStore):
             raise DamagedFileError(f"{key}: {error}") from None
 
     def close(self) -> None:
-        """See Store."""
         self._archive.close()
 
 
@@ -262,13 +249,10 @@ class Collected(ReadStore):
         return found
 
     def names(self) -> Keys:
-        """See ReadStore."""
         return sorted(self._files)
 
     def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
-        """See ReadStore."""
         return self._files.get(key)
 
     async def set(self, key: str, value: Buffer) -> None:
-        """See Store."""
         self._files[key] = value.to_bytes()
