@@ -48,9 +48,18 @@ class _Nulls(click.ParamType[str]):
 _NULLS = _Nulls()
 
 
-def names(text: str | None) -> tuple[str, ...] | None:
-    """Return the names of a list such as `a,b,c`; None for none."""
-    return None if text is None else tuple(part.strip() for part in text.split(","))
+class _Names(click.ParamType[tuple[str, ...]]):
+    """Names as a,b,c."""
+
+    name = "names"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        return tuple(part.strip() for part in str(value).split(","))
+
+
+NAMES = _Names()
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -114,8 +123,8 @@ _OPTIONS = (
     ),
     _option(
         "--text-columns",
+        type=NAMES,
         metavar="NAMES",
-        callback=lambda ctx, param, value: _keep(ctx, param, names(value)),
         help="Columns of csv that are text even if they look like numbers: zip,phone.",
     ),
 )

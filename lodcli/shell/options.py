@@ -18,8 +18,8 @@ from lodcli.formats.core.names import split_reference
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.table import TABLE
 from lodcli.kernels.runtime.precision import PRECISIONS, Precision
+from lodcli.shell.limits import NAMES as NAMES
 from lodcli.shell.limits import guarded
-from lodcli.shell.limits import names as names
 from lodcli.shell.messages import as_json as as_json
 from lodcli.shell.messages import quiet as quiet
 from lodcli.shell.references import Reference, parse_reference

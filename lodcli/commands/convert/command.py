@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from lodcli.formats.core.options import TEXT_LEVELS, ReadOptions, read_options
+from lodcli.formats.core.options import TEXT_LEVELS, ReadKeywords, ReadOptions, read_options
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.shell import options
@@ -20,8 +19,6 @@ from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
     from lodcli.formats.core.schema import Batch, Schema
-    from lodcli.shell.opened import Opened
-    from lodcli.shell.progress import ReadShare
 
 
 class _Form(click.Choice[str]):
@@ -63,16 +60,20 @@ class _Convert(options.Command):
     expose_value=False,
     help="List all formats with their capabilities and required packages.",
 )
-@click.option("--levels", metavar="NAMES", help="Name the levels, outermost first: a,b,c.")
+@click.option(
+    "--levels", type=options.NAMES, metavar="NAMES", help="Name the levels, outermost first: a,b,c."
+)
 @click.option("--name", metavar="NAME", help="Name of the (only) tensor in OUT.")
 @click.option(
     "--vocab",
+    "vocabulary",
     type=options.NamedPath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Vocabulary file, one word per line: converts text to word numbers, and back.",
 )
 @click.option(
     "--columns",
+    type=options.NAMES,
     metavar="NAMES",
     help="Read only these tensors, columns or fields, in this order: a,b.",
 )
@@ -126,9 +127,15 @@ class _Convert(options.Command):
     metavar="PATH",
     help="Dataset or array of lengths; repeat for each level.",
 )
-@click.option("--names", metavar="NAMES", help="Names for the tensors of a Paddle file: a,b.")
+@click.option(
+    "--names",
+    type=options.NAMES,
+    metavar="NAMES",
+    help="Names for the tensors of a Paddle file: a,b.",
+)
 @click.option(
     "--cu-seqlens",
+    type=options.NAMES,
     metavar="NAMES",
     help="Write npz or safetensors with int32 offsets in arrays of these names.",
 )
@@ -149,26 +156,15 @@ def command(
     source: Reference,
     target: Target,
     dry_run: bool,
-    levels: str | None,
     name: str | None,
-    vocab: Path | None,
-    columns: str | None,
+    vocabulary: Path | None,
+    columns: tuple[str, ...] | None,
     rename: tuple[str, ...],
-    field: tuple[str, ...],
-    dtype: str | None,
-    dtype_unsafe: bool,
-    text_levels: str | None,
     attributes: tuple[str, ...],
-    data: str | None,
-    offsets: tuple[str, ...],
-    lengths: tuple[str, ...],
-    names: str | None,
-    cu_seqlens: str | None,
+    cu_seqlens: tuple[str, ...] | None,
     index_dtype: str | None,
     form: str | None,
-    wide: bool,
-    end_token: int | None,
-    start_token: int | None,
+    **given: Any,
 ) -> None:
     """Convert SOURCE to OUT in batches; formats are detected from content and names.
 
@@ -196,52 +192,24 @@ def command(
     _check_name(name)
     new_names = options.new_names(rename)
     changed = _attributes(attributes)
-    chosen_columns = options.names(columns)
     if source.name is not None and (columns is not None or rename):
         if columns is not None:
             raise click.UsageError("give a tensor as FILE::NAME or with --columns, not both")
-        chosen_columns = (source.name,)
+        columns = (source.name,)
         source = dataclasses.replace(source, name=None)
-    chosen = reading(
-        read_options(
-            None,
-            {
-                "levels": options.names(levels),
-                "vocabulary": vocab,
-                "field": field,
-                "dtype": dtype,
-                "dtype_unsafe": dtype_unsafe,
-                "data": data,
-                "offsets": offsets,
-                "lengths": lengths,
-                "names": options.names(names),
-                "wide": wide,
-                "end_token": end_token,
-                "start_token": start_token,
-                "columns": chosen_columns,
-                "rename": new_names,
-                "text_levels": text_levels,
-            },
-        )
-    )
-    target = target.with_options(
-        cu_seqlens=options.names(cu_seqlens), index_dtype=index_dtype, form=form
-    )
+    keywords = {**given, "vocabulary": vocabulary, "columns": columns, "rename": new_names}
+    chosen = reading(read_options(None, cast("ReadKeywords", keywords)))
+    target = target.with_options(cu_seqlens=cu_seqlens, index_dtype=index_dtype, form=form)
     # Options that OUT takes, such as --vocab for text: the format of SOURCE may ignore them.
     either = frozenset({"vocabulary", "end_token", "start_token", "separator", "wide"})
     spared = either & target.kind.write_options
     target = target.with_options(**{name: getattr(chosen, name) for name in spared})
-    if dry_run:
-        from lodcli.commands.convert.planning import show_plan
-
-        with _converted(source, target, chosen, spared, name, changed) as opened:
-            show_plan(*opened[:3])
-    if not target.shard_option:
-        _convert(source, target, chosen, spared, name, changed)
+    if dry_run or not target.shard_option:
+        _convert(source, target, chosen, spared, name, changed, dry_run=dry_run)
         return
     from lodcli.shell.jobs.by_shards import by_shards
 
-    files = [vocab] if vocab else []
+    files = [vocabulary] if vocabulary else []
     by_shards(_convert, source, target, chosen, spared, name, changed, files=files)
 
 
@@ -252,26 +220,10 @@ def _convert(
     spared: frozenset[str],
     name: str | None,
     changed: Mapping[str, str],
+    *,
+    dry_run: bool = False,
 ) -> None:
-    with _converted(source, target, chosen, spared, name, changed) as opened:
-        target, *_ = opened
-        target.write(*opened[1:])
-
-
-@contextmanager
-def _converted(
-    source: Reference,
-    target: Target,
-    chosen: ReadOptions,
-    spared: frozenset[str],
-    name: str | None,
-    changed: Mapping[str, str],
-) -> Iterator[tuple[Target, Schema, Iterator[Batch], ReadShare, Opened | None]]:
-    """Open the source, and yield the arguments of `Target.write`, after the target itself.
-
-    The target has the changed attributes. The last value is the open file, which may be copied as a
-    whole; None with --name.
-    """
+    """Write the source to the target, with the changed attributes; or show what that would lose."""
     from lodcli.shell.opened import opened
 
     with opened(source, chosen, spared) as file:
@@ -280,7 +232,12 @@ def _converted(
             schema, batches = _renamed(schema, batches, name)
         if changed:
             target = target.with_options(attributes=_changed(file.source.attributes, changed))
-        yield target, schema, batches, file.read_share, file if name is None else None
+        if dry_run:
+            from lodcli.commands.convert.planning import show_plan
+
+            show_plan(target, schema, batches)
+        # Under its own names the open file may be copied as a whole.
+        target.write(schema, batches, file.read_share, file if name is None else None)
 
 
 def _check_name(name: str | None) -> None:

@@ -13,6 +13,7 @@ from lodcli.shell.targets import Target
 @options.source
 @click.option(
     "--by",
+    type=options.NAMES,
     required=True,
     metavar="KEYS",
     shell_complete=options.complete_tensors,
@@ -28,7 +29,7 @@ from lodcli.shell.targets import Target
 @options.level
 @options.target
 def command(
-    source: Reference, by: str, order: str, level: int | str | None, target: Target
+    source: Reference, by: tuple[str, ...], order: str, level: int | str | None, target: Target
 ) -> None:
     """Group the items of SOURCE by a key: one sequence for each key.
 
@@ -50,7 +51,7 @@ def command(
     from lodcli.formats.items.grouping import grouped, grouped_schema
     from lodcli.formats.items.keys import check_keys
 
-    names = list(dict.fromkeys(options.names(by) or ()))
+    names = list(dict.fromkeys(by))
     with items_or_stream(source, level, names) as (shared, _, batches):
         with naming_file(source.label):
             check_keys(shared.schema, names)

@@ -15,6 +15,7 @@ from lodcli.shell.targets import Target
 @options.two_sources
 @click.option(
     "--on",
+    type=options.NAMES,
     required=True,
     metavar="KEYS",
     shell_complete=options.complete_tensors,
@@ -32,7 +33,7 @@ from lodcli.shell.targets import Target
 @options.target
 def command(
     sources: list[Reference],
-    on: str,
+    on: tuple[str, ...],
     how: Literal["inner", "left", "semi", "anti"],
     level: int | str | None,
     target: Target,
@@ -56,7 +57,7 @@ def command(
     from lodcli.formats.items.joining import joined, joined_schema
     from lodcli.formats.items.keys import check_keys
 
-    names = list(dict.fromkeys(options.names(on) or ()))
+    names = list(dict.fromkeys(on))
     one, two = sources
     with (
         items_or_stream(one, level, names) as (left, _, first),
