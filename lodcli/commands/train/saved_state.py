@@ -114,6 +114,10 @@ def read_state(
                 )
         if last[0] > epochs:
             raise OptionError(f"is the state after {last[0]} epochs, --epochs is {epochs}")
+        expected = {_LAST + name for name in start.arrays()}
+        for name in arrays:
+            if name.startswith(_LAST) and name not in expected:
+                raise OptionError(f"is the state of another model: {name}: expected none")
 
         def part(prefix: str) -> dict[str, Array]:
             return {

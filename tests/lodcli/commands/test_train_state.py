@@ -102,6 +102,7 @@ def save(path: str, arrays: dict[str, Any], about: Any) -> None:
         (["--lr", "0.2"], "s: is the state of a training with --lr 0.1, not 0.2; use the same,"),
         (["--cell", "gru"], "s: is the state of a training with --cell lstm, not gru"),
         (["--hidden", "4"], "s: is the state of another model: last.rnn.weight_ih_l0: expected"),
+        (["--layers", "1"], "s: is the state of another model: last.rnn.weight_ih_l1: expected n"),
         (["--epochs", "1"], "s: is the state after 2 epochs, --epochs is 1"),
         (["--state", "./m"], "--state is a file of its own"),
         (["--state", "-"], "--state is a file of its own"),
@@ -115,7 +116,7 @@ def test_a_state_of_another_training_is_refused(
 ) -> None:
     items = io.read_all(signs)
     io.write("two.lod.h5", {**items, "other": LoDTensor(1 - items["label"].data)})
-    parts = ("train", "two.lod.h5::data", "-o", "m", "--epochs", "2", *STATE)
+    parts = ("train", "two.lod.h5::data", "-o", "m", "--epochs", "2", "--layers", "2", *STATE)
     assert lod(*parts).code == 0
     assert lod("train", signs, "-o", "whole", "--epochs", "1", *ARGS).code == 0
     before = {name: Path(name).read_bytes() for name in ("m", "s", "whole")}
