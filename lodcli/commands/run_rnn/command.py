@@ -202,6 +202,9 @@ def _check(given: dict[str, Any]) -> None:
         for name in (*shape, "cell", "level", "reverse"):
             if given[name] not in (None, False):
                 raise click.UsageError(f"--nested defines the {name} of each RNN in SPEC")
+        for name in ("nonlinearity", "coupled"):
+            if given[name]:
+                raise click.UsageError(f"--nested does not take --{name}")
     elif given["seed"] is not None and (given["cell"] is None or given["hidden"] is None):
         raise click.UsageError("--seed needs --cell and --hidden")
     if given["nested"] and (given["checkpoint"] or given["truncate"]):

@@ -211,6 +211,12 @@ def test_an_output_that_is_no_state_cannot_be_booted(lod: Lod, folder: Path) -> 
             "--precision tf32 needs --device cuda",
         ),
         (["--step", "m:f", "--precision", "tf32", "--device", "cuda"], "--step does not take"),
+        (["--nested", "article:gru:3", "--seed", "1", "--reverse"], "--nested defines the reverse"),
+        (["--nested", "article:lstm:3", "--seed", "1", "--coupled"], "--nested does not take"),
+        (
+            ["--nested", "article:elman:3", "--seed", "1", "--nonlinearity", "relu"],
+            "--nested does not take --nonlinearity",
+        ),
     ],
 )
 def test_options_that_leave_something_open_are_usage_errors(
