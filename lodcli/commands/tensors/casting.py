@@ -48,6 +48,9 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
             found[find(schema, name).name] = dtype
         else:
             found = numbers_as(schema, dtype)
-    if sum("=" not in text for text in texts) > 1:
-        raise click.UsageError("several dtypes for all tensors; write TENSOR=DTYPE")
+    names = [text.rpartition("=")[0] for text in texts]
+    for name in names:
+        if names.count(name) > 1:
+            what = name or "all tensors"
+            raise click.UsageError(f"several dtypes for {what}; write TENSOR=DTYPE once for each")
     return found

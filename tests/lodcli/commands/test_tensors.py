@@ -193,7 +193,8 @@ def test_cast_leaves_what_is_no_number(lod: Lod, folder: Path) -> None:
         (["int8", "--unsafe"], 1, "row 2: 300.0 does not fit int8\n"),
         (["brain"], 2, "no dtype 'brain'; there are: "),
         (["other=int8"], 2, "other"),
-        (["int8", "int16"], 2, "write TENSOR=DTYPE"),
+        (["int8", "int16"], 2, "several dtypes for all tensors; write TENSOR=DTYPE"),
+        (["data=int8", "data=int16"], 2, "several dtypes for data"),
     ],
 )
 def test_what_does_not_fit_is_named_by_its_place(
