@@ -160,7 +160,10 @@ def _verified(
         if is_dataset(source.path):
             return verified_dataset(source.path, quick=quick, jobs=jobs, faults=faults)
     if quick:
-        raise UnsupportedError(f"{source.label}: --quick is for folders of datasets; leave it out")
+        raise UnsupportedError(
+            f"{source.label}: --quick is for folders of datasets, without --isolate and "
+            "--max-bytes; leave it out"
+        )
     rows = size_bytes = 0
     with opened(source) as file:
         schema = file.schema

@@ -70,9 +70,10 @@ def test_quick_compares_sizes_and_headers_and_reads_no_row(lod: Lod, dataset: Pa
 
 
 def test_quick_is_for_datasets(lod: Lod, dataset: Path) -> None:
-    done = lod("verify", "--quick", dataset / shard_name(0, 6))
-    assert done.code == 4
-    assert "--quick is for folders of datasets" in done.stderr
+    for args in ([dataset / shard_name(0, 6)], ["--isolate", dataset]):
+        done = lod("verify", "--quick", *args)
+        assert done.code == 4
+        assert "--quick is for folders of datasets, without --isolate" in done.stderr
     for more in (["--sums"], ["--write-sums"]):
         done = lod("verify", "--quick", *more, dataset)
         assert (done.code, "exclude each other" in done.stderr) == (2, True)
