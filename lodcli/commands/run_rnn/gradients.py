@@ -9,7 +9,6 @@ import numpy as np
 from lodcli.commands.run_rnn.runners import Feed, NestedRunner, PlainRunner, Runner
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.cells.weights import require_real
 from lodcli.kernels.rnn.nested.backward import nested_backward
 from lodcli.kernels.rnn.nested.state_dict import nested_state_dict
@@ -21,19 +20,17 @@ from lodcli.kernels.rnn.stack.states import last_of_gradient
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-Upstream = dict[str, Feed]
-
 
 class _Gradients(Runner):
     """Sums the gradients of weights over batches, and reads upstream gradients from files.
 
-    Args:
+    Attributes:
         upstream: upstream gradients by the name of the result; ones for other results.
     """
 
-    def __init__(self, *args: Any, upstream: Upstream, **more: Any) -> None:
+    def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.upstream = upstream
+        self.upstream: dict[str, Feed] = {}
         self._sums: dict[str, Array] = {}
         self.work.passes = 3
 
@@ -42,6 +39,11 @@ class _Gradients(Runner):
 
     def feeds(self) -> list[Feed]:
         return [*super().feeds(), *self.upstream.values()]
+
+    def results(self) -> list[str]:
+        """Return the names of the results that have an upstream gradient."""
+        kinds = self.settings.kinds
+        return [*(self.names if "all" in kinds else ()), *(("last",) if "last" in kinds else ())]
 
     def upstream_of(self, name: str, result: LoDTensor) -> Array:
         """Return the upstream gradient of a result."""
@@ -57,27 +59,31 @@ class _Gradients(Runner):
             )
         return self.there(found.astype(result.dtype, copy=False))
 
-    def add_lookup(self, by_rows: Array) -> None:
-        """Add the gradient of the embedding, if there is one, by that of the rows looked up."""
+    def written(self, tensor: LoDTensor, found: Any, level: int | str) -> dict[str, LoDTensor]:
+        """Return the gradients of one batch that are written for each row and sequence.
+
+        Those of initial states have the form of --h0 and --c0, a row for each sequence of `level`.
+        The gradient of the embedding, if there is one, is added to those of the weights.
+        """
         if self.lookup is not None:
             table, ids = self.lookup.table, self.lookup.ids
-            self.add({EMBEDDING: embed_grad(by_rows, ids, len(table))})
+            self.add({EMBEDDING: embed_grad(found.input, ids, len(table))})
+        above = tensor.lod.above(level)
+        states = {"h0": found.initial_hidden, "c0": found.initial_cell}
+        return {
+            "input": tensor.with_data(found.input.reshape(tensor.data.shape)),
+            **{
+                name: LoDTensor(array[0] if len(array) == 1 else array.swapaxes(0, 1), above)
+                for name, array in states.items()
+                if array is not None
+            },
+        }
 
     def add(self, found: dict[str, Array]) -> None:
         """Add the gradients of one batch."""
         for name, there in found.items():
             array = moved(there, "cpu")
             self._sums[name] = self._sums[name] + array if name in self._sums else array
-
-
-def _states(found: Any, lod: LoD) -> dict[str, LoDTensor]:
-    """Return the gradients of initial states in the form of --h0 and --c0: a row per sequence."""
-    given = {"h0": found.initial_hidden, "c0": found.initial_cell}
-    return {
-        name: LoDTensor(array[0] if len(array) == 1 else array.swapaxes(0, 1), lod)
-        for name, array in given.items()
-        if array is not None
-    }
 
 
 class PlainGradients(_Gradients, PlainRunner):
@@ -97,10 +103,7 @@ class PlainGradients(_Gradients, PlainRunner):
             given["grad_last_hidden"] = last_of_gradient(self.weights, by_last)
         found = stack_backward(result.tape, **given, threads=self.settings.threads)
         self.add(state_dict(found.weights))
-        self.add_lookup(found.input)
-        rows = found.input.reshape(tensor.data.shape)
-        above = tensor.lod.above(self.level)
-        return {"input": tensor.with_data(rows), **_states(found, above)}
+        return self.written(tensor, found, self.level)
 
 
 class NestedGradients(_Gradients, NestedRunner):
@@ -121,15 +124,4 @@ class NestedGradients(_Gradients, NestedRunner):
             threads=self.settings.threads,
         )
         self.add(nested_state_dict(found.levels, self.names))
-        self.add_lookup(found.input)
-        rows = found.input.reshape(tensor.data.shape)
-        above = tensor.lod.above(top.level)
-        return {"input": tensor.with_data(rows), **_states(found, above)}
-
-
-def upstream_names(runner: Runner, emit: tuple[str, ...]) -> list[str]:
-    """Return the names of the results that have an upstream gradient."""
-    found = []
-    if "all" in emit:
-        found += list(runner.names) if isinstance(runner, NestedRunner) else ["all"]
-    return [*found, "last"] if "last" in emit else found
+        return self.written(tensor, found, top.level)

@@ -142,7 +142,13 @@ class Lookup:
 
 
 class Runner(ABC):
-    """One kind of run over batches, which are independent of each other."""
+    """One kind of run over batches, which are independent of each other.
+
+    Attributes:
+        names: of the states after every row: one for each RNN.
+    """
+
+    names: tuple[str, ...] = ("all",)
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

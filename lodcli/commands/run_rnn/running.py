@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.commands.run_rnn.gradients import NestedGradients, PlainGradients, upstream_names
+from lodcli.commands.run_rnn.gradients import NestedGradients, PlainGradients
 from lodcli.commands.run_rnn.nested_spec import parse_nested
 from lodcli.commands.run_rnn.runners import (
     Feed,
@@ -25,6 +25,7 @@ from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import about_of
 from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.nested.state_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.embedding import (
@@ -68,10 +69,10 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
         kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
         settings = Settings(kinds, given["dtype"], device, given["threads"], *feeds)
         with naming_file(source.label):
-            runner = _runner(settings, file.tensor(), dtype, given, entries)
+            runner = _runner(settings, file.tensor(), dtype, given, entries, table)
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
-            runner.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
+            runner.upstream = _upstream(stack, given["upstream"], runner.results())
         # Errors from here on name this file alone, not the other open ones as well.
         stack.enter_context(naming_file(source.label))
         spec = file.tensor()
@@ -92,7 +93,18 @@ def _runner(
     dtype: np.dtype[Any],
     given: dict[str, Any],
     entries: StateDict | None,
+    table: Array | None,
 ) -> Runner:
+    """Return the kind of run that the options choose.
+
+    Args:
+        settings: of all kinds.
+        spec: of the tensor to run over.
+        dtype: of the arithmetic.
+        given: the options.
+        entries: those of --weights, if it is given.
+        table: the embedding among them, if there is one.
+    """
     width = int(np.prod(spec.row_shape, dtype=np.int64))
     level = -1 if given["level"] is None else given["level"]
     if given["step"]:
@@ -109,7 +121,7 @@ def _runner(
         rnn, input_size = rnn.frozen(dtype), rnn.input_size
         runner: Runner
         if given["grad"]:
-            runner = NestedGradients(settings, rnn, names, upstream={})
+            runner = NestedGradients(settings, rnn, names)
         else:
             runner = NestedRunner(settings, rnn, names)
     else:
@@ -118,38 +130,27 @@ def _runner(
         where = {"level": level, "reverse": given["reverse"]}
         if given["grad"]:
             chunking = Chunking(given["checkpoint"], given["truncate"])
-            runner = PlainGradients(settings, weights, **where, upstream={}, chunking=chunking)
+            runner = PlainGradients(settings, weights, **where, chunking=chunking)
         else:
             runner = PlainRunner(settings, weights, **where)
-    if entries is not None:
-        runner.lookup = _lookup(entries, spec, input_size, given["path"])
-    if runner.lookup is not None:
-        runner.lookup.table = runner.there(runner.lookup.table.astype(dtype, copy=False))
+    path, whole = given["path"], spec.dtype.kind in "iu" and not spec.row_shape
+    if table is not None:
+        assert entries is not None
+        with naming_file(path):
+            check_table(table, input_size)
+            words = tuple(about_of(entries).get("ids", ()))
+        remedy = f"for other rows, lod weights {path} -o RNN.safetensors writes the RNN alone"
+        with naming(spec.name):
+            require_ids(spec.dtype, spec.row_shape, f"{EMBEDDING} of {path}", remedy)
+            codes = id_of_code(words, spec.marks)
+        there = runner.there(table.astype(dtype, copy=False))
+        runner.lookup = Lookup(spec.name, there, codes)
+    elif entries is not None and whole and input_size != 1:
+        raise ShapeMismatchError(
+            f"{spec.name}: expected rows of {input_size} values for {path}, found one whole "
+            f"number a row; for ids the model needs {EMBEDDING}, as lod train --embedding makes"
+        )
     return runner
-
-
-def _lookup(entries: StateDict, spec: TensorSpec, input_size: int, path: str) -> Lookup | None:
-    """Return the lookup of ids, if the model has an embedding.
-
-    Raises:
-        LodError: ids for a model without an embedding, or rows for one with an embedding.
-    """
-    table, whole = table_beside(entries), spec.dtype.kind in "iu" and not spec.row_shape
-    if table is None:
-        if whole and input_size != 1:
-            raise ShapeMismatchError(
-                f"{spec.name}: expected rows of {input_size} values for {path}, found one whole "
-                f"number a row; for ids the model needs {EMBEDDING}, as lod train --embedding makes"
-            )
-        return None
-    with naming_file(path):
-        check_table(table, input_size)
-        words = tuple(about_of(entries).get("ids", ()))
-    remedy = f"for other rows, lod weights {path} -o RNN.safetensors writes the RNN alone"
-    with naming(spec.name):
-        require_ids(spec.dtype, spec.row_shape, f"{EMBEDDING} of {path}", remedy)
-        codes = id_of_code(words, spec.marks)
-    return Lookup(spec.name, table, codes)
 
 
 def _weights(width: int, given: dict[str, Any], entries: StateDict | None) -> RNNWeights:
@@ -176,11 +177,8 @@ def _weights(width: int, given: dict[str, Any], entries: StateDict | None) -> RN
     return weights.with_options(**wanted) if wanted else weights
 
 
-def _upstream(
-    stack: ExitStack, text: str, runner: Runner, kinds: tuple[str, ...]
-) -> dict[str, Feed]:
+def _upstream(stack: ExitStack, text: str, names: list[str]) -> dict[str, Feed]:
     """Open the file of upstream gradients, once for each result that has one."""
-    names = upstream_names(runner, kinds)
     found = {}
     for name in names:
         reference = text if len(names) == 1 else f"{text}::{name}"
