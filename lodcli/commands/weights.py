@@ -71,6 +71,10 @@ def command(
     """
     if out is None and (kind or force):
         raise click.UsageError("--to and --force are for -o OUT")
+    if out is not None and output.is_terminal_output(out):
+        raise click.UsageError(
+            "weights are binary and cannot be printed to a terminal; name a file with -o OUT"
+        )
     with naming_os(source):
         found = _rnns(source, cell, prefix, _settings(settings), alone=out is not None)
     if out is None:
@@ -82,7 +86,7 @@ def command(
     with naming_os(out):
         write_weights(out, weights, kind=kind, overwrite=force)
     if as_json:
-        output.as_json({"file": out, "rnns": [_described("", weights)]})
+        output.as_json({"file": out, "rnns": [_described("", weights)]}, err=out == "-")
 
 
 def _rnns(

@@ -117,8 +117,8 @@ def command(
     wanted = Wanted(
         *(stats, values, head if values else None, top, by == "-length", duplicates, level)
     )
-    if wanted and form is not None:
-        raise click.UsageError("--form prints the index only")
+    if form is not None and (wanted or head is not None or out is not None):
+        raise click.UsageError("--form prints the index only, and all of it")
     with opened(source) as file:
         found, more = summary.summaries(file, wanted, whole=form is not None)
         if form is not None:
@@ -135,7 +135,7 @@ def command(
             with Output(out, overwrite=force) as written:
                 written.write(text.encode())
         if as_json:
-            output.as_json(summary.as_json(file, found, level, more))
+            output.as_json(summary.as_json(file, found, level, more), err=out == "-")
             return
         if out is not None:
             return

@@ -201,6 +201,8 @@ def test_sequences_of_rows_without_values_are_equal_if_their_lengths_are(
         (["words.lod.h5", "--values"], "--values is for --head N or --top N"),
         (["words.lod.h5", "--by", "length"], "--by is for --top N"),
         (["words.lod.h5", "--stats", "--form", "lengths"], "--form prints the index only"),
+        (["words.lod.h5", "--head", "1", "--form", "lengths"], "--form prints the index only"),
+        (["words.lod.h5", "--html", "x", "--form", "lengths"], "--form prints the index only"),
         (["many.lod.h5", "--duplicates"], "choose one: many.lod.h5::vectors"),
         (["words.lod.h5", "--top", "1", "--level", "word"], "word"),
         (["flat.npz", "--top", "1"], "data has no levels"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -195,7 +196,9 @@ def test_without_matplotlib_it_is_named(
     )
 
 
-def test_the_page_of_inspect_is_complete_and_self_contained(lod: Lod, folder: Path) -> None:
+def test_the_page_of_inspect_is_complete_and_self_contained(
+    lod: Lod, shell: Lod, folder: Path
+) -> None:
     more = ["--stats", "--top", "2", "--values", "--duplicates"]
     done = lod("inspect", "words.lod.h5", *more, "--html", "x.html")
     assert (done.code, done.stdout, done.stderr) == (0, "", "")
@@ -204,6 +207,9 @@ def test_the_page_of_inspect_is_complete_and_self_contained(lod: Lod, folder: Pa
     for text in ("words.lod.h5", "float32, 15 x 2", "58.3 %", "article", "sentence", "14.5"):
         assert text in page.text
     assert "Duplicates: 0 of 3 sequences" in page.text
+    both = shell(f"lod inspect words.lod.h5 {' '.join(more)} --html - --json")
+    assert (both.code, both.stdout) == (0, Path("x.html").read_text())
+    assert json.loads(both.stderr)["format"] == "lod.h5"
     again = lod("inspect", "words.lod.h5", "--html", "x.html")
     assert (again.code, "exists already" in again.stderr) == (3, True)
     assert lod("inspect", "words.lod.h5", "--html", "x.html", "--force").code == 0

@@ -16,6 +16,7 @@ from lodcli.formats.weights import read_weights, write_weights
 from lodcli.kernels.rnn.stack.run import run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
+from lodcli.shell import output
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, articles, tensor
 
@@ -72,6 +73,20 @@ def test_json_says_the_same(lod: Lod, folder: Path) -> None:
         "directions": 1, "input_size": 2, "hidden_size": 3, "output_size": 3,
     }  # fmt: skip
     assert arrays[0] == {"name": "weight_ih_l0", "dtype": "float32", "shape": [9, 2]}
+
+
+def test_weights_go_to_a_pipe_but_not_to_a_terminal(
+    lod: Lod, shell: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_weights("w.safetensors", lstm())
+    args = ["weights", "w.safetensors", "-o", "-", "--to", "safetensors"]
+    done = shell(f"lod {' '.join(args)} --json | cmp - w.safetensors")
+    assert (done.code, done.stdout) == (0, "")
+    assert json.loads(done.stderr)["file"] == "-"
+    monkeypatch.setattr(output, "is_terminal_output", lambda path: path == "-")
+    done = lod(*args)
+    assert (done.code, done.stdout) == (2, "")
+    assert "cannot be printed to a terminal" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["w.keras", "w.weights.h5", "w.lodt", "w.onnx", "w.pt"])
