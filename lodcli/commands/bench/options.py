@@ -188,8 +188,15 @@ def settings(function: F) -> F:
     def wrapped(*args: Any, threads: Any, peer_python: tuple[str, ...], **rest: Any) -> Any:
         from lodcli.kernels.platform.machine import usable_cores
 
-        if rest["as_json"] and rest["export"]:
-            raise click.UsageError("--json and --export both write to standard output")
+        printed = {
+            "--json": rest["as_json"],
+            "--export": rest["export"],
+            "-o -": rest["out"] == "-",
+            "--plot -": rest["plot"] == "-",
+        }
+        both = [option for option, chosen in printed.items() if chosen]
+        if len(both) > 1:
+            raise click.UsageError(f"{both[0]} and {both[1]} both write to standard output")
         _require_cores(threads)
         own = [field.name for field in fields(Settings) if field.name in rest]
         chosen = Settings(

@@ -98,7 +98,7 @@ def show(report: Mapping[str, Any], settings: Settings) -> None:
         from lodcli.bench.report.export import EXPORTERS
 
         output.text(EXPORTERS[settings.export](report).rstrip("\n"))
-    elif settings.plot != "-":
+    elif "-" not in (settings.plot, settings.out):
         from lodcli.bench.report.text_table import report_text
 
         output.text(report_text(report, colour=output.colours(sys.stdout), width=output.width()))

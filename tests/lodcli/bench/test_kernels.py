@@ -170,6 +170,7 @@ def test_the_table_and_every_export_show_each_candidate(shell: Lod) -> None:
     assert [row["library"] for row in rows][:2] == ["lod", "numpy"] or rows[1]["library"] == "lod"
     assert float(rows[0]["median"]) > 0
     assert "| kernels sum custom | 1 | lod |" in shell(f"{line} --export markdown").stdout
+    assert json.loads(shell(f"{line} -o -").stdout)["results"]
 
 
 def test_pytest_benchmark_reads_its_export(shell: Lod) -> None:

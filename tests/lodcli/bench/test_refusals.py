@@ -72,6 +72,8 @@ USAGE, IO, UNSUPPORTED = 2, 3, 4
         ("kernels -o nowhere/report.json", IO, "cannot be written"),
         ("kernels -o .", IO, "is a folder"),
         ("kernels --json --export csv", USAGE, "both write to standard output"),
+        ("slice --json --plot -", USAGE, "--json and --plot - both write to standard output"),
+        ("kernels --json -o -", USAGE, "--json and -o - both write to standard output"),
     ],
 )
 def test_an_invalid_case_is_one_line_before_anything_is_measured(
