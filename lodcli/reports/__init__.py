@@ -1,1 +1,1 @@
-"""The output of `--json`: one TypedDict for each object, and JSON Schemas made from them."""
+"""The output of `--json`: a TypedDict or dataclass for each object, and their JSON Schemas."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from dataclasses import dataclass
 
 from lodcli.reports.common import Report
 
 
-class Strategy(TypedDict):
+@dataclass(frozen=True)
+class Cost:
     """The cost of the batches of a strategy.
 
     Attributes:
         strategy: its name.
-        batches: how many there are.
-        padding: rows of padding in all of them.
-        fill: the share of the rows that all batches could have that are not padding, nor empty.
+        batches: number of batches.
+        padding: rows of padding in all batches.
+        fill: rows of the sequences, as a share of the maximum number of rows in all batches.
     """
 
     strategy: str
@@ -39,4 +40,4 @@ class BatchPlan(Report):
     sequences: int
     rows: int
     too_long: int
-    strategies: list[Strategy]
+    strategies: list[Cost]

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from lodcli.reports.common import Report
 
 
-class Change(TypedDict):
-    """One measurement, in both reports.
+@dataclass(frozen=True)
+class Change:
+    """One measurement of lod, in both reports.
 
     Attributes:
         command: what was measured.
         old, new: median seconds.
         ratio: new over old.
-        machine: the same of the machine's limit, measured beside it; 1 if it was not.
-        chance: the probability that equal code would look at least as slow.
-        verdict: slower, faster, same or unclear.
+        machine: the ratio for the machine's limit, measured in the same rounds; 1 if it was not.
+        chance: the probability that code of equal speed would look at least as slow.
+        verdict: slower, faster, same, or unclear: it changed, but most samples of one side were
+            disturbed.
     """
 
     command: str

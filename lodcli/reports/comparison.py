@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from lodcli.reports.common import Report
 
 
-class Difference(TypedDict):
-    """One thing in which two tensors differ.
+@dataclass(frozen=True)
+class Difference:
+    """One difference between two tensors.
 
     Attributes:
         what: tensor (one file does not have it), dtype, row_shape, levels, level_name, marks,
-            word of categories, attributes, items of a level, length of a sequence, rows, or value.
+            word of categories, attributes, null of an item or a row, items of a level, length of a
+            sequence, rows, or value.
+        left, right: the values in the two files; null for nothing.
         level: the number of the level, for those that are of a level.
-        branch: the numbers that lead to a sequence or row, outermost first; the place of a word.
+        branch: the path to a sequence or row, outermost first; the position of a word.
         column: of a value in its row; empty if rows are single values.
-        left, right: what the two files have; null for nothing.
     """
 
     what: str
     left: Any
     right: Any
-    level: int | None
-    branch: list[int]
-    column: list[int]
+    level: int | None = None
+    branch: tuple[int, ...] = ()
+    column: tuple[int, ...] = ()
 
 
 class TensorComparison(TypedDict):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypedDict
 
 from lodcli.reports.common import LevelOfTensor, Report
 
 
-class Padding(TypedDict):
-    """What padding would cost.
+@dataclass(frozen=True)
+class Padding:
+    """The cost of padding.
 
     Attributes:
-        rows: rows there are.
-        padded_rows: rows there would be.
-        fraction: share of padding among these, from 0 to 1.
-        saved_bytes: what the padding would take.
+        rows: number of rows.
+        padded_rows: number of rows if padded.
+        fraction: the share of the padded rows that would be padding; 0 to 1.
+        saved_bytes: the bytes of the padding.
     """
 
     rows: int
@@ -23,7 +25,8 @@ class Padding(TypedDict):
     saved_bytes: int
 
 
-class Bucket(TypedDict):
+@dataclass(frozen=True)
+class Bucket:
     """Part of a histogram: sequences of `low` to `high` items, both included.
 
     Attributes:
@@ -35,18 +38,19 @@ class Bucket(TypedDict):
     count: int
 
 
-class Level(TypedDict):
-    """How long the sequences of a level are, in items of the next one.
+@dataclass(frozen=True)
+class LevelStatistics:
+    """Statistics of the lengths of the sequences of a level, in items of the next one.
 
     Attributes:
-        level: its number, 0 the outermost.
-        name: what one item is called, if it has a name.
+        level: 0 the outermost.
+        name: of the level, or null.
         items: number of sequences.
         total: number of items they hold together.
         empty: number of sequences that hold none.
         min, median, mean, max: of the lengths; null if there are no sequences.
         p90, p95, p99: the least length that 90, 95 or 99 % of the sequences do not exceed.
-        histogram: buckets from short to long, none missing between.
+        histogram: buckets from short to long, without gaps.
         padding: if every sequence were padded to the rows of the longest.
     """
 
@@ -62,7 +66,7 @@ class Level(TypedDict):
     p95: int | None
     p99: int | None
     max: int | None
-    histogram: list[Bucket]
+    histogram: tuple[Bucket, ...]
     padding: Padding
 
 
@@ -103,32 +107,34 @@ class Sequence(TypedDict):
     values: NotRequired[list[Any] | str]
 
 
-class Group(TypedDict):
+@dataclass(frozen=True)
+class Group:
     """Equal sequences.
 
     Attributes:
         count: how many there are.
-        items: the numbers of the first of them.
+        items: the numbers of the first ones.
     """
 
     count: int
-    items: list[int]
+    items: tuple[int, ...]
 
 
-class Duplicates(TypedDict):
+@dataclass(frozen=True)
+class Duplicates:
     """Equal sequences of a level.
 
     Attributes:
         level: its number.
         sequences: how many there are.
-        duplicates: how many could be left out so that one of each is kept.
+        duplicates: how many equal an earlier one.
         groups: the largest ones, the most frequent sequence first.
     """
 
     level: int
     sequences: int
     duplicates: int
-    groups: list[Group]
+    groups: tuple[Group, ...]
 
 
 class Tensor(TypedDict):
@@ -160,7 +166,7 @@ class Tensor(TypedDict):
     rows: int
     row_shape: list[int]
     bytes: int
-    levels: list[Level]
+    levels: list[LevelStatistics]
     padding: Padding
     tensor_array: bool
     step_sizes: NotRequired[list[int]]

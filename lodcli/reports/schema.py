@@ -1,4 +1,4 @@
-"""JSON Schemas made from TypedDicts and the keys in their docstrings."""
+"""JSON Schemas made from TypedDicts, dataclasses and the keys in their docstrings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import re
 import types
 from collections.abc import Sequence
+from dataclasses import is_dataclass
 from typing import (
     Any,
     Literal,
@@ -55,10 +56,10 @@ def _schema(kind: Any) -> dict[str, Any]:
     """Return the schema of any annotation that a report has."""
     if kind in _SIMPLE:
         return _SIMPLE[kind]
-    if is_typeddict(kind):
+    if is_typeddict(kind) or is_dataclass(kind):
         return _object(kind)
     origin, parts = get_origin(kind), get_args(kind)
-    if origin is list:
+    if origin in (list, tuple):
         return {"type": "array", "items": _schema(parts[0])}
     if origin is dict:
         return {"type": "object", "additionalProperties": _schema(parts[1])}
@@ -93,7 +94,7 @@ def _object(kind: type[Any]) -> dict[str, Any]:
 
 
 def descriptions(kind: type[Any]) -> dict[str, str]:
-    """Return the description of each key, from the docstrings of a TypedDict and of Report."""
+    """Return the description of each key, from the docstrings of a class and of Report."""
     found: dict[str, str] = {}
     for base in (Report, kind):
         part = (inspect.getdoc(base) or "").partition("Attributes:\n")[2]

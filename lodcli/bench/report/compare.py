@@ -6,39 +6,16 @@ import json
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lodcli.bench.measure.samples import quartiles
 from lodcli.bench.report.results import SCHEMA_VERSION, is_disturbed
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.reports.benchmark import Change
 
 # With up to this many samples on both sides, the probability is exact, not approximated.
 MOST_EXACT = 12
-
-
-@dataclass(frozen=True)
-class Change:
-    """A measurement of lod that is in both reports.
-
-    Attributes:
-        command: what was measured.
-        old, new: median seconds.
-        ratio: new over old.
-        machine: the ratio for the machine's limit, measured in the same rounds; 1 if it was not.
-        chance: the probability that code of equal speed would look at least as slow.
-        verdict: "slower", "faster", "same", or "unclear": it changed, but most samples of one
-            side were disturbed.
-    """
-
-    command: str
-    old: float
-    new: float
-    ratio: float
-    machine: float
-    chance: float
-    verdict: str
 
 
 def read_report(path: str) -> dict[str, Any]:

@@ -23,28 +23,7 @@ from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.tensor.compare import same_bytes
 from lodcli.kernels.tensor.marks import Unit
 from lodcli.kernels.tensor.nulls import Mask
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One difference between two tensors.
-
-    Attributes:
-        what: "tensor" (one file does not have it), "dtype", "row_shape", "levels", "level_name",
-            "marks", "word" of categories, "attributes", "null" of an item or a row,
-            "items" of a level, "length" of a sequence, "rows", or "value".
-        level: the number of the level, for those that are of a level.
-        branch: the path to a sequence or row, outermost first; the position of a word.
-        column: of a value in its row; () if rows are single values.
-        left, right: the values in the two files; None if there is none.
-    """
-
-    what: str
-    left: object
-    right: object
-    level: int | None = None
-    branch: tuple[int, ...] = ()
-    column: tuple[int, ...] = ()
+from lodcli.reports.comparison import Difference
 
 
 @dataclass

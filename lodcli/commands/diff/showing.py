@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.commands.diff.comparing import Comparison, Difference, TensorComparison
+from lodcli.commands.diff.comparing import Comparison, TensorComparison
 from lodcli.kernels.index.places import named_branch
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.marks import Categories, Decimals
+from lodcli.reports.comparison import Difference
 from lodcli.shell.output import plural, table
 from lodcli.shell.printable import printable
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, pairwise
 from typing import IO
@@ -16,6 +15,7 @@ from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.reports.inspection import Duplicates, Group
 
 # Number of hashes that are compared at a time, 32 bytes each. More hashes take several passes over
 # a temporary file.
@@ -24,36 +24,6 @@ MOST_HASHED = 100_000  # sequences at a time
 SHORT = 64  # bytes of a sequence up to which NumPy hashes many faster than BLAKE2b each
 MOST_GROUPS, MOST_ITEMS = 5, 8
 _HASH_BYTES = 16
-
-
-@dataclass(frozen=True)
-class Group:
-    """Equal sequences.
-
-    Attributes:
-        count: how many there are.
-        items: the numbers of the first ones.
-    """
-
-    count: int
-    items: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Duplicates:
-    """Equal sequences of a level.
-
-    Attributes:
-        level: its number.
-        sequences: how many there are.
-        duplicates: how many equal an earlier one.
-        groups: the largest ones, the most frequent sequence first.
-    """
-
-    level: int
-    sequences: int
-    duplicates: int
-    groups: tuple[Group, ...]
 
 
 def duplicates(source: IndexedSource, spec: TensorSpec, level: int) -> Duplicates:

@@ -13,9 +13,9 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.shell import output
 
 if TYPE_CHECKING:
-    from lodcli.commands.inspect.duplicates import Duplicates
     from lodcli.commands.inspect.sequences import Sequence
     from lodcli.commands.inspect.value_statistics import ValueStatistics
+    from lodcli.reports.inspection import Duplicates
 
 
 @dataclass(frozen=True)

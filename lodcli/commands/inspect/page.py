@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from lodcli.commands.inspect.drawing import draw
 from lodcli.commands.inspect.examined import Examined
-from lodcli.commands.inspect.statistics import Bucket, LevelStatistics
 from lodcli.commands.inspect.summary import TensorSummary
+from lodcli.reports.inspection import Bucket, LevelStatistics
 from lodcli.shell.output import plural, size_text
 from lodcli.shell.printable import printable
 

@@ -10,74 +10,13 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.reports.inspection import Bucket, LevelStatistics, Padding
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.:-=+*#"
 BUCKETS = 16
 # Up to here counting every length is cheaper than sorting.
 _COUNTED = 1 << 20
-
-
-@dataclass(frozen=True)
-class Padding:
-    """The cost of padding.
-
-    Attributes:
-        rows: number of rows.
-        padded_rows: number of rows if padded.
-        fraction: the share of the padded rows that would be padding; 0 to 1.
-        saved_bytes: the bytes of the padding.
-    """
-
-    rows: int
-    padded_rows: int
-    fraction: float
-    saved_bytes: int
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """Sequences of `low` to `high` items, both included."""
-
-    low: int
-    high: int
-    count: int
-
-
-@dataclass(frozen=True)
-class LevelStatistics:
-    """Statistics of the lengths of the sequences of a level, in items of the next one.
-
-    Attributes:
-        level: 0 the outermost.
-        name: of the level, or None.
-        items: number of sequences.
-        total: number of items they hold together.
-        empty: number of sequences that hold none.
-        min: shortest length; this and the next six are None if there are no sequences.
-        median: median length, the mean of two for an even number.
-        mean: mean length.
-        p90: 90th percentile: the least length that 90 % of the sequences do not exceed.
-        p95, p99: the same for 95 and 99 %.
-        max: greatest length.
-        histogram: buckets from short to long, without gaps.
-        padding: if every sequence were padded to the rows of the longest.
-    """
-
-    level: int
-    name: str | None
-    items: int
-    total: int
-    empty: int
-    min: int | None
-    median: float | None
-    mean: float | None
-    p90: int | None
-    p95: int | None
-    p99: int | None
-    max: int | None
-    histogram: tuple[Bucket, ...]
-    padding: Padding
 
 
 @dataclass(frozen=True)

@@ -13,23 +13,7 @@ from lodcli.formats.structs.names import named
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.batch_plans import packed_batches, padded_batches
 from lodcli.kernels.index.checks import Array, Offsets
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The cost of the batches of a strategy.
-
-    Attributes:
-        strategy: its name.
-        batches: number of batches.
-        padding: rows of padding in all batches.
-        fill: rows of the sequences, as a share of the maximum number of rows in all batches.
-    """
-
-    strategy: str
-    batches: int
-    padding: int
-    fill: float
+from lodcli.reports.batching import Cost
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from lodcli.commands.plan.planning import Cost, Plan
+from lodcli.commands.plan.planning import Plan
+from lodcli.reports.batching import Cost
 from lodcli.shell.output import plural, table
 from lodcli.shell.printable import printable
 

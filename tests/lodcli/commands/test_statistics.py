@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from lodcli.commands.inspect.statistics import Bucket, Lengths, Padding, Statistics, bars
+from lodcli.commands.inspect.statistics import Lengths, Statistics, bars
 from lodcli.kernels.index.lod import LoD
+from lodcli.reports.inspection import Bucket, Padding
 from tests.oracles import rows_of, sequences_of, tree_of
 from tests.strategies import lods
 
