@@ -11,7 +11,7 @@ import numpy as np
 
 from lodcli.formats.arrays.array_writer import ArraySpec
 from lodcli.formats.arrays.byte_blocks import byte_blocks
-from lodcli.formats.container.header import DatasetEntry, word_paths
+from lodcli.formats.container.header import word_paths
 from lodcli.formats.container.rows import Rows
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.schema import Schema, TensorSpec
@@ -43,9 +43,7 @@ def write_words(
     return found
 
 
-def with_words(
-    spec: TensorSpec, rows: Mapping[str, Rows], entries: Mapping[str, DatasetEntry], label: str
-) -> TensorSpec:
+def with_words(spec: TensorSpec, rows: Mapping[str, Rows], label: str) -> TensorSpec:
     """Return the tensor with the words of its categories, read from the file.
 
     Raises:
@@ -54,11 +52,11 @@ def with_words(
     """
     assert spec.marks.categories is not None
     words, starts = word_paths(spec)
-    offsets = rows[starts].read(0, entries[starts].shape[0], check=False)
+    offsets = rows[starts].read(0, rows[starts].entry.shape[0], check=False)
     with naming(label, starts):
         check_offsets(offsets, level=0)
     rows[starts].check(offsets, 0)
-    letters = rows[words].read(0, entries[words].shape[0]).tobytes()
+    letters = rows[words].read(0, rows[words].entry.shape[0]).tobytes()
     with naming(label, words):
         check_rows([offsets], len(letters))
         bounds = offsets.tolist()

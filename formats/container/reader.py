@@ -72,16 +72,13 @@ class ContainerSource(IndexedSource):
         found = header.decode(text)
         self.header_crc32c = header.checksum(text)
         self.attributes = parsed(found.attributes)
-        self._entries = found.datasets
         state = FileState(fd)
         self._rows = {
             path: Rows(fd, state, path, found.datasets[path], stored)
             for path, stored in file.datasets(found.datasets).items()
         }
         self.schema = tuple(
-            with_words(spec, self._rows, found.datasets, label)
-            if spec.marks.categories is not None
-            else spec
+            with_words(spec, self._rows, label) if spec.marks.categories is not None else spec
             for spec in found.schema
         )
         self._data = {spec.name: self._rows[header.data_path(spec.name)] for spec in self.schema}
@@ -113,7 +110,7 @@ class ContainerSource(IndexedSource):
             # A compressed block is decoded whole; of others, once checked, 4 KiB are read.
             window = 512
             if any(self._rows[level.key].offset is None for level in spec.levels):
-                window = self._entries[spec.levels[0].key].block_rows
+                window = self._rows[spec.levels[0].key].entry.block_rows
             self._lazy[spec.levels] = LazyLoD(counts, names, read, window)
         return self._lazy[spec.levels]
 
@@ -176,8 +173,8 @@ class ContainerSource(IndexedSource):
         self, spec: TensorSpec, buffer: Callable[[int], Array], block_bytes: int
     ) -> Iterator[tuple[int, Array]]:
         """Yield rows in multiples of checksum blocks, read into the caller's memory."""
-        rows, path = self._data[spec.name], header.data_path(spec.name)
-        block_rows = self._entries[path].block_rows
+        rows = self._data[spec.name]
+        block_rows = rows.entry.block_rows
         if not spec.row_bytes or not spec.rows:
             return
         step = max(1, block_bytes // (spec.row_bytes * block_rows)) * block_rows
@@ -215,8 +212,7 @@ class ContainerSource(IndexedSource):
         yield from self._data[name].check_all()
 
     def stored_rows(self, name: str) -> StoredRows | None:
-        spec, path = find(self.schema, name), header.data_path(name)
-        rows, entry = self._rows[path], self._entries[path]
+        spec, rows = find(self.schema, name), self._data[name]
         if rows.offset is None or not spec.rows or not spec.row_bytes or spec.nullable:
             return None
         return StoredRows(
@@ -224,7 +220,7 @@ class ContainerSource(IndexedSource):
             rows=spec.rows,
             fd=self._fd,
             offset=rows.offset,
-            block_bytes=min(entry.block_rows, spec.rows) * spec.row_bytes,
+            block_bytes=min(rows.entry.block_rows, spec.rows) * spec.row_bytes,
             check=rows.check_sums,
         )
 
@@ -269,7 +265,7 @@ class ContainerSource(IndexedSource):
         if path not in self._offsets:
             rows = self._rows[path]
             # Rules before checksums: their messages say what is wrong.
-            offsets = rows.read(0, self._entries[path].shape[0], check=False)
+            offsets = rows.read(0, rows.entry.shape[0], check=False)
             with naming(self._label, path):
                 check_offsets(offsets, level=number)
             rows.check(offsets, 0)
@@ -280,7 +276,8 @@ class ContainerSource(IndexedSource):
         assert spec.rows is not None
         data = self._data[spec.name].read(0, spec.rows)
         order_path = header.part_path(spec.name, "order")
-        order = self._rows[order_path].read(0, self._entries[order_path].shape[0])
+        rows = self._rows[order_path]
+        order = rows.read(0, rows.entry.shape[0])
         with naming(self._label, order_path):
             index_map = IndexMap(order, self._index(spec.outer))
             steps = LoDTensor(data, self.lods[spec.name])
