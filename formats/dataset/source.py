@@ -155,6 +155,13 @@ class DatasetSource(IndexedSource):
             with naming(manifests.shard_name(number, self._manifest.count)):
                 yield shard
 
+    @contextmanager
+    def _apart(self, number: int) -> Iterator[ContainerSource]:
+        """Yield a shard opened separately, so that closing it does not affect other readers."""
+        file, shard = self._opened(number)
+        with file, naming(manifests.shard_name(number, self._manifest.count)):
+            yield shard
+
     def _found(self, name: str, level: int, item: int) -> int:
         """Return the shard that holds an item of a level."""
         return int(np.searchsorted(self._ends[name, level], item, "right")) - 1
@@ -173,9 +180,9 @@ class DatasetSource(IndexedSource):
         found: list[T] = []
         for number in range(first, self._manifest.count):
             low, high = int(ends[number]), int(ends[number + 1])
-            if found and (low >= stop or low == high):
-                if low >= stop:
-                    break
+            if found and low >= stop:
+                break
+            if found and low == high:
                 continue
             with self._shard(number) as shard:
                 found.append(read(shard, max(start, low) - low, max(start, min(stop, high)) - low))
@@ -199,30 +206,21 @@ class DatasetSource(IndexedSource):
     ) -> Iterator[Batch]:
         """Yield the batches of one shard, of all tensors or some; see `batches_of`."""
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
-        # Opened separately, so that closing it does not affect other readers.
-        file, shard = self._opened(number)
-        try:
-            with naming(manifests.shard_name(number, self._manifest.count)):
-                yield from shard.batches_of(wanted, limit_bytes)
-        finally:
-            file.close()
+        with self._apart(number) as shard:
+            yield from shard.batches_of(wanted, limit_bytes)
 
     def check_shard(self, number: int) -> Iterator[int]:
         """Check one shard as `shard_batches` does, but only yield the numbers of checked bytes."""
-        file, shard = self._opened(number)
-        try:
-            with naming(manifests.shard_name(number, self._manifest.count)):
-                others = []
-                for spec in shard.schema:
-                    checked = shard.check_in_place(spec.name)
-                    if checked is None:
-                        others.append(spec.name)
-                    else:
-                        yield from (rows * spec.row_bytes for rows in checked)
-                for batch in shard.batches_of(others) if others else ():
-                    yield sum(outline(item).nbytes for item in batch.values())
-        finally:
-            file.close()
+        with self._apart(number) as shard:
+            others = []
+            for spec in shard.schema:
+                checked = shard.check_in_place(spec.name)
+                if checked is None:
+                    others.append(spec.name)
+                else:
+                    yield from (rows * spec.row_bytes for rows in checked)
+            for batch in shard.batches_of(others) if others else ():
+                yield sum(outline(item).nbytes for item in batch.values())
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         level = len(find(self.schema, name).levels)
