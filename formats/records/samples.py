@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from math import prod
 from typing import IO
 
 import numpy as np
@@ -151,7 +150,7 @@ class Values:
     def each(self) -> Iterator[tuple[int, memoryview]]:
         """Yield the number of rows of each sample, and their bytes."""
         data = self.rows.reshape(-1).view(np.uint8).data
-        ends = (np.cumsum(self.counts) * _row_bytes(self.spec)).tolist()
+        ends = (np.cumsum(self.counts) * self.spec.row_bytes).tolist()
         start = 0
         for count, end in zip(self.counts.tolist(), ends, strict=True):
             yield count, data[start:end]
@@ -234,7 +233,7 @@ class _Queue:
 
     def sizes(self, count: int) -> Offsets:
         """Return the bytes of each of the first values."""
-        return self._counts[:count] * _row_bytes(self._spec)
+        return self._counts[:count] * self._spec.row_bytes
 
     def take(self, count: int) -> Values:
         counts, self._counts = self._counts[:count], self._counts[count:]
@@ -243,7 +242,3 @@ class _Queue:
             read_into(self._file.fileno(), rows, self._read)
         self._read += rows.nbytes
         return Values(self._spec, rows, counts)
-
-
-def _row_bytes(spec: TensorSpec) -> int:
-    return prod(spec.row_shape) * spec.dtype.itemsize

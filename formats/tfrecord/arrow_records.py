@@ -154,7 +154,7 @@ class ExampleRecords(Records):
                     f"record {first + wrong[0]}: {spec.name!r} has {counts[wrong[0]]} "
                     f"values, expected {width} as in the others"
                 )
-        mask = None if present.all() else present
+        mask = _mask(present)
         if values.lengths is not None or spec.marks.values:
             lengths = np.zeros(0, np.int64) if values.lengths is None else values.lengths
             if not levels and mask is not None:
