@@ -36,6 +36,7 @@ from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, TensorSpec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
+from lodcli.formats.tfrecord.messages import varint
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, check_rows
@@ -243,7 +244,7 @@ def _parse_descriptor(raw: bytes) -> tuple[np.dtype[Any], list[int]]:
     code: int | None = None
     dims: list[int] = []
     numbers = _varints(raw)
-    for tag, position in numbers:
+    for tag, _ in numbers:
         if tag == 0x08 and code is None:
             code = next(numbers, (None, 0))[0]
         elif tag == 0x10:
@@ -261,7 +262,6 @@ def _parse_descriptor(raw: bytes) -> tuple[np.dtype[Any], list[int]]:
                 )
         else:
             raise DamagedFileError(f"expected data type and extents, found tag {tag}")
-        del position
     if code is None:
         raise DamagedFileError("names no data type")
     if code not in TYPES:
@@ -311,8 +311,8 @@ def _planned(schema: Schema) -> Plan:
             position += size
         assert spec.rows is not None
         shape = (spec.rows, *spec.row_shape)
-        descriptor = b"\x08" + _varint(CODES[spec.dtype.name])
-        descriptor += b"".join(b"\x10" + _varint(extent) for extent in shape)
+        descriptor = b"\x08" + varint(CODES[spec.dtype.name])
+        descriptor += b"".join(b"\x10" + varint(extent) for extent in shape)
         prefix = struct.pack("<Ii", 0, len(descriptor))
         position = _place(plan, prefix + descriptor, position)
         plan.positions[array_name(spec.name, -1)] = position
@@ -323,14 +323,6 @@ def _planned(schema: Schema) -> Plan:
 def _place(plan: Plan, piece: bytes, position: int) -> int:
     plan.pieces.append((position, piece))
     return position + len(piece)
-
-
-def _varint(value: int) -> bytes:
-    raw = bytearray()
-    while value >= 0x80:
-        raw.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*raw, value])
 
 
 def require_items(spec: TensorSpec) -> None:
