@@ -34,12 +34,13 @@ windows_grad(const T* __restrict__ rows, int64 size, int64 channels, int64 heigh
     const int64 plane = line / height, image = plane / channels;
     const int64 row = line - plane * height + up, channel = plane - image * channels;
     T sum = as<T, A>((A)0);
-    for (int64 i = 0; i < high; i++) {
-        const int64 y = (row - i) / stride_down;
-        if (row < i || y >= below || y * stride_down != row - i) continue;
-        for (int64 j = 0; j < wide; j++) {
-            const int64 x = (column - j) / stride_right;
-            if (column < j || x >= beside || x * stride_right != column - j) continue;
+    // From the last window that has the value to the first, whose places for it ascend by a stride.
+    for (int64 y = min(row / stride_down, below - 1); y >= 0; y--) {
+        const int64 i = row - y * stride_down;
+        if (i >= high) break;
+        for (int64 x = min(column / stride_right, beside - 1); x >= 0; x--) {
+            const int64 j = column - x * stride_right;
+            if (j >= wide) break;
             const int64 window = (image * below + y) * beside + x;
             const int64 from = ((window * channels + channel) * high + i) * wide + j;
             sum = as<T, A>(plus((A)sum, (A)rows[from * parts + place - value * parts]));
