@@ -41,6 +41,8 @@ concat_rows(const int64* __restrict__ table, int64 inputs, int64 segments, int64
     for (int64 input = blockIdx.z; input < inputs; input += gridDim.z) {
         const int64* walk = index[input];
         W* part = (W*)table[input] + word;
+        // Otherwise, from compute capability 10.0 on, accesses are generic: the address is from a table.
+        __builtin_assume(__isGlobal(part));
         const Share share = share_of(walk[segments], height, dealt);
         int64 segment = share.count ? segment_of(walk, segments, share.first) : 0;
         for (int i = 0; i < share.count;) {

@@ -82,7 +82,7 @@ HOT: dict[str, tuple[str, ...]] = {
     "row_copies": (
         *("move_runs<uint4>", "move_runs<unsigned int>", "move_pad<uint4>"),
         *("move_narrow_runs<unsigned int>", "move_narrow_pad<unsigned int>"),
-        *("move_unpad<uint4>", "concat_rows<uint4, 0>", "concat_rows<unsigned int, 1>"),
+        *("move_unpad<uint4>", "concat_rows<uint4, 0>", "concat_rows<uint4, 1>"),
     ),
     "norms": (
         "norm_rows<float, float, LAYER, 4>",
@@ -263,6 +263,7 @@ REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
         "move_pad<uint4>": ({64, 128}, {128}),
         "move_unpad<uint4>": ({64, 128}, {128}),
         "concat_rows<uint4, 0>": ({64, 128}, {128}),
+        "concat_rows<uint4, 1>": ({64, 128}, {128}),
     },
     "scan": {
         "scan_totals<float, float, SUM, 4>": ({64, 128}, {64, 128}),

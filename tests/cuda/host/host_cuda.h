@@ -29,6 +29,7 @@
 #define __launch_bounds__(...)
 #define CLUSTER_OF(SIZE)
 #define __restrict__
+#define __builtin_assume(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 struct dim3 {
