@@ -22,7 +22,8 @@ def stored_index_map(source: ContainerSource, spec: TensorSpec) -> IndexMap:
         LodError: the order does not name each sequence once, or there are more or fewer steps.
     """
     path = header.part_path(spec.name, "order")
-    order = source._rows[path].read(0, source._entries[path].shape[0])
+    rows = source.rows_at(path)
+    order = rows.read(0, rows.entry.shape[0])
     with naming(source._label, path):
         index_map = IndexMap(order, source._index(spec.outer))
         held, expected = spec.levels[0].items, int(index_map.outer.lengths(-1).max(initial=0))
