@@ -32,8 +32,8 @@ class OpEntry:
         options: the options of its example, if generated values would not be valid.
         keeps: its argument whose index the result has (for a stride of 1).
         pools: its argument with one sequence per row of the result.
-        marks: whether it only moves values, so that its first result keeps times, decimals and
-            categories.
+        marks: whether it only moves or picks values, so that its first result keeps times, decimals
+            and categories.
         nulls: whether its result keeps the nulls of its first argument.
         tracked: its differentiable arguments in torch, if all of them are rows; empty if there are
             none, or if one is a list of steps or an index.
@@ -108,25 +108,25 @@ _ENTRIES = (
     OpEntry("erase", "ids.ids", "the sequences without some ids", "y = x[r] where x[r] not in tokens", itemwise=True),
     OpEntry("expand", "joining.expand", "every sequence repeated by the lengths of another tensor", "y = x[s] repeated n[s] times", gradient="joining.expand.sequence_expand_grad", marks=True, tracked=("x",)),
     OpEntry("expand_as", "joining.expand", "one row per sequence, broadcast to all its rows", "y[r] = x[s]", gradient="joining.expand.sequence_expand_as_grad", keeps="y", marks=True, tracked=("x",)),
-    OpEntry("first", "pooling.pool", "the first row of every sequence", "y[s] = x[lo]", itemwise=True, gradient="pooling.pool_grad.sequence_first_grad", pools="tensor", tracked=("tensor",)),
+    OpEntry("first", "pooling.pool", "the first row of every sequence", "y[s] = x[lo]", itemwise=True, gradient="pooling.pool_grad.sequence_first_grad", pools="tensor", marks=True, tracked=("tensor",)),
     OpEntry("from_steps", "ranking.rank_table", "the sequences from their time steps", "y[lo+t] = x[t] of s", gradient="ranking.rank_table.sequence_from_steps_grad", marks=True),
     OpEntry("histogram", "sorting.sort", "how many values of every sequence lie in each bin", "y[s, b] = count of e[b] <= x[r] < e[b+1], or = the last edge", itemwise=True, options="--edges 0,1,2"),
     OpEntry("im2sequence", "conv.im2sequence", "one row for each window of each image", "y = windows of x[s]", gradient="conv.im2sequence.sequence_im2sequence_grad", options="--kernels 2,2", tracked=("images",)),
     OpEntry("interleave", "joining.windows", "the sequences of several tensors in turn", "y[p + s k] = x_p[s]", pairs=True, gradient="joining.windows.sequence_interleave_grad", marks=True, tracked=("tensors",)),
-    OpEntry("last", "pooling.pool", "the last row of every sequence", "y[s] = x[hi-1]", itemwise=True, gradient="pooling.pool_grad.sequence_last_grad", pools="tensor", tracked=("tensor",)),
+    OpEntry("last", "pooling.pool", "the last row of every sequence", "y[s] = x[hi-1]", itemwise=True, gradient="pooling.pool_grad.sequence_last_grad", pools="tensor", marks=True, tracked=("tensor",)),
     OpEntry("layer_norm", "norms.norms", "every row normalised to mean 0 and variance 1 over its features", "y[r] = (x[r] - mean) / sqrt(var + eps) w + b", itemwise=True, gradient="norms.norms.sequence_layer_norm_grad", keeps="tensor", tracked=("tensor", "weight", "bias")),
     OpEntry("linear_scan", "scan.linear_scan", "the linear recurrence h[t] = a[t] h[t-1] + b[t] along every sequence", "h[lo+t] = a[lo+t] h[lo+t-1] + b[lo+t]", gradient="scan.linear_scan.sequence_linear_scan_grad", keeps="b", tracked=("a", "b", "initial")),
     OpEntry("lod_append", "reshaping.lod_reset", "the same rows with more levels below", "y = x", gradient="reshaping.lod_reset.sequence_lod_reset_grad", options="--lengths 1,1,1", marks=True),
     OpEntry("lod_reset", "reshaping.lod_reset", "the same rows under another index", "y = x", gradient="reshaping.lod_reset.sequence_lod_reset_grad", options="--lengths 2,1", marks=True),
     OpEntry("log_softmax", "softmax.softmax", "the logarithm of softmax", "y = x - log sum exp x", itemwise=True, gradient="softmax.softmax.sequence_log_softmax_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("mask", "padding.pad", "the mask of valid steps in a padded batch", "y[s,t] = t < n[s]"),
-    OpEntry("max", "pooling.pool", "the maximum of every column of every sequence", "y[s] = max x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_max_grad", pools="tensor", tracked=("tensor",)),
-    OpEntry("max_index", "pooling.pool", "the maxima and their row numbers (argmax)", "y[s] = max x[r], argmax x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_max_grad", pools="tensor", tracked=("tensor",)),
+    OpEntry("max", "pooling.pool", "the maximum of every column of every sequence", "y[s] = max x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_max_grad", pools="tensor", marks=True, tracked=("tensor",)),
+    OpEntry("max_index", "pooling.pool", "the maxima and their row numbers (argmax)", "y[s] = max x[r], argmax x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_max_grad", pools="tensor", marks=True, tracked=("tensor",)),
     OpEntry("max_sequence_len", "ranking.rank_table", "the longest length of a rank table", "y = max n[s]"),
     OpEntry("mean", "pooling.pool", "the mean row of every sequence", "y[s] = sum x[r] / n", itemwise=True, gradient="pooling.pool_grad.sequence_mean_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("merge_by_mask", "ranking.split_by_mask", "the two parts of a mask merged to one batch", "y[s] = a[i] if mask[s] else b[j]", gradient="ranking.split_by_mask.sequence_merge_by_mask_grad", index=("mask",), options="--mask true,false", marks=True, tracked=("true", "false")),
-    OpEntry("min", "pooling.pool", "the minimum of every column of every sequence", "y[s] = min x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", tracked=("tensor",)),
-    OpEntry("min_index", "pooling.pool", "the minima and their row numbers (argmin)", "y[s] = min x[r], argmin x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", tracked=("tensor",)),
+    OpEntry("min", "pooling.pool", "the minimum of every column of every sequence", "y[s] = min x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", marks=True, tracked=("tensor",)),
+    OpEntry("min_index", "pooling.pool", "the minima and their row numbers (argmin)", "y[s] = min x[r], argmin x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", marks=True, tracked=("tensor",)),
     OpEntry("mul", "elementwise.elementwise", "tensor * other, row by row or one row per sequence", "y[r] = x[r] z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_mul_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("pad", "padding.pad", "a padded batch of the sequences, and their lengths", "y[s,t] = x[lo+t] if t < n, else pad", results=("padded", "lengths"), gradient="padding.pad.sequence_pad_grad", tracked=("tensor",), pools="tensor"),
     OpEntry("rank_table", "ranking.rank_table", "sequences and their lengths, longest first", "y = (s, n[s]) by descending n"),

@@ -4,7 +4,9 @@
     mean  y[s] = sum / n                  first, last   x of that row
     max, min   the greatest, least value of every column, and the row it stands in
 
-A sequence of no rows gives `pad_value`, and passes no gradient on.
+A sequence of no rows gives `pad_value`, and passes no gradient on. `max`, `min`, `first` and `last`
+keep times, decimals and categories. An empty sequence of times or categories, which have no zero,
+gives a null by default.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.dtypes import is_float
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import (
     fill_value,
@@ -29,8 +31,12 @@ from lodcli.kernels.ops.common import (
     working_dtype,
 )
 from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Times
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 
 @types_explained
@@ -119,7 +125,7 @@ def sequence_max(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float = 0,
+    pad_value: float | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -131,7 +137,8 @@ def sequence_max(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence.
+        pad_value: every value of the row of an empty sequence; by default 0, or null for times
+            and categories.
 
     Raises:
         InvalidDataError: complex numbers.
@@ -140,7 +147,7 @@ def sequence_max(
     [7, 3]
     """
     require_order(tensor.dtype, "sequence_max")
-    return _pooled(segment_max, tensor, level, pad_value, out, backend, tensor.dtype)
+    return _picked(segment_max, tensor, level, pad_value, out, backend)
 
 
 @types_explained
@@ -148,7 +155,7 @@ def sequence_min(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float = 0,
+    pad_value: float | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -157,13 +164,14 @@ def sequence_min(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence.
+        pad_value: every value of the row of an empty sequence; by default 0, or null for times
+            and categories.
 
     >>> sequence_min(LoDTensor(np.array([4, 1, 3]), [[2, 1]])).data.tolist()
     [1, 3]
     """
     require_order(tensor.dtype, "sequence_min")
-    return _pooled(segment_min, tensor, level, pad_value, out, backend, tensor.dtype)
+    return _picked(segment_min, tensor, level, pad_value, out, backend)
 
 
 @types_explained
@@ -171,7 +179,7 @@ def sequence_max_index(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float = 0,
+    pad_value: float | None = None,
     out: tuple[Array, Offsets] | None = None,
     backend: Backend = "auto",
 ) -> tuple[LoDTensor, LoDTensor]:
@@ -181,7 +189,8 @@ def sequence_max_index(
         tensor, backend: as for `sequence_sum`.
         out: None, or a pair of arrays for the two results.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence.
+        pad_value: every value of the row of an empty sequence; by default 0, or null for times
+            and categories.
 
     Returns:
         The maxima, and int64 row numbers of the same shape; of equal values the first row,
@@ -199,7 +208,7 @@ def sequence_min_index(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float = 0,
+    pad_value: float | None = None,
     out: tuple[Array, Offsets] | None = None,
     backend: Backend = "auto",
 ) -> tuple[LoDTensor, LoDTensor]:
@@ -208,7 +217,8 @@ def sequence_min_index(
     Args:
         tensor, out, backend: as for `sequence_max_index`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence.
+        pad_value: every value of the row of an empty sequence; by default 0, or null for times
+            and categories.
 
     >>> value, row = sequence_min_index(LoDTensor(np.array([1, 7, 3]), [[2, 0, 1]]))
     >>> value.data.tolist(), row.data.tolist()
@@ -222,7 +232,7 @@ def sequence_first(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float = 0,
+    pad_value: float | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -231,12 +241,13 @@ def sequence_first(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence.
+        pad_value: every value of the row of an empty sequence; by default 0, or null for times
+            and categories.
 
     >>> sequence_first(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [1, 3]
     """
-    return _pooled(segment_first, tensor, level, pad_value, out, backend, tensor.dtype)
+    return _picked(segment_first, tensor, level, pad_value, out, backend)
 
 
 @types_explained
@@ -244,7 +255,7 @@ def sequence_last(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float = 0,
+    pad_value: float | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -253,12 +264,13 @@ def sequence_last(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence.
+        pad_value: every value of the row of an empty sequence; by default 0, or null for times
+            and categories.
 
     >>> sequence_last(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [7, 3]
     """
-    return _pooled(segment_last, tensor, level, pad_value, out, backend, tensor.dtype)
+    return _picked(segment_last, tensor, level, pad_value, out, backend)
 
 
 def _pooled(
@@ -278,18 +290,57 @@ def _pooled(
     return LoDTensor._made(rows, tensor.lod.above(level))
 
 
+def _picked(
+    reference: Callable[..., Array],
+    tensor: LoDTensor,
+    level: int | str,
+    pad_value: float | None,
+    out: Array | None,
+    backend: Backend,
+) -> LoDTensor:
+    value = _in_unit(pad_value, tensor)
+    found = _pooled(reference, tensor, level, value, out, backend, tensor.dtype)
+    return _with_unit(found, tensor, level, pad_value)
+
+
+def _in_unit(pad_value: float | None, tensor: LoDTensor) -> float:
+    if pad_value is None:
+        return 0
+    unit = tensor.marks.unit
+    number: float = pad_value if unit is None else in_unit(pad_value, unit)
+    return number
+
+
+def _with_unit(
+    found: LoDTensor, tensor: LoDTensor, level: int | str, pad_value: float | None
+) -> LoDTensor:
+    """Return values of a tensor, one row for each sequence, with their unit."""
+    if tensor.marks is NO_MARKS:
+        return found
+    nulls = NO_NULLS
+    if pad_value is None and isinstance(tensor.marks.unit, Times | Categories):
+        offsets = tensor.lod.absolute(level)
+        nulls = Nulls.of([*[None] * found.lod.n_levels, offsets[:-1] < offsets[1:]])
+        if nulls and is_on_device(found.data):
+            raise UnsupportedError(
+                "the row of an empty sequence is null, and a tensor on a GPU holds no nulls; "
+                "pad_value replaces them"
+            )
+    return LoDTensor(found.data, found.lod, tensor.marks.moved(whole=False), nulls)
+
+
 def _pooled_index(
     reference: Callable[..., tuple[Array, Offsets]],
     tensor: LoDTensor,
     level: int | str,
-    pad_value: float,
+    pad_value: float | None,
     out: tuple[Array, Offsets] | None,
     backend: Backend,
 ) -> tuple[LoDTensor, LoDTensor]:
     name = reference.__name__.replace("segment", "sequence")
     require_order(tensor.dtype, name)
     offsets = segments(tensor, level, name)
-    fill = fill_value(pad_value, (), tensor.dtype, name)
+    fill = fill_value(_in_unit(pad_value, tensor), (), tensor.dtype, name)
     if out is not None:
         on_host = all(isinstance(each, np.ndarray) for each in out)
         if len(out) != 2 or (on_host and np.may_share_memory(*out)):
@@ -297,7 +348,8 @@ def _pooled_index(
     kernel = on(backend, reference, size_bytes=tensor.nbytes)
     values, index = kernel(tensor.data, offsets, pad_value=fill, out=out)
     above = tensor.lod.above(level)
-    return LoDTensor._made(values, above), LoDTensor._made(index, above)
+    picked = _with_unit(LoDTensor._made(values, above), tensor, level, pad_value)
+    return picked, LoDTensor._made(index, above)
 
 
 # -- NumPy -----------------------------------------------------------------------------

@@ -32,9 +32,9 @@ example.
 - *Twins*: compiled kernels besides the NumPy reference, for `--backend`.
 - *In parts*: `lod apply` reads and writes in batches, so a file may be larger than memory; the
   other ops need the whole input at once.
-- *Units*: ops that only move values keep times, decimals and categories (of several results, the
-  first does), and text where whole texts move, such as the words of `--level 0`. Other ops return
-  numbers; of decimals `lod apply` computes with the values, as float64.
+- *Units*: ops that only move or pick values keep times, decimals and categories (of several
+  results, the first does), and text where whole texts move, such as the words of `--level 0`. Other
+  ops return numbers; of decimals `lod apply` computes with the values, as float64.
 """
 
 

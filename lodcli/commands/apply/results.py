@@ -39,7 +39,7 @@ def write_results(
     into: str | None,
     *,
     keeps: bool,
-    nulls: bool = False,
+    nulls: Callable[[TensorSpec, TensorSpec], bool] = lambda lead, made: False,
     check: Callable[[Schema], None] = lambda schema: None,
 ) -> None:
     """Write the results of a computation on every batch of a file.
@@ -52,7 +52,7 @@ def write_results(
         into: name of the result, which is written with all tensors of the file; None: it is
             written alone.
         keeps: whether the result has the index of the first of the tensors, or its upper levels.
-        nulls: whether the result may have nulls where that tensor has them.
+        nulls: whether the result may have nulls, given that tensor and the result.
         check: raises an error if the schema of the file does not fit the computation.
     """
     whole = replace(source, name=None)
@@ -123,14 +123,20 @@ class _Writing:
     """
 
     def __init__(
-        self, chosen: Schema, compute: Compute, into: str | None, *, keeps: bool, nulls: bool
+        self,
+        chosen: Schema,
+        compute: Compute,
+        into: str | None,
+        *,
+        keeps: bool,
+        nulls: Callable[[TensorSpec, TensorSpec], bool],
     ) -> None:
         self._chosen = chosen
         self._lead = chosen[0]
         self._compute = compute
         self._into = into
         self._keeps = keeps
-        self._nullable = nulls and self._lead.nullable
+        self._nulls = nulls
         self._depth = 0
 
     def write(
@@ -170,12 +176,12 @@ class _Writing:
     ) -> Schema:
         if self._into is None:
             specs = (spec.uncounted() for spec in schema_of(results))
-            return tuple(replace(spec, nullable=self._nullable) for spec in specs)
+            return tuple(replace(spec, nullable=self._nulls(self._lead, spec)) for spec in specs)
         refuse_into([spec.name for spec in schema], self._lead.name, self._into)
         result = _only(results)
         self._depth = _shared_depth(result, tensor) if self._keeps else 0
         made = _spec(self._into, result, self._lead, self._depth)
-        made = replace(made, nullable=self._nullable)
+        made = replace(made, nullable=self._nulls(self._lead, made))
         others = tuple(made if spec.name == self._into else spec for spec in schema)
         return others if self._into == self._lead.name else (*others, made)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
@@ -19,7 +19,7 @@ from lodcli.commands.apply.results import write_beside, write_results
 from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.limits import declared_bytes
-from lodcli.formats.core.schema import Item, find, schema_of, tensor_of
+from lodcli.formats.core.schema import Item, TensorSpec, find, schema_of, tensor_of
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, UnsupportedError
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
@@ -193,8 +193,7 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
             return _run(ready, [writing.prepared(tensor)], name, device)
 
         keeps = all(step.entry.keeps or step.entry.pools for step in steps)
-        nulls = all(step.entry.nulls for step in steps)
-        into = writing.into
+        nulls, into = _may_have_nulls(steps), writing.into
         write_results(first, (), compute, writing.target, into, keeps=keeps, nulls=nulls)
         return
     if writing.into is None and _written_in_parts(ready, writing):
@@ -226,6 +225,14 @@ def _whole(steps: Sequence[Step]) -> Step | None:
     return None
 
 
+def _may_have_nulls(steps: Sequence[Step]) -> Callable[[TensorSpec, TensorSpec], bool]:
+    """Return a function that tells, by the first tensor and a result, if that may have nulls."""
+    keep = all(step.entry.nulls for step in steps)
+    # Of an empty sequence, no time is the greatest: see sequence_max.
+    pick = any(step.entry.pools and step.entry.marks for step in steps)
+    return lambda lead, made: (keep and lead.nullable) or (pick and made.marks.unit is not None)
+
+
 class _Failed(Exception):
     """An op failed on a batch; places in its error are those in the batch, not in the tensor."""
 
@@ -254,7 +261,11 @@ def _written_in_parts(steps: Sequence[Step], writing: Writing) -> bool:
             found = _results(steps, *parts, writing)
             start = next(found)
             begun = True
-            schema = tuple(spec.uncounted() for spec in schema_of(start))
+            nulls = _may_have_nulls(steps)
+            schema = tuple(
+                dataclasses.replace(spec.uncounted(), nullable=nulls(spec, spec))
+                for spec in schema_of(start)
+            )
             target.write(schema, chain([start], found))
     except _Failed as failed:
         # With whole tensors the op's error has the right place; data in a pipe cannot be undone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from lodcli.kernels.errors import LodError, ShapeMismatchError
 from lodcli.kernels.ops.joining.concat import sequence_concat
 from lodcli.kernels.ops.joining.windows import sequence_interleave, sequence_windows
+from lodcli.kernels.ops.pooling.pool import sequence_max
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.ops.slicing.reverse import sequence_reverse
 from lodcli.kernels.ops.slicing.slice import sequence_slice
@@ -25,6 +27,7 @@ from lodcli.kernels.ops.sorting.sort import (
 )
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT, Categories, Decimals, Field, Marks, Times, Unit
+from lodcli.kernels.tensor.nulls import Nulls
 from tests.kernels.ops.op_arguments import arguments
 
 UNITS: list[Unit] = [
@@ -128,6 +131,39 @@ def test_moved_values_are_those_of_arrow(kind: Any) -> None:
                 inner = inner.value_type
             assert inner == kind
             assert found.to_pylist() == expected(lists.to_pylist())
+
+
+@pytest.mark.parametrize("kind", KINDS[:-1], ids=str)
+def test_picked_values_are_those_of_arrow_and_null_without_any(kind: Any) -> None:
+    picks: dict[str, Any] = {
+        "max": max,
+        "min": min,
+        "first": lambda one: one[0],
+        "last": lambda one: one[-1],
+    }
+    rng = Random(str(kind))
+    for _ in range(5):
+        lists = column(kind, rng)
+        tensor = LoDTensor.from_arrow(lists)
+        # Decimals are numbers, which have a zero.
+        empty = Decimal(0) if pa.types.is_decimal(kind) else None
+        for name, pick in picks.items():
+            expected = [pick(one) if one else empty for one in lists.to_pylist()]
+            for op in (name, f"{name}_index") if name in ("max", "min") else (name,):
+                found = OPS[op].load()(tensor)
+                values = (found[0] if isinstance(found, tuple) else found).to_arrow()
+                assert values.type == kind
+                assert values.to_pylist() == expected
+
+
+def test_an_empty_sequence_of_times_gives_the_pad_value_in_their_unit() -> None:
+    times, prices = (
+        LoDTensor([[150], [220]], [[2, 0]], Marks(unit=unit))
+        for unit in (Times("timestamp", "s"), Decimals(5, 2))
+    )
+    assert sequence_max(times, pad_value=0).data.tolist() == [[220], [0]]
+    assert sequence_max(times).nulls == Nulls.of([[True, False]])
+    assert sequence_max(prices, pad_value=1.5).data.tolist() == [[220], [150]]
 
 
 def test_texts_stay_texts_as_long_as_they_are_whole() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lodcli
+from lodcli.commands.apply import in_step, results
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
@@ -194,6 +196,26 @@ def test_ops_compute_with_the_values_of_decimals(lod: Lod) -> None:
         done = lod("apply", *line.split(), "-fo", "out.lod.h5")
         assert (done.code, done.stderr) == (0, "")
         assert tensor("out.lod.h5").to_list() == wanted
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_time_picked_from_an_empty_sequence_is_null_in_any_batch(
+    lod: Lod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first batch determines the schema of the output, and has no empty sequence."""
+    for module in (results, in_step):
+        monkeypatch.setattr(module, "COMPUTED_BYTES", 8)
+    days = [[date(2024, 5, 1)], [date(2024, 5, 2), date(2024, 5, 3)], []]
+    io.write("t.lod.h5", LoDTensor.from_lists(days))
+    for line, wanted in {
+        "first t.lod.h5": [days[0][0], days[1][0], None],
+        "max_index t.lod.h5": [days[0][0], days[1][1], None],
+        "sort_by_length t.lod.h5 --then last": [days[1][1], days[0][0], None],
+        "max t.lod.h5 --pad-value 0": [days[0][0], days[1][1], date(1970, 1, 1)],
+    }.items():
+        done = lod("apply", "-q", *line.split(), "-fo", "out.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert next(iter(lodcli.read_all("out.lods").values())).to_list() == wanted
 
 
 @pytest.mark.usefixtures("folder")
