@@ -235,6 +235,6 @@ MUTANTS = (
         POOL,
     ),
     Mutant("half a value", "byte & 8 ? high : low", "low", WIDTHS, "1"),
-    Mutant("wrong row", "|| y * stride_down != row - i", "", WIDTHS, "1"),
+    Mutant("wrong row", "if (i >= high) break;", "", WIDTHS, "1"),
     Mutant("wrong row", "i + (left + share.step - 1) / share.step", "i + left", WIDTHS, "1"),
 )
