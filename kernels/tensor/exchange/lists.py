@@ -71,13 +71,16 @@ def rows_of_lists(
             f"{type(items[0]).__name__}"
         )
     if levels is None:
-        wrong = [place for place, item in enumerate(items) if isinstance(item, list | tuple)]
-        if wrong:
+        kinds = set(map(type, items))
+        if any(issubclass(kind, list | tuple) for kind in kinds):
+            place = next(
+                place for place, item in enumerate(items) if isinstance(item, list | tuple)
+            )
             raise InvalidDataError(
-                f"values: a list at position {wrong[0]} of depth {len(lengths)}, beside "
+                f"values: a list at position {place} of depth {len(lengths)}, beside "
                 f"{type(items[0]).__name__}"
             )
-        for kind in set(map(type, items)):  # NumPy would take them as rows
+        for kind in kinds:  # NumPy would take them as rows
             if issubclass(kind, str | bytes):
                 place = next(place for place, item in enumerate(items) if isinstance(item, kind))
                 raise _another(type(items[0]), kind, place, len(lengths))
