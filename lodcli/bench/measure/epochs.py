@@ -28,7 +28,12 @@ def way(epoch: Callable[[], Iterable[tuple[Any, int]]]) -> tuple[Any, Any]:
     return run, compared
 
 
-def batched(items: Iterable[Any], tokens: int) -> Iterator[tuple[Any, int]]:
+def batched_way(items: Callable[[], Iterable[Any]], tokens: int) -> tuple[Any, Any]:
+    """Return `way` of batches of the rows of sequences; `items` returns those of an epoch."""
+    return way(lambda: _batched(items(), tokens))
+
+
+def _batched(items: Iterable[Any], tokens: int) -> Iterator[tuple[Any, int]]:
     """Yield batches of the rows of sequences; `tokens` is the maximum number of rows."""
     held: list[Any] = []
     rows = 0

@@ -21,6 +21,8 @@ Sampler = Callable[[int], Sample]
 Timer = Callable[[Callable[[], object], int], float]
 
 MOST_CALLS = 100_000
+# How long to wait for idle threads at most, and how long they have to be idle.
+SETTLING_SECONDS, IDLE_SECONDS = 0.1, 0.001
 # Maximum relative difference of the limit between the two halves of the rounds.
 MOST_DRIFT, MOST_TRIES = 0.1, 3
 
@@ -172,14 +174,14 @@ def sampler(call: Callable[[], object], timed: Timer = by_the_clock) -> Sampler:
     return sample
 
 
-def settle(*, step_seconds: float = 0.001, most_seconds: float = 0.1) -> None:
-    """Return once the threads of this process are idle, or after `most_seconds`.
+def settle() -> None:
+    """Return once the threads of this process are idle, or after SETTLING_SECONDS.
 
     OpenMP and others let their threads spin for a while after a call.
     """
-    until = time.monotonic() + most_seconds
+    until = time.monotonic() + SETTLING_SECONDS
     while time.monotonic() < until:
         busy = time.process_time()
-        time.sleep(step_seconds)
-        if time.process_time() - busy < 0.2 * step_seconds:
+        time.sleep(IDLE_SECONDS)
+        if time.process_time() - busy < 0.2 * IDLE_SECONDS:
             return

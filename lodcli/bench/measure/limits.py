@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from lodcli.bench.measure.harness import by_the_clock
 from lodcli.bench.measure.tasks import LimitKind
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.simd import limits, limits_native
@@ -17,6 +17,7 @@ from lodcli.kernels.simd import limits, limits_native
 # Larger than any cache, and still fast to process.
 MOST_BYTES = 256 << 20
 LEAST_BYTES = 1 << 16
+TRIES = 7
 
 
 @cache
@@ -73,11 +74,6 @@ def best_gemm_rate() -> dict[str, float]:
     return {name: 2.0 * size**3 / _best_seconds(call) for name, call in calls.items()}
 
 
-def _best_seconds(call: Callable[[], Any], tries: int = 7) -> float:
+def _best_seconds(call: Callable[[], Any]) -> float:
     call()
-    seconds = []
-    for _ in range(tries):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return min(by_the_clock(call, 1) for _ in range(TRIES))

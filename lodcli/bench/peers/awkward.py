@@ -36,11 +36,15 @@ def _array(inputs: dict[str, Any]) -> Any:
 def _reduced(inputs: dict[str, Any], reduce: Any) -> dict[str, Any]:
     array, full = _array(inputs), inputs["full"]
 
+    def call() -> Any:
+        with np.errstate(invalid="ignore"):  # the mean of no rows
+            return reduce(array, axis=1, mask_identity=False)
+
     def arrays(found: Any) -> list[Any]:
         rows = ak.to_numpy(ak.fill_none(found, 0)).astype(np.float32)
         return [rows.reshape(full.size, -1)[full]]
 
-    return {reduce.__name__: (lambda: reduce(array, axis=1, mask_identity=False), arrays)}
+    return {reduce.__name__: (call, arrays)}
 
 
 def _max_index(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +116,7 @@ def _pad(inputs: dict[str, Any]) -> dict[str, Any]:
 
 _OPS = {
     "sum": lambda inputs: _reduced(inputs, ak.sum),
-    "mean": lambda inputs: _mean(inputs),
+    "mean": lambda inputs: _reduced(inputs, ak.mean),
     "max": lambda inputs: _reduced(inputs, ak.max),
     "min": lambda inputs: _reduced(inputs, ak.min),
     "max_index": _max_index,
@@ -123,17 +127,3 @@ _OPS = {
     "concat": _concat,
     "pad": _pad,
 }
-
-
-def _mean(inputs: dict[str, Any]) -> dict[str, Any]:
-    array, full = _array(inputs), inputs["full"]
-
-    def arrays(found: Any) -> list[Any]:
-        rows = ak.to_numpy(ak.fill_none(found, 0)).astype(np.float32)
-        return [rows.reshape(full.size, -1)[full]]
-
-    def call() -> Any:
-        with np.errstate(invalid="ignore"):
-            return ak.mean(array, axis=1)
-
-    return {"mean": (call, arrays)}

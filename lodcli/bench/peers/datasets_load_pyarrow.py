@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 _EPOCHS = runpy.run_path(str(Path(__file__).parents[1] / "measure" / "epochs.py"))
+_way = _EPOCHS["batched_way"]
 
 
 def version() -> str:
@@ -46,7 +47,3 @@ def load(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
         "by item": _way(lambda: (rows_of(one["x"]) for one in shuffled), inputs["tokens"]),
         "by batches": _way(by_batches, inputs["tokens"]),
     }
-
-
-def _way(items: Any, tokens: int) -> Any:
-    return _EPOCHS["way"](lambda: _EPOCHS["batched"](items(), tokens))

@@ -12,6 +12,7 @@ import numpy as np
 import streaming
 
 _EPOCHS = runpy.run_path(str(Path(__file__).parents[1] / "measure" / "epochs.py"))
+_way = _EPOCHS["batched_way"]
 
 
 def version() -> str:
@@ -31,7 +32,3 @@ def load(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
             writer.write({"x": rows})
     found = streaming.StreamingDataset(local=path, shuffle=True, batch_size=1)
     return {"StreamingDataset": _way(lambda: (one["x"] for one in found), inputs["tokens"])}
-
-
-def _way(items: Any, tokens: int) -> Any:
-    return _EPOCHS["way"](lambda: _EPOCHS["batched"](items(), tokens))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_packed_sequence, pad_sequence
 
-from lodcli.bench.peers.torch import threads, version
+from lodcli.bench.peers.torch import require_gpu, threads, version
 
 __all__ = ["require_gpu", "rnn", "threads", "version"]
 
@@ -22,22 +22,12 @@ CLASSES = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "elman": torch.nn.RNN}
 MOST_PACKED_ROWS = 5000
 
 
-def require_gpu() -> None:
-    """Raise RuntimeError if torch cannot compute on a GPU."""
-    if not torch.cuda.is_available():
-        raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
-    _round_to_tf32(False)
-
-
-def _round_to_tf32(rounded: bool) -> None:
-    # The same precision as lod. By default cuDNN rounds to tf32, and other products do not.
-    torch.backends.cuda.matmul.allow_tf32 = rounded
-    torch.backends.cudnn.allow_tf32 = rounded
-
-
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementations of an RNN with torch."""
-    _round_to_tf32(inputs["precision"] == "tf32")
+    # The same precision as lod. By default cuDNN rounds to tf32, and other products do not.
+    rounded = inputs["precision"] == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = rounded
+    torch.backends.cudnn.allow_tf32 = rounded
     model = _model(inputs)
     return _forward(model, inputs) if which == "forward" else _training(model, inputs)
 

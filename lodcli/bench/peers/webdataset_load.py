@@ -12,6 +12,7 @@ import numpy as np
 import webdataset
 
 _EPOCHS = runpy.run_path(str(Path(__file__).parents[1] / "measure" / "epochs.py"))
+_way = _EPOCHS["batched_way"]
 
 
 def version() -> str:
@@ -36,7 +37,3 @@ def load(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
         return (one["x.npy"] for one in found.shuffle(1000).decode())
 
     return {".shuffle(1000)": _way(items, inputs["tokens"])}
-
-
-def _way(items: Any, tokens: int) -> Any:
-    return _EPOCHS["way"](lambda: _EPOCHS["batched"](items(), tokens))

@@ -106,82 +106,71 @@ def _case(
     return Case(name, rows, features, sequences, parse_lengths(lengths), hidden)
 
 
-KERNEL_CASES = {
-    case.name: case
-    for case in (
-        _case("B1", 1_000_000, 64, 20_000, "lognormal:50,1,0.03"),
-        _case("B2", 5_000_000, 1, 500_000, "lognormal:10,0.5,0.03"),
-        _case("B3", 100_000, 1024, 200, "lognormal:500,0.6,0.03"),
-        # Small batches, and rows of odd widths.
-        _case("S1", 10, 64, 3, "lognormal:3,0.5"),
-        _case("S2", 1_000, 64, 20, "lognormal:50,1"),
-        *(
-            _case(f"W{width}", 64_000_000 // width, width, 1_280_000 // width, "lognormal:50,1")
-            for width in (3, 5, 7, 48, 100, 300)
-        ),
-        # For GPUs: equal lengths, skewed ones, and skewed ones whose padded batch fits in memory.
-        _case("G1", 10_000_000, 64, 200_000, "fixed:50"),
-        _case("G2", 10_000_000, 64, 200_000, "lognormal:50,1.5,0.03"),
-        _case("G3", 10_000_000, 64, 200_000, "lognormal:50,0.5,0.03"),
-    )
-}
+def _by_name(*cases: Case) -> dict[str, Case]:
+    return {case.name: case for case in cases}
+
+
+KERNEL_CASES = _by_name(
+    _case("B1", 1_000_000, 64, 20_000, "lognormal:50,1,0.03"),
+    _case("B2", 5_000_000, 1, 500_000, "lognormal:10,0.5,0.03"),
+    _case("B3", 100_000, 1024, 200, "lognormal:500,0.6,0.03"),
+    # Small batches, and rows of odd widths.
+    _case("S1", 10, 64, 3, "lognormal:3,0.5"),
+    _case("S2", 1_000, 64, 20, "lognormal:50,1"),
+    *(
+        _case(f"W{width}", 64_000_000 // width, width, 1_280_000 // width, "lognormal:50,1")
+        for width in (3, 5, 7, 48, 100, 300)
+    ),
+    # For GPUs: equal lengths, skewed ones, and skewed ones whose padded batch fits in memory.
+    _case("G1", 10_000_000, 64, 200_000, "fixed:50"),
+    _case("G2", 10_000_000, 64, 200_000, "lognormal:50,1.5,0.03"),
+    _case("G3", 10_000_000, 64, 200_000, "lognormal:50,0.5,0.03"),
+)
 # The cases measured by default, by device.
 USUAL_KERNEL_CASES = {"cpu": "B1,B2,B3", "cuda": "G1"}
 
-CONVERT_CASES = {
-    case.name: case for case in (_case("lines", 4_000_000, 1, 80_000, "lognormal:50,0.8"),)
-}
-
-FILE_CASES = {case.name: case for case in (_case("rows", 500_000, 128, 6_250, "lognormal:80,0.5"),)}
-LOAD_CASES = {
-    case.name: case for case in (_case("rows", 1_000_000, 16, 20_000, "lognormal:50,0.9"),)
-}
+CONVERT_CASES = _by_name(_case("lines", 4_000_000, 1, 80_000, "lognormal:50,0.8"))
+FILE_CASES = _by_name(_case("rows", 500_000, 128, 6_250, "lognormal:80,0.5"))
+LOAD_CASES = _by_name(_case("rows", 1_000_000, 16, 20_000, "lognormal:50,0.9"))
 # Files of 5, 51 and 512 MB.
 SLICE_SWEEP = "rows=1e4,1e5,1e6"
 
 # The same mean length with different skews.
-QUESTION_CASES = {
-    case.name: case
-    for case in (
+QUESTION_CASES = _by_name(
+    *(
         _case(f"skew {sigma}", 100_000, 64, 2_000, f"lognormal:50,{sigma}", 64)
         for sigma in ("0", "0.4", "0.8", "1.2")
     )
-}
+)
 
-RNN_CASES = {
-    case.name: case
-    for case in (
-        _case("a", 1_600, 128, 32, "lognormal:50,0.8,0,200", 128),
-        _case("b", 15_360, 256, 256, "lognormal:60,0.8,0,240", 256),
-        _case("c", 12_800, 512, 64, "lognormal:200,0.8,0,800", 512),
-        _case("d", 500, 256, 1, "fixed:500", 256),
-        # For GPUs: 1,024 sequences at once, and equal lengths, which need no padding.
-        _case("e", 102_400, 1024, 1024, "lognormal:100,0.8,0,400", 1024),
-        _case("b-equal", 15_360, 256, 256, "fixed:60", 256),
-        _case("c-equal", 12_800, 512, 64, "fixed:200", 512),
-        _case("e-equal", 102_400, 1024, 1024, "fixed:100", 1024),
-        # Narrow states: all units in one block, or a few of them.
-        _case("h64", 12_800, 64, 64, "lognormal:200,0.8,0,800", 64),
-        _case("h128", 12_800, 128, 64, "lognormal:200,0.8,0,800", 128),
-        _case("h192", 12_800, 192, 64, "lognormal:200,0.8,0,800", 192),
-        # One sequence, or a few: sequences x hidden size.
-        _case("1x200", 500, 200, 1, "fixed:500", 200),
-        _case("1x512", 500, 512, 1, "fixed:500", 512),
-        _case("8x200", 800, 200, 8, "lognormal:100,0.8,0,400", 200),
-        _case("64x200", 6_400, 200, 64, "lognormal:100,0.8,0,400", 200),
-    )
-}
+RNN_CASES = _by_name(
+    _case("a", 1_600, 128, 32, "lognormal:50,0.8,0,200", 128),
+    _case("b", 15_360, 256, 256, "lognormal:60,0.8,0,240", 256),
+    _case("c", 12_800, 512, 64, "lognormal:200,0.8,0,800", 512),
+    _case("d", 500, 256, 1, "fixed:500", 256),
+    # For GPUs: 1,024 sequences at once, and equal lengths, which need no padding.
+    _case("e", 102_400, 1024, 1024, "lognormal:100,0.8,0,400", 1024),
+    _case("b-equal", 15_360, 256, 256, "fixed:60", 256),
+    _case("c-equal", 12_800, 512, 64, "fixed:200", 512),
+    _case("e-equal", 102_400, 1024, 1024, "fixed:100", 1024),
+    # Narrow states: all units in one block, or a few of them.
+    _case("h64", 12_800, 64, 64, "lognormal:200,0.8,0,800", 64),
+    _case("h128", 12_800, 128, 64, "lognormal:200,0.8,0,800", 128),
+    _case("h192", 12_800, 192, 64, "lognormal:200,0.8,0,800", 192),
+    # One sequence, or a few: sequences x hidden size.
+    _case("1x200", 500, 200, 1, "fixed:500", 200),
+    _case("1x512", 500, 512, 1, "fixed:500", 512),
+    _case("8x200", 800, 200, 8, "lognormal:100,0.8,0,400", 200),
+    _case("64x200", 6_400, 200, 64, "lognormal:100,0.8,0,400", 200),
+)
 # Equal lengths, which need no padding, except in the last case.
-LINEAR_CASES = {
-    case.name: case
-    for case in (
-        _case("many", 12_800, 128, 64, "fixed:200", 128),
-        _case("long", 16_000, 64, 16, "fixed:1000", 64),
-        _case("wide", 4_000, 256, 4, "fixed:1000", 256),
-        _case("one", 20_000, 64, 1, "fixed:20000", 64),
-        _case("skewed", 12_800, 128, 64, "lognormal:200,0.8,0,800", 128),
-    )
-}
+LINEAR_CASES = _by_name(
+    _case("many", 12_800, 128, 64, "fixed:200", 128),
+    _case("long", 16_000, 64, 16, "fixed:1000", 64),
+    _case("wide", 4_000, 256, 4, "fixed:1000", 256),
+    _case("one", 20_000, 64, 1, "fixed:20000", 64),
+    _case("skewed", 12_800, 128, 64, "lognormal:200,0.8,0,800", 128),
+)
 USUAL_RNN_CASES = {"cpu": "a,b,c,d", "cuda": "b,c,d,e"}
 
 

@@ -38,9 +38,11 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
     _require_devices(suite, settings.device)
     _require_target(settings, plan.cases)
     plan.check(settings.device)
-    effort = Effort(rounds=settings.rounds, budget_seconds=settings.budget)
-    effort = replace(
-        effort, least_rounds=min(effort.least_rounds, effort.rounds), most_rounds=3 * effort.rounds
+    effort = Effort(
+        rounds=settings.rounds,
+        least_rounds=min(Effort.least_rounds, settings.rounds),
+        most_rounds=3 * settings.rounds,
+        budget_seconds=settings.budget,
     )
     jobs = [
         Job(suite, plan, effort, threads, peers[name], settings.pythons, settings.seed, name)
