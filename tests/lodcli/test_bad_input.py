@@ -342,12 +342,18 @@ def test_a_closed_standard_input_is_an_io_failure(shell: Lod, folder: Path, comm
     [
         ("word.lod.h5", "no such file; did you mean words.lod.h5?"),
         ("gone/deep/words.lod.h5", "no such file: there is no folder gone"),
-        ("gone.lod.h5::tags", "gone.lod.h5: no such file; "),
+        ("made/lonly.npz", "made/lonly.npz: no such file; did you mean made/lonely.npz?\n"),
+        ("made/gone/deep/x", "made/gone/deep/x: no such file: there is no folder made/gone\n"),
+        ("gone.lod.h5::tags", "gone.lod.h5: no such file; check the path, relative to /"),
+        ("/gone.lod.h5", "/gone.lod.h5: no such file; check the path\n"),
         ("link.lod.h5", "no such file: it is a link to nowhere, which is not there"),
     ],
 )
 def test_a_missing_file_comes_with_what_to_do(lod: Lod, folder: Path, name: str, said: str) -> None:
     Path("link.lod.h5").symlink_to("nowhere")
+    Path("made").mkdir()
+    for other in ("wordss.lod.h5", "made/lonely.npz"):
+        Path(other).touch()
     for command in ("verify", "inspect"):
         done = lod(command, name)
         assert done.code == 3

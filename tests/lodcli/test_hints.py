@@ -127,6 +127,7 @@ HINTS = [
     ),
     ("--jsn", 2, "no option '--jsn'; see"),
     ("trial one.jsonl", 2, "no command 'trial'; did you mean tail?"),
+    ("qqq one.jsonl", 2, "no command 'qqq'; there are: inspect, view, plot, "),
     ("SLICE one.jsonl", 2, "no command 'SLICE'; did you mean slice?"),
     ("help slice", 2, "no command 'help'; did you mean --help?"),
     ("version", 2, "no command 'version'; did you mean --version?"),

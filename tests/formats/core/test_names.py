@@ -65,6 +65,7 @@ def test_no_other_name_is_written(name: str, tmp_path: Path) -> None:
 @given(st.text(max_size=300) | st.text("ab/:%\n\ud800", max_size=300))
 @example("a:::::b")
 @example("\ud800")
+@example("a" * (MOST_CHARS + 1))
 def test_any_text_has_a_name_which_is_kept(text: str) -> None:
     name = name_of(text)
     check_name(name)

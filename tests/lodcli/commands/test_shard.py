@@ -129,7 +129,7 @@ def test_only_a_dataset_is_replaced(lod: Lod, source: str) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--shards", "2", "--shard-size", "1M"], "exclude each other"),
+        (["--shards", "2", "--shard-size", "1M"], "--shards and --shard-size exclude each other"),
         (["--shards", "0"], "0 is not in the range"),
         (["--shard-size", "0"], "must hold at least 1 byte"),
         (["--shard-size", "many"], "is not a size"),

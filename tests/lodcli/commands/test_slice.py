@@ -98,6 +98,14 @@ def test_tensors_of_different_counts_need_a_name(lod: Lod, folder: Path) -> None
     assert "holds 2 tensors; choose one: two.npz::a two.npz::b" in done.stderr
 
 
+@pytest.mark.parametrize(("count", "end"), [(20, "::t19\n"), (21, "::t19 ..\n")])
+def test_an_error_lists_at_most_twenty_tensors(
+    lod: Lod, folder: Path, count: int, end: str
+) -> None:
+    np.savez("many.npz", **{f"t{number}": np.zeros(number + 1) for number in range(count)})
+    assert lod("unpack", "many.npz", "-o", "out.lod.h5").stderr.endswith(end)
+
+
 @pytest.mark.parametrize(
     ("branch", "said"),
     [

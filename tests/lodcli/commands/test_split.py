@@ -143,6 +143,8 @@ def test_names_are_numbers_of_equal_width_or_those_given(lod: Lod, folder: Path)
         (["--by", "count", "2", "-o", "{}/a.npz"], "-o '{}/a.npz': expected one {}"),
         (["--by", "count", "1", "-o", "{a,b}.npz"], "{a,b} must be 3 different names"),
         (["--by", "count", "1", "-o", "{a,b,b}.npz"], "{a,b,b} must be 3 different names"),
+        (["--by", "count", "1", "-o", "{a,b,c,d}.npz"], "{a,b,c,d} must be 3 different names"),
+        (["--by", "count", "1", "-o", "{a,b,}.npz"], "{a,b,} must be 3 different names"),
         (["--by", "count", "0", "-o", "{}.npz"], "expected a number of items from 1, found '0'"),
         (["--by", "count", "-o", "{}.npz"], "expected a value after count, found none"),
         (["--by", "size", "x", "-o", "{}.npz"], "'x' is not a size"),

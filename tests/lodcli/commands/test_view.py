@@ -65,8 +65,13 @@ def test_jumps_by_number_and_by_branch(folder: Path) -> None:
             it.jump(text)
             assert (it.level, it.item) == place
         it.go(0, 1)
-        for text in ("3", "1,1", "0,0,3", "0,0,0,0", "x", "", "1,"):
-            with pytest.raises(SelectionError):
+        for text, said in (
+            *(("3", "no article 3, there are 3 here"), ("9,0", "no article 9, there are 3")),
+            *(("1,1", "no sentence 1, there are 1"), ("0,0,3", "no row 3, there are 3 here")),
+            ("0,0,0,0", "there are 2 levels and rows"),
+            *((text, f"expected a number .* found {text!r}") for text in ("x", "", "1,")),
+        ):
+            with pytest.raises(SelectionError, match=said):
                 it.jump(text)
         assert (it.level, it.item) == (0, 1)
         it.longest()

@@ -43,6 +43,17 @@ def test_verbose_tells_files_backends_and_costs(lod: Lod, folder: Path, before: 
     assert re.fullmatch(r"lod: \d+\.\d\d s, \d+\.\d [MG]B of memory at most", cost)
 
 
+def test_verbose_names_the_ends_of_a_pipe_and_each_backend_once(
+    lod: Lod, shell: Lod, folder: Path
+) -> None:
+    lod("convert", "words.lod.h5", "words.lods")
+    done = shell("cat words.lods | lod apply sum - --then sum -v | cat > out.lods")
+    read, backend, wrote, _ = done.stderr.splitlines()
+    assert read == "lod apply sum: reads standard input: lod.stream: data"
+    assert "segment_sum runs on" in backend
+    assert wrote == "lod apply sum: wrote standard output: lod.stream: data 3 rows"
+
+
 def test_details_are_only_printed_on_request(lod: Lod, folder: Path) -> None:
     lod("apply", "sum", "words.lod.h5", "-o", "out.lod.h5", "-v")
     assert lod("apply", "sum", "words.lod.h5", "-o", "out.lod.h5", "-f").stderr == ""
