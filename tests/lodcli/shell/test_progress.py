@@ -51,7 +51,7 @@ def test_the_share_of_a_pipe_is_unknown() -> None:
         (10.0, None, "2,000 rows, 3.0 MB, 200 rows/s, 0.3 MB/s"),
         (10.0, 0.5, "2,000 rows, 3.0 MB, 200 rows/s, 0.3 MB/s, 50%, 10 s left"),
         (10.0, 0.1, "2,000 rows, 3.0 MB, 200 rows/s, 0.3 MB/s, 10%, 1:30 min left"),
-        (10.0, 0.001, "2,000 rows, 3.0 MB, 200 rows/s, 0.3 MB/s, 0%, 2:46 h left"),
+        (10.0, 1e-5, "2,000 rows, 3.0 MB, 200 rows/s, 0.3 MB/s, 0%, 277:46 h left"),
         (10.0, 1.0, "2,000 rows, 3.0 MB, 200 rows/s, 0.3 MB/s, 100%, 0 s left"),
     ],
 )
