@@ -286,7 +286,7 @@ class DatasetSource(IndexedSource):
             with self._shard(number) as shard:
                 for chain, name in leads.items():
                     parts[chain].append(shard.lods[name])
-        whole = {chain: LoD.concatenate(lods) if chain else LoD() for chain, lods in parts.items()}
+        whole = {chain: LoD.concatenate(lods) for chain, lods in parts.items()}
         return {name: whole[chain] for name, chain in chains.items()}
 
 

@@ -153,8 +153,8 @@ def _settings(settings: tuple[str, ...]) -> dict[str, str | bool]:
     """Return the values of OPTION=VALUE; true and false become booleans."""
     found: dict[str, str | bool] = {}
     for setting in settings:
-        name, mark, value = setting.partition("=")
-        if not mark or not name or not value:
+        name, _, value = setting.partition("=")
+        if not name or not value:
             raise click.UsageError(f"--set {setting}: expected OPTION=VALUE")
         found[name] = {"true": True, "false": False}.get(value, value)
     return found

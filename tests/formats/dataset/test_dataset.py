@@ -144,6 +144,8 @@ def test_a_slice_opens_one_shard_and_opening_none(tmp_path: Path) -> None:
         source.slice("ids", (5,))
         source.slice("ids", (7,), level="sentence")
         assert len(opened) == len(set(opened)) <= 2
+        for empty in (slice(0, 0), slice(12, None)):
+            assert source.slice("ids", (empty,)).identical(articles()["ids"][empty])
     for name in sorted(path.glob("data-*"))[1:]:
         name.unlink()  # others need not even be there
     with lodcli.open(path) as source:

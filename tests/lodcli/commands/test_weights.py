@@ -149,7 +149,9 @@ def test_options_that_a_file_does_not_store_can_be_set(lod: Lod, folder: Path) -
     assert isinstance(found, StateDict)
     assert found.said == {"": {"cell": "gru_paddle", "origin_mode": True}}
     assert lod("weights", "w.safetensors", "--set", "x=1").code == 4
-    assert lod("weights", "w.safetensors", "--set", "x").code == 2
+    for setting in ("x", "x=", "=1"):
+        done = lod("weights", "w.safetensors", "--set", setting)
+        assert (done.code, f"--set {setting}: expected OPTION=VALUE" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
