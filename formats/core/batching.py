@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
 from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, fits, require_items_fit
@@ -77,6 +77,14 @@ def interleaved(parts: Iterable[Iterator[Batch]]) -> Iterator[Batch]:
             yield batch
             del batch, first
             heappush(waiting, (items, number, batches))
+
+
+def only(batches: Iterable[Batch], names: Collection[str]) -> Iterator[Batch]:
+    """Yield batches with only these tensors, and no batch without any of them."""
+    wanted = frozenset(names)
+    for batch in batches:
+        if found := {name: item for name, item in batch.items() if name in wanted}:
+            yield found
 
 
 def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]:

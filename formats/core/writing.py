@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from lodcli.formats.core import registry
+from lodcli.formats.core.batching import only
 from lodcli.formats.core.errors import Incoming, name_file, naming_file
 from lodcli.formats.core.format import Format, Stored
 from lodcli.formats.core.losses import Loss, losses, marks_of_steps
@@ -97,9 +98,7 @@ class Writing:
             output.pack(codec)
         told = self._told_apart(schema)
         if len(told) < len(schema):
-            names = [spec.name for spec in told]
-            parts = ({name: batch[name] for name in names if name in batch} for batch in batches)
-            batches = (part for part in parts if part)
+            batches = only(batches, [spec.name for spec in told])
         schema = self._held(told)
         schema, found = self.in_words(schema, marked(schema, batches))
         self._incoming = Incoming(self.with_held_nulls(schema, found) or found)

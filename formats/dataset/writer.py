@@ -13,7 +13,7 @@ import numpy as np
 from lodcli.formats.container.format import Container
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.container.writer import write_container
-from lodcli.formats.core.batching import groups
+from lodcli.formats.core.batching import groups, only
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, find, find_all, tensor_of
@@ -91,10 +91,7 @@ def items_together(source: IndexedSource, names: Sequence[str]) -> Iterator[Batc
     items = Items(source, Shared(0, None, specs, ()))
     yield from items.range(0, items.count)
     others = [name for name in names if name not in lead]
-    for batch in source.batches_of(others) if others else ():
-        kept = {name: item for name, item in batch.items() if name in others}
-        if kept:
-            yield kept
+    yield from only(source.batches_of(others), others) if others else ()
 
 
 def _write(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lodcli.formats.core.batching import only
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
@@ -54,13 +55,8 @@ def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
     if found is not None:
         yield found
         return
-    wanted = set(names)
     schema = find_all(source.schema, names)
-    batches = (
-        {name: item for name, item in batch.items() if name in wanted}
-        for batch in source.batches_of(names)
-    )
-    with copied(schema, (batch for batch in batches if batch)) as copy:
+    with copied(schema, only(source.batches_of(names), names)) as copy:
         copy.attributes = source.attributes
         yield copy
 

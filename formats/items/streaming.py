@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from lodcli.formats.core.batching import groups
+from lodcli.formats.core.batching import groups, only
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.schema import Batch, find_all, tensor_of
 from lodcli.formats.core.wrapped import Wrapped
@@ -74,8 +74,6 @@ class _First(Wrapped):
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = set(names)
-        batches = (
-            {name: tensor_of(item) for name, item in batch.items() if name in wanted}
-            for batch in self._inner.batches_of(wanted, limit_bytes)
-        )
-        yield from first_items((batch for batch in batches if batch), self._count)
+        batches = only(self._inner.batches_of(wanted, limit_bytes), wanted)
+        tensors = ({name: tensor_of(batch[name]) for name in batch} for batch in batches)
+        yield from first_items(tensors, self._count)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.core.batching import only
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, named_batches
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, find, find_all, schema_of
@@ -232,7 +233,7 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
         schema = find_all(opened.schema, names)
         batches = opened.batches_of(names, request["limit"])
         # Errors propagate, and are sent after what was written so far.
-        write_stream(replies, schema, _only(names, batches), tells_failure=False)
+        write_stream(replies, schema, only(batches, names), tells_failure=False)
     elif request["do"] == "index":
         lod = opened.read_index(request["name"])
         rows = int(lod.levels[-1][-1]) if lod.n_levels else 0
@@ -243,13 +244,6 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
         # An integer key drops the row axis, which a stream needs.
         single = found.values.ndim == len(find(opened.schema, request["name"]).row_shape)
         _send(LoDTensor(found.values[np.newaxis]) if single else found, replies, single=single)
-
-
-def _only(names: list[str], batches: Iterator[Batch]) -> Iterator[Batch]:
-    for batch in batches:
-        kept = {name: batch[name] for name in names if name in batch}
-        if kept:
-            yield kept
 
 
 def _send(tensor: LoDTensor, replies: ReplyWriter, *, single: bool = False) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from lodcli.formats.core.batching import only
 from lodcli.formats.core.errors import from_item, naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.options import fill_value
@@ -79,9 +80,7 @@ class WithoutNulls(Wrapped):
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = list(names)
-        found = self._inner.batches_of(wanted, limit_bytes)
-        asked = ({name: batch[name] for name in wanted if name in batch} for batch in found)
-        return self._treated((batch for batch in asked if batch), wanted)
+        return self._treated(only(self._inner.batches_of(wanted, limit_bytes), wanted), wanted)
 
     def _treated(self, batches: Iterator[Batch], names: list[str]) -> Iterator[Batch]:
         schema = tuple(spec for spec in self._inner.schema if spec.name in names)
