@@ -9,8 +9,6 @@ from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-import numpy as np
-
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.io import OpenFile, open_file
@@ -26,6 +24,7 @@ from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.platform.files import PathLike
+from lodcli.kernels.tensor.indexing import item_numbers
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 T = TypeVar("T")
@@ -142,11 +141,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
             if items is None:
                 return None
             (spec,) = items.schema
-            ones = LoD.from_lengths(
-                [np.ones(items.count, np.int64)], spec.level_names[:1] or [None]
-            )
-            numbers = LoDTensor(np.arange(items.count), ones)[part].data
-            found = items.gather(numbers)[name]
+            found = items.gather(item_numbers(items.lods[name], items.count, part))[name]
             return LoDTensor(found.values, found.lod, spec.marks, found.nulls)
 
     def close(self) -> None:

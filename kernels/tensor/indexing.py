@@ -113,6 +113,16 @@ def whole_items(
     return _of_one_group(lod, 0, parts[0], 0, lod.count(0) if lod.levels else shape[0])
 
 
+def item_numbers(lod: LoD, count: int, part: Any) -> Offsets:
+    """Return the numbers of the outermost items, `count` of them, that a part of a key selects.
+
+    Raises:
+        SelectionError: no such item, or no range and no array of numbers or booleans.
+    """
+    (checked,) = _all_parts((part,), 1)
+    return _of_one_group(lod, 0, checked, 0, count)
+
+
 def _split_key(
     lod: LoD, shape: tuple[int, ...], key: Any
 ) -> tuple[int, tuple[Any, ...], tuple[Any, ...]]:

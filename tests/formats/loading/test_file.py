@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,21 @@ def test_a_tensor_array_is_read_whole(tmp_path: Path) -> None:
         assert isinstance(file["steps"].read(), lodcli.StoredArray)
         with pytest.raises(SelectionError, match=r"t\.lod\.h5: steps is a TensorArray"):
             file["steps"][0]
+
+
+def test_picking_some_items_takes_no_memory_for_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "t.lod.h5"
+    lodcli.write(path, LoDTensor(np.arange(100_000), [np.ones(100_000, np.int64)]))
+    with lodcli.open(path) as file:
+        stored = file["data"]
+        stored[[0]]  # the first reads the index
+        tracemalloc.start()
+        try:
+            assert stored[[7, -1]].data.tolist() == [7, 99_999]
+            assert stored[::-50_000].data.tolist() == [99_999, 49_999]
+            assert tracemalloc.get_traced_memory()[1] < 200_000
+        finally:
+            tracemalloc.stop()
 
 
 def test_an_item_of_a_large_file_reads_no_other_rows(tmp_path: Path) -> None:
