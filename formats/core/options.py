@@ -385,8 +385,8 @@ def fill_value(how: str) -> Any:
             return kind(text)
         except ValueError:
             continue
-    if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}:[0-9]{2}", text):
-        return text  # of a time, which depends on the tensor
+    if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}:[0-9]{2}|[+-]?P", text):
+        return text  # of a time or a duration, which depends on the tensor
     raise OptionError(f"nulls: fill={text}: expected a number, a date, a time, true or false")
 
 

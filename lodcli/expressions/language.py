@@ -67,6 +67,9 @@ GROWING = (np.add, np.subtract, np.multiply, np.power)
 # Decimals of so many digits are different floats of 64 bits.
 EXACT_DIGITS = 15
 _NULL = "compare with None as in x is None, x is not None"
+# Functions whose values are some of those that they are given; other functions that keep times.
+_PICKS = ("first", "last", "max", "min", "maximum", "minimum")
+_OF_TIMES = ("mean", "sum", "abs")
 _LISTS = (ast.Tuple, ast.List, ast.Set)
 
 V = TypeVar("V")
@@ -116,6 +119,7 @@ class Parsed:
         self._level_names |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
         names = [name for node in nodes if (name := self.named(node)) is not None]
         self.tensors = tuple(dict.fromkeys(names))
+        self._times: dict[ast.BinOp, Times | None] = {}
 
     def named(self, node: ast.AST) -> str | None:
         """Return the name of the tensor that a part refers to, also tensor('NAME'); else None."""
@@ -126,13 +130,37 @@ class Parsed:
     def know(self, schema: Schema) -> None:
         """Set the marks of the tensors that it may name."""
         self.marks = {spec.name: spec.marks for spec in schema}
+        self._times.clear()
 
     def marks_of(self, node: ast.expr) -> tuple[str, Marks]:
-        """Return the name and the marks of a tensor, or of a column of one; others have none."""
+        """Return the name and the marks of the values of a part; "this" and none of a computation.
+
+        It may be a tensor, a column of one, a function that picks values, or a difference of times.
+        """
+        if isinstance(node, ast.BinOp):
+            return "this", Marks(unit=self._time_of(node))
+        function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
+        if isinstance(node, ast.Call) and function in (*_PICKS, *_OF_TIMES):
+            given, marks = self.marks_of(node.args[0])
+            kept = function in _PICKS or isinstance(marks.unit, Times)
+            return given, Marks(unit=marks.unit if kept else None)  # a byte of a text is no text
         while isinstance(node, ast.Subscript):
             node = node.value
         name = self.named(node)
         return name or "this", self.marks.get(name or "", NO_MARKS)
+
+    def _time_of(self, node: ast.BinOp) -> Times | None:
+        """Return the unit of a sum or difference of two times of one unit; None of others."""
+        if node not in self._times:
+            left, right = self.marks_of(node.left)[1].unit, self.marks_of(node.right)[1].unit
+            found = None
+            if isinstance(left, Times) and isinstance(right, Times) and left.unit == right.unit:
+                if isinstance(node.op, ast.Sub) and left.kind == right.kind:
+                    found = Times("duration", left.unit)
+                elif isinstance(node.op, ast.Add | ast.Sub) and right.kind == "duration":
+                    found = left
+            self._times[node] = found  # known, so that a long sum takes linear time
+        return self._times[node]
 
     def no_tensor(self, node: ast.expr, name: str, hint: str = "") -> NoReturn:
         """Raise an error about a name that is no tensor."""
@@ -396,7 +424,8 @@ class Evaluation(ABC, Generic[V]):
         if function is None:
             write = "; write and, or for & and |, ** for ^"
             self.fail(node, f"only + - * / // % and ** can be used here{write}")
-        self._require_one_unit(node, node.left, node.right)
+        if self.expression.marks_of(node)[1].unit is None:
+            self._require_one_unit(node, node.left, node.right)
         return self.both(node, function, self.of(node.left), self.of(node.right))
 
     def _boolop(self, node: ast.BoolOp) -> V:
@@ -468,9 +497,10 @@ class Evaluation(ABC, Generic[V]):
             return self.of(node)
         if isinstance(marks.unit, Times):
             try:
-                return self._constant(_replaced(node, number_of(node.value, marks.unit)))
+                number = number_of(node.value, marks.unit)
             except LodError as error:
                 self.fail(node, f"{name} is {marks.unit}: {error}")
+            return self._constant(_replaced(node, number))
         words = marks.categories
         if words is None and node.value in self.expression.marks:
             self.fail(node, f"a name is written without quotes, or as tensor({node.value!r})")

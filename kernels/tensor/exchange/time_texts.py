@@ -12,18 +12,47 @@ from lodcli.kernels.tensor.marks import Times
 NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 _ZONE = re.compile(r"(Z|[+-][0-9]{2}:?[0-9]{2})$")
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_DURATION = re.compile(
+    r"([+-]?)P(?=.)([0-9]+W)?([0-9]+D)?(?:T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(?:\.[0-9]{1,9})?S)?)?",
+    re.ASCII,
+)
 _CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
 
 
 def number_of(text: str, times: Times) -> int:
-    """Return the number of a time of ISO 8601, in the unit of the times; UTC if it has no zone.
+    """Return the number of a time or duration of ISO 8601, in the unit; UTC if it has no zone.
 
     Raises:
         InvalidDataError: it is no such time, or between two numbers.
 
     >>> number_of("1970-01-02 00:30+00:15", Times("timestamp", "s"))
     87300
+    >>> number_of("-PT1M30.5S", Times("duration", "ms"))
+    -90500
     """
+    nanoseconds = _duration(text) if times.kind == "duration" else _moment(text, times)
+    number, rest = divmod(nanoseconds, NANOSECONDS[times.unit])
+    if rest:
+        raise InvalidDataError(f"{text!r} is not a whole number of the unit {times.unit}")
+    return number
+
+
+def _duration(text: str) -> int:
+    """Return the nanoseconds of a duration of ISO 8601, without months and years."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        what = f"expected a duration such as 'PT90S' or 'P1DT12H30M', found {text!r}"
+        raise InvalidDataError(what)
+    sign, weeks, days, hours, minutes, seconds = (part or "0 " for part in found.groups())
+    whole, _, part = seconds[:-1].partition(".")
+    total = ((int(weeks[:-1]) * 7 + int(days[:-1])) * 24 + int(hours[:-1])) * 60
+    total = (total + int(minutes[:-1])) * 60 + int(whole)
+    total = total * 10**9 + int(part.ljust(9, "0"))
+    return -total if sign == "-" else total
+
+
+def _moment(text: str, times: Times) -> int:
+    """Return the nanoseconds of a time of ISO 8601, since 1970 or midnight."""
     whole, example = text, "'2024-05-01' or '2024-05-01T12:30:00'"
     pattern = f"{_DATE}([T ]{_CLOCK})?"
     if times.kind == "time":
@@ -45,8 +74,4 @@ def number_of(text: str, times: Times) -> int:
     except ValueError:
         what = f"expected a {times.kind} such as {example}, found {text!r}"
         raise InvalidDataError(what) from None
-    nanoseconds += days * NANOSECONDS["D"] - shift * 60 * 10**9
-    number, rest = divmod(nanoseconds, NANOSECONDS[times.unit])
-    if rest:
-        raise InvalidDataError(f"{text!r} is not a whole number of the unit {times.unit}")
-    return number
+    return nanoseconds + days * NANOSECONDS["D"] - shift * 60 * 10**9

@@ -42,6 +42,8 @@ def test_commands_keep_and_show_them(lod: Lod, tmp_path: Path, monkeypatch: Any)
 
 START = datetime(2024, 5, 1, 12)
 MOMENTS = [START - timedelta(seconds=1), START, None, START + timedelta(seconds=1)]
+DAY = timedelta(1)
+WORDS = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 # The items that are kept, and where an error is.
 TIMES: dict[str, list[int]] = {
     "t > '2024-05-01T12:00'": [3],
@@ -57,6 +59,15 @@ TIMES: dict[str, list[int]] = {
     "clock >= '12:00:00.5'": [3],
     "t >= 1714564800000000": [1, 3],
     "any(l > '2024-05-01T12:00')": [1],
+    "max(l) > '2024-05-01T12:00'": [1],
+    "first(l) in ('2024-05-01T11:59:59', '2024-05-02')": [1],
+    "maximum(t, t) == '2024-05-01T12:00'": [1],
+    "max(l) - min(l) == 'PT2S'": [1],
+    "mean(l) - first(l) > 'PT0S'": [1],
+    "t - wait < '2024-05-01T11:58:30'": [0, 3],
+    "wait > 'PT1H' and '-P1DT1M0.5S' < wait": [3],
+    "sum(waits) == 'P1W' and abs(wait) <= 'PT1M30S'": [0, 1],
+    "first(word) == 'no'": [0, 3],
 }
 WRONG_TIMES = {
     "t > 'now'": "column 5: t is timestamp[us]: expected a timestamp such as '2024-05-01' or",
@@ -65,6 +76,12 @@ WRONG_TIMES = {
     "day == '2024-05-01T12:00'": "day is date[D]: '2024-05-01T12:00' is not a whole number of",
     "t == day": "column 6: t is timestamp[us] and day is date[D]: the units differ",
     "t - ms > 0": "column 1: t is timestamp[us] and ms is timestamp[ms, UTC]: the units differ",
+    "max(l) > 'now'": "l is timestamp[ns]: expected a timestamp such as",
+    "max(l) > first(waits)": "l is timestamp[ns] and waits is duration[s]: the units differ",
+    "wait > '90s'": "wait is duration[us]: expected a duration such as 'PT90S' or 'P1DT12H30M'",
+    "wait > 'PT'": "found 'PT'",
+    "wait > 'PT0.0000001S'": "'PT0.0000001S' is not a whole number of the unit us",
+    "wait > 'P99999999999D'": "column 8: the number does not fit 64 bits",
     "n > '2024'": "expected a number, found '2024'; n is no text",
 }
 
@@ -79,6 +96,9 @@ def times(folder: Path) -> None:
         "clock": moments.cast(pa.time64("us")),
         "l": pa.array([[], [MOMENTS[0], MOMENTS[3]], None, [START]], pa.list_(pa.timestamp("ns"))),
         "n": [0, 1, 2, 3],
+        "wait": pa.array([90_000_000, -90_000_000, None, 7_200_000_000], pa.duration("us")),
+        "waits": pa.array([[7 * DAY], [3 * DAY, 4 * DAY], None, []], pa.list_(pa.duration("s"))),
+        "word": pa.array([["no"], ["yes", "no"], [], ["no", "yes"]], WORDS),
     }
     pq.write_table(pa.table(columns), "t.parquet")
 
