@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import h5py
+import ml_dtypes
 import numpy as np
 from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t
 
@@ -95,14 +96,23 @@ class StrictFile:
             raise UnsupportedError(f"{path}: holds no numbers ({found.dataset.dtype})")
         return found.dataset
 
-    def column(self, path: str) -> Column:
-        """Return a dataset stored within the file, or a field of its compounds."""
+    def column(self, path: str, *, bfloat16: bool = False) -> Column:
+        """Return a dataset stored within the file, or a field of its compounds.
+
+        Args:
+            path: of the dataset, or the field.
+            bfloat16: opaque values of two bytes are bfloat16, as h5py writes them.
+        """
         with self.damage(path):
             dataset, members = self._opened(path)
             self._check_storage(dataset, path)
             if dataset.get_space().get_simple_extent_type() == h5s.NULL:
                 raise UnsupportedError(f"{path}: holds nothing (a null dataspace)")
-            found = column_of(dataset, members, path)
+            kind = dataset.get_type()
+            if bfloat16 and kind.get_class() == h5t.OPAQUE and kind.get_size() == 2:
+                found = Column(path, dataset, kind, np.dtype(ml_dtypes.bfloat16), (), text=False)
+            else:
+                found = column_of(dataset, members, path)
             self._check_place(dataset, path)
             if not found.size_bytes and found.shape and found.shape[0] > self._size + FREE_ROWS:
                 raise DamagedFileError(f"{path}: {found.shape[0]} rows without values")

@@ -79,8 +79,9 @@ class _Variables(Format):
         fd = source.make_seekable().fileno()
         strict = StrictFile(fd, os.fstat(fd).st_size)
         places = _recurrent(dataset_paths(strict))
+        columns = {path: strict.column(path, bfloat16=True) for path in places}
         # Layers of the same names with convolutions instead of products.
-        others = {place[0] for path, place in places.items() if len(strict.column(path).shape) > 2}
+        others = {places[path][0] for path, column in columns.items() if len(column.shape) > 2}
         if others < {place[0] for place in places.values()}:
             places = {path: place for path, place in places.items() if place[0] not in others}
         paths = list(places)
@@ -88,7 +89,8 @@ class _Variables(Format):
         lod = LoD.from_lengths([[len(text) for text in texts]])
         items = {"paths": LoDTensor(np.frombuffer(b"".join(texts), np.uint8), lod)}
         items |= {
-            str(n): LoDTensor(_read(strict, path, source.bounds)) for n, path in enumerate(paths)
+            str(n): LoDTensor(_read(strict, columns[path], source.bounds))
+            for n, path in enumerate(paths)
         }
         there = strict.attributes()[0]
         for name in _ATTRIBUTES:
@@ -214,10 +216,10 @@ def _numbered(path: str) -> list[tuple[str, int]]:
     return [(match[1], int(match[2] or 0)) for match in parts if match]
 
 
-def _read(strict: Any, path: str, bounds: Bounds) -> Array:
-    column = strict.column(path)
-    dtype = column.dtype
-    if dtype.kind != "f" or dtype.itemsize > 8:
+def _read(strict: Any, column: Any, bounds: Bounds) -> Array:
+    """Return the values of a column; bfloat16 as float32."""
+    path, dtype = column.path, column.dtype
+    if (dtype.kind != "f" or dtype.itemsize > 8) and dtype.name != "bfloat16":
         raise UnsupportedError(f"{path}: holds {dtype}; expected float16, float32 or float64")
     if len(column.shape) not in (1, 2):
         raise InvalidDataError(f"{path}: expected a matrix or a vector, found {column.shape}")
@@ -225,7 +227,7 @@ def _read(strict: Any, path: str, bounds: Bounds) -> Array:
     # Zeros: if HDF5 does not write all of it, no old memory of this process is exposed.
     out: Array = np.zeros(column.shape, dtype)
     strict.read_rows(column, 0, out)
-    return out
+    return out.astype(np.float32) if dtype.name == "bfloat16" else out
 
 
 def layer_of(stored: Stored, configs: Mapping[str, dict[str, Any]], *, after: str | None) -> Layer:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -52,6 +53,22 @@ def test_layers_with_others_between_them_are_rnns_of_their_own() -> None:
     assert found.said["second."] == {"cell": "elman"}
     numbered = read_weights(MADE / "keras_simple.weights.h5")
     assert rnn_prefixes(numbered) == ["simple_rnn.", "simple_rnn_1."]
+
+
+def test_bfloat16_is_read_as_float32(tmp_path: Path) -> None:
+    write_weights(tmp_path / "w.weights.h5", rnn("lstm", "float32"))
+    exact = read_weights(tmp_path / "w.weights.h5")
+    with h5py.File(tmp_path / "w.weights.h5", "r+") as file:
+        variables = file["layers/lstm/cell/vars"]
+        for name in "012":
+            bits = variables[name][()].astype(ml_dtypes.bfloat16)
+            del variables[name]
+            variables[name] = bits  # as Keras: opaque values of two bytes
+            variables[name].attrs["dtype"] = "bfloat16"
+    found = read_weights(tmp_path / "w.weights.h5")
+    for name, array in exact.items():
+        rounded = array.astype(ml_dtypes.bfloat16).astype(np.float32)
+        np.testing.assert_array_equal(found[name], rounded, strict=True)
 
 
 def test_keras_loads_what_we_write_and_computes_the_same(tmp_path: Path) -> None:
