@@ -21,7 +21,7 @@ from lodcli.formats.remote.urls import is_url
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.platform.files import PathLike
 
 # The level whose items are files of a format whose tensors have no levels, such as .npy.
@@ -31,6 +31,8 @@ MOST_NOTES = 20
 _DIGITS = re.compile(r"(\d+)")
 # Files of a folder that hold no data: hidden ones, and those of Spark and Hive, such as _SUCCESS.
 _NO_DATA = re.compile(r"\.|_[^.]*$")
+# Folders in a table whose log says which of its files are current.
+_LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 _MAGIC = re.compile(r"[*?]|\[[^]]+\]")
 
 
@@ -70,6 +72,7 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
 
     Raises:
         FileNotFoundError: a pattern that no file matches.
+        UnsupportedError: a folder is a table, some of whose files are outdated.
     """
     text = os.fspath(path)
     if text == "-" or is_url(text):
@@ -84,6 +87,13 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
         return Listed(text, folder, _in_order(found))
     if not os.path.isdir(text) or _is_claimed(text, format_name):
         return None
+    for log, kind in _LOGS.items():
+        if os.path.isdir(os.path.join(text, log)):
+            raise UnsupportedError(
+                f"{text}: is a table of {kind}, whose log says which of its files are current; "
+                "with a program that reads such tables, write its rows to a Parquet file (a "
+                "pattern reads outdated files as well)"
+            )
     with os.scandir(text) as entries:
         found = [one.path for one in entries if not _NO_DATA.match(one.name)]
     # Not entry.is_file(), which raises an error for a link to itself.

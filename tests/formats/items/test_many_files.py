@@ -17,7 +17,12 @@ from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.limits import Limits
-from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.platform import processes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.kinds import KINDS, require
@@ -200,6 +205,16 @@ def test_folders_of_a_format_are_no_lists_of_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("log", ["_delta_log", ".hoodie"])
+def test_a_table_with_a_log_is_refused(log: str, tmp_path: Path) -> None:
+    (tmp_path / "table" / log).mkdir(parents=True)
+    for name in ("old.jsonl", "new.jsonl"):
+        (tmp_path / "table" / name).write_text("[1]\n")
+    with pytest.raises(UnsupportedError, match="which of its files are current; with a program"):
+        lodcli.read_all(tmp_path / "table")
+    assert len(lodcli.read(tmp_path / "table" / "*.jsonl")) == 2
+
+
 def test_more_files_than_may_be_open_are_opened_one_at_a_time(tmp_path: Path) -> None:
     for number in range(1_000):
         (tmp_path / f"{number}.jsonl").write_text(f"[{number}]\n")
