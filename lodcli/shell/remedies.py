@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -28,7 +29,9 @@ def remedy(code: int | None, name: str) -> str:
     if is_url(name):
         return ""
     if code == errno.EISDIR:
-        return "; name a file in it"
+        inner = glob.iglob(os.path.join(glob.escape(name), "*", "*"))
+        pattern = f", or a pattern for those in its folders: '{name.rstrip('/')}/*/*'"
+        return "; name a file in it" + (pattern if any(map(os.path.isfile, inner)) else "")
     if code != errno.ENOENT:
         return ""
     if (not os.path.isabs(name) or os.path.exists(name)) and (deleted := deleted_folder()):
