@@ -26,11 +26,14 @@ from lodcli.kernels.rnn.training.classifier import (
     seeded_classifier,
 )
 from lodcli.kernels.rnn.training.train import Epoch, Evaluation, Recipe
-from lodcli.kernels.runtime.memory_budget import default_budget
+from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget
 
 # Minimum interval between saves of a better model; the best one is also saved at the end.
 SAVING_SECONDS = 2.0
 BAR_CELLS = 20
+# Copies of weights in memory while they are trained (measured): the model, its gradient, Adam's
+# moments, intermediate values, and the last and the best epoch.
+TRAINED_COPIES = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,25 +162,31 @@ def _check_class_names(trained: list[str], examples: Examples) -> None:
 
 def _refuse_far_labels(examples: Examples, hidden: int) -> None:
     """Raise InvalidDataError if a label is so large that the weights exceed the memory budget."""
-    budget, numbers = default_budget(), examples.labelled.labels
+    numbers = examples.labelled.labels
     # With more units than classes, the RNN's own weights exceed it: that error names the units.
-    if budget is not None and hidden < examples.classes and 4 * hidden * examples.classes > budget:
+    if hidden < examples.classes and not _fits(hidden * examples.classes):
         position = int(numbers.argmax())
         raise InvalidDataError(
             f"{examples.label}: labels, position {position}: {numbers[position]} makes "
-            f"{examples.classes} classes, whose weights exceed the memory budget; number the "
-            "classes from 0"
+            f"{examples.classes} classes, whose weights exceed the memory budget while they are "
+            "trained; number the classes from 0, or set a larger budget with --memory"
         )
 
 
 def _refuse_far_ids(examples: Examples, vocabulary: int, width: int) -> None:
     """Raise InvalidDataError if there are so many ids that the table exceeds the memory budget."""
-    budget = default_budget()
-    if budget is not None and 4 * width * vocabulary > budget:
+    if not _fits(width * vocabulary):
         raise InvalidDataError(
             f"{examples.label}: {examples.name}: an embedding of {vocabulary} ids and {width} "
-            "values exceeds the memory budget; number the ids from 0, without gaps"
+            "values exceeds the memory budget while it is trained; number the ids from 0, without "
+            "gaps, or set a larger budget with --memory"
         )
+
+
+def _fits(count: int) -> bool:
+    """Return whether so many float32 weights can be trained within the memory budget."""
+    budget = memory_budget() or default_budget()
+    return budget is None or 4 * count * TRAINED_COPIES <= budget
 
 
 class Best(NamedTuple):

@@ -351,3 +351,16 @@ def test_rows_and_ids_are_told_apart(lod: Lod, tokens: Path, model: str) -> None
     done = lod("run-rnn", f"{tokens}::ids", "--weights", "odd.safetensors", "-o", "p.npz")
     said = "odd.safetensors: embedding.weight: expected (ids, 3), found (9, 4)"
     assert (done.code, said in done.stderr) == (1, True)
+
+
+def test_the_memory_of_training_counts_every_copy_of_the_table(lod: Lod, tokens: Path) -> None:
+    # 640 KB: the budget holds the table, but not its gradient, moments and copies as well.
+    args = (tokens, "-o", "m", "--embedding", "16", "--vocabulary", "10000", "--epochs", "1")
+    done = lod("train", *args, "--memory", "4M")
+    assert done.code == 1
+    assert (
+        "tokens.lod.h5: ids: an embedding of 10000 ids and 16 values exceeds the memory budget "
+        "while it is trained; number the ids from 0, without gaps, or set a larger budget with "
+        "--memory"
+    ) in done.stderr
+    assert lod("train", *args, "--memory", "8M").code == 0
