@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
-from lodcli.formats.core.names import split_reference
+from lodcli.formats.core.names import check_name, split_reference
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.table import TABLE
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.runtime.precision import PRECISIONS, Precision
 from lodcli.shell.limits import NAMES as NAMES
 from lodcli.shell.limits import guarded
@@ -412,6 +413,16 @@ def refuse_two_pipes(references: Iterable[Reference]) -> None:
 def sources(function: F) -> F:
     """As `source`, for one or more; Reference objects called `sources`."""
     return _several(function, "SOURCE...")
+def new_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Callback of an option that names a tensor to write: raise click.BadParameter if it cannot."""
+    try:
+        if value is not None:
+            check_name(value)
+    except InvalidDataError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+    return value
+
+
 
 
 def two_sources(function: F) -> F:

@@ -215,6 +215,7 @@ def computed(*, dtype: bool = True) -> Callable[[Callable[..., None]], Callable[
         @click.option(
             "--into",
             metavar="NAME",
+            callback=options.new_name,
             help="Write all tensors of the file, and the result as NAME: beside them, or in place "
             "of the one it was computed from.",
         )

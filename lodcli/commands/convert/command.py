@@ -11,7 +11,7 @@ import click
 
 from lodcli.formats.core.options import TEXT_LEVELS, ReadKeywords, ReadOptions, read_options
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import InvalidDataError, SelectionError
+from lodcli.kernels.errors import SelectionError
 from lodcli.shell import options
 from lodcli.shell.limits import reading
 from lodcli.shell.references import Reference
@@ -63,7 +63,12 @@ class _Convert(options.Command):
 @click.option(
     "--levels", type=options.NAMES, metavar="NAMES", help="Name the levels, outermost first: a,b,c."
 )
-@click.option("--name", metavar="NAME", help="Name of the (only) tensor in OUT.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    callback=options.new_name,
+    help="Name of the (only) tensor in OUT.",
+)
 @click.option(
     "--vocab",
     "vocabulary",
@@ -189,7 +194,6 @@ def command(
       lod convert shards packed-shards --compress --scheduler local
       lod convert --formats
     """
-    _check_name(name)
     new_names = options.new_names(rename)
     changed = _attributes(attributes)
     if source.name is not None and (columns is not None or rename):
@@ -238,17 +242,6 @@ def _convert(
             show_plan(target, schema, batches)
         # Under its own names the open file may be copied as a whole.
         target.write(schema, batches, file.read_share, file if name is None else None)
-
-
-def _check_name(name: str | None) -> None:
-    from lodcli.formats.core.names import check_name
-
-    if name is None:
-        return
-    try:
-        check_name(name)
-    except InvalidDataError as error:
-        raise click.BadParameter(str(error), param_hint="--name") from None
 
 
 def _attributes(given: tuple[str, ...]) -> dict[str, str]:

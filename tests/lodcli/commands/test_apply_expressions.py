@@ -356,6 +356,11 @@ def test_into_works_with_ops_of_several_tensors_and_whole_files(
     done = lod("apply", "max_index", x, "--into", "y", *out)
     assert done.code == 2
     assert "--into names one result, this op has several: values, rows" in done.stderr
+    for name, why in (("", "it is empty"), ("a/b", "it holds '/'")):
+        for what in (["mul", x, "2"], ["x * 2", "values.lod.h5"]):
+            done = lod("apply", *what, "--into", name, "-o", "no.lod.h5")
+            said = f"'--into': {name!r} cannot name a tensor: {why}; see"
+            assert (done.code, Path("no.lod.h5").exists(), said in done.stderr) == (2, False, True)
 
 
 @pytest.mark.parametrize("source", ["clicks.csv", "clicks.jsonl", "clicks.lod.h5"])

@@ -67,7 +67,7 @@ def test_what_the_format_cannot_hold_is_refused(lod: Lod, folder: Path) -> None:
 def test_a_new_name_can_name_a_tensor(lod: Lod, folder: Path, name: str) -> None:
     done = lod("convert", "words.lod.h5", "out.npz", "--name", name)
     assert (done.code, done.stdout) == (2, "")
-    assert "--name: " in done.stderr
+    assert "'--name': " in done.stderr
     assert "cannot name a tensor: it " in done.stderr
     assert not Path("out.npz").exists()
 
