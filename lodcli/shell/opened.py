@@ -41,7 +41,7 @@ from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, 
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, reading
 from lodcli.shell.output import is_verbose, note, size_text
-from lodcli.shell.progress import Passed, ReadShare, passed_by, progressing_counts, size_of
+from lodcli.shell.progress import Passed, ReadShare, passed_by, progressing_counts
 from lodcli.shell.references import Reference
 
 # Bytes of a batch to compute with: enough sequences to fill each step of an RNN.
@@ -114,7 +114,8 @@ class Opened:
             def counted() -> Iterator[Batch]:
                 nonlocal total
                 for batch in self.source.batches_of(wanted):
-                    total += size_of({key: batch[key] for key in batch if key in wanted})[1]
+                    kept = {key: batch[key] for key in batch if key in wanted}
+                    total += passed_by(kept).size_bytes
                     require_fits(what, total, WHOLE_COPIES)
                     yield batch
 
@@ -138,8 +139,7 @@ class Opened:
 
         Otherwise an OSError of reading would be taken for one of the file being written.
         """
-        every = self.reference.name is None
-        yield from self._batches([spec.name for spec in self.schema], every, limit_bytes)
+        yield from self._batches([spec.name for spec in self.schema], limit_bytes)
 
     def copying(self) -> Stored | None:
         """Return the file for a copy of the whole, with progress; None if it cannot be copied."""
@@ -169,15 +169,15 @@ class Opened:
                     yield Passed(rows, rows * spec.row_bytes)
         if not others:
             return
-        every = len(others) == len(self.source.schema)
-        for batch in marked(self.schema, self._batches(others, every, BATCH_BYTES)):
+        for batch in marked(self.schema, self._batches(others, BATCH_BYTES)):
             for item in batch.values():
                 if isinstance(item, StreamedArray):
                     deque(item.blocks(), 0)  # iterating checks the blocks
             yield passed_by(batch)
 
-    def _batches(self, names: list[str], every: bool, limit_bytes: int) -> Iterator[Batch]:
-        """See `batches`; of some tensors, or of every one."""
+    def _batches(self, names: list[str], limit_bytes: int) -> Iterator[Batch]:
+        """See `batches`; of tensors with these names."""
+        every = len(names) == len(self.source.schema)
         with naming_os(self.reference.label), naming_file(self.reference.label):
             for spec in find_all(self.source.schema, names):
                 if spec.array and not fits(declared_bytes(spec), WHOLE_COPIES):

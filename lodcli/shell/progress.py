@@ -28,15 +28,15 @@ class Passed(NamedTuple):
 
 
 def progressing(
-    values: Iterable[T], sizes: Callable[[T], tuple[int, int]], share: Callable[[T], float | None]
+    values: Iterable[T], counted: Callable[[T], Passed], share: Callable[[Passed], float | None]
 ) -> Iterator[T]:
     """Yield `values`, raise pending interrupts between them, and show progress on a terminal.
 
     Args:
         values: batches, for instance.
-        sizes: returns the rows and bytes of a value.
-        share: called with each value in turn; returns the share processed so far, from 0 to 1, or
-            None if it is unknown.
+        counted: returns the counts of a value.
+        share: called with the counts of each value in turn; returns the share processed so far,
+            from 0 to 1, or None if it is unknown.
     """
     if is_quiet() or not is_terminal(sys.stderr):
         yield from checked(values)
@@ -47,9 +47,9 @@ def progressing(
     try:
         for value in checked(values):
             yield value
-            more_rows, more_bytes = sizes(value)
-            rows, size_bytes = rows + more_rows, size_bytes + more_bytes
-            done = share(value)
+            passed = counted(value)
+            rows, size_bytes = rows + passed.rows, size_bytes + passed.size_bytes
+            done = share(passed)
             seconds = time.monotonic() - started
             if seconds > PATIENCE_SECONDS:
                 line = line or _Line()
@@ -63,39 +63,25 @@ def progressing_batches(
     batches: Iterable[Batch], schema: Schema, read_share: ReadShare | None = None
 ) -> Iterator[Batch]:
     """Yield batches as `progressing` does; for schema and read_share see `share_of`."""
-    return progressing(batches, size_of, share_of(schema, read_share))
+    return progressing(batches, passed_by, share_of(schema, read_share))
 
 
 def progressing_counts(
     counts: Iterable[Passed], schema: Schema, read_share: ReadShare | None
 ) -> Iterator[Passed]:
     """Yield the counts of batches as `progressing_batches` does with batches."""
-    return progressing(counts, lambda one: one[:2], _share_of_counts(schema, read_share))
-
-
-def size_of(batch: Batch) -> tuple[int, int]:
-    """Return the rows and bytes of a batch."""
-    tensors = [outline(item) for item in batch.values()]
-    return sum(tensor.rows for tensor in tensors), sum(tensor.nbytes for tensor in tensors)
+    return progressing(counts, lambda one: one, share_of(schema, read_share))
 
 
 def share_of(
     schema: Schema, read_share: ReadShare | None = None
-) -> Callable[[Batch], float | None]:
-    """Return a function that is called with each batch and returns the share processed so far.
+) -> Callable[[Passed], float | None]:
+    """Return a function that takes the counts of each batch and returns the share done so far.
 
     Args:
         schema: of all batches together: the share is that of rows or else of outermost items.
         read_share: used if the schema has neither number.
     """
-    share = _share_of_counts(schema, read_share)
-    return lambda batch: share(passed_by(batch))
-
-
-def _share_of_counts(
-    schema: Schema, read_share: ReadShare | None
-) -> Callable[[Passed], float | None]:
-    """Return `share_of` for counts instead of batches."""
     rows = total([spec.rows for spec in schema])
     items = total([spec.items for spec in schema])
     done = 0
@@ -115,7 +101,12 @@ def _share_of_counts(
 
 def passed_by(batch: Batch) -> Passed:
     """Return the counts of a batch."""
-    return Passed(*size_of(batch), sum(len(outline(item)) for item in batch.values()))
+    tensors = [outline(item) for item in batch.values()]
+    return Passed(
+        sum(tensor.rows for tensor in tensors),
+        sum(tensor.nbytes for tensor in tensors),
+        sum(map(len, tensors)),
+    )
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from lodcli.shell.jobs.division import divided
 from lodcli.shell.jobs.fingerprint import digest
 from lodcli.shell.limits import chosen_limits
 from lodcli.shell.output import QUIET, is_json, note, plural
-from lodcli.shell.progress import progressing
+from lodcli.shell.progress import Passed, progressing
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
@@ -72,15 +72,16 @@ def by_shards(
     *args: Any,
     files: Iterable[str | PathLike[str]] = (),
 ) -> None:
-    """Run `work(source, target, *args)`; with --jobs or --scheduler, once for each shard.
+    """Run `work(source, target, *args)` once for each shard.
 
     Each shard is computed with one thread, so its bytes do not depend on the number of processes.
 
     Args:
         work: a module-level function, whose result for a shard depends only on the shard, the
             arguments and the files.
-        source: a dataset, or a lod.h5 file, if `target.shard_option` is given.
-        target: the output. Results become the shards of a dataset, or are joined to one file.
+        source: a dataset, or a lod.h5 file.
+        target: the output, with a `shard_option`. Results become the shards of a dataset, or are
+            joined to one file.
         args: further arguments; they can be pickled.
         files: files that `work` reads besides the source.
 
@@ -91,9 +92,7 @@ def by_shards(
         LodError, OSError: of the first shard that failed for another reason.
     """
     option = target.shard_option
-    if option is None:
-        work(source, target, *args)
-        return
+    assert option is not None
     files = [*files]
     _require_files(files, option)
     with naming_os(source.label), naming(source.label):
@@ -179,17 +178,19 @@ def _compute(source: str, tasks: list[_Task], found: _Results, rows: list[int]) 
     failed: dict[int, DamagedFileError] = {}
     done = 0
 
-    def sizes(result: tuple[int, Exception | None]) -> tuple[int, int]:
+    def counted(result: tuple[int, Exception | None]) -> Passed:
         number, error = result
-        return (0, 0) if error else (rows[number], os.path.getsize(tasks[number].target.path))
+        if error:
+            return Passed(0, 0)
+        return Passed(rows[number], os.path.getsize(tasks[number].target.path))
 
-    def share(result: tuple[int, Exception | None]) -> float:
+    def share(_: Passed) -> float:
         nonlocal done
         done += 1
         return done / len(tasks)
 
     with closing(found):
-        for number, error in progressing(found, sizes, share):
+        for number, error in progressing(found, counted, share):
             if isinstance(error, DamagedFileError):
                 failed[number] = error
             elif error is not None:

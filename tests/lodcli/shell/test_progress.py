@@ -13,14 +13,14 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell import progress
 from lodcli.shell.opened import opened
-from lodcli.shell.progress import share_of
+from lodcli.shell.progress import passed_by, share_of
 from lodcli.shell.references import Reference
 
 
 def _shares(path: Path) -> list[float]:
     with opened(Reference(str(path))) as source:
         share = share_of(source.schema, source.read_share)
-        found = [share(batch) for batch in source.source.batches(1 << 20)]
+        found = [share(passed_by(batch)) for batch in source.source.batches(1 << 20)]
     assert None not in found
     return [one for one in found if one is not None]
 
@@ -42,7 +42,7 @@ def test_the_share_of_a_pipe_is_unknown() -> None:
     tensor = LoDTensor(np.arange(3), LoD.from_lengths([[2, 1]]))
     (spec,) = schema_of({"data": tensor})
     share = share_of((type(spec)("data", spec.dtype),))
-    assert share({"data": tensor}) is None
+    assert share(passed_by({"data": tensor})) is None
 
 
 @pytest.mark.parametrize(
