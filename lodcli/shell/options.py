@@ -39,6 +39,7 @@ _OTHER_CODECS = (
     *("xz", "zlib", "zstandard"),
 )
 MOST_JOBS = 1024
+COUNT = click.IntRange(min=1)
 # Of the names of options in help, as in click.
 _NAME_COLUMNS = 30
 _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
@@ -339,6 +340,14 @@ def shard_jobs(function: F) -> F:
     )(function)
 
 
+threads = click.option(
+    "--threads",
+    type=COUNT,
+    metavar="N",
+    help="Maximum number of threads [default: all processors].",
+)
+
+
 from_format = click.option(
     "--from",
     "from_format",
@@ -404,15 +413,6 @@ tensor_names = click.argument(
 )
 
 
-def refuse_two_pipes(references: Iterable[Reference]) -> None:
-    """Raise click.UsageError if standard input is named twice."""
-    if sum(one.path == "-" for one in references) > 1:
-        raise click.UsageError("- is given twice, but there is one standard input")
-
-
-def sources(function: F) -> F:
-    """As `source`, for one or more; Reference objects called `sources`."""
-    return _several(function, "SOURCE...")
 def new_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Callback of an option that names a tensor to write: raise click.BadParameter if it cannot."""
     try:
@@ -423,6 +423,15 @@ def new_name(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     return value
 
 
+def refuse_two_pipes(references: Iterable[Reference]) -> None:
+    """Raise click.UsageError if standard input is named twice."""
+    if sum(one.path == "-" for one in references) > 1:
+        raise click.UsageError("- is given twice, but there is one standard input")
+
+
+def sources(function: F) -> F:
+    """As `source`, for one or more; Reference objects called `sources`."""
+    return _several(function, "SOURCE...")
 
 
 def two_sources(function: F) -> F:

@@ -12,19 +12,21 @@ from lodcli.shell import options
 from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
 
-COUNT = click.IntRange(min=1)
-
 
 @click.command(cls=options.Command)
 @options.source
 @options.target
 @options.shard_jobs
 @click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell; --weights may define it.")
-@click.option("--hidden", type=COUNT, metavar="H", help="Hidden size; --weights defines it.")
-@click.option("--layers", type=COUNT, metavar="L", help="Number of layers; --weights defines it.")
+@click.option(
+    "--hidden", type=options.COUNT, metavar="H", help="Hidden size; --weights defines it."
+)
+@click.option(
+    "--layers", type=options.COUNT, metavar="L", help="Number of layers; --weights defines it."
+)
 @click.option(
     "--heads",
-    type=COUNT,
+    type=options.COUNT,
     metavar="N",
     help="Heads of an rglru or slstm [default: 1]; --weights defines it.",
 )
@@ -81,13 +83,13 @@ COUNT = click.IntRange(min=1)
 )
 @click.option(
     "--checkpoint",
-    type=COUNT,
+    type=options.COUNT,
     metavar="STEPS",
     help="With --grad: store states only every STEPS steps, recompute the others.",
 )
 @click.option(
     "--truncate",
-    type=COUNT,
+    type=options.COUNT,
     metavar="STEPS",
     help="With --grad: stop the gradient every STEPS steps.",
 )
@@ -96,12 +98,7 @@ COUNT = click.IntRange(min=1)
     type=click.Choice(("float32", "float64")),
     help="The dtype of the computation [default: that of SOURCE].",
 )
-@click.option(
-    "--threads",
-    type=COUNT,
-    metavar="N",
-    help="Maximum number of threads [default: all processors].",
-)
+@options.threads
 @options.device
 @options.precision
 @click.option(

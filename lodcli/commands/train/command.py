@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,7 +35,7 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 )
 @click.option(
     "--patience",
-    type=click.IntRange(min=1),
+    type=options.COUNT,
     metavar="N",
     help="Stop after N epochs without a lower loss.",
 )
@@ -51,15 +51,11 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 )
 @options.level
 @click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell [default: lstm].")
-@click.option(
-    "--hidden", type=click.IntRange(min=1), metavar="H", help="Hidden size [default: 64]."
-)
-@click.option(
-    "--layers", type=click.IntRange(min=1), metavar="L", help="Number of layers [default: 1]."
-)
+@click.option("--hidden", type=options.COUNT, metavar="H", help="Hidden size [default: 64].")
+@click.option("--layers", type=options.COUNT, metavar="L", help="Number of layers [default: 1].")
 @click.option(
     "--heads",
-    type=click.IntRange(min=1),
+    type=options.COUNT,
     metavar="N",
     help="Heads of an rglru or slstm [default: 1].",
 )
@@ -71,13 +67,13 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 )
 @click.option(
     "--embedding",
-    type=click.IntRange(min=1),
+    type=options.COUNT,
     metavar="D",
     help="Take whole numbers and text as ids, and learn D values for each id.",
 )
 @click.option(
     "--vocabulary",
-    type=click.IntRange(min=1),
+    type=options.COUNT,
     metavar="V",
     help="Number of ids [default: the largest of SOURCE plus one; 256 for text].",
 )
@@ -97,13 +93,13 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 )
 @click.option(
     "--until",
-    type=click.IntRange(min=1),
+    type=options.COUNT,
     metavar="EPOCH",
     help="Stop after this epoch [default: --epochs].",
 )
 @click.option(
     "--batch",
-    type=click.IntRange(min=1),
+    type=options.COUNT,
     default=16,
     metavar="N",
     help="Sequences in a batch [default: 16].",
@@ -132,12 +128,7 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Random seed [default: 0]."
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Maximum number of threads [default: all processors].",
-)
+@options.threads
 @options.device
 @options.precision
 @options.as_json
@@ -151,14 +142,7 @@ def command(
     test: str | None,
     labels: str,
     level: int | str | None,
-    cell: str | None,
-    hidden: int | None,
-    layers: int | None,
-    heads: int | None,
-    bidirectional: bool,
-    pool: str | None,
     embedding: int | None,
-    vocabulary: int | None,
     weights: str | None,
     epochs: int,
     state: str | None,
@@ -172,6 +156,7 @@ def command(
     device: str,
     precision: Precision,
     as_json: bool,
+    **shape: Any,
 ) -> None:
     """Train an RNN to classify the sequences of SOURCE, without padding.
 
@@ -212,14 +197,14 @@ def command(
     from lodcli.shell.progress import progress_line
 
     _check(out, force, epochs, weights, state)
-    if vocabulary is not None and embedding is None:
+    if shape["vocabulary"] is not None and embedding is None:
         raise click.UsageError("--vocabulary is for --embedding D")
     if not epochs and (validation is not None or patience is not None):
         raise click.UsageError("--validation and --patience choose the epoch: not for --epochs 0")
     others = {"validation": validation, "test": test}
     beside = [parse_reference(one) for one in (*others.values(), weights) if one is not None]
     options.refuse_two_pipes([source, *beside])
-    if heads is not None and weights is not None:
+    if shape["heads"] is not None and weights is not None:
         raise click.UsageError("--weights defines the number of heads: leave --heads out")
     context = click.get_current_context()
     recipe = Recipe(
@@ -245,19 +230,7 @@ def command(
             one = reading.read_examples(parse_reference(file), labels, level, taker, examples.words)
             sets[name] = reading.numbered_as(one, examples.names, examples.label)
             reading.check_test(examples, sets[name])
-    model = training.starting_model(
-        saved,
-        examples,
-        seed=seed,
-        pool=pool,
-        cell=cell,
-        hidden=hidden,
-        layers=layers,
-        heads=heads,
-        bidirectional=bidirectional,
-        embedding=embedding,
-        vocabulary=vocabulary,
-    )
+    model = training.starting_model(saved, examples, seed=seed, embedding=embedding, **shape)
     for one in sets.values():
         if model.embedding is not None:
             one.check_ids(len(model.embedding))
