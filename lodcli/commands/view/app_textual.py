@@ -78,13 +78,12 @@ class Viewer(App[None]):
         browser, page = self.browser, self.query_one("#page", Static)
         height, width = max(1, page.size.height), max(1, page.size.width)
         if not self.top <= browser.item < self.top + height:
-            middle = browser.item - height // 2
-            self.top = middle
+            self.top = browser.item - height // 2
         self.top = max(0, min(self.top, browser.count - height))
         try:
             lines = browser.lines(self.top, self.top + height)
         except (LodError, OSError) as error:
-            self._say(str(error))
+            self.note = str(error)
             lines = []
         size = max((len(f"{line.item:,}") for line in lines), default=1)
         text = Text(no_wrap=True, overflow="ellipsis")
@@ -111,9 +110,6 @@ class Viewer(App[None]):
     def _level_names(self) -> list[str]:
         return [name or f"(level {n})" for n, name in enumerate(self.browser.lod.names)]
 
-    def _say(self, note: str) -> None:
-        self.note = note
-
     # -- keys ----------------------------------------------------------------------
 
     def action_move(self, by: int) -> None:
@@ -131,11 +127,11 @@ class Viewer(App[None]):
         self.show()
 
     def action_enter(self) -> None:
-        self._say("" if self.browser.enter() else "nothing in it")
+        self.note = "" if self.browser.enter() else "nothing in it"
         self.show()
 
     def action_leave(self) -> None:
-        self._say("" if self.browser.leave() else "the outermost level")
+        self.note = "" if self.browser.leave() else "the outermost level"
         self.show()
 
     def action_tensor(self) -> None:
@@ -145,13 +141,13 @@ class Viewer(App[None]):
     def action_longest(self) -> None:
         self._tried(self.browser.longest)
 
-    def _tried(self, step: object, *args: str) -> None:
+    def _tried(self, step: Callable[..., None], *args: str) -> None:
         """Run a step to another item, and show its error if there is no such item."""
         self.note = ""
         try:
-            step(*args)  # type: ignore[operator]
+            step(*args)
         except (LodError, OSError) as error:
-            self._say(str(error))
+            self.note = str(error)
         self.show()
 
     def action_ask(self, what: str) -> None:
@@ -183,7 +179,7 @@ class Viewer(App[None]):
 
     def action_again(self) -> None:
         if self._sought:
-            self._say("searching; escape stops")
+            self.note = "searching; escape stops"
             self.show()
             self.run_worker(self._search, thread=True, exclusive=True)
 
@@ -207,7 +203,7 @@ class Viewer(App[None]):
         """Go to the item that was found, unless another level is shown by now."""
         if self._where() != begun:
             return
-        self._say(note)
+        self.note = note
         if item is not None:
             self.browser.move(item)
         self.show()
