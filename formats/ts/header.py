@@ -21,7 +21,7 @@ class Header:
     """Content of the header.
 
     Attributes:
-        missing: whether values may be missing.
+        missing: whether values may be missing; also if not stated, as in files of sktime.
         channels: number of channels; None if not stated.
         equal: whether all series have equally many steps.
         steps: number of steps, if equal; None if not stated.
@@ -29,7 +29,7 @@ class Header:
         classes: the classes with which lines end; None if lines end without a class.
     """
 
-    missing: bool = False
+    missing: bool = True
     channels: int | None = None
     equal: bool = False
     steps: int | None = None
@@ -110,7 +110,7 @@ def _header(said: dict[bytes, list[bytes]]) -> Header:
     if flag(b"targetlabel") and classes is not None:
         raise InvalidDataError("@classLabel true and @targetLabel true exclude each other")
     return Header(
-        missing=flag(b"missing"),
+        missing=b"missing" not in said or flag(b"missing"),
         channels=channels,
         equal=flag(b"equallength"),
         steps=count(b"serieslength"),

@@ -234,14 +234,14 @@ class _Series:
         self._numbers.append(number)
 
     def _check(self, channels: list[list[bytes]], number: int) -> None:
-        """Raise for the first value that is missing without @missing, or not a float64 number."""
+        """Raise for the first value that the header excludes or that is not a float64 number."""
         for channel, values in enumerate(channels):
             for step, value in enumerate(values):
                 missing = value.strip().lower() in (b"?", b"nan")
                 if missing and self._header.missing:
                     continue
                 if missing:
-                    said = "is missing, but the header does not say @missing true"
+                    said = "is missing, but the header says @missing false"
                 elif math.isnan(_number(value)):
                     said = f"expected a number, found {shown(value)}"
                 elif exceeds_float64(value):
