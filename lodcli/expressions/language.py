@@ -10,7 +10,7 @@ import ast
 import functools
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -480,7 +480,7 @@ class Evaluation(ABC, Generic[V]):
             if not marks.is_text or isinstance(node, ast.Subscript) or words is None or not fits:
                 continue
             if isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
-                found = self.of_texts(name, functools.partial(_among, words))
+                found = self.of_texts(name, functools.partial(texts_among, words))
                 inverted = isinstance(op, ast.NotEq | ast.NotIn)
                 return self.mapped(np.logical_not, found) if inverted else found
             function = COMPARISONS[_ORDER[type(op)] if mirrored else type(op)]
@@ -564,12 +564,8 @@ def _replaced(node: ast.expr, value: int) -> ast.Constant:
     return ast.copy_location(ast.Constant(value), node)
 
 
-def _among(words: Sequence[str], data: Array, offsets: Offsets) -> Array:
-    return texts_among(data, offsets, words)
-
-
 def _ordered(function: np.ufunc, word: str, data: Array, offsets: Offsets) -> Array:
-    found: Array = function(text_order(data, offsets, word), 0)
+    found: Array = function(text_order(word, data, offsets), 0)
     return found
 
 

@@ -9,13 +9,13 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 
 
-def texts_among(data: Array, offsets: Offsets, words: Iterable[str]) -> Array:
+def texts_among(words: Iterable[str], data: Array, offsets: Offsets) -> Array:
     """Return a mask of the texts that are among some words, (K,) bool.
 
     Args:
+        words: in any order.
         data: (N,) uint8, the bytes of all texts.
         offsets: (K + 1,), of the texts.
-        words: in any order.
     """
     lengths = np.diff(offsets)
     found = np.zeros(lengths.size, np.bool_)
@@ -28,10 +28,11 @@ def texts_among(data: Array, offsets: Offsets, words: Iterable[str]) -> Array:
     return found
 
 
-def text_order(data: Array, offsets: Offsets, word: str) -> Array:
+def text_order(word: str, data: Array, offsets: Offsets) -> Array:
     """Return -1, 0 or 1 for texts before, equal to or after a word by their bytes, (K,) int8.
 
     Args:
+        word: the word.
         data: (N,) uint8, the bytes of all texts.
         offsets: (K + 1,), of the texts.
     """
