@@ -53,11 +53,11 @@ class Csv(Format):
     """Records below a header. `--levels` names the key columns that group them, outermost first.
 
     Consecutive records with the same value in a key column are one item of that level. Every
-    other column, or those that `--field` chooses, is a tensor over the same levels: text if its
-    first value is not a number, int64 if the finite values of the first 64 KiB are integers, else
-    float64; `--dtype` and `--text-columns` override this. Key columns are not kept. If a key has
-    no value, or with --nulls, an empty field of numbers is a null; with --nulls also NA, null and
-    the like.
+    other column, or those that `--field` chooses, is a tensor over the same levels. The first 64
+    KiB determine its dtype: bool if all values are true or false, text if the first value is not
+    a number, int64 if the finite values are integers, else float64; `--dtype` and
+    `--text-columns` override this. Key columns are not kept. If a key has no value, or with
+    --nulls, an empty field of numbers is a null; with --nulls also NA, null and the like.
 
     Writing: one column for each level, with the number of the item, then one for each tensor. The
     tensors must have the same levels (text has one more, for its bytes), and single numbers as
@@ -68,11 +68,11 @@ class Csv(Format):
 
     name = "csv"
     separator = ","
-    dtypes = ALL_DTYPES - {"complex64", "complex128", "bool", "bfloat16"}
+    dtypes = ALL_DTYPES - {"complex64", "complex128", "bfloat16"}
     row_ranks = 0
     many = True
     level_names = True  # as columns
-    kept_dtypes = frozenset({"int64", "float64"})
+    kept_dtypes = frozenset({"int64", "float64", "bool"})
     zero_rows = False
     kept_marks = frozenset({"text"})
     nulls = True
@@ -322,9 +322,10 @@ class _CsvSource(Source):
             chosen = [self._column(name, names) for name in options.field]
         if set(self._groups) & set(chosen) or not chosen:
             raise SelectionError("no column is left for the numbers: --levels names them all")
-        if options.dtype is not None and options.dtype.kind not in "iuf":
+        if options.dtype is not None and options.dtype.kind not in "iufb":
             raise UnsupportedError(
-                f"--dtype: expected whole numbers or floats for columns, found {options.dtype}"
+                "--dtype: expected whole numbers, floats or bool for columns, found "
+                f"{options.dtype}"
             )
         levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
         texts = {self._column(name, names) for name in options.text_columns or ()}
@@ -450,7 +451,8 @@ class _CsvSource(Source):
         nulls = NO_NULLS
         if spec.nullable and (found := self._missing_of(fields)):
             nulls = Nulls.of([*[None] * lod.n_levels, [field not in found for field in fields]])
-            fields = ["0" if field in found else field for field in fields]
+            zero = "false" if spec.dtype == np.bool_ else "0"
+            fields = [zero if field in found else field for field in fields]
         return LoDTensor(self._rows(spec, fields, numbers), lod, nulls=nulls)
 
     def _missing_of(self, fields: list[str]) -> set[str]:
@@ -466,9 +468,9 @@ class _CsvSource(Source):
             try:
                 _numbers_of(spec.dtype, [text], rounded=self._rounded)
             except (ValueError, OverflowError):
-                wanted = "a whole number" if spec.dtype.kind in "iu" else "a number"
                 raise InvalidDataError(
-                    f"line {number}, column {shown(spec.name)}: expected {wanted} ({spec.dtype}), "
+                    f"line {number}, column {shown(spec.name)}: expected "
+                    f"{_WANTED.get(spec.dtype.kind, 'a whole number')} ({spec.dtype}), "
                     f"found {shown(text)}; {self._remedy(text, spec.dtype)}"
                 ) from None
         raise AssertionError("expected an error in one of the lines")
@@ -482,6 +484,8 @@ class _CsvSource(Source):
             return f"{why}--nulls keep reads it as a null"
         if _word(text) in _MISSING:
             return f"--nulls keep reads it as a null, or {_OTHERS}"
+        if dtype == np.bool_:
+            return f"{_AS_TEXT}, or {_OTHERS}"
         if _is_whole(text):
             if dtype.kind == "f" and abs(float(text)) < 2**64:
                 held = holding(int(text))
@@ -498,6 +502,9 @@ class _CsvSource(Source):
 _AS_TEXT = "--text-columns reads the column as text"
 _NAMES_ABOVE = "put a line of names above it"
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
+_WANTED = {"f": "a number", "b": "true or false"}
+_BOOLEANS = {**dict.fromkeys(("true", "True", "TRUE"), True), "false": False}
+_BOOLEANS |= dict.fromkeys(("False", "FALSE"), False)
 _MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?"})
 
 
@@ -508,6 +515,8 @@ def _word(field: str) -> str:
 def _dtype_of(fields: list[str]) -> np.dtype[Any] | None:
     """Return the dtype of a column by its first fields; None if it is text."""
     there = [field for field in fields if _word(field) not in _MISSING]
+    if there and all(field in _BOOLEANS for field in there):
+        return np.dtype(np.bool_)
     if there and not there[0].startswith("\ufeff") and not _is_number(there[0]):
         return None
     whole = any(map(_is_whole, there)) and not any(map(_is_fraction, there))
@@ -551,12 +560,16 @@ def _numbers_of(dtype: np.dtype[Any], fields: list[str], *, rounded: bool) -> Ar
     """Return fields as numbers; raises ValueError or OverflowError if one is not of `dtype`.
 
     Args:
-        dtype: of the numbers.
+        dtype: of the numbers, or bool.
         fields: their texts.
         rounded: whether whole numbers may be rounded.
     """
     if "_" in "".join(fields):
         raise ValueError  # int() takes 1_000 for 1000
+    if dtype == np.bool_:
+        if not _BOOLEANS.keys() >= set(fields):
+            raise ValueError
+        return np.array([_BOOLEANS[field] for field in fields], np.bool_)
     if dtype.kind in "iu":
         return np.array(list(map(int, fields)), dtype)
     values = np.array(list(map(float, fields)), np.float64)

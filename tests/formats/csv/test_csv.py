@@ -27,7 +27,7 @@ from tests.formats.cases.opening import batches_of, content, content_of, nested,
 from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
-HELD = [dtype for dtype in DTYPES if dtype.kind in "iuf" and dtype.name != "bfloat16"]
+HELD = [dtype for dtype in DTYPES if dtype.kind in "iufb" and dtype.name != "bfloat16"]
 VISITS = b"user,visit,value,weight\na,1,1,0.5\na,1,2,1.5\na,2,3,2\nb,1,4,3\n"
 
 
@@ -56,8 +56,9 @@ def test_a_tensor_comes_back_or_is_refused(suffix: str, data: st.DataObject) -> 
         with open(path, newline="") as file:
             rows = list(csv.reader(file, delimiter="," if suffix == ".csv" else "\t"))
         assert rows[0] == [*names, "data"]
-        values = np.array([float(row[-1]) for row in rows[1:]]).astype(tensor.dtype)
-        assert values.tolist() == tensor.data.tolist()
+        words = {"true": 1.0, "false": 0.0}
+        numbers = [words[row[-1]] if row[-1] in words else float(row[-1]) for row in rows[1:]]
+        assert np.array(numbers).astype(tensor.dtype).tolist() == tensor.data.tolist()
 
 
 @pytest.mark.parametrize(
@@ -314,6 +315,27 @@ def test_empty_fields_of_numbers_are_nulls(tmp_path: Path) -> None:
     io.write(tmp_path / "ours.csv", found)
     again = pd.read_csv(tmp_path / "ours.csv", dtype={"n": "Int64"}, keep_default_na=True)
     pd.testing.assert_frame_equal(again.fillna({"t": ""}), table)
+
+
+def test_booleans_are_those_of_other_libraries(tmp_path: Path) -> None:
+    pa_csv = pytest.importorskip("pyarrow.csv")
+    flags: dict[str, list[Any]] = {"a": [True, False, None, True], "b": [False, True, True, False]}
+    io.write(tmp_path / "t.csv", {name: LoDTensor.from_lists(one) for name, one in flags.items()})
+    assert pa_csv.read_csv(tmp_path / "t.csv").to_pydict() == flags
+    pd = pytest.importorskip("pandas")
+    pd.DataFrame(flags).to_csv(tmp_path / "p.csv", index=False)  # True and False
+    for path in ("t.csv", "p.csv"):
+        found = io.read_all(tmp_path / path)
+        assert {name: one.dtype.name for name, one in found.items()} == {"a": "bool", "b": "bool"}
+        assert {name: one.to_list() for name, one in found.items()} == flags
+
+
+def test_a_word_among_booleans_makes_a_column_text_or_is_an_error(tmp_path: Path) -> None:
+    assert given_lines(tmp_path, b"a,b\ntrue,1\nmaybe,2\n")["a"].to_list() == ["true", "maybe"]
+    late = b"a,b\n" + b"true,1\n" * 20_000 + b"maybe,2\n"
+    with pytest.raises(InvalidDataError, match="line 20002, column 'a': expected true or false"):
+        given_lines(tmp_path, late)
+    assert given_lines(tmp_path, late, text_columns=("a",))["a"].to_list()[-1] == "maybe"
 
 
 def test_nulls_of_numbers_are_empty_fields_of_their_items(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_values_of_h5ad_are_cast(tmp_path: Path) -> None:
         ("uint64", "paddle", "int64, if all values fit"),
         ("uint16", "paddle", "int32"),
         ("complex128", "parquet", None),
-        ("bool", "csv", "int8"),
+        ("bool", "mds", "int8"),
     ],
 )
 def test_a_refusal_names_the_cast_that_loses_nothing_or_fits(
