@@ -220,6 +220,13 @@ def _blocks(headers: Sequence[str], rows: Sequence[Sequence[str]], most: int) ->
     return "\n\n".join(blocks)
 
 
+def figure(value: float | None, form: str) -> str:
+    """Return a number for a table: "-" for None, a whole one with commas, another in a format."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else format(value, form)
+
+
 def plural(count: int, what: str) -> str:
     """Return a count and its noun, such as "1 row" or "1,200 rows"."""
     return f"{count:,} {what}" + ("" if count == 1 else "s")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.diff.comparing import Comparison, TensorComparison
+from lodcli.commands.inspect.sequences import plain
 from lodcli.kernels.index.places import named_branch
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.marks import Categories, Decimals
@@ -22,7 +23,10 @@ def as_text(result: Comparison, *, stat: bool) -> str:
     """Return the differences, one per line; with `stat`, their number. "" if there are none."""
     if stat:
         return _statistics(result)
-    lines = [_attribute(name, *pair) for name, pair in result.attributes.items()]
+    lines = [
+        f"attribute {name} of the file: {_shown(left)} against {_shown(right)}"
+        for name, (left, right) in result.attributes.items()
+    ]
     for tensor in result.tensors:
         lines += [_line(tensor, one) for one in tensor.differences]
         if tensor.different_values:
@@ -33,10 +37,6 @@ def as_text(result: Comparison, *, stat: bool) -> str:
                 f"{tensor.different_rows:,} of {plural(tensor.rows or 0, 'row')} differ{by}"
             )
     return "\n".join(map(printable, lines))
-
-
-def _attribute(name: str, left: object, right: object) -> str:
-    return f"attribute {name} of the file: {_shown(left)} against {_shown(right)}"
 
 
 def _shown(value: object) -> str:
@@ -106,9 +106,9 @@ def as_object(result: Comparison, paths: Sequence[str]) -> dict[str, Any]:
     ]
     for tensor in tensors:
         del tensor["unit"]
-        tensor["max_abs"] = _plain(tensor["max_abs"])
+        tensor["max_abs"] = plain(tensor["max_abs"])
         for one in tensor["differences"]:
-            one["left"], one["right"] = _plain(one["left"]), _plain(one["right"])
+            one["left"], one["right"] = plain(one["left"]), plain(one["right"])
     attributes = [
         {"name": name, "left": left, "right": right}
         for name, (left, right) in result.attributes.items()
@@ -119,10 +119,3 @@ def as_object(result: Comparison, paths: Sequence[str]) -> dict[str, Any]:
         "attributes": attributes,
         "tensors": tensors,
     }
-
-
-def _plain(value: object) -> object:
-    """Return a value for JSON: nan, infinities and complex numbers as text."""
-    if isinstance(value, complex):
-        return str(value)
-    return str(value) if isinstance(value, float) and not abs(value) < float("inf") else value

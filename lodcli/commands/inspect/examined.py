@@ -86,7 +86,7 @@ class Examined:
             rows = [
                 [
                     *(name, f"{one.count:,}"),
-                    *(_figure(value) for value in (one.min, one.mean, one.max, one.std)),
+                    *(output.figure(x, ".6g") for x in (one.min, one.mean, one.max, one.std)),
                     *(f"{count:,}" for count in (one.zeros, one.nan, one.infinite)),
                 ]
                 for name, one in self.statistics.items()
@@ -149,12 +149,6 @@ def examined(
     if wanted.duplicates:
         result.duplicates = duplicates(source, chosen, level)
     return result
-
-
-def _figure(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
 def _duplicate_lines(found: Duplicates, level: str) -> list[str]:

@@ -9,7 +9,7 @@ from lodcli.commands.inspect.drawing import draw
 from lodcli.commands.inspect.examined import Examined
 from lodcli.commands.inspect.summary import TensorSummary
 from lodcli.reports.inspection import Bucket, LevelStatistics
-from lodcli.shell.output import plural, size_text
+from lodcli.shell.output import figure, plural, size_text
 from lodcli.shell.printable import printable
 
 _STYLE = (
@@ -36,6 +36,7 @@ _PAGE = """\
 </html>
 """
 _WIDTH, _HEIGHT = 480, 120
+_FORM = ",.6g"
 
 
 def page(
@@ -76,7 +77,9 @@ def _tensor(summary: TensorSummary, more: Examined) -> list[str]:
         )
         lines += [_histogram(one) for one in levels if one.items]
     if (values := more.statistics.get(spec.name)) is not None:
-        lines.append(_table(values.to_json().keys(), [map(_figure, values.to_json().values())]))
+        figures = values.to_json()
+        shown = [x if isinstance(x, str) else figure(x, _FORM) for x in figures.values()]
+        lines.append(_table(figures, [shown]))
     if more.name == spec.name:
         for one in more.sequences.values():
             rows = [(str(each.item), f"{each.length:,}", each.text) for each in one]
@@ -96,15 +99,11 @@ def _tensor(summary: TensorSummary, more: Examined) -> list[str]:
 
 def _row(one: LevelStatistics) -> list[str]:
     figures = (one.min, one.median, one.mean, one.p90, one.p95, one.p99, one.max, one.empty)
-    return [one.name or f"level {one.level}", f"{one.items:,}", *map(_figure, figures)]
-
-
-def _figure(value: float | str | None) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, str):
-        return value
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    return [
+        one.name or f"level {one.level}",
+        f"{one.items:,}",
+        *(figure(x, _FORM) for x in figures),
+    ]
 
 
 def _table(headers: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

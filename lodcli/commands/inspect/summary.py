@@ -26,6 +26,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import attributes_text
 from lodcli.reports.counting import described
+from lodcli.reports.inspection import LevelStatistics
 from lodcli.shell import output
 from lodcli.shell.opened import Opened
 from lodcli.shell.printable import printable
@@ -70,6 +71,11 @@ class TensorSummary:
     def shape(self) -> str:
         """The shape of the data, such as "15 x 2"."""
         return " x ".join(f"{size:,}" for size in (self.rows, *self.spec.row_shape))
+
+    def levels(self, level: int | str | None) -> tuple[LevelStatistics, ...]:
+        """Return the statistics of a level; of all for None."""
+        levels = self.statistics.levels
+        return levels if level is None else (levels[self.head.level(level)],)
 
 
 class _Collected:
@@ -172,13 +178,10 @@ def as_json(
 
 def _tensor_json(summary: TensorSummary, level: int | str | None) -> dict[str, Any]:
     spec, figures = summary.spec, summary.statistics
-    levels = figures.levels
-    if level is not None:
-        levels = (levels[summary.head.level(level)],)
     content: dict[str, Any] = described(spec) | {
         "rows": summary.rows,
         "bytes": summary.size_bytes,
-        "levels": [asdict(one) for one in levels],
+        "levels": [asdict(one) for one in summary.levels(level)],
         "padding": asdict(figures.padding),
     }
     if spec.array:
@@ -337,8 +340,7 @@ def _one(
 
 
 def _levels(summary: TensorSummary, level: int | str | None, unicode: bool) -> str:
-    wanted = None if level is None else summary.head.level(level)
-    shown = [one for one in summary.statistics.levels if wanted is None or one.level == wanted]
+    shown = summary.levels(level)
     # Most tensors have no empty sequence, and 80 columns are few.
     empty = any(one.empty for one in shown)
     rows = [
@@ -346,7 +348,7 @@ def _levels(summary: TensorSummary, level: int | str | None, unicode: bool) -> s
             str(one.level),
             one.name or "-",
             f"{one.items:,}",
-            *(_figure(value) for value in (one.min, one.median, one.mean, one.p95, one.max)),
+            *(output.figure(x, ",.1f") for x in (one.min, one.median, one.mean, one.p95, one.max)),
             *[f"{one.empty:,}"] * empty,
             bars(one.histogram, unicode=unicode),
         )
@@ -354,12 +356,6 @@ def _levels(summary: TensorSummary, level: int | str | None, unicode: bool) -> s
     ]
     headers = ["level", "name", "items", "min", "median", "mean", "p95", "max"]
     return output.table([*headers, *["empty"] * empty, "lengths"], rows)
-
-
-def _figure(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def _steps(summary: TensorSummary) -> list[str]:

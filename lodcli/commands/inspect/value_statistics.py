@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.commands.inspect.sequences import plain
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
@@ -52,10 +53,7 @@ class ValueStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures by name; infinities, which JSON lacks, become the text inf or -inf."""
-        return {
-            name: str(value) if isinstance(value, float) and np.isinf(value) else value
-            for name, value in asdict(self).items()
-        }
+        return {name: plain(value) for name, value in asdict(self).items()}
 
 
 def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics:
