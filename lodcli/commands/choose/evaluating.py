@@ -33,9 +33,7 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Valu
         return of_texts
     expression.check(items.schema, source.name)
     if not expression.tensors:
-        none = {spec.name: spec.empty().data for spec in items.schema}
-        tensors = {name: (lod, none[name]) for name, lod in items.lods.items()}
-        return expression.values(tensors, items.count)
+        return expression.of_index(items)
     found = [
         expression.of_batch(batch, item_count(batch))
         for batch in named(source, items.range(0, items.count))

@@ -30,6 +30,7 @@ from lodcli.expressions.language import (
 )
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
+from lodcli.formats.items.items import Items
 from lodcli.formats.structs.names import named, records_above
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -87,6 +88,12 @@ class Expression(Parsed):
         tensors = {name: (tensor.lod, tensor.values) for name, tensor in batch.items()}
         nulls = {name: tensor.nulls for name, tensor in batch.items()}
         return self.values(tensors, count, nulls)
+
+    def of_index(self, items: Items) -> Values:
+        """Return `values` of items, for an expression that uses no values of tensors."""
+        empty = {spec.name: spec.empty().data for spec in items.schema}
+        tensors = {name: (lod, empty[name]) for name, lod in items.lods.items()}
+        return self.values(tensors, items.count)
 
     def values(
         self, tensors: Tensors, count: int, nulls: Mapping[str, Nulls] | None = None

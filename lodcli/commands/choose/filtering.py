@@ -48,7 +48,7 @@ class Filter:
         numbers: Offsets | None,
         *,
         invert: bool,
-        lead: str | None = None,
+        lead: str | None,
     ) -> None:
         self._schema = shared.schema
         self._expression = expression
@@ -60,11 +60,9 @@ class Filter:
     def of_index(self, items: Items) -> Offsets:
         """Return the items to keep, for an expression that uses no values of tensors."""
         self._require_room(items.count)
-        empty = {spec.name: spec.empty().data for spec in items.schema}
-        tensors = {name: (lod, empty[name]) for name, lod in items.lods.items()}
         mask = np.ones(items.count, np.bool_)
         if self._expression is not None:
-            mask &= self._expression.values(tensors, items.count).true
+            mask &= self._expression.of_index(items).true
         self._check_numbers(items.count)
         return np.flatnonzero(self._listed(mask, 0) ^ self._invert).astype(np.int64, copy=False)
 

@@ -25,19 +25,15 @@ def command(source: Reference, count: int, level: int | str | None, target: Targ
       lod head articles.lod.h5 -n 3 --level sentence | lod inspect -
       lod head articles.lod.h5 -n -1 -o without_the_last.lod.h5
     """
-    from lodcli.commands.choose.choosing import items_of, items_or_stream, named
+    from lodcli.commands.choose.choosing import items_of, items_or_stream, write_range
     from lodcli.formats.items.streaming import first_items
 
     if count < 0:
         with items_of(source, level) as items:
-            stop = max(0, items.count + count)
-            batches = named(source, items.range(0, stop))
-            target.write(items.counted(slice(0, stop)), batches)
+            write_range(target, source, items, 0, max(0, items.count + count))
         return
     with items_or_stream(source, level) as (shared, found, batches):
         if found is None:
             target.write(shared.schema, first_items(batches, count))
         else:
-            stop = min(count, found.count)
-            batches = named(source, found.range(0, stop))
-            target.write(found.counted(slice(0, stop)), batches)
+            write_range(target, source, found, 0, min(count, found.count))

@@ -25,9 +25,8 @@ def command(source: Reference, count: int, level: int | str | None, target: Targ
       lod tail articles.lod.h5 -n 1 --level sentence --to jsonl
       lod tail articles.lod.h5 -n -1 -o without_the_first.lod.h5
     """
-    from lodcli.commands.choose.choosing import items_of, named
+    from lodcli.commands.choose.choosing import items_of, write_range
 
     with items_of(source, level) as items:
         start = min(-count, items.count) if count < 0 else max(0, items.count - count)
-        chosen = slice(start, items.count)
-        target.write(items.counted(chosen), named(source, items.range(start, items.count)))
+        write_range(target, source, items, start, items.count)
