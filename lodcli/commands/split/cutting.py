@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lodcli.shell.limits import SIZE
+from lodcli.shell.options import LEVEL
 
 if TYPE_CHECKING:
     from lodcli.kernels.index.checks import Offsets
@@ -61,9 +62,7 @@ def parse_how(text: str) -> How:
     kind, mark, value = text.strip().partition(":")
     value = value.strip()
     if kind not in KINDS:
-        return How(
-            level=int(text) if re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", text) else text.strip()
-        )
+        return How(level=LEVEL.convert(text, None, None))
     if not mark:
         raise _bad(f"expected a value after {kind}, found none; write {kind} {_EXAMPLES[kind]}")
     if kind == "size":
