@@ -98,16 +98,11 @@ def _batch(plan: Plan, whole: dict[str, LoDTensor], numbers: Offsets, offsets: O
         numbers: of the items in the file.
         offsets: (B + 1,), of the batches, in items.
     """
-    lods: dict[int, LoD] = {}
     found: dict[str, Item] = {}
     for name, tensor in whole.items():
-        lod = tensor.lod
-        made = LoD._trusted([offsets, *lod.levels], ["batch", *lod.names])
-        # Tensors with equal indexes share one object.
-        same = next((one for one in lods.values() if one.same_levels(made)), made)
-        lods[len(lods)] = same
+        made = LoD._trusted([offsets, *tensor.lod.levels], ["batch", *tensor.lod.names])
         nulls = Nulls.of([None, *tensor.nulls.masks]) if tensor.nulls else tensor.nulls
-        found[name] = LoDTensor(tensor.values, same, tensor.marks.below(1), nulls)
+        found[name] = LoDTensor(tensor.values, made, tensor.marks.below(1), nulls)
     lead = whole[plan.name]
     ends = lead.lod.absolute(0)
     lengths = np.diff(ends)

@@ -51,10 +51,27 @@ def test_the_costs_are_those_of_the_batches(lod: Lod, lengths: list[int]) -> Non
     assert -(-sum(lengths) // 128) <= pack["batches"] < bucket["batches"] < padded["batches"]
 
 
-@pytest.mark.parametrize("seed", [None, 3])
+def test_the_table_shows_shares_of_padding_and_rows(lod: Lod, folder: Path) -> None:
+    io.write("few.lod.h5", LoDTensor(np.arange(12), [[3, 1, 2, 4, 2]]))
+    shown = lod("plan", "few.lod.h5", "--tokens", "4").stdout.splitlines()
+    # By hand: 3 | 1 2 | 4 | 2, sorted 1 2 | 2 | 3 | 4, packed 4 | 3 1 | 2 2.
+    assert shown[:2] == ["data: 5 sequences, 12 rows, in batches of 4", ""]
+    assert [line.split() for line in shown[3:]] == [
+        ["padded", "4", "1", "7.7", "%", "75.0", "%"],
+        ["bucket", "4", "1", "7.7", "%", "75.0", "%"],
+        ["pack", "3", "0", "0.0", "%", "100.0", "%"],
+    ]
+
+
+@pytest.mark.parametrize(("seed", "part_bytes"), [(None, 1 << 20), (3, 1 << 20), (None, 10_000)])
 def test_packed_batches_hold_every_sequence_once(
-    lod: Lod, lengths: list[int], seed: int | None
+    lod: Lod,
+    lengths: list[int],
+    seed: int | None,
+    part_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("lodcli.commands.plan.writing.BATCH_BYTES", part_bytes)
     more = [] if seed is None else ["--seed", str(seed)]
     args = ("plan", "ids.lod.h5", "--tokens", "128", *more, "--strategy", "pack")
     done = lod(*args, "--write", "packed.lod.h5", "--json")
