@@ -538,8 +538,8 @@ def new_names(pairs: Iterable[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for pair in pairs:
-        old, mark, new = pair.partition("=")
-        if not (old and mark and new):
+        old, _, new = pair.partition("=")
+        if not (old and new):
             raise click.UsageError(f"{pair!r} renames nothing; write OLD=NEW")
         if old in found:
             raise click.UsageError(f"{old} is renamed twice")

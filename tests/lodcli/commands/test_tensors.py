@@ -58,6 +58,8 @@ def test_levels_stay_shared(lod: Lod, folder: Path) -> None:
         (["drop", "many.lod.h5", "tags", "other", "vectors"], "no tensor would be left"),
         (["drop", "many.lod.h5", "x"], "no tensor named 'x'"),
         (["rename", "many.lod.h5", "tags"], "write OLD=NEW"),
+        (["rename", "many.lod.h5", "tags="], "'tags=' renames nothing"),
+        (["rename", "many.lod.h5", "=x"], "'=x' renames nothing"),
         (["rename", "many.lod.h5", "tags=other"], "two tensors would be called other"),
         (["rename", "many.lod.h5", "x=y"], "no tensor named 'x'"),
         (["rename", "many.lod.h5", "tags=a", "tags=b"], "tags is renamed twice"),
