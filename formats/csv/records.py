@@ -192,9 +192,11 @@ class Records:
                 found.append((begins, row or [""]))
                 begins = first + rows.line_num
         except csv.Error as error:
-            header = text.partition("\n")[0]
-            if begins == 1 and self._separator not in header:
-                refuse_other_separators(header, self._separator, after='"')
+            lines = text.split("\n")
+            if first == 1 and self._separator not in lines[0]:
+                after, below = ('"', None) if begins == 1 else ("", lines[begins - 1])
+                header = lines[0].removesuffix("\r")
+                refuse_other_separators(header, self._separator, after=after, below=below)
             raise InvalidDataError(
                 f"line {begins}: is not a record ({error}); put a field with quotes, separators or "
                 f'line ends in quotes, and double the quotes in it, as "a ""b"" c"'
@@ -224,7 +226,9 @@ def refuse_other_separators(
         after: what comes before a separator.
         below: the next record; if it lacks the other separator, the header is a single name.
     """
-    other = next((mark for mark in _NAMES if mark != " " and after + mark in header), None)
+    # Names may contain spaces.
+    marks = [mark for mark in _NAMES if after or mark != " "]
+    other = next((mark for mark in marks if after + mark in header), None)
     if other is not None and other != separator and (below is None or other in below):
         raise InvalidDataError(
             f"line 1: has no {_NAMES.get(separator, separator)} but "
