@@ -164,14 +164,17 @@ def _from_batches(opened: Opened, whole: bool) -> Iterator[TensorSummary]:
 def as_json(
     opened: Opened, found: list[TensorSummary], level: int | str | None, more: Examined
 ) -> dict[str, Any]:
-    """Return everything, for scripts."""
+    """Return everything, for scripts; the level is of the tensors that text shows in full."""
+    main = [one.spec.name for one in _main(found) or found]
     return {
         "file": opened.reference.file,
         "format": opened.format_name,
         "bytes": file_bytes(opened),
         "attributes": dict(opened.source.attributes),
         "tensors": [
-            _tensor_json(summary, level) | more.to_json(summary.spec.name) for summary in found
+            _tensor_json(summary, level if summary.spec.name in main else None)
+            | more.to_json(summary.spec.name)
+            for summary in found
         ],
     }
 
@@ -199,6 +202,11 @@ def file_bytes(opened: Opened) -> int | None:
 # -- text --------------------------------------------------------------------------
 
 
+def _main(found: list[TensorSummary]) -> list[TensorSummary]:
+    """Return the tensor to show in full, the only one or the one called "data"; [] for none."""
+    return found if len(found) == 1 else [one for one in found if one.spec.name == DEFAULT_NAME]
+
+
 def as_text(
     opened: Opened,
     found: list[TensorSummary],
@@ -209,7 +217,7 @@ def as_text(
 ) -> str:
     """Return one line for each tensor, and details of the only one or of the one called "data"."""
     size = file_bytes(opened)
-    main = found if len(found) == 1 else [one for one in found if one.spec.name == DEFAULT_NAME]
+    main = _main(found)
     if level is not None and not main:
         for summary in found:
             summary.head.level(level)  # checked, although no levels are shown

@@ -83,6 +83,9 @@ def test_a_level_can_be_chosen(lod: Lod, folder: Path, level: str) -> None:
     assert "article" not in done.stdout
     found = json.loads(lod("inspect", "words.lod.h5", "--level", level, "--json").stdout)
     assert [one["name"] for one in found["tensors"][0]["levels"]] == ["sentence"]
+    io.write("both.lod.h5", {**io.read_all("words.lod.h5"), "label": LoDTensor(np.arange(3))})
+    both = json.loads(lod("inspect", "both.lod.h5", "--level", level, "--json").stdout)["tensors"]
+    assert [len(one["levels"]) for one in both] == [1, 0]  # as text, which shows data in full
 
 
 def test_head_draws_the_first_items(lod: Lod, folder: Path) -> None:
