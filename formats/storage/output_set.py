@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from lodcli.formats.storage.journal import Journal
-from lodcli.formats.storage.outputs import Beside, Output, TargetExistsError, refuse_existing
+from lodcli.formats.storage.outputs import Beside, Output, refuse_existing
 from lodcli.formats.storage.partials import partials_in
-from lodcli.formats.storage.set_commit import commit
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform.processes import allow_descriptors
 
@@ -63,20 +59,16 @@ class OutputSet:
                     assert self.files[0].path is not None
                     # Once: for each file, the time would grow with the square of their number.
                     partials = partials_in(self.files[0].path.parent)
-            self._journal()
+            self._refuse_scattered()
         except BaseException:
             self._abort()
             raise
 
-    def _journal(self) -> Journal:
-        names: dict[str, str] = {}
-        folders: dict[Path, str] = {}
-        # The journal takes the last name for the index of a pair; here none is.
-        for one in self.files:
-            assert one.path is not None
-            assert one._partial is not None
-            names[one.path.name] = one._partial.name
-            folders[one.path.parent] = one.label
+    def _refuse_scattered(self) -> None:
+        """Raise UnsupportedError if links lead to files that no journal can name together."""
+        paths = {one.path: one.label for one in self.files if one.path is not None}
+        names = {path.name: "" for path in paths}
+        folders = {path.parent: label for path, label in paths.items()}
         made = Journal(next(iter(folders)), names, self._overwrite)
         if len(folders) > 1 or len(names) < len(self.files) or not made.is_of_one_kind(made.path):
             labels = ", ".join(list(folders.values())[:2])
@@ -85,28 +77,13 @@ class OutputSet:
                 "several files are replaced only if all are in the same folder; give the paths "
                 "that the links lead to"
             )
-        return made
 
     def _commit(self) -> None:
-        first = self.files[0]
-        try:
-            with first.naming():
-                commit(self._journal(), first.label, self._refuse_appeared, self._release)
-        except FileExistsError as error:
-            label = next((one.label for one in self.files if one.path == error.filename), "")
-            raise TargetExistsError(
-                f"{label}: was created while it was being written; use overwrite=True to replace it"
-            ) from None
-
-    def _refuse_appeared(self) -> None:
-        for one in () if self._overwrite else self.files:
-            assert one.path is not None
-            if os.path.lexists(one.path):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), one.path)
-
-    def _release(self) -> None:
-        for one in self.files:
-            one._partial = None
+        # The journal takes the last name for the index of a pair; here none is.
+        *parts, last = self.files
+        last._parts = parts
+        with last.naming():
+            last._appear()
 
     def _abort(self) -> None:
         for one in self.files:
