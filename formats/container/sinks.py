@@ -74,11 +74,6 @@ class Sink(ABC):
     def complete(self, rows: int) -> None:
         """Finish the dataset: all rows have been written."""
         self.rows = rows
-        self._complete()
-
-    @abstractmethod
-    def _complete(self) -> None:
-        """See `complete`."""
 
 
 class ContiguousSink(Sink):
@@ -92,7 +87,6 @@ class ContiguousSink(Sink):
         super().__init__(file, array)
         self._spooled: SpooledArray | None = None
         self._offset: int | None = None
-        self._bytes = 0
         if self.known is not None:
             self._create(self.known)
         else:
@@ -105,7 +99,7 @@ class ContiguousSink(Sink):
             self._offset = dataset.get_offset()
 
     def _put(self, block: Bytes) -> None:
-        if self._spooled is not None and self._bytes + len(block) >= SPOOLED_BYTES:
+        if self._spooled is not None and self._size_bytes >= SPOOLED_BYTES:
             self._offset = self.file.reserve()
             if self._offset is not None:
                 self._unspool(self._spooled)
@@ -113,8 +107,7 @@ class ContiguousSink(Sink):
             self._spooled.write(block)
         else:
             assert self._offset is not None
-            self.file.pwrite(block.data, self._offset + self._bytes)
-        self._bytes += len(block)
+            self.file.pwrite(block.data, self._offset + self._size_bytes - len(block))
 
     def _unspool(self, spooled: SpooledArray) -> None:
         """Copy the buffered bytes to their final position."""
@@ -129,10 +122,11 @@ class ContiguousSink(Sink):
     def placed(self) -> bool:
         return self.known is None and self._spooled is None
 
-    def _complete(self) -> None:
+    def complete(self, rows: int) -> None:
+        super().complete(rows)
         if self.known is None:
             self._create(self.rows, self._offset)
-            if self._spooled is not None and self._bytes:
+            if self._spooled is not None and self._size_bytes:
                 self._unspool(self._spooled)
 
 
@@ -177,7 +171,8 @@ class ChunkedSink(Sink):
         # A copy: the rest must not keep the whole block alive.
         self._waiting, self._waiting_bytes = [data[size:].copy()], len(data) - size
 
-    def _complete(self) -> None:
+    def complete(self, rows: int) -> None:
+        super().complete(rows)
         if self._waiting_bytes:
             self._flush(self._waiting_bytes)
         if self.known is None:  # rows without bytes are never written
