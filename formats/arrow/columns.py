@@ -285,7 +285,8 @@ def opened(array: Any) -> tuple[Offsets, Any]:
     kind = array.type
     if not len(array) and not types.is_fixed_size_list(kind):
         # Then its offsets may have no bytes, not even the 0 before the first item.
-        return np.zeros(1, np.int64), _no_items(array)
+        none = array_of(np.zeros(0, np.uint8)) if is_bytes(kind) else _slice(array, 0, 0)
+        return np.zeros(1, np.int64), none
     if is_bytes(kind):
         array = large_binary(array)
         offsets = buffer_of(array, 1, np.dtype(np.int64), array.offset, len(array) + 1)
@@ -301,20 +302,15 @@ def opened(array: Any) -> tuple[Offsets, Any]:
         return views, _items(array, int(views[-1]))
     offsets = integers(array.offsets)
     low, high = int(offsets[0]), int(offsets[-1])
-    if types.is_map(kind):
-        parts = [array.keys.slice(low, high - low), array.items.slice(low, high - low)]
-        return _rebased(offsets), pa.StructArray.from_arrays(parts, ["key", "value"])
-    return _rebased(offsets), array.values.slice(low, high - low)
+    return _rebased(offsets), _slice(array, low, high - low)
 
 
-def _no_items(array: Any) -> Any:
-    """Return the items of no lists, text or bytes."""
-    if is_bytes(array.type):
-        return array_of(np.zeros(0, np.uint8))
-    if types.is_map(array.type):
-        parts = [array.keys.slice(0, 0), array.items.slice(0, 0)]
-        return pa.StructArray.from_arrays(parts, ["key", "value"])
-    return array.values.slice(0, 0)
+def _slice(array: Any, start: int, count: int) -> Any:
+    """Return some of the items that lists divide, or of the entries that maps divide."""
+    if not types.is_map(array.type):
+        return array.values.slice(start, count)
+    parts = [array.keys.slice(start, count), array.items.slice(start, count)]
+    return pa.StructArray.from_arrays(parts, ["key", "value"])
 
 
 def _items(array: Any, count: int) -> Any:
@@ -326,7 +322,7 @@ def _items(array: Any, count: int) -> Any:
 def _as_lists(array: Any) -> Any:
     """Return maps, of which some are null, as lists of structs."""
     offsets = array_of(integers(array.offsets).copy())  # pyarrow takes no slice with a mask
-    entries = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+    entries = _slice(array, 0, len(array.keys))
     return pa.ListArray.from_arrays(offsets, entries, mask=pc.invert(array.is_valid()))
 
 
