@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 
 from lodcli.formats.catalogue import plugins
 from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.registry import get
+from lodcli.formats.core.schema import table_html
 from lodcli.formats.core.table import TABLE
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
@@ -135,15 +135,8 @@ class FormatTable(tuple[FormatInfo, ...]):
 
     def _repr_html_(self) -> str:
         rows = self.cells()
-        heads = "".join(f"<th>{head}</th>" for head in rows[0])
-        lines = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row.values())}</tr>"
-            for row in rows
-        )
-        return (
-            f"<div><b>formats</b> {len(self)}<table><thead><tr>{heads}</tr></thead>"
-            f"<tbody>{lines}</tbody></table></div>"
-        )
+        title = f"<b>formats</b> {len(self)}"
+        return table_html(title, rows[0], (row.values() for row in rows))
 
 
 def formats() -> FormatTable:

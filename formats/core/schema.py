@@ -412,17 +412,18 @@ _TABLE_HEADS = ("tensor", "dtype", "row", "rows", "levels")
 
 def schema_html(schema: Schema) -> str:
     """Return a table with one line for each tensor; unknown counts are left out."""
+    title = f"<b>file</b> {len(schema)} tensor{'s' * (len(schema) != 1)}"
+    return table_html(title, _TABLE_HEADS, map(_cells, schema))
+
+
+def table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table below a title, as notebooks show it."""
     import html  # rarely needed
 
-    heads = "".join(f"<th>{head}</th>" for head in _TABLE_HEADS)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(spec)) + "</tr>"
-        for spec in schema
-    )
-    return (
-        f"<div><b>file</b> {len(schema)} tensor{'s' * (len(schema) != 1)}<table><thead><tr>{heads}"
-        f"</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    above = "".join(f"<th>{head}</th>" for head in heads)
+    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<div>{title}<table><thead><tr>{above}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _cells(spec: TensorSpec) -> tuple[str, ...]:
