@@ -24,7 +24,7 @@ def command(source: Reference, target: Target) -> None:
     from lodcli.formats.arrays.budget import WHOLE_COPIES, fits
     from lodcli.formats.container.reader import ContainerSource
     from lodcli.formats.core.limits import declared_bytes
-    from lodcli.formats.core.schema import find
+    from lodcli.formats.core.schema import find, schema_of
     from lodcli.formats.items.indexed_copy import in_place
     from lodcli.formats.steps.packing import packed
     from lodcli.shell.opened import opened
@@ -39,4 +39,4 @@ def command(source: Reference, target: Target) -> None:
                 return
         name, stored = file.array()
         tensor = stored.array.pack(stored.index_map.level, stored.index_map)
-    target.write_item(name, tensor)
+    target.write(schema_of({name: tensor}), [{name: tensor}])

@@ -157,9 +157,7 @@ def reading(options: ReadOptions) -> ReadOptions:
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     found: ReadKeywords = {}
-    if f"{_LIMITS}.skip_unsupported" in meta:
-        found["skip_unsupported"] = True
-    for name in ("nulls", "separator", "encoding", "text_columns"):
+    for name in ("skip_unsupported", "nulls", "separator", "encoding", "text_columns"):
         if f"{_LIMITS}.{name}" in meta:
             found[name] = meta[f"{_LIMITS}.{name}"]
     return read_options(options, found)

@@ -26,7 +26,7 @@ from lodcli.shell.output import (
 if TYPE_CHECKING:
     from lodcli.formats.core.format import Format
     from lodcli.formats.core.losses import Loss
-    from lodcli.formats.core.schema import Batch, Item, Schema
+    from lodcli.formats.core.schema import Batch, Schema
     from lodcli.reports.written import WrittenFile
     from lodcli.shell.opened import Opened
     from lodcli.shell.progress import ReadShare
@@ -232,12 +232,6 @@ class Target:
         """Print a note about lost content; not for text on a terminal."""
         if not is_terminal_output(self.path):
             note(f"note: {loss}")
-
-    def write_item(self, name: str, item: Item) -> None:
-        """Write one tensor that is in memory."""
-        from lodcli.formats.core.schema import schema_of
-
-        self.write(schema_of({name: item}), [{name: item}])
 
 
 def _report() -> dict[str, Any]:

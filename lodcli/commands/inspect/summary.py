@@ -392,11 +392,9 @@ def _padding(summary: TensorSummary) -> str:
 
 def _drawing(lod: LoD, summary: TensorSummary, head: int | None, unicode: bool) -> list[str]:
     rows = summary.rows
-    if head is not None:
-        count = min(head, lod.count(0) if lod.n_levels else rows)
-        if lod.n_levels:
-            lod, kept = lod.items(0, 0, count)
-            rows = kept.stop
-        else:
-            rows = count
+    if head is not None and lod.n_levels:
+        lod, kept = lod.items(0, 0, min(head, lod.count(0)))
+        rows = kept.stop
+    elif head is not None:
+        rows = min(head, rows)
     return draw(lod, rows, summary.spec.row_shape, width=output.width(), unicode=unicode)

@@ -265,8 +265,8 @@ class PlainRunner(Runner):
         self, tensor: LoDTensor, *, keep: bool = False, chunking: Chunking | None = None
     ) -> Any:
         """Return run_rnn's result."""
-        number = tensor.lod.level(self.level) if tensor.lod.n_levels else None
-        count = 0 if number is None else tensor.lod.count(number)
+        # Without levels, run_rnn raises an error.
+        count = tensor.lod.count(self.level) if tensor.lod.n_levels else 0
         result = run_rnn(
             tensor,
             self.weights,
@@ -277,8 +277,7 @@ class PlainRunner(Runner):
             chunking=chunking,
             threads=self.settings.threads,
         )
-        assert number is not None
-        self.work.add(0, self.weights, np.diff(tensor.lod.absolute(number)))
+        self.work.add(0, self.weights, np.diff(tensor.lod.absolute(self.level)))
         return result
 
     def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:

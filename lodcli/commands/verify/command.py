@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from lodcli.shell import failures, options, output
 from lodcli.shell.printable import printable
 from lodcli.shell.references import Reference
 from lodcli.shell.remedies import owner
-
-if TYPE_CHECKING:
-    from lodcli.formats.core.schema import Schema
 
 NO_CHECKSUMS = "no checksums in this format: structure only"
 
@@ -174,15 +171,11 @@ def _verified(
             "format": file.format_name,
             "tensors": len(schema),
             "rows": rows,
-            "levels": _depth(schema),
+            "levels": max((len(spec.levels) for spec in schema), default=0),
             "bytes": size_bytes,
             "checksums": checksums or None,
             "checked": checksums or NO_CHECKSUMS,
         }
-
-
-def _depth(schema: Schema) -> int:
-    return max((len(spec.levels) for spec in schema), default=0)
 
 
 def _line(result: dict[str, Any]) -> str:
