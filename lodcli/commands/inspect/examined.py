@@ -86,7 +86,7 @@ class Examined:
             rows = [
                 [
                     *(name, f"{one.count:,}"),
-                    *(output.figure(x, ".6g") for x in (one.min, one.mean, one.max, one.std)),
+                    *one.figures(".6g"),
                     *(f"{count:,}" for count in (one.zeros, one.nan, one.infinite)),
                 ]
                 for name, one in self.statistics.items()

@@ -78,8 +78,8 @@ def _tensor(summary: TensorSummary, more: Examined) -> list[str]:
         lines += [_histogram(one) for one in levels if one.items]
     if (values := more.statistics.get(spec.name)) is not None:
         figures = values.to_json()
-        shown = [x if isinstance(x, str) else figure(x, _FORM) for x in figures.values()]
-        lines.append(_table(figures, [shown]))
+        counts = [figure(x, _FORM) for x in [*figures.values()][:4]]
+        lines.append(_table(figures, [[*counts, *values.figures(_FORM)]]))
     if more.name == spec.name:
         for one in more.sequences.values():
             rows = [(str(each.item), f"{each.length:,}", each.text) for each in one]

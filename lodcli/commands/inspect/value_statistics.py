@@ -15,7 +15,9 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.marks import Decimals
+from lodcli.kernels.tensor.exchange.units import texts
+from lodcli.kernels.tensor.marks import Decimals, Times
+from lodcli.shell.output import figure
 
 # Sums of squares of smaller values do not overflow in float64.
 _SQUARED = 1e140
@@ -31,6 +33,7 @@ class ValueStatistics:
         min, max: the least and greatest except nan; None if there are none, or they are complex.
         mean, std: mean and standard deviation (of the population) of the finite values; None if
             there are none, or they are complex.
+        times: their unit, if they are times.
     """
 
     count: int
@@ -41,6 +44,7 @@ class ValueStatistics:
     mean: float | None
     max: int | float | None
     std: float | None
+    times: Times | None = None
 
     def of_decimals(self, decimals: Decimals) -> ValueStatistics:
         """Return the statistics of the decimals of which these are the digits."""
@@ -53,7 +57,23 @@ class ValueStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures by name; infinities, which JSON lacks, become the text inf or -inf."""
-        return {name: plain(value) for name, value in asdict(self).items()}
+        found = asdict(self)
+        del found["times"]
+        return {name: plain(value) for name, value in found.items()}
+
+    def figures(self, form: str) -> list[str]:
+        """Return min, mean, max and std as text: times, and a duration, or numbers in a format."""
+        found = [self.min, self.mean, self.max, self.std]
+        shown = [figure(value, form) for value in found]
+        if self.times is None:
+            return shown
+        span = Times("duration", self.times.unit)
+        if span.unit == "D":  # which is no unit of durations
+            span, found[3] = Times("duration", "s"), None if self.std is None else self.std * 86_400
+        for place, (value, unit) in enumerate(zip(found, [*[self.times] * 3, span], strict=True)):
+            if value is not None and abs(value) < 2**63:
+                shown[place] = texts(np.array([round(value)]), unit)[0]
+        return shown
 
 
 def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics:
@@ -109,6 +129,8 @@ def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics
         std=float(np.sqrt(squares / finite)) if known else None,
     )
     unit = spec.marks.unit
+    if isinstance(unit, Times):
+        return replace(found, times=unit)
     return found.of_decimals(unit) if isinstance(unit, Decimals) and unit.scale else found
 
 

@@ -127,6 +127,21 @@ def test_apply_compares_times_with_dates(lod: Lod) -> None:
     assert tensor("out.npz").to_list() == [False, False, True]
 
 
+def test_statistics_of_times_are_those_of_pandas(lod: Lod, folder: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    moments = pd.Series([START, START + timedelta(1), START + timedelta(3)])
+    spans = pd.Series([timedelta(seconds=1), timedelta(seconds=-2), timedelta(minutes=1)])
+    table = pa.table({"t": moments, "w": spans, "day": moments.dt.date})
+    pq.write_table(table, folder / "t.parquet")
+    lines = lod("inspect", str(folder / "t.parquet"), "--stats").stdout.splitlines()
+    found = {line.split()[0]: line.split()[2:6] for line in lines[-3:]}
+    for name, column in (("t", moments), ("w", spans)):
+        wanted = [column.min(), column.mean(), column.max(), column.std(ddof=0)]
+        for text, value in zip(found[name], wanted, strict=True):
+            assert abs(type(value)(text) - value) < pd.Timedelta("1us")
+    assert found["day"] == ["2024-05-01", "2024-05-02", "2024-05-04", "PT107760S"]
+
+
 PRICES = ["12.50", "0.10", None, "-3.00", "150.00", "100.01"]
 
 
