@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
+from lodcli.formats.arrays.budget import require_fits
 from lodcli.formats.arrow.files import (
     File,
     Found,
@@ -36,6 +37,8 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 # Maximum size of a piece. pyarrow needs several times as much to decode it, and the next piece is
 # prefetched.
 MOST_DECODED_BYTES = 2 << 20
+# Copies of a large record in memory while it is decoded: measured with one list of 10^8 numbers.
+_DECODED_COPIES = 5
 _READ_BYTES = 64 << 10  # of each column; else pyarrow reads a row group at once
 _TAIL = struct.Struct("<I4x")  # size of the footer, then the magic
 # Limit of 64-bit nanoseconds, in milliseconds.
@@ -141,6 +144,8 @@ class ParquetRecords(Records):
         leaves = [leaf for name in columns for leaf in self._leaves[name]]
         size = max(1, self._pages.estimate(group, leaves, self.bounds))
         rows = self._rows[group]
+        what = f"{'the' if rows == 1 else 'an average'} record of row group {group}"
+        require_fits(what, size // max(1, rows), _DECODED_COPIES, whole=rows == 1)
         limit_bytes = min(limit_bytes, MOST_DECODED_BYTES)
         step = max(1, min(rows, rows * limit_bytes // size))
         first = 0

@@ -172,7 +172,9 @@ class Column:
         return page.values * page.size if page.encoding == _PREFIXES else page.size
 
     def _estimate(self, page: Page) -> int:
-        if self._kind == _BYTE_ARRAY and page.encoding in _DICTIONARY_CODES:
+        if self._kind != _BYTE_ARRAY:
+            return self._most(page)
+        if page.encoding in _DICTIONARY_CODES:
             words = sum(page.values for page in self._pages if page.is_dictionary)
             return (
                 0 if page.is_dictionary else page.values * self._dictionary_bytes // max(1, words)

@@ -130,6 +130,18 @@ def test_every_format_refuses_it(suffix: str, lod: Lod, tmp_path: Path) -> None:
     assert lod("verify", tmp_path / f"one.{suffix}", "--memory", "5M").code == 0
 
 
+def test_records_of_parquet_are_refused_before_they_are_decoded(lod: Lod, tmp_path: Path) -> None:
+    io.write(tmp_path / "one.parquet", LoDTensor(np.zeros(ROWS, np.int64), [[ROWS]]))
+    for command in ("inspect", "verify"):
+        done = lod(command, tmp_path / "one.parquet", "--memory", "7M")
+        assert done.code == 1
+        assert done.stderr.endswith(
+            "one.parquet: the record of row group 0: 2400000 bytes, of which memory holds up to 5 "
+            "copies; the budget is 7M, --memory 12M is enough\n"
+        )
+        assert lod(command, tmp_path / "one.parquet", "--memory", "12M").code == 0
+
+
 def test_rows_are_the_items_of_a_tensor_without_levels(lod: Lod, tmp_path: Path) -> None:
     io.write(tmp_path / "rows.lods", LoDTensor(np.zeros((3, 400_000))))
     done = lod("verify", tmp_path / "rows.lods", "--memory", "9M")
