@@ -56,11 +56,13 @@ class Listed:
         label: the path or pattern that was given.
         folder: contains all files, directly or in folders.
         paths: of the files, in natural order of their names; at least one.
+        beside: the folders beside them, which are not read.
     """
 
     label: str
     folder: str
     paths: tuple[str, ...]
+    beside: tuple[str, ...] = ()
 
 
 def listed(path: PathLike, format_name: str | None) -> Listed | None:
@@ -97,8 +99,9 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
     with os.scandir(text) as entries:
         found = [one.path for one in entries if not _NO_DATA.match(one.name)]
     # Not entry.is_file(), which raises an error for a link to itself.
-    found = [one for one in found if os.path.isfile(one) and not _is_second(one)]
-    return Listed(text, text, _in_order(found)) if found else None
+    paths = [one for one in found if os.path.isfile(one) and not _is_second(one)]
+    beside = _in_order(filter(os.path.isdir, found))
+    return Listed(text, text, _in_order(paths), beside) if paths else None
 
 
 def _is_second(path: str) -> bool:
@@ -191,6 +194,12 @@ class ManyFiles(Source):
             self.notes = [
                 f"{len(files.paths)} files without a manifest are opened twice, one after another; "
                 "lod shard makes a dataset of them, which is faster to read in parts"
+            ]
+        if files.beside:
+            self.notes = [
+                *self.notes,
+                f"folders in it are not read, such as {shown(os.path.basename(files.beside[0]))}; "
+                f"'{os.path.join(files.label, '*', '*')}' reads their files",
             ]
         if names := _partitions(files):
             self.notes = [

@@ -147,6 +147,8 @@ def test_links_folders_pipes_and_hidden_files_are_passed_over(tmp_path: Path) ->
     for name in (".hidden", "_SUCCESS", "_common_metadata"):
         (tmp_path / "all" / name).write_text("x")
     assert lists(io.read(tmp_path / "all")) == WHOLE
+    with lodcli.open(tmp_path / "all") as file:
+        assert any("folders in it are not read, such as 'inner'; '" in one for one in file.notes)
     (tmp_path / "all" / "_a.jsonl").write_text("[8]\n")
     assert lists(io.read(tmp_path / "all")) == [[8], *WHOLE]
 
