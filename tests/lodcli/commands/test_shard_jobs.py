@@ -239,6 +239,20 @@ def test_a_command_killed_while_it_wrote_job_json_is_continued(lod: Lod) -> None
 
 
 @pytest.mark.usefixtures("dataset")
+def test_shards_of_different_dtypes_are_no_dataset(lod: Lod) -> None:
+    Path("model.py").write_text(
+        "from pathlib import Path\n"
+        "kind = 'f8' if Path('first').exists() else 'f4'\n"
+        "Path('first').touch()\n"
+        "def step(inputs, memory):\n"
+        "    return inputs.astype(kind), memory\n"
+    )
+    done = lod(*STEP, "--jobs", "1")
+    assert (done.code, Path("out/manifest.lod.h5").exists()) == (1, False)
+    assert f"out/{shard_name(1, SHARDS)}: its tensors, data float64 (3,), are not" in done.stderr
+
+
+@pytest.mark.usefixtures("dataset")
 def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
     for name, file in (("ds", "manifest.lod.h5"), ("home", "letter.txt")):
         Path(name).mkdir(exist_ok=True)
@@ -251,6 +265,15 @@ def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
             "or name another\n",
         )
         assert content(name) == before, file
+    # A command was killed after it wrote the manifest, and before it removed job.json.
+    Path("ds/letter.txt").unlink()
+    Path("ds/job.json").write_text('{"command": "another"}')
+    before = content("ds")
+    done = lod("convert", "ds", "ds", "--jobs", "2", "--force")
+    assert done.code == 3
+    assert done.stderr.startswith("lod convert: ds: holds shards of another job (other: command,")
+    assert done.stderr.endswith("); name another folder\n")
+    assert content("ds") == before
     Path("out").mkdir()
     Path("out/job.json").write_text("[" * 99)
     done = lod("convert", "ds", "out", "--jobs", "2", "--force")
