@@ -230,7 +230,7 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
         return schema[0]
     wanted = DEFAULT_NAME if name is None else name
     if len(schema) > _FEW:
-        found = _by_name(schema).get(wanted)
+        found = by_name(schema).get(wanted)
     else:
         found = next((spec for spec in schema if spec.name == wanted), None)
     if found is not None:
@@ -247,7 +247,7 @@ def find_all(schema: Schema, names: Iterable[str]) -> Schema:
     return tuple(find(schema, name) for name in names)
 
 
-def _by_name(schema: Schema) -> dict[str, TensorSpec]:
+def by_name(schema: Schema) -> dict[str, TensorSpec]:
     """Return the tensors by name; kept for the schemas asked last, which are asked again."""
     kept = _kept.get(id(schema))
     if kept is None or kept[0] is not schema:

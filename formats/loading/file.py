@@ -14,7 +14,7 @@ from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords, ReadOptions, read_options
-from lodcli.formats.core.schema import ReadItem, find, find_all, names_of
+from lodcli.formats.core.schema import ReadItem, by_name, find, find_all, names_of
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.indexed_copy import in_place
 from lodcli.formats.items.items import Items
@@ -66,7 +66,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
         return len(self.schema)
 
     def __contains__(self, name: object) -> bool:
-        return any(spec.name == name for spec in self.schema)
+        return name in by_name(self.schema)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a tensor, or the default if there is none of this name."""

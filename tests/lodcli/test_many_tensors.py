@@ -75,6 +75,15 @@ def test_work_grows_no_faster_than_the_number_of_tensors(
     assert most - more < 2.05 * (more - few)
 
 
+def test_whether_names_are_in_an_open_file_is_found_in_linear_work(files: dict[int, Path]) -> None:
+    def ask(count: int) -> int:
+        with lodcli.open(files[count]) as file:
+            return lines_of(lambda: [name in file for name in file])
+
+    few, more, most = map(ask, (150, 300, 600))
+    assert most - more < 2.05 * (more - few)
+
+
 def test_batches_of_one_tensor_each_are_joined_in_linear_work() -> None:
     def join(count: int) -> None:
         tensors = {f"x{n}": LoDTensor(np.zeros(0)) for n in range(count)}
