@@ -14,7 +14,7 @@ from lodcli.bench.measure.errors import DisagreementError
 from lodcli.bench.measure.harness import Effort, Sampler, measure, measure_steadily, sampler
 from lodcli.bench.measure.samples import summarised
 from lodcli.bench.measure.tasks import COPY, LIMIT, OURS, Candidate, LimitKind, Task
-from lodcli.bench.report.results import Clock, Measured, rows_of
+from lodcli.bench.report.results import Clock, Measured, row_of
 from lodcli.kernels.platform import processes
 
 # A first call may compile or load code: up to this time it does not count as slow.
@@ -51,7 +51,11 @@ def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict
     # The best of its samples: a limit is what the machine can do, not what it did on average.
     best_rate = amount / min(one.seconds for one in samples[limit.name])
     rate = best_rate if task.work.limit == limit.label else _copying_rate(task, measured)
-    rows = rows_of(task, measured, digest=computed, threads=threads, clock=clock, limit_rate=rate)
+    rows = [
+        row_of(task, one, measured, digest=computed, threads=threads, clock=clock, limit_rate=rate)
+        for one in measured
+        if one.candidate is not limit
+    ]
     return {"rows": rows, "skipped": skipped}
 
 

@@ -35,37 +35,27 @@ class Measured:
     summary: Summary
 
 
-def rows_of(
+def row_of(
     task: Task,
+    one: Measured,
     measured: Sequence[Measured],
     *,
     digest: str,
     threads: int,
     clock: Clock,
     limit_rate: float | None,
-) -> list[dict[str, Any]]:
-    """Return a row for each candidate except limits.
+) -> dict[str, Any]:
+    """Return the row of a candidate.
 
     Args:
+        task: what was measured.
+        one: the candidate.
+        measured: all candidates, with the limit.
+        digest: of the result.
+        threads: number of threads.
         clock: whether times are wall time or processor time.
         limit_rate: bytes or operations per second at the machine's limit.
     """
-    return [
-        _row(task, one, measured, digest, threads, clock, limit_rate)
-        for one in measured
-        if one.candidate.library != LIMIT
-    ]
-
-
-def _row(
-    task: Task,
-    one: Measured,
-    measured: Sequence[Measured],
-    digest: str,
-    threads: int,
-    clock: Clock,
-    limit_rate: float | None,
-) -> dict[str, Any]:
     candidate, summary = one.candidate, one.summary
     low, high = summary.quartiles
     rate = task.work.useful / summary.median
