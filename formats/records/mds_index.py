@@ -110,6 +110,12 @@ def _shard(said: dict[str, Any], where: str) -> Shard:
     size, samples = _count(raw.get("bytes")), _count(said.get("samples"))
     if not isinstance(name, str) or size is None or samples is None:
         raise DamagedFileError(f"{where}: expected a name, a size and a number of samples")
+    folder, *rest = name.split("/")
+    if rest and not {"", ".", ".."} & {folder, *rest}:
+        raise UnsupportedError(
+            f"{where}: is in the folder {folder[:255]!r}, as merge_index of Streaming writes; read "
+            "folders that have an index of their own, and join them with lod concat"
+        )
     if 4 * (samples + 2) > size:
         raise DamagedFileError(f"{where}: {size} bytes cannot hold {samples} samples")
     return Shard(name, size, samples, compression is not None, _hashes(raw.get("hashes"), where))

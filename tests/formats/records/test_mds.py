@@ -265,6 +265,10 @@ FIRST = struct.unpack_from("<I", (THEIRS / "mds" / "shard.00000.mds").read_bytes
             said(lambda i: i["shards"][0]["raw_data"].update(basename="../x/index.json")),
             "which is not a plain name of a file",
         ),
+        (
+            said(lambda i: i["shards"][1]["raw_data"].update(basename="7/shard.00000.mds")),
+            "shard 1: is in the folder '7', as merge_index of Streaming writes; .* lod concat",
+        ),
         (said(lambda i: i["shards"][0]["raw_data"].update(basename=7)), "expected a name"),
         (
             all_shards(column_names=["a"]),
