@@ -19,7 +19,7 @@ from lodcli.formats.core.marks import marked
 from lodcli.formats.core.schema import Schema, tensor_of
 from lodcli.formats.items import keys
 from lodcli.formats.items.taking import item_count, joined_items, part, taken
-from lodcli.formats.storage.pread import read_into
+from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
@@ -148,9 +148,7 @@ class _Spool:
 
         def array(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
             nonlocal position
-            found = np.empty(shape, dtype)
-            if found.size:
-                read_into(self._fd, found, position)
+            found = read_array(self._fd, shape, dtype, position)
             position += found.nbytes
             return found
 

@@ -17,13 +17,12 @@ import numpy as np
 from lodcli.formats.arrays.byte_blocks import flat_bytes
 from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.format import StoredRows
-from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.stored_items import StoredItems
 from lodcli.formats.items.taking import joined_items, part, taken
-from lodcli.formats.storage.pread import read_into
+from lodcli.formats.storage.pread import read_array
 from lodcli.formats.storage.prefetch import ahead
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files, machine
@@ -198,13 +197,8 @@ class _Spool:
             lod = self._items.lods[spec.name]
             index = lods.setdefault(id(lod), find_items(lod, ascending).lod)
             rows = ascending.size if index.rows is None else index.rows
-            data = self._rows(spec, rows, self._start[number, spec.name])
+            shape, dtype = (rows, *spec.row_shape), spec.dtype.newbyteorder("=")
+            data = read_array(self._fd, shape, dtype, self._start[number, spec.name])
             nulls = self._items.nulls(spec.name).taken(lod, ascending)
             found[spec.name] = LoDTensor(data, index, spec.marks, nulls)
         return found
-
-    def _rows(self, spec: TensorSpec, rows: int, offset: int) -> Array:
-        data = np.empty((rows, *spec.row_shape), spec.dtype.newbyteorder("="))
-        if data.size:
-            read_into(self._fd, data, offset)
-        return data

@@ -24,7 +24,7 @@ from lodcli.formats.npz.npy_header import (
 )
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.storage.pread import read_into
+from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 
@@ -88,7 +88,5 @@ class _NpySource(ArraySource[Header]):
         return np.ascontiguousarray(self._whole[start:stop])
 
     def _read(self, shape: tuple[int, ...], position: int) -> Array:
-        data: Array = np.empty(shape, self._header.dtype)
-        if data.size:
-            read_into(self._fd, data, self._header.size_bytes + position)
-        return native(data)
+        position += self._header.size_bytes
+        return native(read_array(self._fd, shape, self._header.dtype, position))

@@ -18,7 +18,7 @@ from lodcli.formats.core.format import Format
 from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.storage.pread import read_into
+from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -237,8 +237,8 @@ class _Queue:
 
     def take(self, count: int) -> Values:
         counts, self._counts = self._counts[:count], self._counts[count:]
-        rows: Array = np.empty((int(counts.sum()), *self._spec.row_shape), self._spec.dtype)
+        shape = (int(counts.sum()), *self._spec.row_shape)
         with naming(self._spec.name):
-            read_into(self._file.fileno(), rows, self._read)
+            rows = read_array(self._file.fileno(), shape, self._spec.dtype, self._read)
         self._read += rows.nbytes
         return Values(self._spec, rows, counts)

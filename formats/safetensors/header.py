@@ -11,7 +11,7 @@ import numpy as np
 from lodcli.formats.arrays.array_file import PlacedArray, array_bytes
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.core.names import repeated
-from lodcli.formats.storage.pread import read_into
+from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import UnsupportedError
 
@@ -109,8 +109,7 @@ def read_header(fd: int, file_bytes: int) -> Header:
     """
     if file_bytes < 10:
         raise NotThisFormatError(f"is not a safetensors file: it has only {file_bytes} bytes")
-    first = np.empty(9, np.uint8)
-    read_into(fd, first, 0)
+    first = read_array(fd, 9, np.uint8, 0)
     size = int.from_bytes(first[:8].tobytes(), "little")
     if first[8] != ord("{"):
         raise NotThisFormatError("is not a safetensors file: no header after its first 8 bytes")
@@ -119,8 +118,7 @@ def read_header(fd: int, file_bytes: int) -> Header:
             f"the header: claims {size} bytes, the file has {file_bytes} and at most "
             f"{MOST_HEADER_BYTES} are allowed"
         )
-    raw = np.empty(size, np.uint8)
-    read_into(fd, raw, 8)
+    raw = read_array(fd, size, np.uint8, 8)
     with naming("the header"):
         arrays, metadata = _decoded(raw.tobytes())
         _check_places(arrays, file_bytes - 8 - size)

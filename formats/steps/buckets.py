@@ -13,7 +13,7 @@ from lodcli.formats.arrays.byte_blocks import flat_bytes
 from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.schema import TensorSpec
-from lodcli.formats.storage.pread import read_into
+from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.platform import files
@@ -78,10 +78,8 @@ class Buckets:
         """Return the rows of a bucket."""
         spec = self._spec
         shape = (int(self._rows[number]), *spec.row_shape)
-        data = np.empty(shape, spec.dtype.newbyteorder("="))
-        if data.nbytes:
-            read_into(self._fd, data, int(self._starts[number]))
-        return data
+        dtype = spec.dtype.newbyteorder("=")
+        return read_array(self._fd, shape, dtype, int(self._starts[number]))
 
 
 @contextmanager

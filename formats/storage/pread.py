@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.index.checks import Array
@@ -25,3 +26,10 @@ def read_into(fd: int, out: Array, position: int) -> None:
             raise DamagedFileError(f"the file ended {size} bytes early")
         view, position, size = view[done:], position + done, size - done
         done = files.read_at(fd, view, position)
+
+
+def read_array(fd: int, shape: int | tuple[int, ...], dtype: npt.DTypeLike, position: int) -> Array:
+    """Return the bytes of a file from `position` on as an array; see `read_into`."""
+    out: Array = np.empty(shape, dtype)
+    read_into(fd, out, position)
+    return out

@@ -9,7 +9,7 @@ import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.storage.pread import read_into
+from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 
@@ -43,9 +43,8 @@ class Index:
         size = source.size_bytes or 0
         if size < HEADER.size:
             raise DamagedFileError(f"is cut off: {size} bytes, its header has {HEADER.size}")
-        head = np.empty(HEADER.size, np.uint8)
-        read_into(self._fd, head, 0)
-        magic, version, code, self.sequences, documents = HEADER.unpack(head.tobytes())
+        head = read_array(self._fd, HEADER.size, np.uint8, 0).tobytes()
+        magic, version, code, self.sequences, documents = HEADER.unpack(head)
         if magic != MAGIC:
             raise DamagedFileError(f"does not begin with {MAGIC.rstrip(bytes(1)).decode()}")
         if version != VERSION:
@@ -88,9 +87,8 @@ class Index:
         return self._read("i1", self._modes_at, start, stop)
 
     def _read(self, dtype: str, position: int, start: int, stop: int) -> Array:
-        out: Array = np.empty(stop - start, dtype)
-        read_into(self._fd, out, position + start * out.itemsize)
-        return out
+        position += start * np.dtype(dtype).itemsize
+        return read_array(self._fd, stop - start, dtype, position)
 
     # -- checks ------------------------------------------------------------------------
 
