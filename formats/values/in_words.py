@@ -26,22 +26,17 @@ def in_words(schema: Schema) -> Schema:
 
 
 def _worded(spec: TensorSpec) -> TensorSpec:
-    axes = [str(axis) for axis in range(len(spec.row_shape))]
-    added = (LevelSpec(f"words of {spec.name}/{part}") for part in (*axes, "letters"))
+    parts = [*map(str, range(len(spec.row_shape))), "letters"]
+    first, *rest = (LevelSpec(f"words of {spec.name}/{part}") for part in parts)
     empty = spec.empty().as_text()
     return replace(
         spec,
         dtype=empty.dtype,
         row_shape=(),
-        levels=(*spec.levels, *_counted(spec, tuple(added))),
+        levels=(*spec.levels, replace(first, items=spec.rows), *rest),  # an item for each row
         rows=None,
         marks=empty.marks,
     )
-
-
-def _counted(spec: TensorSpec, levels: tuple[LevelSpec, ...]) -> tuple[LevelSpec, ...]:
-    """Return the added levels; the first has an item per row, so its count is known."""
-    return (replace(levels[0], items=spec.rows), *levels[1:])
 
 
 def batches_in_words(batches: Iterable[Batch]) -> Iterator[Batch]:
