@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -71,7 +72,7 @@ class Awkward(Format):
             counts = {spec.name: spec.items or 0 for spec in counted}
             self.require_equal(counts)
             with new_archive(output) as archive:
-                _write_single(archive, FORM, np.array(_json(plan)))
+                _write_single(archive, FORM, np.array(json.dumps(plan.form)))
                 _write_single(archive, LENGTH, np.array(counts[schema[0].name]))
                 store(archive, arrays)
 
@@ -89,12 +90,6 @@ def _without_null_records(batches: Iterable[Batch], told: AbstractSet[str]) -> I
             if not tensor.data.all():
                 raise UnsupportedError(f"{name}: a record is null; awkward has no nulls: {REMEDY}")
         yield {name: item for name, item in batch.items() if name not in told}
-
-
-def _json(plan: Plan) -> str:
-    import json
-
-    return json.dumps(plan.form)
 
 
 def _write_single(archive: zipfile.ZipFile, name: str, value: Array) -> None:

@@ -13,12 +13,7 @@ from lodcli.formats.core.options import ReadKeywords
 from lodcli.formats.loading.dataset_torch import Batch, Dataset, Layout, collate
 from lodcli.formats.loading.epochs import Epoch, epoch
 from lodcli.formats.loading.handing_torch import in_worker
-from lodcli.formats.loading.samplers import (
-    require_booleans,
-    require_counts,
-    require_seed,
-    require_whole,
-)
+from lodcli.formats.loading.samplers import require_booleans, require_counts, require_whole
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
@@ -92,7 +87,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         self.rank, self.world = _place(rank, world)
         require_counts("Batches", tokens=tokens, items=1 if items is None else items, pool=pool)
         require_booleans("Batches", shuffle=shuffle, drop_last=drop_last)
-        require_seed("Batches", seed)
+        require_whole("Batches", "seed", seed)
         self.dataset = Dataset(
             path, name, level=level, in_memory=in_memory, limits=limits, **keywords
         )

@@ -12,11 +12,6 @@ from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Offsets, as_int64
 
 
-def require_seed(what: str, seed: object) -> None:
-    """Raise OptionError unless a seed is a whole number of at least 0."""
-    require_whole(what, "seed", seed)
-
-
 def require_counts(what: str, **given: object) -> None:
     """Raise OptionError unless each argument is a whole number of at least 1."""
     for name, value in given.items():
@@ -90,7 +85,7 @@ class BatchSampler:
             raise OptionError("BatchSampler: give rows= or items=, the maximum of a batch")
         require_counts("BatchSampler", **maxima, buckets=buckets)
         require_booleans("BatchSampler", padded=padded, shuffle=shuffle, drop_last=drop_last)
-        require_seed("BatchSampler", seed)
+        require_whole("BatchSampler", "seed", seed)
         given: npt.ArrayLike = getattr(lengths, "lengths", lengths)
         self.lengths: Offsets = as_int64(given, level=0, what="lengths")
         self.rows, self.items, self.padded = rows, items, padded

@@ -43,10 +43,6 @@ class Interrupted(BaseException):
         self.signum, self.error = signum, error
 
 
-def _nothing() -> None:
-    pass
-
-
 class _State:
     """State of this process; signals reach only its main thread."""
 
@@ -54,7 +50,7 @@ class _State:
         self.reset()
 
     def reset(self) -> None:
-        self.handled: Callable[[], None] = _nothing
+        self.handled: Callable[[], None] = lambda: None
         self.depth = 0
         self.count = 0
         self.received: int | None = None
