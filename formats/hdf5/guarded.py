@@ -6,13 +6,11 @@ import struct
 from typing import Any
 
 from lodcli.formats.container.owned import ReadFile
+from lodcli.formats.container.parser import LIST_END, SIGNATURE
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# The end of the free list of a local heap.
-LIST_END = 1
 LONGEST_LIST = 10_000
 
 

@@ -16,7 +16,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader, shown
 from lodcli.formats.text.numerals import BEYOND, FLOATS, exceeds_float64, narrowed
 from lodcli.formats.ts.header import COMMENTS, DIRECTIVES, Header, read_header
-from lodcli.formats.ts.writer import TsWriter, refuse_unheld
+from lodcli.formats.ts.writer import LABEL, LABEL_NAMES, TsWriter, refuse_unheld
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError, counted
 from lodcli.kernels.index.checks import Array
@@ -24,8 +24,6 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Marks
 
-LABEL = "label"
-LABEL_NAMES = "label_names"
 MOST_BLOCK_BYTES = 4 << 20
 
 
