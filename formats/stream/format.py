@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -22,15 +21,15 @@ class LodStream(Format):
     Written little-endian and in C order; data of another byte order or layout is converted.
     """
 
-    name: ClassVar[str] = "lod.stream"
+    name = "lod.stream"
     checksums = "CRC32C of every frame"
-    many: ClassVar[bool] = True
-    arrays: ClassVar[bool] = True
-    level_names: ClassVar[bool] = True
+    many = True
+    arrays = True
+    level_names = True
     kept_marks = ALL_MARKS
     attributes = file_attributes = True
     structs = True
-    nulls: ClassVar[bool] = True
+    nulls = True
 
     def sniff(self, head: bytes) -> bool:
         return looks_like_stream(head)
