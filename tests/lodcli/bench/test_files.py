@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.bench.measure.epochs import batched, way
+from lodcli.bench.measure.epochs import batched_way
 from lodcli.bench.measure.peer_set import PeerSet, chosen_peers
 from lodcli.bench.runner import run_task
 from lodcli.bench.suites.cases import CONVERT_CASES, FILE_CASES, LOAD_CASES, Case, custom_case
@@ -90,7 +90,7 @@ def test_a_loader_that_leaves_out_a_sequence_is_found() -> None:
     results = []
     for order in ([0, 1, 2], [2, 0, 1], [0, 2, 2], [0, 1]):
         chosen = [rows[place] for place in order]
-        run, compared = way(partial(batched, chosen, 4))
+        run, compared = batched_way(partial(list, chosen), 4)
         results.append([each.tolist() for each in compared(run())])
     assert results[0] == results[1] == [[6, 3], results[0][1]]
     assert results[2] not in results[:2]

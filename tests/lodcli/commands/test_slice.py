@@ -102,7 +102,8 @@ def test_tensors_of_different_counts_need_a_name(lod: Lod, folder: Path) -> None
 def test_an_error_lists_at_most_twenty_tensors(
     lod: Lod, folder: Path, count: int, end: str
 ) -> None:
-    np.savez("many.npz", **{f"t{number}": np.zeros(number + 1) for number in range(count)})
+    tensors: dict[str, Any] = {f"t{number}": np.zeros(number + 1) for number in range(count)}
+    np.savez("many.npz", **tensors)
     assert lod("unpack", "many.npz", "-o", "out.lod.h5").stderr.endswith(end)
 
 
