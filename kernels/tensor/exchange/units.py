@@ -180,13 +180,17 @@ def in_unit(value: Any, unit: Unit) -> Any:
     Times may be text of ISO 8601, in UTC unless it has a zone.
 
     Raises:
-        InvalidDataError: a time of another kind, or one that is no whole number of the unit.
+        InvalidDataError: a time of another kind, one that is no whole number of the unit, or a
+            code without a word.
 
     >>> in_unit(1.5, Decimals(6, 2)), in_unit("1970-01-02", Times("timestamp", "s"))
     (150, 86400)
     """
     if isinstance(unit, Categories):
-        return unit.words.index(value) if value in unit.words else value
+        code = unit.words.index(value) if value in unit.words else value
+        if isinstance(code, int | float | np.number) and not 0 <= code < len(unit.words):
+            raise InvalidDataError(f"{value} is the code of no word of a {unit}")
+        return code
     if isinstance(value, str) and isinstance(unit, Times):
         return number_of(value, unit)
     if isinstance(value, np.generic) and value.dtype.kind in "iuf":

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lodcli.kernels.errors import LodError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, LodError, ShapeMismatchError
 from lodcli.kernels.ops.joining.concat import sequence_concat
 from lodcli.kernels.ops.joining.windows import sequence_interleave, sequence_windows
 from lodcli.kernels.ops.pooling.pool import sequence_max
@@ -164,6 +164,9 @@ def test_an_empty_sequence_of_times_gives_the_pad_value_in_their_unit() -> None:
     assert sequence_max(times, pad_value=0).data.tolist() == [[220], [0]]
     assert sequence_max(times).nulls == Nulls.of([[True, False]])
     assert sequence_max(prices, pad_value=1.5).data.tolist() == [[220], [150]]
+    labels = LoDTensor([0], [[1, 0]], Marks(unit=Categories(("no", "yes"))))
+    with pytest.raises(InvalidDataError, match="2 is the code of no word of a category"):
+        sequence_max(labels, pad_value=2)
 
 
 def test_texts_stay_texts_as_long_as_they_are_whole() -> None:

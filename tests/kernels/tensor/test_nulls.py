@@ -219,6 +219,9 @@ def test_categories_are_filled_with_words() -> None:
     labels = LoDTensor.from_lists([1, None]).as_categories(["no", "yes"])
     assert labels.fill_nulls("yes").to_list() == ["yes", "yes"]
     assert labels.fill_nulls(0).to_list() == ["yes", "no"]
+    for code in (2, np.int8(-1)):
+        with pytest.raises(InvalidDataError, match=f"{code} is the code of no word of a categ"):
+            labels.fill_nulls(code)
 
 
 @pytest.mark.parametrize(
