@@ -206,7 +206,6 @@ def test_folders_of_a_format_are_no_lists_of_files(tmp_path: Path) -> None:
         assert lists(file.read()["data"]) == [[1]]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("log", ["_delta_log", ".hoodie"])
 def test_a_table_with_a_log_is_refused(log: str, tmp_path: Path) -> None:
     (tmp_path / "table" / log).mkdir(parents=True)
@@ -217,6 +216,7 @@ def test_a_table_with_a_log_is_refused(log: str, tmp_path: Path) -> None:
     assert len(lodcli.read(tmp_path / "table" / "*.jsonl")) == 2
 
 
+@pytest.mark.slow
 def test_more_files_than_may_be_open_are_opened_one_at_a_time(tmp_path: Path) -> None:
     for number in range(1_000):
         (tmp_path / f"{number}.jsonl").write_text(f"[{number}]\n")
