@@ -503,8 +503,14 @@ _AS_TEXT = "--text-columns reads the column as text"
 _NAMES_ABOVE = "put a line of names above it"
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 _WANTED = {"f": "a number", "b": "true or false"}
-_BOOLEANS = {**dict.fromkeys(("true", "True", "TRUE"), True), "false": False}
-_BOOLEANS |= dict.fromkeys(("False", "FALSE"), False)
+_BOOLEANS = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
 _MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?"})
 
 
