@@ -370,7 +370,7 @@ def fill_value(how: str) -> Any:
     """Return the value that fills null rows.
 
     Raises:
-        OptionError: "fill=" is not followed by a number, a date, a time, true or false.
+        OptionError: "fill=" is not followed by a number, a date, a time, a duration, true or false.
 
     >>> fill_value("fill=-1"), fill_value("zero")
     (-1, 0)
@@ -387,7 +387,9 @@ def fill_value(how: str) -> Any:
             continue
     if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}:[0-9]{2}|[+-]?P", text):
         return text  # of a time or a duration, which depends on the tensor
-    raise OptionError(f"nulls: fill={text}: expected a number, a date, a time, true or false")
+    raise OptionError(
+        f"nulls: fill={text}: expected a number, a date, a time, a duration, true or false"
+    )
 
 
 def wide_dtype(dtype: np.dtype[Any] | None) -> np.dtype[Any] | None:

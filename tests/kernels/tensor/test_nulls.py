@@ -234,10 +234,11 @@ def test_categories_are_filled_with_words() -> None:
         ([Decimal("1.50"), None], 0.125),
         ([Decimal("1.50"), None], 100),
         ([Decimal("1.50"), None], np.nan),
+        pytest.param([timedelta(1), None], f"P{'9' * 5000}D", id="more digits than int() takes"),
     ],
 )
 def test_another_time_or_decimal_fills_nothing(values: list[Any], value: Any) -> None:
-    with pytest.raises(InvalidDataError, match=r"is not a (date|timestamp|decimal)"):
+    with pytest.raises(InvalidDataError, match=r"is not a (date|timestamp|decimal)|a duration"):
         LoDTensor.from_lists(values).fill_nulls(value)
 
 

@@ -39,7 +39,7 @@ def test_convert_takes_columns_and_new_names_also_from_a_pipe(lod: Lod, shell: L
         ("x.npz --field ids", 4, "no option 'field' (--field); --columns chooses tensors"),
         ("x.jsonl --levels a/b", 2, "levels: 'a/b' is not a valid level name: use letters"),
         ("x.jsonl --levels ,", 2, "levels: '' is not a valid level name"),
-        ("x.jsonl --nulls fill=abc", 2, "nulls: fill=abc: expected a number, a date, a time, true"),
+        ("x.jsonl --nulls fill=abc", 2, "nulls: fill=abc: expected a number, a date, a time, a d"),
         ("x.jsonl::ids --rename ids=t", 0, ""),
         ("x.jsonl::ids --text-levels text", 4, "ids: text is uint8"),
     ],
