@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lodcli.commands.train.reading import Examples
+from lodcli.formats.arrays.budget import require_fits
 from lodcli.formats.core.errors import naming
 from lodcli.formats.storage import interrupts
 from lodcli.formats.weights import read_weights
@@ -26,7 +27,7 @@ from lodcli.kernels.rnn.training.classifier import (
     seeded_classifier,
 )
 from lodcli.kernels.rnn.training.train import Epoch, Evaluation, Recipe
-from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget
+from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
 
 # Minimum interval between saves of a better model; the best one is also saved at the end.
 SAVING_SECONDS = 2.0
@@ -103,7 +104,8 @@ def starting_model(
         _refuse_far_labels(examples, hidden or 64)
         if embedding is not None:
             vocabulary = vocabulary or examples.vocabulary
-            _refuse_far_ids(examples, vocabulary, embedding)
+            what = f"an embedding of {vocabulary} ids (numbered from 0) and {embedding} values"
+            _require_trainable(f"{examples.label}: {examples.name}: {what}", vocabulary * embedding)
         return seeded_classifier(
             cell or "lstm",
             embedding or examples.width,
@@ -161,32 +163,22 @@ def _check_class_names(trained: list[str], examples: Examples) -> None:
 
 
 def _refuse_far_labels(examples: Examples, hidden: int) -> None:
-    """Raise InvalidDataError if a label is so large that the weights exceed the memory budget."""
+    """Raise TooLargeError if a label is so large that the weights exceed the memory budget."""
     numbers = examples.labelled.labels
     # With more units than classes, the RNN's own weights exceed it: that error names the units.
-    if hidden < examples.classes and not _fits(hidden * examples.classes):
+    if hidden < examples.classes:
         position = int(numbers.argmax())
-        raise InvalidDataError(
+        _require_trainable(
             f"{examples.label}: labels, position {position}: {numbers[position]} makes "
-            f"{examples.classes} classes, whose weights exceed the memory budget while they are "
-            "trained; number the classes from 0, or set a larger budget with --memory"
+            f"{examples.classes} classes (numbered from 0)",
+            hidden * examples.classes,
         )
 
 
-def _refuse_far_ids(examples: Examples, vocabulary: int, width: int) -> None:
-    """Raise InvalidDataError if there are so many ids that the table exceeds the memory budget."""
-    if not _fits(width * vocabulary):
-        raise InvalidDataError(
-            f"{examples.label}: {examples.name}: an embedding of {vocabulary} ids and {width} "
-            "values exceeds the memory budget while it is trained; number the ids from 0, without "
-            "gaps, or set a larger budget with --memory"
-        )
-
-
-def _fits(count: int) -> bool:
-    """Return whether so many float32 weights can be trained within the memory budget."""
-    budget = memory_budget() or default_budget()
-    return budget is None or 4 * count * TRAINED_COPIES <= budget
+def _require_trainable(what: str, count: int) -> None:
+    """Raise TooLargeError if so many float32 weights exceed the memory budget while trained."""
+    with within_budget(memory_budget() or default_budget()):
+        require_fits(what, 4 * count, TRAINED_COPIES)
 
 
 class Best(NamedTuple):
