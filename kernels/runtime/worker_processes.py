@@ -11,7 +11,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -212,14 +211,16 @@ def ensure_tracker() -> None:
     """Start the process of multiprocessing that each start needs.
 
     Later it would unblock signals that the caller blocks. It ignores all that end a command but
-    SIGHUP. If it was killed, it is started again without a warning: it only frees semaphores and
-    shared memory, which these processes do not use.
+    SIGHUP.
+
+    Raises:
+        FileNotFoundError: the current folder was deleted.
     """
     if os.name == "posix":
         from multiprocessing.resource_tracker import ensure_running
 
-        with deaf_to(_ENDING), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "resource_tracker: process died unexpectedly")
+        os.getcwd()  # in a deleted folder Python 3.13 cannot start it, and prints a traceback
+        with deaf_to(_ENDING):
             ensure_running()
 
 

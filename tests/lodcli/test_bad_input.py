@@ -414,6 +414,15 @@ def test_a_deleted_current_folder_is_not_the_fault_of_the_source(
     assert done.stderr == f"lod {line.split()[0]}: {named}{said}"
 
 
+def test_no_process_complains_that_the_current_folder_was_deleted(shell: Lod) -> None:
+    deleted = "mkdir sub && cd sub && rmdir ../sub"
+    done = shell(
+        f"lod shard words.lod.h5 ds && {deleted} && lod apply sum $OLDPWD/ds --jobs 2 -o $OLDPWD/x"
+    )
+    said = "lod apply: no such file: the current folder was deleted; change to another one\n"
+    assert (done.code, done.stderr) == (3, said)
+
+
 def test_a_name_cannot_steer_the_terminal(lod: Lod, folder: Path) -> None:
     done = lod("inspect", "\x1b[2J\nnone\u202e.npz")
     assert done.code == 3

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import util
-from multiprocessing.resource_tracker import _resource_tracker, ensure_running
+from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 
 import pytest
@@ -87,14 +87,6 @@ def test_a_process_that_starts_is_not_disturbed_by_signals(
         signal.signal(signal.SIGINT, before)
     assert (handled, shields, len(started)) == ([1], [1], 1)
     assert capfd.readouterr().err == ""
-
-
-def test_processes_start_without_a_warning_after_the_tracker_was_killed() -> None:
-    ensure_running()
-    tracker = vars(_resource_tracker)["_pid"]
-    os.kill(tracker, signal.SIGKILL)
-    os.waitpid(tracker, 0)
-    assert list(in_processes(squared, [3], 1, lost=raising)) == [(0, 9)]
 
 
 @pytest.mark.parametrize("threads", [None, 1, 3])
