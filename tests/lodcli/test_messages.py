@@ -49,7 +49,7 @@ def files(folder: Path) -> None:
         ("plan plain.lod.h5 --tokens 2", "expected a tensor of at least one level, found none"),
         (
             "verify --quick plain.lod.h5",
-            "plain.lod.h5: --quick is for folders of datasets; leave",
+            "plain.lod.h5: --quick is for folders of datasets, without --isolate",
         ),
         ("apply add nan.lod.h5 plain.lod.h5", "one row of the second tensor for each sequence of"),
     ],

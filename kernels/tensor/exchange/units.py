@@ -181,7 +181,7 @@ def in_unit(value: Any, unit: Unit) -> Any:
 
     Raises:
         InvalidDataError: a time of another kind, one that is no whole number of the unit, or a
-            code without a word.
+            code that has no word.
 
     >>> in_unit(1.5, Decimals(6, 2)), in_unit("1970-01-02", Times("timestamp", "s"))
     (150, 86400)
