@@ -27,6 +27,7 @@ from lodcli.kernels.ops.plugins import find_op, no_gpu
 from lodcli.kernels.ops.registry import OpEntry
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories, Times
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.options import refuse_two_pipes
@@ -230,7 +231,9 @@ def _may_have_nulls(steps: Sequence[Step]) -> Callable[[TensorSpec, TensorSpec],
     keep = all(step.entry.nulls for step in steps)
     # Of an empty sequence, no time is the greatest: see sequence_max.
     pick = any(step.entry.pools and step.entry.marks for step in steps)
-    return lambda lead, made: (keep and lead.nullable) or (pick and made.marks.unit is not None)
+    return lambda lead, made: (
+        (keep and lead.nullable) or (pick and isinstance(made.marks.unit, Times | Categories))
+    )
 
 
 class _Failed(Exception):
