@@ -77,9 +77,9 @@ def _tensor(summary: TensorSummary, more: Examined) -> list[str]:
         )
         lines += [_histogram(one) for one in levels if one.items]
     if (values := more.statistics.get(spec.name)) is not None:
-        figures = values.to_json()
-        counts = [figure(x, _FORM) for x in [*figures.values()][:4]]
-        lines.append(_table(figures, [[*counts, *values.figures(_FORM)]]))
+        counts = (values.count, values.nan, values.infinite, values.zeros)
+        row = [*(f"{count:,}" for count in counts), *values.figures(_FORM)]
+        lines.append(_table(values.to_json(), [row]))
     if more.name == spec.name:
         for one in more.sequences.values():
             rows = [(str(each.item), f"{each.length:,}", each.text) for each in one]
