@@ -173,7 +173,8 @@ class Column:
 
     def _estimate(self, page: Page) -> int:
         if self._kind != _BYTE_ARRAY:
-            return self._most(page)
+            width = _WIDTHS.get(self._kind, self._width or 0)  # 8 and 16 bits are decoded as 32
+            return 0 if page.is_dictionary else page.values * width
         if page.encoding in _DICTIONARY_CODES:
             words = sum(page.values for page in self._pages if page.is_dictionary)
             return (

@@ -130,16 +130,23 @@ def test_every_format_refuses_it(suffix: str, lod: Lod, tmp_path: Path) -> None:
     assert lod("verify", tmp_path / f"one.{suffix}", "--memory", "5M").code == 0
 
 
-def test_records_of_parquet_are_refused_before_they_are_decoded(lod: Lod, tmp_path: Path) -> None:
-    io.write(tmp_path / "one.parquet", LoDTensor(np.zeros(ROWS, np.int64), [[ROWS]]))
+@pytest.mark.parametrize(
+    ("dtype", "size_bytes", "less", "enough"),
+    # Whole numbers of 8 bits are decoded as 32.
+    [("int64", 8 * ROWS, "7M", "12M"), ("int8", 4 * ROWS, "5M", "6M")],
+)
+def test_records_of_parquet_are_refused_before_they_are_decoded(
+    dtype: str, size_bytes: int, less: str, enough: str, lod: Lod, tmp_path: Path
+) -> None:
+    io.write(tmp_path / "one.parquet", LoDTensor(np.zeros(ROWS, dtype), [[ROWS]]))
     for command in ("inspect", "verify"):
-        done = lod(command, tmp_path / "one.parquet", "--memory", "7M")
+        done = lod(command, tmp_path / "one.parquet", "--memory", less)
         assert done.code == 1
         assert done.stderr.endswith(
-            "one.parquet: the record of row group 0: 2400000 bytes, of which memory holds up to 5 "
-            "copies; the budget is 7M, --memory 12M is enough\n"
+            f"one.parquet: the record of row group 0: {size_bytes} bytes, of which memory holds up "
+            f"to 5 copies; the budget is {less}, --memory {enough} is enough\n"
         )
-        assert lod(command, tmp_path / "one.parquet", "--memory", "12M").code == 0
+        assert lod(command, tmp_path / "one.parquet", "--memory", enough).code == 0
 
 
 def test_rows_are_the_items_of_a_tensor_without_levels(lod: Lod, tmp_path: Path) -> None:
