@@ -398,7 +398,7 @@ def refuse_existing(target: PathLike, *, overwrite: bool) -> None:
 
     Raises:
         TargetExistsError: something is there that may not be replaced.
-        IsADirectoryError: the place is a folder, or named like one.
+        IsADirectoryError: the place is named like a folder.
     """
     label = os.fspath(target)
     try:
@@ -408,7 +408,7 @@ def refuse_existing(target: PathLike, *, overwrite: bool) -> None:
             raise IsADirectoryError(errno.EISDIR, "has the name of a folder", label) from None
         return  # a missing folder is detected when the file is made
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "is a folder", label)
+        raise TargetExistsError(f"{label}: is a folder, not a file; name a file in it")
     if not stat.S_ISREG(mode):
         redirected = stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
         raise TargetExistsError(

@@ -345,6 +345,8 @@ def test_a_folder_of_folders_comes_with_a_pattern(lod: Lod, folder: Path) -> Non
         "; name a file in it, or a pattern for those in its folders: 'parts/*/*'\n"
     )
     assert lod("inspect", "parts/*/*").code == 0
+    done = lod("convert", "words.lod.h5", "parts", "--to", "npz")
+    assert done.stderr == "lod convert: parts: is a folder, not a file; name a file in it\n"
 
 
 @pytest.mark.parametrize(
