@@ -67,8 +67,9 @@ GROWING = (np.add, np.subtract, np.multiply, np.power)
 # Decimals of so many digits are different floats of 64 bits.
 EXACT_DIGITS = 15
 _NULL = "compare with None as in x is None, x is not None"
-# Functions whose values are some of those that they are given; other functions that keep times.
-_PICKS = ("first", "last", "max", "min", "maximum", "minimum")
+# Functions that pick by order; all that return some of their values; others that keep times.
+_BY_ORDER = ("max", "min", "maximum", "minimum")
+_PICKS = ("first", "last", *_BY_ORDER)
 _OF_TIMES = ("mean", "sum", "abs")
 _LISTS = (ast.Tuple, ast.List, ast.Set)
 
@@ -509,6 +510,8 @@ class Evaluation(ABC, Generic[V]):
             self.fail(node, f"expected a number, found {node.value!r}; {what}")
         if type(op) in _ORDER and not words.ordered:
             self.fail(node, f"the categories of {name} have no order; use ==, != or in")
+        if isinstance(other, ast.Call) and function_name(other) in _BY_ORDER and not words.ordered:
+            self.fail(other, f"the categories of {name} have no order; use first, last, any or all")
         if node.value not in words.words:
             known = ", ".join(map(repr, words.words[:MOST_WORDS]))
             more = len(words.words) - MOST_WORDS

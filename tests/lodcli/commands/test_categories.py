@@ -146,6 +146,7 @@ def test_filter_compares_categories_with_words(expression: str, users: list[str]
     [
         ("user == 'x'", "column 9: no category 'x' of user; there are: 'b', 'a', 'c'"),
         ("user < 'b'", "column 8: the categories of user have no order; use ==, != or in"),
+        ("'b' == max(user)", "column 8: the categories of user have no order; use first, last"),
         ("n == 'b'", "column 6: expected a number, found 'b'; n is no text"),
         ("length() == 'b'", "column 13: expected a number, found 'b'; this is no text"),
         ("user + 'b' > 1", "column 8: expected a number, found 'b'"),
