@@ -43,8 +43,8 @@ class LevelStatistics:
     """Statistics of the lengths of the sequences of a level, in items of the next one.
 
     Attributes:
-        level: 0 the outermost.
-        name: of the level, or null.
+        level: its number, 0 the outermost.
+        name: its name, or null.
         items: number of sequences.
         total: number of items they hold together.
         empty: number of sequences that hold none.
