@@ -143,7 +143,9 @@ class Parsed:
         function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
         if isinstance(node, ast.Call) and function in (*_PICKS, *_OF_TIMES):
             given, marks = self.marks_of(node.args[0])
-            kept = function in _PICKS or isinstance(marks.unit, Times)
+            kept = function in _PICKS
+            if isinstance(marks.unit, Times):  # a sum of moments is none
+                kept = kept or function == "mean" or marks.unit.kind == "duration"
             return given, Marks(unit=marks.unit if kept else None)  # a byte of a text is no text
         while isinstance(node, ast.Subscript):
             node = node.value

@@ -77,6 +77,7 @@ WRONG_TIMES = {
     "t == day": "column 6: t is timestamp[us] and day is date[D]: the units differ",
     "t - ms > 0": "column 1: t is timestamp[us] and ms is timestamp[ms, UTC]: the units differ",
     "max(l) > 'now'": "l is timestamp[ns]: expected a timestamp such as",
+    "sum(l) > '2024-05-01'": "column 10: expected a number, found '2024-05-01'",
     "max(l) > first(waits)": "l is timestamp[ns] and waits is duration[s]: the units differ",
     "wait > '90s'": "wait is duration[us]: expected a duration such as 'PT90S' or 'P1DT12H30M'",
     "wait > 'PT'": "found 'PT'",
