@@ -508,8 +508,10 @@ class Evaluation(ABC, Generic[V]):
         if words is None and node.value in self.expression.marks:
             self.fail(node, f"a name is written without quotes, or as tensor({node.value!r})")
         if words is None:
-            what = "text is compared with text only" if marks.is_text else f"{name} is no text"
-            self.fail(node, f"expected a number, found {node.value!r}; {what}")
+            hint = name_hint(node.value, ()) or f"{name} is no text"
+            if marks.is_text:
+                hint = "text is compared with text only"
+            self.fail(node, f"expected a number, found {node.value!r}; {hint}")
         if type(op) in _ORDER and not words.ordered:
             self.fail(node, f"the categories of {name} have no order; use ==, != or in")
         if isinstance(other, ast.Call) and function_name(other) in _BY_ORDER and not words.ordered:

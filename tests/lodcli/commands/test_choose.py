@@ -332,6 +332,7 @@ def test_texts_are_compared_with_words(
         ("", "length(turns.other) > 1", "no level turns.other from the items down"),
         ("", "(1 + 1).real == 2", "column 1: a dot can only be in a name"),
         ("", 'n == "b"', "expected a number, found 'b'; n is no text"),
+        ("", 'n == "true"', "expected a number, found 'true'; write True or False"),
         ("", 'text in ("b", 3)', "column 10: expected a number, found 'b'; text is compared with"),
         ("", '"a" in text', "column 8: text is one value for each item; compare it with =="),
         ("", "1 in n", "column 6: n is one value for each item; compare it with =="),
