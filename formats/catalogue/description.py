@@ -8,10 +8,10 @@ from lodcli.formats.catalogue import plugins
 from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.registry import get
-from lodcli.formats.core.schema import table_html
 from lodcli.formats.core.table import TABLE
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.display import table_html
 from lodcli.kernels.tensor.marks import VALUES
 
 _KINDS = {

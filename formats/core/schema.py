@@ -15,6 +15,7 @@ from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.names import check_name, listing
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.display import table_html
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -414,16 +415,6 @@ def schema_html(schema: Schema) -> str:
     """Return a table with one line for each tensor; unknown counts are left out."""
     title = f"<b>file</b> {len(schema)} tensor{'s' * (len(schema) != 1)}"
     return table_html(title, _TABLE_HEADS, map(_cells, schema))
-
-
-def table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table below a title, as notebooks show it."""
-    import html  # rarely needed
-
-    above = "".join(f"<th>{head}</th>" for head in heads)
-    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<div>{title}<table><thead><tr>{above}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _cells(spec: TensorSpec) -> tuple[str, ...]:

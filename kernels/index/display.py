@@ -1,9 +1,8 @@
-"""HTML table of an index, for notebooks."""
+"""HTML tables for notebooks, and that of an index."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lodcli.kernels.index.checks import Offsets
 
@@ -17,18 +16,24 @@ def as_html(names: Sequence[str | None], counts: Sequence[Offsets]) -> str:
         names: of the levels.
         counts: lengths of the sequences of each level.
     """
-    lines = []
+    rows = []
     for level, (name, lengths) in enumerate(zip(names, counts, strict=True)):
-        cells: list[object] = [level, html.escape(name or ""), lengths.size]
+        cells: list[object] = [level, name or "", lengths.size]
         if lengths.size:
             cells += [int((lengths == 0).sum()), lengths.min(), f"{lengths.mean():.3g}"]
             cells += [lengths.max(), f"{padding(lengths):.0%}".replace("%", " %")]
-        lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    heads = "".join(f"<th>{head}</th>" for head in _HEADS)
-    return (
-        f"<div><b>LoD</b> {len(names)} level{'s' * (len(names) != 1)}<table><thead><tr>{heads}"
-        f"</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-    )
+        rows.append(cells)
+    return table_html(f"<b>LoD</b> {len(names)} level{'s' * (len(names) != 1)}", _HEADS, rows)
+
+
+def table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table below a title, which is HTML."""
+    import html  # rarely needed
+
+    above = "".join(f"<th>{head}</th>" for head in heads)
+    lines = ("".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<div>{title}<table><thead><tr>{above}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def padding(lengths: Offsets) -> float:

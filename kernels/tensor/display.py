@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.display import table_html
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.tensor.exchange.units import texts
@@ -51,19 +52,14 @@ def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NU
     count = lod.count(0) if lod.n_levels else data.shape[0]
     shown = _shown(0, count, _HTML_ITEMS, _HTML_ITEMS - 3, 3)
     bounds = lod.absolute(0) if lod.n_levels else np.arange(count + 1)
-    lines = []
+    lines: list[tuple[object, ...]] = []
     for item in shown:
         if item is None:
-            lines.append("<tr><td>..</td><td></td><td></td></tr>")
-            continue
-        text = item_text(data, lod, item, marks, nulls)
-        rows = int(bounds[item + 1] - bounds[item])
-        lines.append(f"<tr><td>{item}</td><td>{rows}</td><td>{html.escape(text)}</td></tr>")
-    body = "".join(lines)
-    return (
-        f"<div>{head}<table><thead><tr><th>item</th><th>rows</th><th>values</th></tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
-    )
+            lines.append(("..", "", ""))
+        else:
+            rows = bounds[item + 1] - bounds[item]
+            lines.append((item, rows, item_text(data, lod, item, marks, nulls)))
+    return table_html(head, ("item", "rows", "values"), lines)
 
 
 def item_text(
