@@ -10,12 +10,13 @@ import numpy.typing as npt
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import exact_ids, id_column, recut, segment_numbers
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.common import moved, segments
 from lodcli.kernels.ops.ids.ids import segment_compress, sequence_erase
 from lodcli.kernels.ops.padding.pad import from_padded, segment_pad
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array, beside
 from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -155,10 +156,12 @@ def sequence_ctc_align(
     """
     offsets = segments(tensor, level, "ctc_align")
     ids = id_column(tensor, "ctc_align")
-    blanks = exact_ids([blank], tensor.dtype, "ctc_align")
+    unit = tensor.marks.unit
+    value = blank if unit is None else in_unit(blank, unit)
+    blanks = exact_ids([value], tensor.dtype, "ctc_align")
     run = on(backend, segment_ctc_align, size_bytes=ids.nbytes)
     kept, bounds = run(ids, offsets, blanks, merge_repeated)
-    return LoDTensor._made(kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, level, bounds))
+    return moved(tensor, kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, level, bounds))
 
 
 def ctc_align_padded(

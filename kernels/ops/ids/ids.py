@@ -15,9 +15,10 @@ from lodcli.kernels.ops.arguments import (
     require_at_least,
     segment_numbers,
 )
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.common import moved, segments
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -46,9 +47,11 @@ def sequence_erase(
     """
     offsets = segments(tensor, -1, "sequence_erase")
     ids = id_column(tensor, "sequence_erase")
-    unwanted = exact_ids(tokens, tensor.dtype, "sequence_erase")
+    unit = tensor.marks.unit
+    values = tokens if unit is None else [in_unit(one, unit) for one in tokens]
+    unwanted = exact_ids(values, tensor.dtype, "sequence_erase")
     kept, bounds = on(backend, segment_erase, size_bytes=ids.nbytes)(ids, offsets, unwanted)
-    return LoDTensor._made(kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, -1, bounds))
+    return moved(tensor, kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, -1, bounds))
 
 
 @types_explained

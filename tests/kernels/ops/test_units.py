@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, LodError, ShapeMismatchError
+from lodcli.kernels.ops.ids.edit_distance import sequence_ctc_align
+from lodcli.kernels.ops.ids.ids import sequence_erase
 from lodcli.kernels.ops.joining.concat import sequence_concat
 from lodcli.kernels.ops.joining.windows import sequence_interleave, sequence_windows
 from lodcli.kernels.ops.pooling.pool import sequence_max
@@ -167,6 +169,15 @@ def test_an_empty_sequence_of_times_gives_the_pad_value_in_their_unit() -> None:
     labels = LoDTensor([0], [[1, 0]], Marks(unit=Categories(("no", "yes"))))
     with pytest.raises(InvalidDataError, match="2 is the code of no word of a category"):
         sequence_max(labels, pad_value=2)
+
+
+def test_ids_of_categories_and_decimals_stay_what_they_are() -> None:
+    labels = LoDTensor([0, 1, 1, 0, 2], [[3, 2]]).as_categories(["-", "a", "b"])
+    assert sequence_ctc_align(labels).to_list() == [["a"], ["b"]]
+    assert sequence_erase(labels, [1]).to_list() == [["-"], ["-", "b"]]
+    prices = LoDTensor.from_lists([[Decimal("0.02"), Decimal("2.00")]])
+    assert sequence_erase(prices, [2]).to_list() == [[Decimal("0.02")]]
+    assert sequence_ctc_align(prices, blank=2).to_list() == [[Decimal("0.02")]]
 
 
 def test_texts_stay_texts_as_long_as_they_are_whole() -> None:
