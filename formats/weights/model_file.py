@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
-
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.safetensors.header import Header, encoded_header
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.weights.safetensors_weights import SAID
+from lodcli.formats.weights.safetensors_weights import write_entries
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.rnn.stack.state_dict import StateDict
 
-# Key of lod's entry in the file's metadata, which holds only text; SAID is the key of the RNN.
+# Key of lod's entry in the file's metadata, which holds only text.
 _KEY = "lod.classifier"
 
 
@@ -32,15 +29,8 @@ def write_model(
     Raises:
         OSError: it cannot be written.
     """
-    said = {SAID: json.dumps(arrays.said, sort_keys=True), _KEY: json.dumps(about, sort_keys=True)}
-    header = Header({}, said)
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    for name, array in whole.items():
-        header.add(name, array.dtype, array.shape)
     with Output(path, overwrite=overwrite) as output:
-        output.write(encoded_header(header))
-        for array in whole.values():
-            output.write(array.reshape(-1).view(np.uint8).data)
+        write_entries(arrays, output, {_KEY: json.dumps(about, sort_keys=True)})
 
 
 def about_of(entries: StateDict) -> dict[str, Any]:

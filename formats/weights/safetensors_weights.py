@@ -18,7 +18,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict
 
-SAID = "lod.rnn"
+_SAID = "lod.rnn"
 
 
 def read(source: Input, wanted: Callable[[str], bool] = lambda name: True) -> StateDict:
@@ -44,8 +44,12 @@ def read(source: Input, wanted: Callable[[str], bool] = lambda name: True) -> St
 
 def write(weights: RNNWeights, output: Output) -> None:
     """Write the weights, and the metadata that arrays cannot express."""
-    entries = state_dict(with_two_biases(weights))
-    header = Header({}, {SAID: json.dumps(entries.said, sort_keys=True)})
+    write_entries(state_dict(with_two_biases(weights)), output, {})
+
+
+def write_entries(entries: StateDict, output: Output, metadata: Mapping[str, str]) -> None:
+    """Write arrays by torch's names, the description of their RNN, and more metadata."""
+    header = Header({}, {_SAID: json.dumps(entries.said, sort_keys=True), **metadata})
     arrays = {name: np.ascontiguousarray(array) for name, array in entries.items()}
     for name, array in arrays.items():
         header.add(name, array.dtype, array.shape)
@@ -61,10 +65,10 @@ def exact(array: Array) -> Array:
 
 def _said(metadata: Mapping[str, str]) -> dict[str, dict[str, str | bool]]:
     """Return the metadata about RNNs; empty for files of other programs."""
-    if SAID not in metadata:
+    if _SAID not in metadata:
         return {}
     try:
-        found = json.loads(metadata[SAID])
+        found = json.loads(metadata[_SAID])
         sound = all(
             isinstance(options, dict)
             and all(isinstance(value, str | bool) for value in options.values())
@@ -73,6 +77,6 @@ def _said(metadata: Mapping[str, str]) -> dict[str, dict[str, str | bool]]:
     except (ValueError, AttributeError, RecursionError):
         sound = False
     if not sound:
-        raise DamagedFileError(f"the header: {SAID} of its metadata is not a description of RNNs")
+        raise DamagedFileError(f"the header: {_SAID} of its metadata is not a description of RNNs")
     checked: dict[str, dict[str, str | bool]] = found
     return checked
