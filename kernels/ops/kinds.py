@@ -17,7 +17,7 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 # The form of an argument on the command line. Arguments of the kinds in FILES are files.
 Kind = Literal[
     "tensor", "tensors", "index", "steps", "array", "level", "dtype", "choice",
-    "bool", "int", "float", "str", "ints", "floats", "nested", "unknown",
+    "bool", "int", "float", "value", "str", "ints", "floats", "nested", "unknown",
 ]  # fmt: skip
 FILES = ("tensor", "tensors", "index", "steps", "array")
 _SIMPLE: dict[Any, Kind] = {
@@ -44,6 +44,8 @@ def kind_of(hint: Any) -> Kind:
         return "level"
     if parts == {int, float}:
         return "float"
+    if parts == {float, str}:
+        return "value"
     if len(parts) == 1:
         (only,) = parts
         return _SIMPLE.get(only) or (kind_of(only) if only is not hint else "unknown")

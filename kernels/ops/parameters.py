@@ -18,6 +18,7 @@ _KINDS = {
     "int | str | None": "int?",
     "float": "float",
     "float | None": "float?",
+    "float | str | None": "float?",
     "bool": "bool",
     "Align": "str",
     "Side": "str",

@@ -125,7 +125,7 @@ def sequence_max(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float | None = None,
+    pad_value: float | str | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -137,8 +137,8 @@ def sequence_max(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence; by default 0, or null for times
-            and categories.
+        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
+            categories; by default 0, or null for times and categories.
 
     Raises:
         InvalidDataError: complex numbers.
@@ -155,7 +155,7 @@ def sequence_min(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float | None = None,
+    pad_value: float | str | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -164,8 +164,8 @@ def sequence_min(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence; by default 0, or null for times
-            and categories.
+        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
+            categories; by default 0, or null for times and categories.
 
     >>> sequence_min(LoDTensor(np.array([4, 1, 3]), [[2, 1]])).data.tolist()
     [1, 3]
@@ -179,7 +179,7 @@ def sequence_max_index(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float | None = None,
+    pad_value: float | str | None = None,
     out: tuple[Array, Offsets] | None = None,
     backend: Backend = "auto",
 ) -> tuple[LoDTensor, LoDTensor]:
@@ -189,8 +189,8 @@ def sequence_max_index(
         tensor, backend: as for `sequence_sum`.
         out: None, or a pair of arrays for the two results.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence; by default 0, or null for times
-            and categories.
+        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
+            categories; by default 0, or null for times and categories.
 
     Returns:
         The maxima, and int64 row numbers of the same shape; of equal values the first row,
@@ -208,7 +208,7 @@ def sequence_min_index(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float | None = None,
+    pad_value: float | str | None = None,
     out: tuple[Array, Offsets] | None = None,
     backend: Backend = "auto",
 ) -> tuple[LoDTensor, LoDTensor]:
@@ -217,8 +217,8 @@ def sequence_min_index(
     Args:
         tensor, out, backend: as for `sequence_max_index`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence; by default 0, or null for times
-            and categories.
+        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
+            categories; by default 0, or null for times and categories.
 
     >>> value, row = sequence_min_index(LoDTensor(np.array([1, 7, 3]), [[2, 0, 1]]))
     >>> value.data.tolist(), row.data.tolist()
@@ -232,7 +232,7 @@ def sequence_first(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float | None = None,
+    pad_value: float | str | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -241,8 +241,8 @@ def sequence_first(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence; by default 0, or null for times
-            and categories.
+        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
+            categories; by default 0, or null for times and categories.
 
     >>> sequence_first(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [1, 3]
@@ -255,7 +255,7 @@ def sequence_last(
     tensor: LoDTensor,
     *,
     level: int | str = -1,
-    pad_value: float | None = None,
+    pad_value: float | str | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -264,8 +264,8 @@ def sequence_last(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence; by default 0, or null for times
-            and categories.
+        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
+            categories; by default 0, or null for times and categories.
 
     >>> sequence_last(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [7, 3]
@@ -294,7 +294,7 @@ def _picked(
     reference: Callable[..., Array],
     tensor: LoDTensor,
     level: int | str,
-    pad_value: float | None,
+    pad_value: float | str | None,
     out: Array | None,
     backend: Backend,
 ) -> LoDTensor:
@@ -303,16 +303,21 @@ def _picked(
     return _with_unit(found, tensor, level, pad_value)
 
 
-def _in_unit(pad_value: float | None, tensor: LoDTensor) -> float:
+def _in_unit(pad_value: float | str | None, tensor: LoDTensor) -> float:
     if pad_value is None:
         return 0
     unit = tensor.marks.unit
-    number: float = pad_value if unit is None else in_unit(pad_value, unit)
+    try:
+        number: float | str = pad_value if unit is None else in_unit(pad_value, unit)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"pad_value: {error}") from None
+    if isinstance(number, str):
+        raise InvalidDataError(f"pad_value: expected a {unit or 'number'}, found {number!r}")
     return number
 
 
 def _with_unit(
-    found: LoDTensor, tensor: LoDTensor, level: int | str, pad_value: float | None
+    found: LoDTensor, tensor: LoDTensor, level: int | str, pad_value: float | str | None
 ) -> LoDTensor:
     """Return values of a tensor, one row for each sequence, with their unit."""
     if tensor.marks is NO_MARKS:
@@ -333,7 +338,7 @@ def _pooled_index(
     reference: Callable[..., tuple[Array, Offsets]],
     tensor: LoDTensor,
     level: int | str,
-    pad_value: float | None,
+    pad_value: float | str | None,
     out: tuple[Array, Offsets] | None,
     backend: Backend,
 ) -> tuple[LoDTensor, LoDTensor]:

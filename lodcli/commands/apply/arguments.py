@@ -142,6 +142,16 @@ def as_kind(kind: Kind, tensor: LoDTensor) -> Any:
     return tensor.data if kind == "array" else tensor
 
 
+def as_value(text: str, tensor: LoDTensor) -> float | str:
+    """Return the number in a text; a word of categories, or what is no number, as it is."""
+    if tensor.marks.categories is not None:
+        return text
+    try:
+        return NUMBER.convert(text, None, None)
+    except click.BadParameter:
+        return text
+
+
 def _parameter(own: inspect.Parameter, hint: Any, text: str) -> Parameter:
     required = own.default is inspect.Parameter.empty
     kind = kind_of(hint)
@@ -201,6 +211,25 @@ class _Int(click.ParamType[int]):
         return int(text)
 
 
+class _Number(click.ParamType[float]):
+    """A number; whole ones of 64 bits are exact."""
+
+    name = "float"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        text = str(value).strip()
+        whole = re.fullmatch(r"[+-]?[0-9]{1,19}", text)
+        return int(text) if whole else click.FLOAT.convert(value, param, ctx)
+
+
+class _Value(click.ParamType[str]):
+    """A number or text; which of them depends on the tensor: see `as_value`."""
+
+    name = "number|text"
+
+
 class _Many(click.ParamType[tuple[Any, ...]]):
     """1,2,3."""
 
@@ -258,6 +287,7 @@ class _File(click.ParamType[Any]):
 
 
 INT = _Int()
+NUMBER = _Number()
 ARRAY = _Array()
 INTS = _Many(INT, "1,2,3")
 
@@ -272,7 +302,8 @@ def _click_type(own: Parameter) -> Any:
     types: dict[str, Any] = {
         "level": options.LEVEL,
         "int": INT,
-        "float": click.FLOAT,
+        "float": NUMBER,
+        "value": _Value(),
         "ints": INTS,
         "floats": _Many(click.FLOAT, "0.5,1"),
         "nested": _Nested(),

@@ -13,7 +13,14 @@ from typing import Any
 import click
 import numpy as np
 
-from lodcli.commands.apply.arguments import ARRAY, Described, Parameter, as_kind, described
+from lodcli.commands.apply.arguments import (
+    ARRAY,
+    Described,
+    Parameter,
+    as_kind,
+    as_value,
+    described,
+)
 from lodcli.commands.apply.expression import TensorExpression, arithmetic, without_decimals
 from lodcli.commands.apply.results import write_beside, write_results
 from lodcli.expressions.showing import showing_where
@@ -355,8 +362,12 @@ def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
     else:
         pairs = zip(wanted, given, strict=True)
         keywords = {one.name: as_kind(one.kind, tensor) for one, tensor in pairs}
+    keywords |= step.values
+    for one in step.described.options:
+        if one.kind == "value" and one.name in keywords:
+            keywords[one.name] = as_value(keywords[one.name], tensors[0])
     try:
-        return step.described.function(**keywords, **step.values)
+        return step.described.function(**keywords)
     except NotFloatingError as error:
         raise InvalidDataError(f"{error}; --dtype float32 converts them first") from None
     except LodError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -256,6 +257,43 @@ def test_a_time_picked_from_an_empty_sequence_is_null_in_any_batch(
     assert lod("apply", "max", "p.lod.h5", "-fo", "out.lods").code == 0
     with lodcli.open("out.lods") as file:
         assert not file.schema[0].nullable  # 0, as of other numbers
+
+
+@pytest.mark.parametrize(
+    ("values", "text", "wanted"),
+    [
+        ([START], "2024-05-02", START + timedelta(hours=12)),
+        ([timedelta(1)], "PT1M", timedelta(minutes=1)),
+        ([Decimal("1.5")], "0.2", Decimal("0.2")),
+        ([1], "9007199254740993", 9007199254740993),
+        ([2.5], "inf", float("inf")),
+        ([START], "soon", "expected a timestamp such as '2024-05-01' or"),
+        ([Decimal("1.5")], "soon", r"expected a decimal\(2, 1\), found 'soon'"),
+        ([1], "2024-05-02", "expected a number, found '2024-05-02'"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_the_pad_value_is_written_as_the_values(
+    values: list[Any], text: str, wanted: Any, lod: Lod
+) -> None:
+    io.write("in.lod.h5", LoDTensor.from_lists([values, []]))
+    done = lod("apply", "max", "in.lod.h5", "--pad-value", text, "-o", "out.lod.h5")
+    if isinstance(wanted, str):
+        assert done.code == 1
+        assert re.search(f"in.lod.h5: pad_value: {wanted}", done.stderr)
+    else:
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("out.lod.h5").to_list() == [*values, wanted]
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_pad_value_of_categories_is_a_word(lod: Lod) -> None:
+    io.write("in.lod.h5", LoDTensor([0, 1], [[2, 0]]).as_categories(["3", "1"]))
+    done = lod("apply", "first", "in.lod.h5", "--pad-value", "1", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lod.h5").to_list() == ["3", "1"]
+    done = lod("apply", "first", "in.lod.h5", "--pad-value", "0", "-fo", "out.lod.h5")
+    assert "pad_value: expected a category[2], found '0'" in done.stderr
 
 
 @pytest.mark.usefixtures("folder")
