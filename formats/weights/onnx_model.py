@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.weights.common import gated, keeping_by_update, two_biases
-from lodcli.formats.weights.onnx_tables import ACTIVATIONS, ORDERS, PEEPHOLES, onnx
+from lodcli.formats.weights.onnx_tables import ACTIVATIONS, ORDERS, PEEPHOLES, onnx, reordered
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights
@@ -83,11 +83,11 @@ def _store(number: int, layer: tuple[CellWeights, ...], stored: list[Any]) -> li
     arrays: dict[str, list[Array]] = {"W": [], "R": [], "B": [], "P": []}
     for cell in layer:
         assert cell.weight_ih is not None
-        arrays["W"].append(_blocks(cell.weight_ih, inverse))
-        arrays["R"].append(_blocks(cell.weight_hh, inverse))
+        arrays["W"].append(reordered(cell.weight_ih, inverse))
+        arrays["R"].append(reordered(cell.weight_hh, inverse))
         biases = two_biases(cell)
         if biases is not None:
-            arrays["B"].append(np.concatenate([_blocks(bias, inverse) for bias in biases]))
+            arrays["B"].append(np.concatenate([reordered(bias, inverse) for bias in biases]))
         peepholes = cell.arrays().get("peepholes")
         if peepholes is not None:
             arrays["P"].append(peepholes[np.argsort(PEEPHOLES)].ravel())
@@ -101,11 +101,6 @@ def _store(number: int, layer: tuple[CellWeights, ...], stored: list[Any]) -> li
     names = [f"{name}_l{number}" if parts else "" for name, parts in arrays.items()]
     # P comes after the initial states.
     return names[:3] + (["", "", names[3]] if names[3] else [])
-
-
-def _blocks(array: Array, order: Array) -> Array:
-    parts = np.split(array, len(order))
-    return np.concatenate([parts[place] for place in order])
 
 
 def _initializer(name: str, array: Array) -> Any:

@@ -22,7 +22,7 @@ from lodcli.formats.storage.pread import read_into
 from lodcli.formats.weights.common import Said, options_of
 from lodcli.formats.weights.layers import Layer, stacked
 from lodcli.formats.weights.onnx_model import model_of
-from lodcli.formats.weights.onnx_tables import ACTIVATIONS, ORDERS, PEEPHOLES, onnx
+from lodcli.formats.weights.onnx_tables import ACTIVATIONS, ORDERS, PEEPHOLES, onnx, reordered
 from lodcli.formats.weights.safetensors_weights import exact
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -30,7 +30,7 @@ from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+DEFAULTS = {"LSTM": [b"Sigmoid", b"Tanh", b"Tanh"], "GRU": [b"Sigmoid", b"Tanh"], "RNN": [b"Tanh"]}
 # Nodes allowed between two layers: they do not move values from one sequence to another.
 _BETWEEN = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast"}
 # Nodes whose values are those of their first input; of a Concat those of all.
@@ -241,26 +241,21 @@ def _check_shapes(given: dict[str, Array], gates: int, directions: int) -> None:
 def _parts(given: dict[str, Array], order: tuple[int, ...]) -> dict[str, Array]:
     """Return the arrays of one direction by torch's names, with blocks in torch's order."""
     arrays = {
-        "weight_ih": _reordered(given["W"], order),
-        "weight_hh": _reordered(given["R"], order),
+        "weight_ih": reordered(given["W"], order),
+        "weight_hh": reordered(given["R"], order),
     }
     if "B" in given:
         ih, hh = np.split(given["B"], 2)
-        arrays |= {"bias_ih": _reordered(ih, order), "bias_hh": _reordered(hh, order)}
+        arrays |= {"bias_ih": reordered(ih, order), "bias_hh": reordered(hh, order)}
     if "P" in given and given["P"].any():
         arrays["peepholes"] = given["P"].reshape(3, -1)[list(PEEPHOLES)]
     return arrays
 
 
-def _reordered(array: Array, order: tuple[int, ...]) -> Array:
-    blocks = np.split(array, len(order))
-    return np.concatenate([blocks[place] for place in order])
-
-
 def _said(kind: str, attributes: dict[str, Any], directions: int) -> Said:
     """Return the cell and its options."""
     given = attributes.get("activations")
-    names = [_activation(name) for name in given or [n.encode() for n in DEFAULTS[kind]]]
+    names = [_activation(name) for name in given or DEFAULTS[kind]]
     each = len(DEFAULTS[kind])
     if given and len(names) != each * directions:
         raise DamagedFileError(f"expected {each * directions} activations, found {len(names)}")
