@@ -212,16 +212,16 @@ class _Int(click.ParamType[int]):
 
 
 class _Number(click.ParamType[float]):
-    """A number; whole ones of 64 bits are exact."""
+    """A float, or a whole number that no float is."""
 
     name = "float"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        text = str(value).strip()
-        whole = re.fullmatch(r"[+-]?[0-9]{1,19}", text)
-        return int(text) if whole else click.FLOAT.convert(value, param, ctx)
+        found = click.FLOAT.convert(value, param, ctx)
+        whole = re.fullmatch(r"[+-]?[0-9]{16,20}", str(value).strip())
+        return int(whole[0]) if whole and int(whole[0]) != found else found
 
 
 class _Value(click.ParamType[str]):
