@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import os
 import re
 from collections import Counter
@@ -24,7 +23,7 @@ import numpy as np
 from lodcli.formats.arrays.in_memory import MemorySource
 from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.options import ReadOptions
@@ -34,7 +33,13 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import gated, keeping_by_update
 from lodcli.formats.weights.keras_layers import from_keras, to_keras
-from lodcli.formats.weights.keras_model import Described, configs_of, has_layers, recurrent_layers
+from lodcli.formats.weights.keras_model import (
+    Described,
+    configs_of,
+    has_layers,
+    parsed,
+    recurrent_layers,
+)
 from lodcli.formats.weights.layers import Layer, stacked
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -152,10 +157,7 @@ def _as_described(found: list[Stored], described: list[Described]) -> list[Layer
 def _described(text: str) -> list[Described] | None:
     """Return the recurrent layers of model_config; None without a description of layers."""
     with naming("model_config"):
-        try:
-            config = json.loads(text) if text else {}
-        except (ValueError, RecursionError) as error:
-            raise DamagedFileError(f"is not JSON ({str(error)[:100]})") from None
+        config = parsed(text or "{}")
         # A model that is a class of its own has no layers here.
         return list(recurrent_layers(config)) if has_layers(config) else None
 

@@ -126,27 +126,27 @@ def to_keras(cell: CellWeights) -> tuple[str, dict[str, Any], list[Array]]:
     swap = cell.KIND == "gru"
     arrays = [_swapped(a) if swap else a for a in (cell.weight_ih, cell.weight_hh)]
     kernels = [np.ascontiguousarray(array.T) for array in arrays]
-    biases = two_biases(cell)
+    biases, bias = two_biases(cell), one_bias(cell)
     config["use_bias"] = biases is not None
-    bias = one_bias(cell)
+    with_bias = kernels if bias is None else [*kernels, bias]
     if isinstance(cell, LSTMWeights):
         if "weight_hr" in cell.arrays() or "peepholes" in cell.arrays() or cell.coupled:
             raise UnsupportedError("Keras's LSTM has no projection, peepholes or coupled gates")
         if cell.cell_activation != cell.candidate_activation:
             raise UnsupportedError("Keras's LSTM has one activation for candidate and cell")
         config |= _spoken(cell.cell_activation, cell.gate_activation)
-        return "LSTM", config, kernels if bias is None else [*kernels, bias]
+        return "LSTM", config, with_bias
     if isinstance(cell, ElmanWeights):
         config["activation"] = _SPOKEN[cell.nonlinearity]
-        return "SimpleRNN", config, kernels if bias is None else [*kernels, bias]
+        return "SimpleRNN", config, with_bias
     if isinstance(cell, PaddleGRUWeights):
         config |= _spoken(cell.candidate_activation, cell.gate_activation)
         config["reset_after"] = False
-        return "GRU", config, kernels if bias is None else [*kernels, bias]
+        return "GRU", config, with_bias
     config["reset_after"] = True
-    if biases is None:
-        return "GRU", config, kernels
-    return "GRU", config, [*kernels, np.stack([_swapped(part) for part in biases])]
+    if biases is not None:
+        kernels.append(np.stack([_swapped(part) for part in biases]))
+    return "GRU", config, kernels
 
 
 def _spoken(activation: str, gate: str) -> dict[str, str]:

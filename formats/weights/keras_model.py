@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -85,6 +86,18 @@ def _config(layer: dict[str, Any], *, backward: bool = False) -> dict[str, Any]:
     return config
 
 
+def parsed(text: str | bytes) -> Any:
+    """Return the JSON that describes a model.
+
+    Raises:
+        DamagedFileError: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"is not JSON ({str(error)[:100]})") from None
+
+
 def recurrent_layers(config: dict[str, Any]) -> Iterator[Described]:
     """Yield the recurrent layers of a model, in its order.
 
@@ -123,7 +136,7 @@ def _layers(config: dict[str, Any], prefix: str, models: str, depth: int) -> Ite
             before = path if kind != "TimeDistributed" else None
         elif kind not in _TRANSPARENT:
             before = None
-        passed[name] = before if _calls(entry) < 2 else None
+        passed[name] = before if len(sources) < 2 else None
         if isinstance(options.get("layers"), list):
             yield from _layers(entry, f"{path}/layers/", f"{models}{name}.", depth + 1)
 
@@ -131,12 +144,6 @@ def _layers(config: dict[str, Any], prefix: str, models: str, depth: int) -> Ite
 def _is_name(name: str) -> bool:
     """Return whether this is the name of a layer that may be shown, and be a prefix of weights."""
     return 0 < len(name) <= 100 and name.isprintable() and not set(name) & {"/", ","}
-
-
-def _calls(entry: dict[str, Any]) -> int:
-    """Return how often a functional model calls a layer; 0 in other models."""
-    nodes = entry.get("inbound_nodes")
-    return len(nodes) if isinstance(nodes, list) else 0
 
 
 def _sources(entry: dict[str, Any]) -> tuple[list[str | None], list[str]]:

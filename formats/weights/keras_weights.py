@@ -19,7 +19,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import damage, open_archive
 from lodcli.formats.weights.common import SAVE_ARRAYS
 from lodcli.formats.weights.keras_h5 import Stored, image_of, layer_as_described, stored_layers
-from lodcli.formats.weights.keras_model import has_layers, recurrent_layers
+from lodcli.formats.weights.keras_model import has_layers, parsed, recurrent_layers
 from lodcli.formats.weights.layers import Layer, stacked
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.rnn.stack.stack import RNNWeights
@@ -58,10 +58,7 @@ def _config(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
             raise DamagedFileError(f"has {info.file_size} bytes; at most {MOST_CONFIG_BYTES}")
         with damage("is damaged"):
             text = archive.read(info)
-        try:
-            config = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise DamagedFileError(f"is not JSON ({str(error)[:100]})") from None
+        config = parsed(text)
         if not isinstance(config, dict):
             raise DamagedFileError("is not a JSON object")
         return config
