@@ -50,10 +50,9 @@ def write_arrays(
         for spec in counted:
             group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
             put(f"{group_of(spec.name)}/zarr.json", json.dumps(group).encode())
-        with zarr.config.set({"array.write_empty_chunks": True}):
-            for array, spooled in arrays.values():
-                for key, value in _files(array, spooled):
-                    put(key, value)
+        for array, spooled in arrays.values():
+            for key, value in _files(array, spooled):
+                put(key, value)
 
 
 def array_path(tensor: str, level: int) -> str:
