@@ -94,15 +94,14 @@ class ZarrSource(ArraySource[ZarrArray]):
             index = arrays.get(name)
             if isinstance(index, ZarrArray) and INSTANCES in index.array.attrs:
                 raise UnsupportedError(f"{name}: {NO_LENGTHS}")
-        schema, lods = described(
+        self.schema, self.lods = described(
             tensors,
             arrays,
             lambda name: self.read_array(cast(ZarrArray, arrays[name]), 0, arrays[name].shape[0]),
             options,
         )
-        self.schema, self.lods = schema, lods
         if kept is not None and not (options.data or options.offsets or options.lengths):
-            self._mark(with_marks(kept, marks, schema))
+            self._mark(with_marks(kept, marks, self.schema))
 
     def _mark(self, schema: Schema) -> None:
         """Set the schema, with marks and level names, and rename the levels of indexes."""

@@ -78,14 +78,24 @@ class ReadStore(Store):
             DamagedFileError: it is not JSON.
         """
         try:
-            return json.loads(self.read(name, self._whole(name)) or b"null")
+            return json.loads(self.read(name, self._place(name)) or b"null")
         except (ValueError, RecursionError):
             raise DamagedFileError(f"{name}: is not JSON") from None
 
-    def _whole(self, name: str) -> Callable[[int], tuple[int, int]]:
+    def _place(self, key: str, part: ByteRequest | None = None) -> Callable[[int], tuple[int, int]]:
+        """Return the argument `place` of `read` for a part of a file; None for all of it."""
+
         def place(size: int) -> tuple[int, int]:
-            self._bounds.check_block(size, f"{name}: has")
-            return 0, size
+            if part is None:
+                found = 0, size
+            elif isinstance(part, RangeByteRequest):
+                found = part.start, min(part.end, size)
+            elif isinstance(part, SuffixByteRequest):
+                found = max(0, size - part.suffix), size
+            else:
+                found = part.offset, size
+            self._bounds.check_block(found[1] - found[0], f"{key}: has")
+            return found
 
         return place
 
@@ -101,21 +111,8 @@ class ReadStore(Store):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-
-        def place(size: int) -> tuple[int, int]:
-            if byte_range is None:
-                found = 0, size
-            elif isinstance(byte_range, RangeByteRequest):
-                found = byte_range.start, min(byte_range.end, size)
-            elif isinstance(byte_range, SuffixByteRequest):
-                found = max(0, size - byte_range.suffix), size
-            else:
-                found = byte_range.offset, size
-            self._bounds.check_block(found[1] - found[0], f"{key}: has")
-            return found
-
         try:
-            data = self.read(key, place)
+            data = self.read(key, self._place(key, byte_range))
             if data is None and self.whole and not key.endswith((".json", ".zarray", ".zattrs")):
                 raise DamagedFileError(f"{key}: is missing; the store is incomplete")
         except LodError as error:
