@@ -11,7 +11,7 @@ import functools
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import LodError, OptionError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.exchange.time_texts import number_of
-from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times
+from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times, Unit
 
 LONGEST = 10_000
 BINARY: dict[type[ast.operator], np.ufunc] = {
@@ -136,16 +136,20 @@ class Parsed:
     def marks_of(self, node: ast.expr) -> tuple[str, Marks]:
         """Return the name and the marks of the values of a part; "this" and none of a computation.
 
-        It may be a tensor, a column of one, a function that picks values, or a difference of times.
+        It may be a tensor, a column of one, a function that picks values, or arithmetic with times.
         """
         if isinstance(node, ast.BinOp):
             return "this", Marks(unit=self._time_of(node))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            unit = self.marks_of(node.operand)[1].unit
+            return "this", Marks(unit=unit if _is_duration(unit) else None)
         function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
         if isinstance(node, ast.Call) and function in (*_PICKS, *_OF_TIMES):
-            given, marks = self.marks_of(node.args[0])
+            known = [self.marks_of(one) for one in node.args[: 2 if function in TWO else 1]]
+            given, marks = next((one for one in known if one[1].unit is not None), known[0])
             kept = function in _PICKS
             if isinstance(marks.unit, Times):  # a sum of moments is none
-                kept = kept or function == "mean" or marks.unit.kind == "duration"
+                kept = kept or function == "mean" or _is_duration(marks.unit)
             return given, Marks(unit=marks.unit if kept else None)  # a byte of a text is no text
         while isinstance(node, ast.Subscript):
             node = node.value
@@ -153,7 +157,7 @@ class Parsed:
         return name or "this", self.marks.get(name or "", NO_MARKS)
 
     def _time_of(self, node: ast.BinOp) -> Times | None:
-        """Return the unit of a sum or difference of two times of one unit; None of others."""
+        """Return the unit of a sum or difference of two times, or of a multiple of a duration."""
         if node not in self._times:
             left, right = self.marks_of(node.left)[1].unit, self.marks_of(node.right)[1].unit
             found = None
@@ -162,6 +166,10 @@ class Parsed:
                     found = Times("duration", left.unit)
                 elif isinstance(node.op, ast.Add | ast.Sub) and right.kind == "duration":
                     found = left
+            elif _is_duration(left) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv):
+                found = left if right is None else None
+            elif _is_duration(right) and isinstance(node.op, ast.Mult):
+                found = right if left is None else None
             self._times[node] = found  # known, so that a long sum takes linear time
         return self._times[node]
 
@@ -217,6 +225,10 @@ class Parsed:
             if isinstance(name, str):
                 return name
         self.fail(call, "write tensor('NAME')")
+
+
+def _is_duration(unit: Unit | None) -> TypeGuard[Times]:
+    return isinstance(unit, Times) and unit.kind == "duration"
 
 
 def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
@@ -555,10 +567,12 @@ class Evaluation(ABC, Generic[V]):
         if len(node.args) != count or node.keywords:
             example = f"{name}(data)" if count == 1 else f"{name}(data, 0)"
             self.fail(node, f"{name} takes {count} argument{'s' * (count > 1)}, as in {example}")
-        values = [self.of(one) for one in node.args]
-        if count == 2:
-            return self.both(node, TWO[name], *values)
-        return self._function(node, ONE[name], *values)
+        if count == 1:
+            return self._function(node, ONE[name], self.of(node.args[0]))
+        left, right = node.args
+        self._require_one_unit(node, left, right)
+        values = (self._beside(*pair, ast.Gt()) for pair in ((left, right), (right, left)))
+        return self.both(node, TWO[name], *values)
 
     def _function(self, node: ast.expr, function: np.ufunc, values: V) -> V:
         try:

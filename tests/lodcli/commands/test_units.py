@@ -69,6 +69,10 @@ TIMES: dict[str, list[int]] = {
     "wait > 'PT1H' and '-P1DT1M0.5S' < wait": [3],
     "sum(waits) == 'P1W' and abs(wait) <= 'PT1M30S'": [0, 1],
     "first(word) == 'no'": [0, 3],
+    "maximum(5, wait) > 'PT1H' or minimum(wait, '-PT1M') == '-PT90S'": [1, 3],
+    "-wait > 'PT1M' or wait / 2 > 'PT50M'": [1, 3],
+    "wait * 2 == 'PT3M' or 2 * wait < '-PT2M'": [0, 1],
+    "maximum(t, '2024-05-01T12:00') == '2024-05-01T12:00'": [0, 1],
 }
 WRONG_TIMES = {
     "t > 'now'": "column 5: t is timestamp[us]: expected a timestamp such as '2024-05-01' or",
@@ -80,6 +84,10 @@ WRONG_TIMES = {
     "max(l) > 'now'": "l is timestamp[ns]: expected a timestamp such as",
     "sum(l) > '2024-05-01'": "column 10: expected a number, found '2024-05-01'",
     "max(l) > first(waits)": "l is timestamp[ns] and waits is duration[s]: the units differ",
+    "maximum(t, ms) > 0": "column 1: t is timestamp[us] and ms is timestamp[ms, UTC]: the units",
+    "maximum(first(word), 'no') == 'no'": "the categories of word have no order",
+    "-t > '2024-05-01'": "column 6: expected a number, found '2024-05-01'",
+    "wait * wait > 'PT1S'": "column 15: expected a number, found 'PT1S'",
     "wait > '90s'": "wait is duration[us]: expected a duration such as 'PT90S' or 'P1DT12H30M'",
     "wait > 'PT'": "found 'PT'",
     "wait > 'PT0.0000001S'": "'PT0.0000001S' is not a whole number of the unit us",
