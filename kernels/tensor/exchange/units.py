@@ -14,7 +14,6 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, number_of
 from lodcli.kernels.tensor.marks import TIME_UNITS, Categories, Decimals, TimeKind, Times, Unit
 
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 # NumPy's NaT. In a column it is a valid time, since nulls have a mask.
 _LEAST = -(2**63)
 _EXACT = decimal.Context(prec=200)
@@ -47,7 +46,8 @@ def texts(values: Array, unit: Unit) -> list[str]:
     if isinstance(unit, Decimals):
         return [f"{one:f}" for one in objects(values, unit)]
     if unit.kind == "duration":
-        return [_duration(value, _PER_SECOND[unit.unit]) for value in values.tolist()]
+        per_second = NANOSECONDS["s"] // NANOSECONDS[unit.unit]
+        return [_duration(value, per_second) for value in values.tolist()]
     found: list[str] = values.view(f"M8[{unit.unit}]").astype(str).tolist()
     for place in _least(values):
         found[place] = _least_text(unit)
@@ -99,7 +99,7 @@ def _least(values: Array) -> list[int]:
 
 def _least_text(unit: Times) -> str:
     """Return -2^63 as a time: as 400 years later, when the calendar is the same."""
-    period = 146097 * (24 * 3600 * _PER_SECOND[unit.unit] if unit.unit in _PER_SECOND else 1)
+    period = 146097 * NANOSECONDS["D"] // NANOSECONDS[unit.unit]
     later: str = np.array([_LEAST + period]).view(f"M8[{unit.unit}]").astype(str).tolist()[0]
     sign, digits = ("-", later[1:]) if later.startswith("-") else ("", later)
     year, rest = digits.split("-", 1)
