@@ -27,7 +27,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.tensor.exchange.arrow_units import integers_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.nulls import Mask, Nulls
+from lodcli.kernels.tensor.nulls import Mask, Nulls, zeros_at_nulls
 
 _NO_PLACE = (
     "a value inside a row is null, but only whole rows can be; choose other columns with "
@@ -187,8 +187,7 @@ class ColumnReader:
         """Return the offsets with a null as an empty list, and the items."""
         if is_bytes(array.type):
             offsets, items = opened(without_views(array, self._bounds).filter(array.is_valid()))
-            lengths = np.zeros(len(array), np.int64)
-            lengths[mask] = np.diff(offsets)
+            lengths = zeros_at_nulls(np.diff(offsets), mask)
             return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), items
         # Not `filter`: pyarrow has none for lists of views or runs.
         array = _as_lists(array) if types.is_map(array.type) else array
@@ -212,12 +211,7 @@ class ColumnReader:
             rows = self._numbers(array, leaf).reshape(count, *shape).copy()
             rows[~mask] = np.zeros((), leaf.dtype)
             return rows, mask
-        rows = self._values(array, leaf, levels, mask)
-        if mask is None:
-            return rows, None
-        whole = np.zeros((count, *shape), leaf.dtype)
-        whole[mask] = rows
-        return whole, mask
+        return zeros_at_nulls(self._values(array, leaf, levels, mask), mask), mask
 
     def _values(
         self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...], mask: Mask | None

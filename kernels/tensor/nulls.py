@@ -189,6 +189,15 @@ def null_item() -> SelectionError:
     return SelectionError("the item that the branch names is null; a range N:N+1 keeps it")
 
 
+def zeros_at_nulls(values: Array, mask: Mask | None) -> Array:
+    """Return the values of valid items with zeros inserted for the others; for None as they are."""
+    if mask is None:
+        return values
+    result = np.zeros((mask.size, *values.shape[1:]), values.dtype)
+    result[mask] = values
+    return result
+
+
 def without_null_rows(data: Array, nulls: Nulls) -> Array:
     """Return rows with zeros in place of null rows; the same array if they are zeros already."""
     mask = nulls.rows

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.tensor.exchange.arrow_units import integers_of, marks_of, stored, type_of
 from lodcli.kernels.tensor.exchange.arrow_words import categories_of
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Marks, check_codes
-from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack
+from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack, zeros_at_nulls
 
 # The names of a field's levels, outermost first, as a JSON list in the field's metadata.
 NAMES_KEY = b"lod.levels"
@@ -177,9 +177,7 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
         array, found_words = _coded(array)
         mask = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
         masks.append(mask)
-        if _is_row(array.type, array):
-            break
-        if marks_of(array.type) is not None:
+        if _is_row(array):
             break
         if is_text(array.type):
             marks = TEXT
@@ -187,9 +185,8 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
             marks = BYTES
         offsets, array = _opened(array if mask is None else _without_views(array).filter(mask))
         if mask is not None:
-            lengths = np.zeros(mask.size, np.int64)
-            lengths[mask] = offsets_to_lengths(offsets)
-            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+            lengths = zeros_at_nulls(offsets_to_lengths(offsets), mask)
+            offsets = lengths_to_offsets(lengths, level=len(levels))
         levels.append(offsets)
     array = array if mask is None else array.filter(mask)
     shape: list[int] = []
@@ -204,12 +201,8 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
         marks = Marks(unit=found_words)
     flat = array.to_numpy(zero_copy_only=False) if unit is None else integers_of(array)
     rows, marks = flat.reshape(count, *shape), marks if unit is None else unit
-    if mask is not None:
-        found = np.zeros((mask.size, *shape), rows.dtype)
-        found[mask] = rows
-        rows = found
     given = names if names is not None and len(names) == len(levels) else None
-    return rows, LoD(levels, given), marks, Nulls.of(masks)
+    return zeros_at_nulls(rows, mask), LoD(levels, given), marks, Nulls.of(masks)
 
 
 def _one_array(values: Any) -> tuple[pa.Array, LevelNames | None]:
@@ -286,10 +279,11 @@ def _plain(array: Any) -> Any:
             return array
 
 
-def _is_row(kind: Any, array: Any) -> bool:
-    """Return whether values of this type are rows: numbers, or fixed-size lists of them."""
-    while types.is_fixed_size_list(kind):
-        kind, array = kind.value_type, array.values
+def _is_row(array: Any) -> bool:
+    """Return whether values are rows: numbers, or fixed-size lists of them."""
+    while types.is_fixed_size_list(array.type):
+        array = array.values
+    kind = array.type
     if isinstance(array, pa.DictionaryArray) and is_text(kind.value_type):
         return categories_of(array) is not None
     number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)

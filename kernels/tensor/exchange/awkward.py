@@ -8,10 +8,10 @@ import awkward as ak
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
-from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
+from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, zeros_at_nulls
 
 # Awkward's names for the lists and the items of text and bytes.
 NAMES = {"text": ("string", "char"), "bytes": ("bytestring", "byte")}
@@ -71,9 +71,8 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
             lists = layout.to_ListOffsetArray64(True)
             offsets = np.asarray(lists.offsets)
             if mask is not None:
-                lengths = np.zeros(mask.size, np.int64)
-                lengths[mask] = offsets_to_lengths(offsets)
-                offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+                lengths = zeros_at_nulls(offsets_to_lengths(offsets), mask)
+                offsets = lengths_to_offsets(lengths, level=len(levels))
             masks.append(mask)
             mask = None
             levels.append(offsets)
@@ -88,11 +87,7 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
         )
     except ValueError:
         raise InvalidDataError("values: a value in a row is missing; ak.fill_none first") from None
-    if mask is not None:
-        found = np.zeros((mask.size, *rows.shape[1:]), rows.dtype)
-        found[mask] = rows
-        rows = found
-    return rows, LoD(levels), marks, Nulls.of([*masks, mask])
+    return zeros_at_nulls(rows, mask), LoD(levels), marks, Nulls.of([*masks, mask])
 
 
 def _without_option(layout: Any, mask: Mask | None) -> tuple[Mask | None, Any]:
