@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
@@ -121,6 +122,8 @@ class Parsed:
         names = [name for node in nodes if (name := self.named(node)) is not None]
         self.tensors = tuple(dict.fromkeys(names))
         self._times: dict[ast.BinOp, Times | None] = {}
+        # The units of both sides; of a text such as "PT1H", in which it is added.
+        self.sides: dict[ast.BinOp, tuple[Unit | None, Unit | None]] = {}
 
     def named(self, node: ast.AST) -> str | None:
         """Return the name of the tensor that a part refers to, also tensor('NAME'); else None."""
@@ -160,12 +163,17 @@ class Parsed:
         """Return the unit of a sum or difference of two times, or of a multiple of a duration."""
         if node not in self._times:
             left, right = self.marks_of(node.left)[1].unit, self.marks_of(node.right)[1].unit
+            left = left or _text_unit(node.op, node.left, right)
+            right = right or _text_unit(node.op, node.right, left)
+            self.sides[node] = left, right
             found = None
             if isinstance(left, Times) and isinstance(right, Times) and left.unit == right.unit:
                 if isinstance(node.op, ast.Sub) and left.kind == right.kind:
                     found = Times("duration", left.unit)
                 elif isinstance(node.op, ast.Add | ast.Sub) and right.kind == "duration":
                     found = left
+                elif isinstance(node.op, ast.Add) and left.kind == "duration":
+                    found = right
             elif _is_duration(left) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv):
                 found = left if right is None else None
             elif _is_duration(right) and isinstance(node.op, ast.Mult):
@@ -225,6 +233,16 @@ class Parsed:
             if isinstance(name, str):
                 return name
         self.fail(call, "write tensor('NAME')")
+
+
+def _text_unit(op: ast.operator, side: ast.expr, other: Unit | None) -> Times | None:
+    """Return the unit of a text, such as "PT1H", in a sum or difference with times, else None."""
+    text = side.value if isinstance(side, ast.Constant) else None
+    if not isinstance(text, str) or not isinstance(other, Times):
+        return None
+    if isinstance(op, ast.Sub) and not re.match("[+-]?P", text):
+        return other
+    return Times("duration", other.unit) if isinstance(op, ast.Add | ast.Sub) else None
 
 
 def _is_duration(unit: Unit | None) -> TypeGuard[Times]:
@@ -441,7 +459,9 @@ class Evaluation(ABC, Generic[V]):
             self.fail(node, f"only + - * / // % and ** can be used here{write}")
         if self.expression.marks_of(node)[1].unit is None:
             self._require_one_unit(node, node.left, node.right)
-        return self.both(node, function, self.of(node.left), self.of(node.right))
+        one, two = self.expression.sides[node]
+        left = self.of(self._counted(node.left, "", one))
+        return self.both(node, function, left, self.of(self._counted(node.right, "", two)))
 
     def _boolop(self, node: ast.BoolOp) -> V:
         function = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
@@ -511,11 +531,7 @@ class Evaluation(ABC, Generic[V]):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             return self.of(node)
         if isinstance(marks.unit, Times):
-            try:
-                number = number_of(node.value, marks.unit)
-            except LodError as error:
-                self.fail(node, f"{name} is {marks.unit}: {error}")
-            return self._constant(_replaced(node, number))
+            return self.of(self._counted(node, f"{name} is {marks.unit}: ", marks.unit))
         words = marks.categories
         if words is None and node.value in self.expression.marks:
             self.fail(node, f"a name is written without quotes, or as tensor({node.value!r})")
@@ -534,6 +550,16 @@ class Evaluation(ABC, Generic[V]):
             more_text = f" and {more:,} more" if more > 0 else ""
             self.fail(node, f"no category {node.value!r} of {name}; there are: {known}{more_text}")
         return self._constant(_replaced(node, words.words.index(node.value)))
+
+    def _counted(self, node: ast.expr, prefix: str, unit: Unit | None) -> ast.expr:
+        """Return a part; for a text beside times, its number."""
+        text = node.value if isinstance(node, ast.Constant) else None
+        if not isinstance(text, str) or not isinstance(unit, Times):
+            return node
+        try:
+            return _replaced(node, number_of(text, unit))
+        except LodError as error:
+            self.fail(node, f"{prefix}{error}")
 
     def _member(
         self, left: V, left_node: ast.expr, node: ast.Tuple | ast.List | ast.Set, inverted: bool

@@ -73,6 +73,10 @@ TIMES: dict[str, list[int]] = {
     "-wait > 'PT1M' or wait / 2 > 'PT50M'": [1, 3],
     "wait * 2 == 'PT3M' or 2 * wait < '-PT2M'": [0, 1],
     "maximum(t, '2024-05-01T12:00') == '2024-05-01T12:00'": [0, 1],
+    "t + 'PT1H' > '2024-05-01T13:00' or 'PT1S' + t == '2024-05-01T12:00'": [0, 3],
+    "'2024-05-01T12:00:01' - t <= 'PT1S'": [1, 3],
+    "day - 'P1D' == '2024-04-30' and clock + 'PT1H' < '13:00' and wait - 'PT1M' > 0": [0],
+    "t - '2024-04-30' > 'P1DT12H' or max(l) + '-PT1S' == '2024-05-01T12:00'": [1, 3],
 }
 WRONG_TIMES = {
     "t > 'now'": "column 5: t is timestamp[us]: expected a timestamp such as '2024-05-01' or",
@@ -87,6 +91,9 @@ WRONG_TIMES = {
     "maximum(t, ms) > 0": "column 1: t is timestamp[us] and ms is timestamp[ms, UTC]: the units",
     "maximum(first(word), 'no') == 'no'": "the categories of word have no order",
     "-t > '2024-05-01'": "column 6: expected a number, found '2024-05-01'",
+    "t + 'soon' > 0": "column 5: expected a duration such as 'PT90S'",
+    "t - 'soon' > 0": "column 5: expected a timestamp such as '2024-05-01'",
+    "t * 'PT1S' > 0": "column 5: expected a number, found 'PT1S'",
     "wait * wait > 'PT1S'": "column 15: expected a number, found 'PT1S'",
     "wait > '90s'": "wait is duration[us]: expected a duration such as 'PT90S' or 'P1DT12H30M'",
     "wait > 'PT'": "found 'PT'",
