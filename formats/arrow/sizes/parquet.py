@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -25,8 +24,8 @@ from lodcli.formats.arrow.files import (
     validate,
 )
 from lodcli.formats.arrow.layout import OTHERS, plain_type
-from lodcli.formats.arrow.sizes.parquet_pages import Pages
-from lodcli.formats.arrow.sizes.thrift import BINARY, I32, Fields, Reader, ThriftError
+from lodcli.formats.arrow.sizes.parquet_pages import Pages, footer
+from lodcli.formats.arrow.sizes.thrift import BINARY, I32, ThriftError
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.storage.inputs import Input
@@ -40,7 +39,6 @@ MOST_DECODED_BYTES = 2 << 20
 # Copies of a large record in memory while it is decoded: measured with one list of 10^8 numbers.
 _DECODED_COPIES = 5
 _READ_BYTES = 64 << 10  # of each column; else pyarrow reads a row group at once
-_TAIL = struct.Struct("<I4x")  # size of the footer, then the magic
 # Limit of 64-bit nanoseconds, in milliseconds.
 _MOST_MS = 2**63 // 10**6
 _FAR = (
@@ -49,8 +47,8 @@ _FAR = (
 )
 _NO_KEYS = "and lod cannot decrypt it"
 ENCRYPTED = f"is encrypted, {_NO_KEYS}; write it again without encryption"
-# Fields of FileMetaData: for each SchemaElement type_length, name and logicalType.
-_FOOTER: Fields = {2: [{2: I32, 4: BINARY, 10: {}}]}
+# Fields of the footer: for each SchemaElement type_length, name and logicalType.
+_SCHEMA = {2: [{2: I32, 4: BINARY, 10: {}}]}
 
 
 class ParquetRecords(Records):
@@ -213,9 +211,8 @@ def _refuse_wide(data: File, error: Exception) -> None:
     """
     if "64 bits" not in str(error):
         return
-    at = len(data) - _TAIL.size - _TAIL.unpack(data[-_TAIL.size :])[0]
     with suppress(ThriftError):
-        elements = Reader(data[at:], 0).struct(_FOOTER)[2]
+        elements = footer(data, _SCHEMA)[2]
         names = [one[4] for one in elements if 4 in one and one.get(2) == 16 and 10 not in one]
         names = [str(name, "utf-8", "replace") for name in names]
         if names:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from lodcli.formats.arrow.files import Bytes
 from lodcli.formats.arrow.sizes.parquet_runs import delta_sum, dictionary_lengths, indexed_sum
-from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Reader, ThriftError
+from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Fields, Reader, ThriftError
 from lodcli.formats.core.bounds import Bounds
 
 _META = {1: I32, 4: I32, 5: I64, 7: I64, 9: I64, 11: I64, 12: {3: I64}}
@@ -73,6 +73,16 @@ class Page:
     level_encodings: tuple[int, int] = (_RLE, _RLE)
 
 
+def footer(data: Bytes, fields: Fields) -> dict[int, Any]:
+    """Return fields of the footer of a file, the structure FileMetaData.
+
+    Raises:
+        ThriftError: it is damaged.
+    """
+    size = int.from_bytes(data[-8:-4], "little")
+    return Reader(bytes(data[max(0, len(data) - 8 - size) : len(data) - 8])).struct(fields)
+
+
 class Pages:
     """The pages of a file.
 
@@ -90,9 +100,7 @@ class Pages:
     def __init__(self, data: Bytes, schema: pq.ParquetSchema) -> None:
         self._data = data
         self._schema = schema
-        size = int.from_bytes(data[-8:-4], "little")
-        footer = bytes(data[max(0, len(data) - 8 - size) : len(data) - 8])
-        groups = Reader(footer, 0).struct(_FOOTER).get(4, [])
+        groups = footer(data, _FOOTER).get(4, [])
         self._groups = [[chunk.get(3, {}) for chunk in group.get(1, [])] for group in groups]
         self.encrypted = {
             leaf for group in groups for leaf, chunk in enumerate(group.get(1, [])) if 8 in chunk
@@ -248,9 +256,9 @@ def _hadoop_blocks(stored: bytes) -> list[tuple[int, bytes]]:
 def _header(data: Bytes, at: int) -> tuple[dict[int, Any], int]:
     """Return the header of a page, and the position of its end."""
     with suppress(ThriftError):
-        reader = Reader(data[at : at + _HEADER_BYTES], 0)
+        reader = Reader(data[at : at + _HEADER_BYTES])
         return reader.struct(_PAGE), at + reader.at
-    reader = Reader(data[at : at + _MOST_HEADER_BYTES], 0)
+    reader = Reader(data[at : at + _MOST_HEADER_BYTES])
     return reader.struct(_PAGE), at + reader.at
 
 

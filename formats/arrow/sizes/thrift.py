@@ -26,16 +26,15 @@ class Reader:
     """A read position in bytes.
 
     Args:
-        data: contains the structures.
-        at: position of the first one to read.
+        data: the structures, one after another.
 
     Attributes:
         at: position after the last read.
     """
 
-    def __init__(self, data: bytes | memoryview, at: int) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self._data = data
-        self.at = at
+        self.at = 0
 
     def struct(self, fields: Fields, depth: int = 0) -> dict[int, Any]:
         """Read a structure and return the chosen fields that it has.
