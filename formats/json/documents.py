@@ -1,4 +1,4 @@
-"""json: a document, of an array of items or of values one after another, on any lines."""
+"""json: one array of items, or values one after another, on any number of lines."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lodcli.kernels.index.checks import Array
 
 
 class JsonDocument(JsonLines):
-    """An array of items as jsonl has them, or one value after another, over any lines.
+    """The items of jsonl in one array, or one after another, on any number of lines.
 
-    A file that begins with `[` is one array, and its elements are the items; of any other,
-    every value is one. All else as in jsonl.
+    If a file begins with `[`, it is one array, whose elements are the items; otherwise every value
+    is an item. Everything else is as in jsonl.
 
     Writing: an array, one item per line.
     """

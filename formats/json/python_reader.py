@@ -38,12 +38,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unique)
-
-
 # Advice for a value that continues in the next line.
 ONE_LINE = "jsonl has one value per line; --from json reads values over several lines"
-
-
 _BLANKS = b" \t\r\n"
 
 

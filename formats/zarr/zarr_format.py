@@ -48,12 +48,12 @@ class Zarr(_Store):
     """A folder of Zarr: `NAME/data`, `NAME/lod.0`, `NAME/lod.1`, .. for each tensor.
 
     When reading, any other array is a tensor without levels, or --data, --offsets and --lengths
-    name the arrays, as in npz; stores of version 2 can be read too. Chunks that are not there are
-    the fill value, but in what lod wrote, where each is.
+    name the arrays, as in npz; stores of version 2 can be read too. A missing chunk has the fill
+    value; in a store that lod wrote it is an error, since lod writes all chunks.
 
-    Writing: version 3, in shards of 8 MB, chunks of 512 KB, each compressed with zstd and its
-    checksum. Names of levels and marks are attributes of the root. Everything is in a nameless
-    temporary file first, for an array's size must be known.
+    Writing: version 3, in shards of 8 MB, chunks of 512 KB, each compressed with zstd and with a
+    checksum. Names of levels and marks are attributes of the root. Arrays are first written to an
+    unnamed temporary file, because the size of an array must be known.
     """
 
     name = "zarr"
