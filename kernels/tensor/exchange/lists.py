@@ -362,15 +362,15 @@ def _values(items: list[Any], depth: int) -> tuple[Array, Marks]:
     )
 
 
-def _converted(items: list[Any], dtype: np.dtype[Any] | None) -> Array:
+def _converted(items: list[Any], dtype: np.dtype[Any]) -> Array:
     try:
         with np.errstate(over="ignore"):  # _require_fit reports it
             rows = np.asarray(items, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidDataError(f"values: cannot be rows of {dtype}: {error}") from None
     # NumPy refuses whole numbers of Python that an integer dtype does not hold.
-    if rows.dtype.kind not in "iu" or set(map(type, items)) != {int}:
-        _require_fit(array_of(items, rounded=True), rows.dtype)
+    if dtype.kind not in "iu" or set(map(type, items)) != {int}:
+        _require_fit(array_of(items, rounded=True), dtype)
     return rows
 
 
