@@ -15,6 +15,7 @@ from lodcli.formats.arrow.sizes.buffers import (
     array_of,
     buffer_of,
     integers,
+    is_list_view,
     large_binary,
     values_of,
 )
@@ -290,7 +291,7 @@ def opened(array: Any) -> tuple[Offsets, Any]:
     if types.is_fixed_size_list(kind):
         fixed = np.arange(len(array) + 1) * kind.list_size
         return fixed, _items(array, int(fixed[-1]))
-    if types.is_list_view(kind) or types.is_large_list_view(kind):
+    if is_list_view(kind):
         lengths = integers(pc.list_value_length(array))
         views = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         return views, _items(array, int(views[-1]))
