@@ -178,8 +178,15 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
     @computed(dtype=all(one.name != "dtype" for one in own.options))
     def command(steps: list[Step], writing: Writing) -> None:
         from lodcli.commands.apply.steps import apply
+        from lodcli.kernels.tensor.nulls import REMEDY
 
-        apply(steps, writing)
+        try:
+            apply(steps, writing)
+        except UnsupportedError as error:
+            picks = (one for one in steps if one.entry.pools and one.entry.marks)
+            if REMEDY in str(error) and any("pad_value" not in one.values for one in picks):
+                error.args = (f"{error}; --pad-value replaces those of empty sequences",)
+            raise
 
     assert isinstance(command, OpCommand)
     command.entry, command.chained = entry, chained
