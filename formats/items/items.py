@@ -20,10 +20,12 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.items.sharing import Shared
-from lodcli.formats.items.taking import joined_items, part_indexes, taken
+from lodcli.formats.items.taking import joined_items, part_indexes, taken, taken_indexes
 from lodcli.formats.storage.prefetch import ahead
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
+from lodcli.kernels.runtime import buffers as memory
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -159,12 +161,41 @@ class Items:
         if not items.size:
             yield self.read(0, 0)
             return
-        self.fitting_sizes(items)
-        for first, last in self._runs(items, batch_bytes(BATCH_BYTES)):
-            start, stop = int(items[first]), int(items[last - 1]) + 1
+        ends = lengths_to_offsets(self.fitting_sizes(items), level=0)
+        # Half: memory holds a batch, and what is read with the bytes between items.
+        for first, last in cuts([ends], [1], BATCH_BYTES // 2):
+            yield self._taken(items[first:last])
+
+    def _taken(self, items: Offsets) -> dict[str, LoDTensor]:
+        """Return these items, (K,) int64 and increasing; at least one."""
+        runs = list(self._runs(items, batch_bytes(BATCH_BYTES)))
+        if len(runs) == 1:
+            start, stop = items.item(0), items.item(-1) + 1
             batch = self.read(start, stop)
-            whole = stop - start == last - first
-            yield batch if whole else taken(batch, items[first:last] - start)
+            return batch if stop - start == items.size else taken(batch, items - start)
+        found = {}
+        indexes = taken_indexes(self.lods, items)
+        for spec, (name, places, index) in zip(self._shared.specs, indexes, strict=True):
+            lod, ends, dtype = self.lods[name], self._ends[name], spec.dtype.newbyteorder("=")
+            data = memory.empty((places.bounds.item(-1), *spec.row_shape), dtype)
+            parts = [(places.starts, places.bounds, data)]
+            for starts, bounds in _levels(lod, index, items) if spec.nullable else ():
+                parts.append((starts, bounds, np.ones(bounds.item(-1), np.bool_)))
+            for first, last in runs:
+                start, stop = items.item(first), items.item(last - 1) + 1
+                rows = slice(int(ends[start]), int(ends[stop]))
+                read, nulls = self._source.read_items(name, self._shared.level, start, stop, rows)
+                # Without nulls there are no masks.
+                for (starts, bounds, out), part in zip(parts, (read, *nulls.masks), strict=False):
+                    if part is None:
+                        continue
+                    low, high = bounds.item(first), bounds.item(last)
+                    if len(part) != high - low:
+                        begins = starts[first:last] - starts[first]
+                        part = rows_of_ranges(part, begins, bounds[first : last + 1] - low)
+                    out[low:high] = part
+            found[name] = LoDTensor(data, index, nulls=Nulls.of([out for *_, out in parts[1:]]))
+        return found
 
     def _runs(self, items: Offsets, limit_bytes: int) -> Iterator[tuple[int, int]]:
         """Yield ranges first..last of the items that are read together: not far apart or too many.
@@ -196,6 +227,15 @@ class Items:
         for ends, size in zip(self._ends.values(), self._row_bytes, strict=True):
             found += (items if isinstance(ends, range) else ends[items]) * size
         return found
+
+
+def _levels(lod: LoD, index: LoD, items: Offsets) -> Iterator[tuple[Offsets, Offsets]]:
+    """Yield `starts` and `bounds` of chosen items, see FoundItems, in each level and the rows."""
+    starts, bounds = items, np.arange(items.size + 1)
+    yield starts, bounds
+    for above, below in zip(lod.levels, index.levels, strict=True):
+        starts, bounds = above[starts], below[bounds]
+        yield starts, bounds
 
 
 def _array(ends: Offsets | range) -> Offsets:

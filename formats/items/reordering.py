@@ -19,12 +19,10 @@ from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.format import StoredRows
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.stored_items import StoredItems
-from lodcli.formats.items.taking import joined_items, part, taken
+from lodcli.formats.items.taking import joined_items, part, taken, taken_indexes
 from lodcli.formats.storage.pread import read_array
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Offsets
-from lodcli.kernels.index.items import find_items
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files, machine
 from lodcli.kernels.runtime import buffers as memory
 from lodcli.kernels.runtime.memory_budget import at_most
@@ -111,21 +109,19 @@ class _InPlace:
 
     def taken(self, wanted: Offsets) -> dict[str, LoDTensor]:
         """Return these items."""
-        lods: dict[int, LoD] = {}
         found = {}
-        for spec in self._items.schema:
-            name, lod = spec.name, self._items.lods[spec.name]
-            index = lods.setdefault(id(lod), find_items(lod, wanted).lod)
+        indexes = taken_indexes(self._items.lods, wanted)
+        for spec, (name, places, index) in zip(self._items.schema, indexes, strict=True):
             if name in self._small:
                 data = taken({name: self._small[name]}, wanted)[name].values
             else:
-                rows = wanted.size if index.rows is None else index.rows
+                rows = places.bounds.item(-1)
                 # From the buffer pool, which does not hold smaller blocks.
                 size = rows * spec.row_bytes
                 block = memory.empty((max(size, memory.LEAST_BYTES),), np.dtype(np.uint8))[:size]
                 self._large[name].read(wanted, block)
                 data = block.view(spec.dtype.newbyteorder("=")).reshape(rows, *spec.row_shape)
-            nulls = self._items.nulls(name).taken(lod, wanted)
+            nulls = self._items.nulls(name).taken(self._items.lods[name], wanted)
             found[name] = LoDTensor(data, index, spec.marks, nulls)
         return found
 
@@ -191,14 +187,12 @@ class _Spool:
 
     def read(self, number: int, ascending: Offsets) -> dict[str, LoDTensor]:
         """Return the items of a bucket in the order of the file."""
-        lods: dict[int, LoD] = {}
         found = {}
-        for spec in self._items.schema:
-            lod = self._items.lods[spec.name]
-            index = lods.setdefault(id(lod), find_items(lod, ascending).lod)
-            rows = ascending.size if index.rows is None else index.rows
-            shape, dtype = (rows, *spec.row_shape), spec.dtype.newbyteorder("=")
-            data = read_array(self._fd, shape, dtype, self._start[number, spec.name])
-            nulls = self._items.nulls(spec.name).taken(lod, ascending)
-            found[spec.name] = LoDTensor(data, index, spec.marks, nulls)
+        indexes = taken_indexes(self._items.lods, ascending)
+        for spec, (name, places, index) in zip(self._items.schema, indexes, strict=True):
+            shape = (places.bounds.item(-1), *spec.row_shape)
+            dtype = spec.dtype.newbyteorder("=")
+            data = read_array(self._fd, shape, dtype, self._start[number, name])
+            nulls = self._items.nulls(name).taken(self._items.lods[name], ascending)
+            found[name] = LoDTensor(data, index, spec.marks, nulls)
         return found

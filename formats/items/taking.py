@@ -36,6 +36,19 @@ def part_indexes(
         yield name, *cut[id(lod)]
 
 
+def taken_indexes(lods: Mapping[str, LoD], items: Offsets) -> Iterator[tuple[str, FoundItems, LoD]]:
+    """Yield for each tensor its name, the places of these outermost items, and their index.
+
+    Tensors that share an index share these.
+    """
+    located: dict[int, tuple[FoundItems, LoD]] = {}
+    for name, lod in lods.items():
+        if id(lod) not in located:
+            places = find_items(lod, items)
+            located[id(lod)] = places, places.lod
+        yield name, *located[id(lod)]
+
+
 def part(tensors: Tensors, start: int, stop: int) -> dict[str, LoDTensor]:
     """Return outermost items start..stop of all tensors, as views."""
     lods = {name: tensor.lod for name, tensor in tensors.items()}
@@ -61,15 +74,11 @@ def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:
     >>> both["words"].to_list(), both["marks"].data.tolist()
     ([[4, 5], [0, 1, 2]], [9, 7])
     """
-    located: dict[int, tuple[FoundItems, LoD]] = {}
     found = {}
-    for name, tensor in tensors.items():
-        lod = tensor.lod
-        if id(lod) not in located:
-            places = find_items(lod, items)
-            located[id(lod)] = places, places.lod
-        places, index = located[id(lod)]
-        rows = tensor.values
+    lods = {name: tensor.lod for name, tensor in tensors.items()}
+    for name, places, index in taken_indexes(lods, items):
+        tensor = tensors[name]
+        rows, lod = tensor.values, tensor.lod
         data = gather_items(rows, places) if lod.n_levels else rows_at(rows, items)
         found[name] = LoDTensor(data, index, tensor.marks, tensor.nulls.taken(lod, items))
     return found

@@ -27,7 +27,9 @@ from lodcli.formats.items.sharing import sharing
 from lodcli.formats.items.streaming import item_batches
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 from tests.formats.cases.opening import source_of
 
 
@@ -112,6 +114,30 @@ def test_what_is_chosen_is_what_lists_would_give(
             shuffled = np.array(order, np.int64)
             found = whole(items, shuffled, reordered(items, shuffled))
             assert found == {name: [v[i] for i in order] for name, v in lists.items()}
+
+
+def test_items_far_apart_come_in_one_batch_with_their_nulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items_module, "NEAR_BYTES", 0)
+    lod = LoD.from_lengths([[2, 0, 0, 1, 1, 2], [1, 2, 3, 0, 2, 0]])
+    valid = Nulls.of(
+        [
+            [True, False, True, True, True, True],
+            [True, True, True, False, True, True],
+            [True, True, True, False, True, True, False, True],
+        ]
+    )
+    data = np.array([1, 2, 3, 0, 5, 6, 0, 8], np.int16)
+    tensors = {"vectors": LoDTensor(data, lod, nulls=valid), "label": LoDTensor(np.arange(6))}
+    chosen = np.array([0, 2, 3, 5])
+    with open_items(tmp_path, tensors) as items:
+        (batch,) = items.picked(chosen)
+        assert batch.keys() == tensors.keys()
+        for name, tensor in tensors.items():
+            expected = take_items(tensor, chosen)
+            assert batch[name].values.tolist() == expected.values.tolist()
+            assert (batch[name].lod, batch[name].nulls) == (expected.lod, expected.nulls)
 
 
 def test_a_container_is_read_where_it_lies(tmp_path: Path) -> None:
