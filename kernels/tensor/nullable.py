@@ -35,8 +35,7 @@ def filled(data: Array, nulls: Nulls, value: Any, marks: Marks) -> Array:
     mask = nulls.rows
     if mask is None:
         return data
-    if marks.unit is not None:
-        value = in_unit(value, marks.unit)
+    value = in_unit(value, marks.unit)
     given = on_host(value, "fill_nulls")
     made = None if given.ndim else held(given, data.dtype)
     if made is None:

@@ -156,9 +156,7 @@ def sequence_ctc_align(
     """
     offsets = segments(tensor, level, "ctc_align")
     ids = id_column(tensor, "ctc_align")
-    unit = tensor.marks.unit
-    value = blank if unit is None else in_unit(blank, unit)
-    blanks = exact_ids([value], tensor.dtype, "ctc_align")
+    blanks = exact_ids([in_unit(blank, tensor.marks.unit)], tensor.dtype, "ctc_align")
     run = on(backend, segment_ctc_align, size_bytes=ids.nbytes)
     kept, bounds = run(ids, offsets, blanks, merge_repeated)
     return moved(tensor, kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, level, bounds))

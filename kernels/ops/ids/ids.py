@@ -47,8 +47,7 @@ def sequence_erase(
     """
     offsets = segments(tensor, -1, "sequence_erase")
     ids = id_column(tensor, "sequence_erase")
-    unit = tensor.marks.unit
-    values = tokens if unit is None else [in_unit(one, unit) for one in tokens]
+    values = (in_unit(one, tensor.marks.unit) for one in tokens)
     unwanted = exact_ids(values, tensor.dtype, "sequence_erase")
     kept, bounds = on(backend, segment_erase, size_bytes=ids.nbytes)(ids, offsets, unwanted)
     return moved(tensor, kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, -1, bounds))

@@ -308,7 +308,7 @@ def _in_unit(pad_value: float | str | None, tensor: LoDTensor) -> float:
         return 0
     unit = tensor.marks.unit
     try:
-        number: float | str = pad_value if unit is None else in_unit(pad_value, unit)
+        number: float | str = in_unit(pad_value, unit)
     except InvalidDataError as error:
         raise InvalidDataError(f"pad_value: {error}") from None
     if isinstance(number, str):

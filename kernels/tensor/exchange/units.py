@@ -174,10 +174,10 @@ def _of_pandas(values: list[Any]) -> tuple[Array, Times]:
     return counts, dataclasses.replace(unit, zone="UTC") if True in zoned else unit
 
 
-def in_unit(value: Any, unit: Unit) -> Any:
+def in_unit(value: Any, unit: Unit | None) -> Any:
     """Return the whole number that stands for a time, a decimal or a word; others as they are.
 
-    Times may be text of ISO 8601, in UTC unless it has a zone.
+    So are all values without a unit. Times may be text of ISO 8601, in UTC unless it has a zone.
 
     Raises:
         InvalidDataError: a time of another kind, one that is no whole number of the unit, or a
@@ -186,6 +186,8 @@ def in_unit(value: Any, unit: Unit) -> Any:
     >>> in_unit(1.5, Decimals(6, 2)), in_unit("1970-01-02", Times("timestamp", "s"))
     (150, 86400)
     """
+    if unit is None:
+        return value
     if isinstance(unit, Categories):
         code = unit.words.index(value) if value in unit.words else value
         if isinstance(code, int | float | np.number) and not 0 <= code < len(unit.words):
