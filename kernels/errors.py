@@ -93,5 +93,9 @@ class UnsupportedError(LodError):
     """Something a format, backend or missing optional package cannot do."""
 
 
+class NullError(UnsupportedError):
+    """A null where there can be none."""
+
+
 class LaunchRefusedError(UnsupportedError):
     """A GPU does not run all blocks of a launch at once."""

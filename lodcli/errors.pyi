@@ -14,6 +14,7 @@ from lodcli.kernels.errors import InvalidLoDError as InvalidLoDError
 from lodcli.kernels.errors import LaunchRefusedError as LaunchRefusedError
 from lodcli.kernels.errors import LodError as LodError
 from lodcli.kernels.errors import NotFloatingError as NotFloatingError
+from lodcli.kernels.errors import NullError as NullError
 from lodcli.kernels.errors import OptionError as OptionError
 from lodcli.kernels.errors import SelectionError as SelectionError
 from lodcli.kernels.errors import ShapeMismatchError as ShapeMismatchError
@@ -36,6 +37,7 @@ __all__ = [
     "NotBuiltError",
     "NotFloatingError",
     "NotThisFormatError",
+    "NullError",
     "OptionError",
     "ProducerFailedError",
     "SelectionError",

@@ -23,7 +23,7 @@ from lodcli.formats.npz.npz import new_archive, new_member, spool_arrays, store
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import damage, first_name, open_archive
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import NullError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import VALUES
@@ -81,14 +81,14 @@ def _without_null_records(batches: Iterable[Batch], told: AbstractSet[str]) -> I
     """Yield batches without the tensors that store which records are null.
 
     Raises:
-        UnsupportedError: a record is null.
+        NullError: a record is null.
     """
     for batch in batches:
         for name in told & batch.keys():
             tensor = batch[name]
             assert isinstance(tensor, LoDTensor), "records have no TensorArrays"
             if not tensor.data.all():
-                raise UnsupportedError(f"{name}: a record is null; awkward has no nulls: {REMEDY}")
+                raise NullError(f"{name}: a record is null; awkward has no nulls: {REMEDY}")
         yield {name: item for name, item in batch.items() if name not in told}
 
 

@@ -24,7 +24,13 @@ from lodcli.formats.items.taking import taken
 from lodcli.formats.loading.handing_torch import in_worker, ready_to_hand
 from lodcli.formats.remote.urls import shown
 from lodcli.formats.storage.inputs import absolute
-from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    NullError,
+    OptionError,
+    SelectionError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.tensor.exchange.torch import rows_from_torch, rows_to_torch
@@ -224,7 +230,7 @@ class _Opened:
 
 def _value(item: Any) -> Any:
     if item is None:
-        raise UnsupportedError(f"an item is null; a tensor of torch has no nulls: {REMEDY}")
+        raise NullError(f"an item is null; a tensor of torch has no nulls: {REMEDY}")
     if isinstance(item, LoDTensor):
         return item if item.lod.n_levels else rows_to_torch(item.data)
     return rows_to_torch(np.asarray(item))

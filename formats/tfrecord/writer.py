@@ -18,7 +18,7 @@ from lodcli.formats.tfrecord.description import kind_of, written
 from lodcli.formats.tfrecord.features import BYTES_LIST, CONTEXT, INT64_LIST, LISTS, SCHEMA_FIELD
 from lodcli.formats.tfrecord.frames import framed
 from lodcli.formats.tfrecord.messages import BYTES, packed, varint
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import NullError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.arrow import from_arrow
@@ -77,7 +77,7 @@ def _entries(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls) -> list[byte
     """Return the entry of each record in the map of features; empty for a null."""
     mask = nulls.masks[0] if nulls else None
     if any(one is not None for one in nulls.masks[1:]):
-        raise UnsupportedError(
+        raise NullError(
             f"tfrecord holds no nulls but missing features; of {spec.name} {nulls.first(lod)}; "
             f"choose {REMEDY}"
         )

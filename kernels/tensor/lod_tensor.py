@@ -13,6 +13,7 @@ import numpy.typing as npt
 from lodcli.kernels.dtypes import ALL_DTYPES, dtype_of_rows
 from lodcli.kernels.errors import (
     InvalidDataError,
+    NullError,
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
@@ -123,7 +124,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """The rows, (N, D1, D2, ..). Values may be changed in place, but not the number of rows.
 
         Raises:
-            UnsupportedError: something is null. See `values` and `nulls`.
+            NullError: something is null. See `values` and `nulls`.
         """
         if self._nulls.masks:  # not bool(self._nulls), which calls a method in Python
             self.refuse_nulls("an array of rows")
@@ -145,9 +146,9 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self._nulls
 
     def refuse_nulls(self, what: str) -> None:
-        """Raise UnsupportedError if something is null, which `what` cannot hold."""
+        """Raise NullError if something is null, which `what` cannot hold."""
         if self._nulls.masks:
-            raise UnsupportedError(f"{self._nulls.first(self._lod)}; {what} has no nulls: {REMEDY}")
+            raise NullError(f"{self._nulls.first(self._lod)}; {what} has no nulls: {REMEDY}")
 
     @property
     def lod(self) -> LoD:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lodcli.formats.core.names import split_reference
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import NullError, UnsupportedError
 from lodcli.kernels.ops.plugins import find_op, op_names, working
 from lodcli.kernels.ops.registry import OPS
 from lodcli.shell import options, output
@@ -178,13 +178,12 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
     @computed(dtype=all(one.name != "dtype" for one in own.options))
     def command(steps: list[Step], writing: Writing) -> None:
         from lodcli.commands.apply.steps import apply
-        from lodcli.kernels.tensor.nulls import REMEDY
 
         try:
             apply(steps, writing)
-        except UnsupportedError as error:
+        except NullError as error:
             picks = (one for one in steps if one.entry.pools and one.entry.marks)
-            if REMEDY in str(error) and any("pad_value" not in one.values for one in picks):
+            if any("pad_value" not in one.values for one in picks):
                 error.args = (f"{error}; --pad-value replaces those of empty sequences",)
             raise
 
