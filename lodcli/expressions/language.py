@@ -68,10 +68,10 @@ GROWING = (np.add, np.subtract, np.multiply, np.power)
 # Decimals of so many digits are different floats of 64 bits.
 EXACT_DIGITS = 15
 _NULL = "compare with None as in x is None, x is not None"
-# Functions that pick by order; all that return some of their values; others that keep times.
+# Functions that pick by order; all that return some of their values; others that keep durations.
 _BY_ORDER = ("max", "min", "maximum", "minimum")
 _PICKS = ("first", "last", *_BY_ORDER)
-_OF_TIMES = ("mean", "sum", "abs")
+_OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", "floor", "round")
 _LISTS = (ast.Tuple, ast.List, ast.Set)
 
 V = TypeVar("V")
@@ -147,10 +147,10 @@ class Parsed:
             unit = self.marks_of(node.operand)[1].unit
             return "this", Marks(unit=unit if _is_duration(unit) else None)
         function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
-        if isinstance(node, ast.Call) and function in (*_PICKS, *_OF_TIMES):
+        kept = self.picks(function)
+        if isinstance(node, ast.Call) and (kept or function in _OF_TIMES):
             known = [self.marks_of(one) for one in node.args[: 2 if function in TWO else 1]]
             given, marks = next((one for one in known if one[1].unit is not None), known[0])
-            kept = function in _PICKS
             if isinstance(marks.unit, Times):  # a sum of moments is none
                 kept = kept or function == "mean" or _is_duration(marks.unit)
             return given, Marks(unit=marks.unit if kept else None)  # a byte of a text is no text
@@ -163,8 +163,8 @@ class Parsed:
         """Return the unit of a sum or difference of two times, or of a multiple of a duration."""
         if node not in self._times:
             left, right = self.marks_of(node.left)[1].unit, self.marks_of(node.right)[1].unit
-            left = left or _text_unit(node.op, node.left, right)
-            right = right or _text_unit(node.op, node.right, left)
+            left = left or _unit_beside(right, node.op, node.left)
+            right = right or _unit_beside(left, node.op, node.right)
             self.sides[node] = left, right
             found = None
             if isinstance(left, Times) and isinstance(right, Times) and left.unit == right.unit:
@@ -174,6 +174,8 @@ class Parsed:
                     found = left
                 elif isinstance(node.op, ast.Add) and left.kind == "duration":
                     found = right
+                elif isinstance(node.op, ast.Mod) and left == right and left.kind == "duration":
+                    found = left
             elif _is_duration(left) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv):
                 found = left if right is None else None
             elif _is_duration(right) and isinstance(node.op, ast.Mult):
@@ -227,6 +229,10 @@ class Parsed:
         """Return the names of functions that may be called."""
         return ()
 
+    def picks(self, function: str) -> bool:
+        """Return whether a function only moves or picks values, so that they keep their unit."""
+        return function in _PICKS
+
     def _string(self, call: ast.Call) -> str:
         if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Constant):
             name = call.args[0].value
@@ -235,14 +241,14 @@ class Parsed:
         self.fail(call, "write tensor('NAME')")
 
 
-def _text_unit(op: ast.operator, side: ast.expr, other: Unit | None) -> Times | None:
-    """Return the unit of a text, such as "PT1H", in a sum or difference with times, else None."""
-    text = side.value if isinstance(side, ast.Constant) else None
-    if not isinstance(text, str) or not isinstance(other, Times):
+def _unit_beside(times: Unit | None, op: ast.operator, side: ast.expr) -> Times | None:
+    """Return the unit of numbers, or a text such as "PT1H", in a sum or difference with times."""
+    if not isinstance(times, Times) or not isinstance(op, ast.Add | ast.Sub):
         return None
-    if isinstance(op, ast.Sub) and not re.match("[+-]?P", text):
-        return other
-    return Times("duration", other.unit) if isinstance(op, ast.Add | ast.Sub) else None
+    text = side.value if isinstance(side, ast.Constant) else None
+    if isinstance(op, ast.Sub) and isinstance(text, str) and not re.match("[+-]?P", text):
+        return times
+    return Times("duration", times.unit)
 
 
 def _is_duration(unit: Unit | None) -> TypeGuard[Times]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.apply.arguments import described
+from lodcli.commands.choose.item_values import both_valid, valid_of
 from lodcli.expressions.language import (
     COMPARISONS,
     EXACT_DIGITS,
@@ -24,16 +25,27 @@ from lodcli.expressions.language import (
 )
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
-from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, ShapeMismatchError
+from lodcli.kernels.dtypes import is_float
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    LodError,
+    NotFloatingError,
+    NullError,
+    ShapeMismatchError,
+)
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.plugins import find_op, working
 from lodcli.kernels.ops.pooling.pool import sequence_sum
 from lodcli.kernels.ops.registry import OPS, OpEntry
+from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Decimals
+from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, Unit
+from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 # Besides the ops, such as sum, which reduce every sequence as well.
 _REDUCTIONS = ("all", "any", "length")
+# The difference of two dates, and a unit for durations whose unit does not matter.
+_DAYS, _SECONDS = Times("duration", "D"), Times("duration", "s")
 
 Values = LoDTensor | bool | int | float
 
@@ -87,13 +99,12 @@ class TensorExpression(Parsed):
             assert isinstance(node, ast.expr)
             if name not in self.marks:
                 self.no_tensor(node, name)
-            marks = self.marks[name]
-            computed = marks.kind is None or isinstance(marks.unit, Decimals)
-            if not computed and id(node) not in of_any_kind:
-                self.fail(node, f"{name} is {marks.of_values}; an expression computes with numbers")
+            kind = self.marks[name].values
+            if kind is not None and id(node) not in of_any_kind:
+                self.fail(node, f"{name} is {kind}; an expression computes with numbers")
 
     def _of_any_kind(self) -> Iterator[ast.AST]:
-        """Yield the parts that may be tensors of text, categories and times."""
+        """Yield the parts that may be tensors of text."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Call) and is_length(node):
                 yield node.args[0]
@@ -110,8 +121,19 @@ class TensorExpression(Parsed):
         """
         with np.errstate(all="ignore"):
             found = _Tensors(self, tensors).of(self.tree)
+            unit = self.marks_of(self.tree)[1].unit
+            if unit == _DAYS:  # no unit of a tensor
+                found, unit = arithmetic(np.multiply, found, 86_400), _SECONDS
         assert isinstance(found, LoDTensor)
-        return found
+        return _with_unit(found.to_device("cpu"), unit)
+
+    def nulls(self) -> bool:
+        """Return whether the value may have nulls: of an empty sequence, no time is the first."""
+        return any(isinstance(self.marks[one].unit, Times | Categories) for one in self.tensors)
+
+    def picks(self, function: str) -> bool:
+        entry = op_of(function)
+        return entry.marks if entry else super().picks(function)
 
     def _refuse_function(self, call: ast.Call, name: str) -> None:
         if op_of(name) is not None:
@@ -138,7 +160,9 @@ class _Tensors(Evaluation[Values]):
         return value
 
     def tensor(self, node: ast.expr, name: str) -> Values:
-        return self.numbers(name, self._valid(name))
+        found = self.numbers(name, self._valid(name))
+        assert isinstance(found, LoDTensor)
+        return LoDTensor(found.data, found.lod)  # the expression knows the marks
 
     def _valid(self, name: str) -> LoDTensor:
         with naming(name):
@@ -150,11 +174,14 @@ class _Tensors(Evaluation[Values]):
             return exact_floats(digits, decimals)
 
     def data(self, values: Values) -> Array:
-        return values.data if isinstance(values, LoDTensor) else np.asarray(values)
+        return values.values if isinstance(values, LoDTensor) else np.asarray(values)
 
     def mapped(self, function: Callable[[Array], Array], values: Values) -> Values:
-        result = function(self.data(values))
-        return LoDTensor(result, values.lod) if isinstance(values, LoDTensor) else result.item()
+        result: Any = function(self.data(values))
+        if not isinstance(values, LoDTensor):
+            number: bool | int | float = result.item()
+            return number
+        return LoDTensor(result, values.lod, nulls=values.nulls)
 
     def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
         if isinstance(left, LoDTensor) and isinstance(right, LoDTensor):
@@ -210,16 +237,25 @@ class _Tensors(Evaluation[Values]):
                 self.fail(node, f"{entry.name} needs the option {one.name}")
         if own.several:
             self.fail(node, f"{entry.name} returns several tensors; use it alone")
+        unit = self.expression.marks_of(node.args[0])[1].unit
         try:
+            if isinstance(unit, Times) and "pad_value" in options:
+                options["pad_value"] = in_unit(options["pad_value"], unit)
+            elif isinstance(unit, Times) and entry.name == "mean":
+                options["pad_value"] = np.nan  # as a time, a null
+            if entry.marks:
+                tensor = _with_unit(tensor, _SECONDS if unit == _DAYS else unit)
             result = own.function(tensor, **options)
         except NotFloatingError as error:
             self.fail(node, f"{error}; --dtype float32 converts them first")
+        except NullError as error:
+            self.fail(node, f"{error}; pad_value=X replaces those of empty sequences")
         except LodError as error:
             self.fail(node, str(error))
         except (TypeError, ValueError, OverflowError) as error:
             self.fail(node, f"{entry.name}: {error}")
         assert isinstance(result, LoDTensor)
-        return result
+        return LoDTensor(result.values, result.lod, nulls=result.nulls)
 
     def _literal(self, node: ast.expr) -> Any:
         try:
@@ -256,12 +292,49 @@ def without_decimals(tensor: LoDTensor) -> LoDTensor:
     return LoDTensor(rows, tensor.lod, nulls=tensor.nulls)
 
 
+def _with_unit(tensor: LoDTensor, unit: Unit | None) -> LoDTensor:
+    """Return times or categories in main memory; a time that is no number of 64 bits is null.
+
+    Fractions of a unit are cut, as in NumPy and Polars. Other tensors are returned as they are.
+    """
+    data = tensor.values
+    if isinstance(unit, Categories) and not is_float(data.dtype):  # not converted by --dtype
+        return LoDTensor(data, tensor.lod, Marks(unit=unit), tensor.nulls)
+    if not isinstance(unit, Times):
+        return tensor
+    if is_float(data.dtype):
+        held = np.abs(data) < 2.0**63
+        data = np.where(held, data, 0)
+        rows: Any = held.all(axis=tuple(range(1, held.ndim)))
+        tensor = _with_valid(tensor, rows)
+    return LoDTensor(data.astype(np.int64), tensor.lod, Marks(unit=unit), tensor.nulls)
+
+
+def _with_valid(tensor: LoDTensor, valid: Mask | None) -> LoDTensor:
+    """Return a tensor with a null for each row that is not valid, besides those that it has."""
+    if valid is None or valid.all():
+        return tensor
+    rows = both_valid(tensor.nulls.rows, valid)
+    return LoDTensor(
+        tensor.values, tensor.lod, nulls=Nulls.of([*[None] * tensor.lod.n_levels, rows])
+    )
+
+
 def arithmetic(function: np.ufunc, *values: Values) -> Values:
     """Return the result of an elementwise function of tensors and numbers, in NumPy's dtype.
 
     Raises:
         InvalidDataError: the function is not defined for these dtypes.
     """
+    masks = [one.nulls.rows if isinstance(one, LoDTensor) else None for one in values]
+    if any(mask is not None for mask in masks):
+        plain = [
+            LoDTensor(one.values, one.lod) if isinstance(one, LoDTensor) else one for one in values
+        ]
+        made = arithmetic(function, *plain)
+        assert isinstance(made, LoDTensor)
+        data = [np.asarray(getattr(one, "values", one)) for one in values]
+        return _with_valid(made, valid_of(function, data, masks))
     try:
         result = function(*values)
     except TypeError:
@@ -291,9 +364,10 @@ def _aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:
         left = _repeated(left, right)
     elif right.lod.n_levels < left.lod.n_levels:
         right = _repeated(right, left)
-    rank = max(left.data.ndim, right.data.ndim)
+    rank = max(left.values.ndim, right.values.ndim)
     a, b = (
-        one.data.reshape(*one.data.shape, *[1] * (rank - one.data.ndim)) for one in (left, right)
+        one.values.reshape(*one.values.shape, *[1] * (rank - one.values.ndim))
+        for one in (left, right)
     )
     if any(x != y and 1 not in (x, y) for x, y in zip(a.shape[1:], b.shape[1:], strict=True)):
         raise ShapeMismatchError(
@@ -304,7 +378,7 @@ def _aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:
         raise ShapeMismatchError("the two sides have sequences of different lengths")
     if len(a) != len(b):
         raise ShapeMismatchError(f"the two sides have {len(a)} and {len(b)} rows")
-    return LoDTensor(a, lod), LoDTensor(b, lod)
+    return LoDTensor(a, lod, nulls=left.nulls), LoDTensor(b, lod, nulls=right.nulls)
 
 
 def _repeated(tensor: LoDTensor, deep: LoDTensor) -> LoDTensor:
@@ -317,5 +391,7 @@ def _repeated(tensor: LoDTensor, deep: LoDTensor) -> LoDTensor:
             "the side with fewer levels has not one row for each sequence of the other"
         )
     lengths = np.diff(deep.lod.absolute(depth))
-    data = tensor.to_device("cpu").data.repeat(lengths, axis=0)
-    return LoDTensor(data, deep.lod).to_device(deep.device)
+    data = tensor.to_device("cpu").values.repeat(lengths, axis=0)
+    rows = tensor.nulls.rows
+    found = _with_valid(LoDTensor(data, deep.lod), None if rows is None else rows.repeat(lengths))
+    return found.to_device(deep.device)

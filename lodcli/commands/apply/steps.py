@@ -457,15 +457,18 @@ def apply_expression(text: str, source: Reference, writing: Writing) -> None:
         expression = TensorExpression(text)
 
         def compute(tensors: Mapping[str, LoDTensor]) -> dict[str, LoDTensor]:
-            placed = {
-                name: writing.prepared(tensor).to_device(writing.device)
+            # Floats of 32 bits would round times.
+            own = {
+                name: tensor if isinstance(tensor.marks.unit, Times) else writing.prepared(tensor)
                 for name, tensor in tensors.items()
             }
-            return {expression.tensors[0]: expression.of(placed).to_device("cpu")}
+            placed = {name: tensor.to_device(writing.device) for name, tensor in own.items()}
+            return {expression.tensors[0]: expression.of(placed)}
 
         write_results(
             *(source, expression.tensors, compute, writing.target, writing.into),
             keeps=expression.keeps,
+            nulls=lambda lead, made: expression.nulls(),
             check=expression.check,
         )
 

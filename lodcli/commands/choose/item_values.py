@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,7 +116,10 @@ def combined(function: np.ufunc, left: Values, right: Values) -> Values:
         if not same and not np.array_equal(one.rows, rows):  # type: ignore[arg-type]
             raise InvalidDataError("the two sides have different numbers of rows in an item")
     a, b = (_repeated(one, one.number, rows) for one in (left, right))
-    valid = _valid(function, (left, a), (right, b), rows)
+    masks = [
+        one.valid if one.valid is None else _repeated(one, one.valid, rows) for one in (left, right)
+    ]
+    valid = valid_of(function, (a, b), masks)
     items = both_valid(left.items, right.items)
     if a.ndim and b.ndim:
         if a.ndim > 1 and b.ndim > 1 and a.shape[1:] != b.shape[1:]:
@@ -184,25 +188,18 @@ def both_valid(one: Mask | None, other: Mask | None) -> Mask | None:
     return one & other
 
 
-def _valid(
-    function: np.ufunc,
-    left: tuple[Values, Array],
-    right: tuple[Values, Array],
-    rows: Offsets | None,
+def valid_of(
+    function: np.ufunc, values: Sequence[Array], masks: Sequence[Mask | None]
 ) -> Mask | None:
-    """Return where a function of two values is not null; each comes with its data of all rows.
+    """Return where a function of values is not null; each comes with its mask.
 
-    It is null where one of the two is, except that an `or` with True is True and an `and` with
+    It is null where one of them is, except that an `or` with True is True and an `and` with
     False is False, as in SQL.
     """
-    masks = [
-        None if values.valid is None else _repeated(values, values.valid, rows)
-        for values, _ in (left, right)
-    ]
-    valid = both_valid(*masks)
+    valid = functools.reduce(both_valid, masks)
     if valid is None or function not in (np.logical_and, np.logical_or):
         return valid
-    for (_, data), mask in zip((left, right), masks, strict=True):
+    for data, mask in zip(values, masks, strict=True):
         decides = (data != 0) == (function is np.logical_or)
         if decides.ndim > 1:  # a row of several values is null as a whole
             decides = decides.all(axis=tuple(range(1, decides.ndim)))

@@ -44,6 +44,7 @@ def test_commands_keep_and_show_them(lod: Lod, tmp_path: Path, monkeypatch: Any)
 START = datetime(2024, 5, 1, 12)
 MOMENTS = [START - timedelta(seconds=1), START, None, START + timedelta(seconds=1)]
 DAY = timedelta(1)
+DAYS = [date(2024, 5, 1), date(2024, 4, 30)]
 WORDS = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 # The items that are kept, and where an error is.
 TIMES: dict[str, list[int]] = {
@@ -110,6 +111,9 @@ def times(folder: Path) -> None:
         "t": moments,
         "ms": moments.cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC")),
         "day": moments.cast(pa.date32()),
+        "days": pa.array(
+            [[DAYS[0], DAYS[0] + 4 * DAY], [], None, [DAYS[1]]], pa.list_(pa.date32())
+        ),
         "clock": moments.cast(pa.time64("us")),
         "l": pa.array([[], [MOMENTS[0], MOMENTS[3]], None, [START]], pa.list_(pa.timestamp("ns"))),
         "n": [0, 1, 2, 3],
@@ -137,11 +141,47 @@ def test_what_is_no_time_of_the_unit_is_an_error(text: str, lod: Lod) -> None:
     assert not Path("out.parquet").exists()
 
 
+SECOND = timedelta(seconds=1)
+# By hand, as Polars computes them.
+COMPUTED: dict[str, list[Any]] = {
+    "t > '2024-05-01T12:00'": [False, False, True],
+    "t - '2024-05-01T11:59:59'": [0 * DAY, SECOND, 2 * SECOND],
+    "t + wait / 2": [START + 44 * SECOND, START - 45 * SECOND, START + 3601 * SECOND],
+    "day - first(days)": [0 * DAY, None, DAY],
+    "(day - '2024-04-30') / 2": [DAY / 2] * 3,
+    "day + 'P1D'": [date(2024, 5, 2)] * 3,
+    "days - first(days)": [[0 * DAY, 4 * DAY], [], [0 * DAY]],
+    "max(days - '2024-05-01')": [4 * DAY, None, -DAY],
+    "max(days - '2024-05-01', pad_value='P1D')": [4 * DAY, DAY, -DAY],
+    "sum(waits)": [7 * DAY, 7 * DAY, 0 * DAY],
+    "mean(waits)": [7 * DAY, 3.5 * DAY, None],
+    "cumsum(waits)": [[7 * DAY], [3 * DAY, 7 * DAY], []],
+    "waits % first(waits)": [[0 * DAY], [0 * DAY, DAY], []],
+    "max(waits) - first(waits)": [0 * DAY, DAY, None],
+    "max(waits) > 'P5D' or n < 2": [True, True, None],
+    "max(waits) > 'P5D' and n < 2": [True, False, False],
+    "abs(wait)": [90 * SECOND, 90 * SECOND, 7200 * SECOND],
+    "wait / n": [None, -90 * SECOND, 2400 * SECOND],
+    "reverse(word)": [["no"], ["no", "yes"], [], ["yes", "no"]],
+    "first(word) == 'yes'": [False, True, None, False],
+    "(t)": [START - SECOND, START, START + SECOND],
+}
+
+
 @pytest.mark.usefixtures("times")
-def test_apply_compares_times_with_dates(lod: Lod) -> None:
-    done = lod("apply", "t > '2024-05-01T12:00'", "t.parquet", "--nulls", "drop", "-o", "out.npz")
+@pytest.mark.parametrize("text", COMPUTED)
+def test_apply_computes_with_times(text: str, lod: Lod) -> None:
+    done = lod("apply", "-q", text, "t.parquet", "--nulls", "drop", "-o", "out.parquet")
     assert done.code == 0, done.stderr
-    assert tensor("out.npz").to_list() == [False, False, True]
+    (column,) = pq.read_table("out.parquet")
+    assert column.to_pylist() == COMPUTED[text]
+
+
+@pytest.mark.usefixtures("times")
+def test_a_dtype_does_not_round_times(lod: Lod) -> None:
+    line = ["apply", "-q", "t - '2024-05-01'", "t.parquet", "--nulls", "drop", "--dtype", "float32"]
+    assert lod(*line, "-o", "out.npz").code == 0
+    assert tensor("out.npz").to_list()[0] == timedelta(hours=12) - SECOND
 
 
 def test_statistics_of_times_are_those_of_pandas(lod: Lod, folder: Path) -> None:
