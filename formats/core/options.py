@@ -207,6 +207,12 @@ NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
 # Flags of the command line that differ from the field, and the formats of options that few take.
 _FLAGS = {"compression": "--compress", "shard_bytes": "--shard-size", "vocabulary": "--vocab"}
 _PYTHON_ONLY = ("mmap", "part")
+# Other arguments of the functions in Python, and options of the shell that are called differently.
+_ARGUMENTS = {
+    ReadOptions: ("name", "format_name", "limits"),
+    WriteOptions: ("format_name", "overwrite", "strict"),
+}
+_IN_SHELL = {"force": "overwrite", "isolate": "limits", "max_bytes": "limits", "to": "format_name"}
 _ONLY = {
     "compression": "lod.h5, lod.dataset and parquet",
     "cu_seqlens": "npz and safetensors",
@@ -274,7 +280,12 @@ def _values(
     given: Mapping[str, object] = keywords
     for name in given:
         if name not in known:
-            raise TypeError(f"no option is called {name!r}; there are: {', '.join(known)}")
+            from difflib import get_close_matches
+
+            known += _ARGUMENTS[type(options)]
+            near = get_close_matches(_IN_SHELL.get(name, name), known, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise TypeError(f"no option is called {name!r}; {hint}there are: {', '.join(known)}")
     return {name: _value(name, value) for name, value in given.items()}
 
 

@@ -13,6 +13,7 @@ from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.names import split_reference
 from lodcli.formats.core.options import ReadKeywords, ReadOptions, read_options
 from lodcli.formats.core.schema import ReadItem, by_name, find, find_all, names_of
 from lodcli.formats.core.wrapped import Wrapped
@@ -71,6 +72,9 @@ class File(Wrapped, Mapping[str, StoredTensor]):
     def get(self, name: str, default: Any = None) -> Any:
         """Return a tensor, or the default if there is none of this name."""
         return self[name] if name in self else default  # noqa: SIM401 - it is this `get`
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -210,7 +214,7 @@ def open_source(
     """Open a file, or "-" for standard input, of any format: `lodcli.open`.
 
     Args:
-        path: what to open.
+        path: what to open; or FILE::NAME, as in the shell.
         name: the only tensor to read: other content of the file need not fit a tensor, and
             `levels` apply to this one only.
         format_name: its format, as in `--from`; None: detected from the content, then the name.
@@ -262,6 +266,8 @@ def open_source(
     [2, 4, 2, -1, -4, 0]
     """
     chosen = read_options(options, keywords)
+    if name is None and isinstance(path, str):
+        path, name = split_reference(path)
     file = File(open_file(path, name, format_name=format_name, options=chosen, limits=limits))
     if name is not None:
         with naming(file._label):

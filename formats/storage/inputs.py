@@ -51,12 +51,14 @@ _SHARED = contextvars.ContextVar("_SHARED", default=False)
 
 def require_path(path: object) -> None:
     """Raise OptionError unless `path` may name a file."""
-    found = type(path).__name__
-    if isinstance(path, str | os.PathLike):
-        name = os.fsdecode(path)
+    name = os.fspath(path) if isinstance(path, os.PathLike) else path
+    found = type(name).__name__
+    if isinstance(name, str):
         if name and "\0" not in name:
             return
         found = repr(name[:100])
+    elif isinstance(name, bytes):
+        found += ", of which os.fsdecode makes a str"
     raise OptionError(f"expected first the path of a file (str or os.PathLike), found {found}")
 
 

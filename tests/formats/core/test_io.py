@@ -15,6 +15,12 @@ import pytest
 import lodcli
 from lodcli import LodError, LoDTensor, SelectionError, TensorArray
 
+
+class PathOfBytes:
+    def __fspath__(self) -> bytes:
+        return b"x.npz"
+
+
 WORDS = LoDTensor(np.arange(3.0), [[2, 1]])
 PATHS: dict[str, Any] = {
     "tensor": WORDS,
@@ -23,6 +29,7 @@ PATHS: dict[str, Any] = {
     "none": None,
     "number": 3,
     "bytes": b"x.npz",
+    "path of bytes": PathOfBytes(),
     "list": ["x.npz"],
     "stream": standard_io.BytesIO(),
     "empty": "",
@@ -58,6 +65,15 @@ def test_what_is_no_path_is_refused_in_our_words(kind: str, tmp_path: Path) -> N
         with pytest.raises(LodError, match=r"path of a file \(str or os.PathLike\), found"):
             call(PATHS[kind])
     assert not list(tmp_path.iterdir())
+
+
+def test_read_and_open_take_the_name_of_a_tensor_as_in_the_shell(tmp_path: Path) -> None:
+    lodcli.write(tmp_path / "x.csv", {"a": LoDTensor([1, 2]), "b": LoDTensor([3, 4])})
+    assert lodcli.read(f"{tmp_path}/x.csv::b").to_list() == [3, 4]
+    with lodcli.open(f"{tmp_path}/x.csv::b") as file:
+        assert file["b"].read().to_list() == [3, 4]
+    with pytest.raises(SelectionError, match="no tensor named 'c'"):
+        lodcli.open(f"{tmp_path}/x.csv::c")
 
 
 @pytest.mark.parametrize("kind", CONTENTS)

@@ -141,7 +141,9 @@ def bfloat16() -> np.dtype[Any]:
 @pytest.mark.parametrize(
     ("told", "error", "message"),
     [
-        ({"level": "a"}, TypeError, "no option is called 'level'; there are: levels, vocabulary"),
+        ({"level": "a"}, TypeError, "no option is called 'level'; did you mean levels\\? there"),
+        ({"isolate": True}, TypeError, "no option is called 'isolate'; did you mean limits\\?"),
+        ({"zz": 1}, TypeError, "no option is called 'zz'; there are: levels, vocabulary"),
         ({"nulls": "mask"}, OptionError, "nulls: expected keep, empty, zero, nan, drop, error"),
         ({"dtype": "float"}, None, ""),
         ({"dtype": "S3"}, OptionError, "dtype: no dtype 'S3'; there are: bfloat16, bool"),
@@ -211,8 +213,10 @@ def test_write_takes_its_options_as_keywords(tmp_path: Path) -> None:
         tmp_path / "u.npz", FLAT, options=WriteOptions(index_dtype="int32"), cu_seqlens=["cu"]
     )
     assert (tmp_path / "u.npz").read_bytes() == (tmp_path / "t.npz").read_bytes()
-    with pytest.raises(TypeError, match="no option is called 'compress'; there are: compression"):
+    with pytest.raises(TypeError, match="'compress'; did you mean compression\\? there are: comp"):
         lodcli.write(tmp_path / "v.lod.h5", FLAT, compress="zstd")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="'force'; did you mean overwrite\\?"):
+        lodcli.write(tmp_path / "v.lod.h5", FLAT, force=True)  # type: ignore[call-arg]
     with pytest.raises(UnsupportedError, match="npz has no option 'compression'"):
         lodcli.write(tmp_path / "v.npz", FLAT, compression="deflate")
 

@@ -140,6 +140,7 @@ def test_an_open_file_is_a_mapping_of_its_tensors(tmp_path: Path) -> None:
         assert "rows" in file
         assert "row" not in file
         assert file.get("row") is None
+        assert file._ipython_key_completions_() == list(TENSORS)
         for name, stored in file.items():
             assert stored.read().identical(TENSORS[name])
         assert file == file
