@@ -68,7 +68,7 @@ def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Off
             f"{what} must be a flat list of integers, found {type(values).__name__}", level=level
         )
     if array.ndim != 1:
-        hint = f"; those of one level are a list in a list, [{array}, ..]" if not array.ndim else ""
+        hint = "" if array.ndim else f"; those of one level are a list in a list, [[{array}, ..]]"
         raise InvalidLoDError(
             f"{what} must be 1-D, found {array.ndim} dimensions{hint}",
             level=level,

@@ -82,7 +82,7 @@ def test_what_is_no_data_is_refused_with_what_to_give(make: Callable[[], Any], s
 @pytest.mark.parametrize(
     ("lod", "said"),
     [
-        ([2, 1], r"a list in a list, \[2, ..\]"),
+        ([2, 1], r"a list in a list, \[\[2, ..\]\]"),
         (np.array([2, 1]), "a list in a list"),
         (3, "found int"),
         ("ab", "found str"),
@@ -95,7 +95,7 @@ def test_what_is_no_data_is_refused_with_what_to_give(make: Callable[[], Any], s
         ([RAGGED], "must be a flat list of integers"),
         ([(count for count in (2, 1))], "must be a flat list of integers, found generator$"),
         (["21"], "must be a flat list of integers, found str$"),
-        ([2, 1], r"those of one level are a list in a list, \[2, \.\.\]"),
+        ([2, 1], r"those of one level are a list in a list, \[\[2, \.\.\]\]"),
         ([[2**62, 2**62]], "total below 2"),
         ([[2**63, 1]], "at most 2|must be integers"),
         ([[2**70]], "must be integers"),
