@@ -28,7 +28,7 @@ _OF_NUMPY = (np.ndarray, np.generic, type)
 # Functions of NumPy that are not ufuncs, by kind. Elementwise:
 _ELEMENTWISE = frozenset(
     (
-        *(np.angle, np.around, np.clip, np.copy, np.empty_like, np.fix, np.full_like),
+        *(np.angle, np.around, np.clip, np.empty_like, np.fix, np.full_like),
         *(np.i0, np.imag, np.isclose, np.iscomplex, np.isneginf, np.isposinf, np.isreal),
         *(np.nan_to_num, np.ones_like, np.real, np.real_if_close, np.round, np.sinc, np.where),
         *(np.zeros_like, getattr(np, "astype", np.copy)),  # from NumPy 2.1 on
@@ -203,6 +203,8 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         name = function.__name__
         if function is np.concatenate and _along_rows(args, kwargs):
             return type(self).concatenate(args[0])  # type: ignore[attr-defined]
+        if function is np.copy:
+            return self.copy()  # type: ignore[attr-defined]
         tensors = [value for value in _leaves((args, kwargs)) if _is_tensor(value)]
         levels = any(tensor.lod.n_levels for tensor in tensors)
         try:

@@ -348,6 +348,13 @@ def test_numpys_concatenate_joins_tensors_with_their_levels() -> None:
         np.concatenate([FLAT, WIDE])
 
 
+@pytest.mark.parametrize("values", [["ab", "c"], [[1, None], None]])
+def test_numpys_copy_keeps_text_and_nulls(values: list[object]) -> None:
+    tensor = LoDTensor.from_lists(values)
+    assert np.copy(tensor).identical(tensor)  # type: ignore[attr-defined]
+    assert not np.shares_memory(np.copy(tensor).values, tensor.values)  # type: ignore[attr-defined]
+
+
 def test_a_masked_array_beside_a_tensor_leaves_plain_rows() -> None:
     found = FLAT + np.ma.masked_array(FLAT.data, mask=False)
     assert isinstance(found, LoDTensor)
