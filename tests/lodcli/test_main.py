@@ -98,6 +98,7 @@ def test_every_command_has_help_with_examples(lod: Lod, name: str) -> None:
     assert examples(done.stdout)
     assert lod(name, "-h").stdout == done.stdout
     assert not re.search(r"<=x<=\d{10}", done.stdout), "a range that helps nobody"
+    assert not re.search(r"^  \w.*\.\.\.$", done.stdout, re.MULTILINE), "a summary that is cut"
 
 
 @pytest.mark.parametrize("command", ["", "inspect", "bench kernels", "apply sum"])

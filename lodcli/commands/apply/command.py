@@ -59,7 +59,7 @@ class OpGroup(click.Group):
             formatter.write_text(", ".join(op_names()))
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["OP|EXPRESSION [OPTIONS] SOURCE...", f"[{THEN} OP [OPTIONS]]...", "-o OUT"]
+        return ["OP|EXPRESSION [OPTIONS] SOURCE...", f"[{THEN} OP [OPTIONS]]...", "[-o OUT]"]
 
 
 def _check_expression(args: list[str], ctx: click.Context) -> None:

@@ -11,7 +11,15 @@ from lodcli.kernels.runtime.precision import PRECISIONS, Precision
 from lodcli.shell import options
 
 
-@click.group(invoke_without_command=True)
+class _Bench(click.Group):
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # click cuts these lines at 45 characters.
+        lines = [(name, one.get_short_help_str(200)) for name, one in sorted(self.commands.items())]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
+
+
+@click.group(cls=_Bench, invoke_without_command=True)
 @click.option(
     "--compare",
     nargs=2,

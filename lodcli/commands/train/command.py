@@ -47,7 +47,7 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
     default="label",
     metavar="NAME",
     shell_complete=options.complete_tensors,
-    help="The tensor of class numbers [default: label].",
+    help="The tensor of labels: class numbers, categories or texts [default: label].",
 )
 @options.level
 @click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell [default: lstm].")
