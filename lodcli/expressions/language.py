@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, ClassVar, Generic, NoReturn, TypeGuard, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 
 from lodcli.expressions.hints import function_hint, name_hint, syntax_hint
 from lodcli.expressions.texts import text_order, texts_among
+from lodcli.expressions.units import is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import LodError, OptionError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.tensor.exchange.time_texts import number_of
-from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times, Unit
+from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, number_of
+from lodcli.kernels.tensor.marks import (
+    NO_MARKS,
+    Categories,
+    Decimals,
+    Marks,
+    Times,
+    Unit,
+)
 
 LONGEST = 10_000
 BINARY: dict[type[ast.operator], np.ufunc] = {
@@ -74,7 +81,11 @@ _PICKS = ("first", "last", *_BY_ORDER)
 _OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", "floor", "round")
 _LISTS = (ast.Tuple, ast.List, ast.Set)
 
+# Kinds of times that are compared with each other.
+_MOMENTS = {"date", "timestamp"}
+
 V = TypeVar("V")
+_Units = tuple[Unit | None, Unit | None]
 
 
 class ExpressionError(OptionError):
@@ -145,15 +156,16 @@ class Parsed:
             return "this", Marks(unit=self._time_of(node))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             unit = self.marks_of(node.operand)[1].unit
-            return "this", Marks(unit=unit if _is_duration(unit) else None)
+            return "this", Marks(unit=unit if is_duration(unit) else None)
         function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
         kept = self.picks(function)
         if isinstance(node, ast.Call) and (kept or function in _OF_TIMES):
             known = [self.marks_of(one) for one in node.args[: 2 if function in TWO else 1]]
-            given, marks = next((one for one in known if one[1].unit is not None), known[0])
-            if isinstance(marks.unit, Times):  # a sum of moments is none
-                kept = kept or function == "mean" or _is_duration(marks.unit)
-            return given, Marks(unit=marks.unit if kept else None)  # a byte of a text is no text
+            given = next((one for one, marks in known if marks.unit is not None), known[0][0])
+            unit = functools.reduce(joint_unit, (marks.unit for _, marks in known))
+            if isinstance(unit, Times):  # a sum of moments is none
+                kept = kept or function == "mean" or is_duration(unit)
+            return given, Marks(unit=unit if kept else None)  # a byte of a text is no text
         while isinstance(node, ast.Subscript):
             node = node.value
         name = self.named(node)
@@ -163,22 +175,24 @@ class Parsed:
         """Return the unit of a sum or difference of two times, or of a multiple of a duration."""
         if node not in self._times:
             left, right = self.marks_of(node.left)[1].unit, self.marks_of(node.right)[1].unit
-            left = left or _unit_beside(right, node.op, node.left)
-            right = right or _unit_beside(left, node.op, node.right)
+            left = left or unit_beside(right, node.op, node.left)
+            right = right or unit_beside(left, node.op, node.right)
             self.sides[node] = left, right
             found = None
-            if isinstance(left, Times) and isinstance(right, Times) and left.unit == right.unit:
-                if isinstance(node.op, ast.Sub) and left.kind == right.kind:
-                    found = Times("duration", left.unit)
-                elif isinstance(node.op, ast.Add | ast.Sub) and right.kind == "duration":
-                    found = left
-                elif isinstance(node.op, ast.Add) and left.kind == "duration":
-                    found = right
-                elif isinstance(node.op, ast.Mod) and left == right and left.kind == "duration":
-                    found = left
-            elif _is_duration(left) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv):
+            if isinstance(left, Times) and isinstance(right, Times):
+                kinds, joint = {left.kind, right.kind}, joint_unit(left, right)
+                assert isinstance(joint, Times)
+                if isinstance(node.op, ast.Sub) and (len(kinds) == 1 or kinds == _MOMENTS):
+                    found = Times("duration", joint.unit)
+                elif (
+                    (isinstance(node.op, ast.Add | ast.Sub) and right.kind == "duration")
+                    or (isinstance(node.op, ast.Add) and left.kind == "duration")
+                    or (isinstance(node.op, ast.Mod) and kinds == {"duration"})
+                ):
+                    found = joint
+            elif is_duration(left) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv):
                 found = left if right is None else None
-            elif _is_duration(right) and isinstance(node.op, ast.Mult):
+            elif is_duration(right) and isinstance(node.op, ast.Mult):
                 found = right if left is None else None
             self._times[node] = found  # known, so that a long sum takes linear time
         return self._times[node]
@@ -239,20 +253,6 @@ class Parsed:
             if isinstance(name, str):
                 return name
         self.fail(call, "write tensor('NAME')")
-
-
-def _unit_beside(times: Unit | None, op: ast.operator, side: ast.expr) -> Times | None:
-    """Return the unit of numbers, or a text such as "PT1H", in a sum or difference with times."""
-    if not isinstance(times, Times) or not isinstance(op, ast.Add | ast.Sub):
-        return None
-    text = side.value if isinstance(side, ast.Constant) else None
-    if isinstance(op, ast.Sub) and isinstance(text, str) and not re.match("[+-]?P", text):
-        return times
-    return Times("duration", times.unit)
-
-
-def _is_duration(unit: Unit | None) -> TypeGuard[Times]:
-    return isinstance(unit, Times) and unit.kind == "duration"
 
 
 def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
@@ -464,10 +464,11 @@ class Evaluation(ABC, Generic[V]):
             write = "; write and, or for & and |, ** for ^"
             self.fail(node, f"only + - * / // % and ** can be used here{write}")
         if self.expression.marks_of(node)[1].unit is None:
-            self._require_one_unit(node, node.left, node.right)
+            self._require_one_kind(node, node.left, node.right)
         one, two = self.expression.sides[node]
         left = self.of(self._counted(node.left, "", one))
-        return self.both(node, function, left, self.of(self._counted(node.right, "", two)))
+        right = self.of(self._counted(node.right, "", two))
+        return self.both(node, function, *self._in_one_unit(node, (left, right), (one, two)))
 
     def _boolop(self, node: ast.BoolOp) -> V:
         function = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
@@ -500,16 +501,45 @@ class Evaluation(ABC, Generic[V]):
         if isinstance(op, ast.In | ast.NotIn):
             assert isinstance(right, _LISTS)
             return self._member(values, left, right, isinstance(op, ast.NotIn))
-        self._require_one_unit(right, left, right)
-        return self.both(right, COMPARISONS[type(op)], values, self._beside(right, left, op))
+        units = self._require_one_kind(right, left, right)
+        if type(op) in _ORDER:
+            self._require_order(right, units)
+        both = self._in_one_unit(right, (values, self._beside(right, left, op)), units)
+        return self.both(right, COMPARISONS[type(op)], *both)
 
-    def _require_one_unit(self, node: ast.expr, left: ast.expr, right: ast.expr) -> None:
-        """Fail if two times count different units."""
+    def _require_one_kind(self, node: ast.expr, left: ast.expr, right: ast.expr) -> _Units:
+        """Return the units of two parts. Fails if they are times of different kinds."""
         (one, a), (other, b) = map(self.expression.marks_of, (left, right))
         if isinstance(a.unit, Times) and isinstance(b.unit, Times):
-            kinds = [(unit.kind, unit.unit) for unit in (a.unit, b.unit)]
-            if kinds[0] != kinds[1]:
-                self.fail(node, f"{one} is {a.unit} and {other} is {b.unit}: the units differ")
+            kinds = {a.unit.kind, b.unit.kind}
+            if len(kinds) > 1 and kinds != _MOMENTS:
+                self.fail(node, f"{one} is {a.unit} and {other} is {b.unit}: the kinds differ")
+        return a.unit, b.unit
+
+    def _require_order(self, node: ast.expr, units: _Units) -> None:
+        if all(isinstance(unit, Categories) and not unit.ordered for unit in units):
+            self.fail(node, "these categories have no order; use == or !=")
+
+    def _in_one_unit(self, node: ast.expr, values: tuple[V, V], units: _Units) -> tuple[V, V]:
+        """Return two values as numbers of one unit, or codes of the same words."""
+        try:
+            joint = joint_unit(*units)
+            one, two = (self._in_unit(*pair, joint) for pair in zip(values, units, strict=True))
+        except LodError as error:
+            self.fail(node, str(error))
+        return one, two
+
+    def _in_unit(self, values: V, unit: Unit | None, joint: Unit | None) -> V:
+        if isinstance(unit, Times) and isinstance(joint, Times) and unit.unit != joint.unit:
+            return self.finer(values, NANOSECONDS[unit.unit] // NANOSECONDS[joint.unit])
+        if isinstance(unit, Categories) and isinstance(joint, Categories) and unit != joint:
+            codes = np.append(unit.codes_in(joint), 0)  # a null has code 0, also without words
+            return self.mapped(lambda data: np.asarray(codes, like=data)[data.astype(int)], values)
+        return values
+
+    def finer(self, values: V, factor: int) -> V:
+        """Return times in a finer unit. Raises LodError if they do not fit 64 bits."""
+        return self.combined(np.multiply, values, self.constant(factor))
 
     def _texts(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
         """Return which texts are one of the words beside them; None if there are no texts."""
@@ -602,9 +632,10 @@ class Evaluation(ABC, Generic[V]):
         if count == 1:
             return self._function(node, ONE[name], self.of(node.args[0]))
         left, right = node.args
-        self._require_one_unit(node, left, right)
-        values = (self._beside(*pair, ast.Gt()) for pair in ((left, right), (right, left)))
-        return self.both(node, TWO[name], *values)
+        units = self._require_one_kind(node, left, right)
+        self._require_order(node, units)
+        values = self._beside(left, right, ast.Gt()), self._beside(right, left, ast.Gt())
+        return self.both(node, TWO[name], *self._in_one_unit(node, values, units))
 
     def _function(self, node: ast.expr, function: np.ufunc, values: V) -> V:
         try:

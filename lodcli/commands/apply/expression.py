@@ -190,6 +190,14 @@ class _Tensors(Evaluation[Values]):
             left, right = _compared(left, right), _compared(right, left)
         return arithmetic(function, left, right)
 
+    def finer(self, values: Values, factor: int) -> Values:
+        found = super().finer(values, factor)
+        if not np.array_equal(self.data(found) // factor, self.data(values)):
+            raise InvalidDataError(
+                f"a time times {factor:,}, as the finer unit counts it, does not fit 64 bits"
+            )
+        return found
+
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
         return arithmetic(function, values)
 

@@ -158,6 +158,30 @@ def test_words_that_are_no_categories_are_refused(expression: str, message: str,
     assert message in done.stderr
 
 
+def test_expressions_compare_the_words_of_two_dictionaries(lod: Lod) -> None:
+    two = {"one": coded(["x", "y", "z"], 0, 1, 2), "two": coded(["y", "x", "z"], 0, 1, 2)}
+    none = LoDTensor.from_lists([None] * 3, dtype="int8").as_categories([])
+    io.write("w.lod.h5", {**two, "none": none})
+    for expression, words in {
+        "one == two": ["z"],
+        "two != one": ["x", "y"],
+        "one == none": [],
+    }.items():
+        assert lod("filter", "w.lod.h5", expression, "-fo", "o.lod.h5").code == 0
+        assert tensor("o.lod.h5", "one").to_list() == words
+    assert lod("apply", "one == two", "w.lod.h5", "-fo", "o.lod.h5").code == 0
+    assert tensor("o.lod.h5").to_list() == [False, False, True]
+    for expression in ("one < two", "maximum(one, two) == 0"):
+        done = lod("filter", "w.lod.h5", expression, "-fo", "o.lod.h5")
+        assert done.code == 2
+        assert "these categories have no order" in done.stderr
+    sizes = [LoDTensor([0, 1, 2]).as_categories(words, ordered=True) for words in ("xyz", "yxz")]
+    io.write("w.lod.h5", {"one": sizes[0], "two": sizes[1]}, overwrite=True)
+    done = lod("filter", "w.lod.h5", "one < two", "-fo", "o.lod.h5")
+    assert done.code == 2
+    assert "column 7: ordered categories with other words have no common order" in done.stderr
+
+
 def test_sort_by_a_word_puts_its_items_last(lod: Lod) -> None:
     done = lod("sort", "e.lod.h5", "--by", "user == 'c'", "-o", "o.lod.h5")
     assert done.code == 0, done.stderr

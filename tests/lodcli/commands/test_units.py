@@ -44,6 +44,7 @@ def test_commands_keep_and_show_them(lod: Lod, tmp_path: Path, monkeypatch: Any)
 START = datetime(2024, 5, 1, 12)
 MOMENTS = [START - timedelta(seconds=1), START, None, START + timedelta(seconds=1)]
 DAY = timedelta(1)
+DAYTIME = datetime(2024, 5, 1)
 DAYS = [date(2024, 5, 1), date(2024, 4, 30)]
 WORDS = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 # The items that are kept, and where an error is.
@@ -78,18 +79,21 @@ TIMES: dict[str, list[int]] = {
     "'2024-05-01T12:00:01' - t <= 'PT1S'": [1, 3],
     "day - 'P1D' == '2024-04-30' and clock + 'PT1H' < '13:00' and wait - 'PT1M' > 0": [0],
     "t - '2024-04-30' > 'P1DT12H' or max(l) + '-PT1S' == '2024-05-01T12:00'": [1, 3],
+    "t >= day and day + 'P1D' > t and not t == day": [0, 1, 3],
+    "t - ms == 'PT0S' and maximum(t, ms) - day >= 'PT12H'": [1, 3],
+    "any(l + 'PT1S' == ms) or any(waits / wait == 6720)": [0, 1, 3],
 }
 WRONG_TIMES = {
     "t > 'now'": "column 5: t is timestamp[us]: expected a timestamp such as '2024-05-01' or",
     "t > '2024-02-30'": "found '2024-02-30'",
     "clock > '25:00'": "clock is time[us]: expected a time such as '12:30' or '12:30:05.25'",
     "day == '2024-05-01T12:00'": "day is date[D]: '2024-05-01T12:00' is not a whole number of",
-    "t == day": "column 6: t is timestamp[us] and day is date[D]: the units differ",
-    "t - ms > 0": "column 1: t is timestamp[us] and ms is timestamp[ms, UTC]: the units differ",
+    "t == wait": "column 6: t is timestamp[us] and wait is duration[us]: the kinds differ",
+    "clock - t > 0": "column 1: clock is time[us] and t is timestamp[us]: the kinds differ",
     "max(l) > 'now'": "l is timestamp[ns]: expected a timestamp such as",
     "sum(l) > '2024-05-01'": "column 10: expected a number, found '2024-05-01'",
-    "max(l) > first(waits)": "l is timestamp[ns] and waits is duration[s]: the units differ",
-    "maximum(t, ms) > 0": "column 1: t is timestamp[us] and ms is timestamp[ms, UTC]: the units",
+    "max(l) > first(waits)": "l is timestamp[ns] and waits is duration[s]: the kinds differ",
+    "maximum(t, clock) > 0": "column 1: t is timestamp[us] and clock is time[us]: the kinds differ",
     "maximum(first(word), 'no') == 'no'": "the categories of word have no order",
     "-t > '2024-05-01'": "column 6: expected a number, found '2024-05-01'",
     "t + 'soon' > 0": "column 5: expected a duration such as 'PT90S'",
@@ -158,6 +162,10 @@ COMPUTED: dict[str, list[Any]] = {
     "cumsum(waits)": [[7 * DAY], [3 * DAY, 7 * DAY], []],
     "waits % first(waits)": [[0 * DAY], [0 * DAY, DAY], []],
     "max(waits) - first(waits)": [0 * DAY, DAY, None],
+    "max(waits) + t": [START - SECOND + 7 * DAY, START + 4 * DAY, None],
+    "t - day": [DAY / 2 - SECOND, DAY / 2, DAY / 2 + SECOND],
+    "day + wait": [DAYTIME + 90 * SECOND, DAYTIME - 90 * SECOND, DAYTIME + 7200 * SECOND],
+    "maximum(days, first(days) + 'P1D')": [[DAYS[0] + DAY, DAYS[0] + 4 * DAY], [], [DAYS[0]]],
     "max(waits) > 'P5D' or n < 2": [True, True, None],
     "max(waits) > 'P5D' and n < 2": [True, False, False],
     "abs(wait)": [90 * SECOND, 90 * SECOND, 7200 * SECOND],
