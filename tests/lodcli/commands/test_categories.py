@@ -175,7 +175,10 @@ def test_expressions_compare_the_words_of_two_dictionaries(lod: Lod) -> None:
         done = lod("filter", "w.lod.h5", expression, "-fo", "o.lod.h5")
         assert done.code == 2
         assert "these categories have no order" in done.stderr
-    sizes = [LoDTensor([0, 1, 2]).as_categories(words, ordered=True) for words in ("xyz", "yxz")]
+    sizes = [
+        LoDTensor([0, 1, 2]).as_categories(words, ordered=True)
+        for words in (list("xyz"), list("yxz"))
+    ]
     io.write("w.lod.h5", {"one": sizes[0], "two": sizes[1]}, overwrite=True)
     done = lod("filter", "w.lod.h5", "one < two", "-fo", "o.lod.h5")
     assert done.code == 2
