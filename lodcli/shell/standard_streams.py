@@ -36,6 +36,9 @@ def prepare_streams() -> None:
         except OSError:
             # Lower numbers are taken, so this one is the lowest free.
             os.set_inheritable(os.open(os.devnull, mode), True)
+        # Another process may have made it non-blocking: then Python drops what a full pipe rejects.
+        with contextlib.suppress(OSError, AttributeError):  # Windows: only from Python 3.12 on
+            os.set_blocking(fd, True)
     for name, fd, access in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(fd, access, closefd=False))  # noqa: SIM115

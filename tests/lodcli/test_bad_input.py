@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
-from tests.lodcli.conftest import Done, Lod, tensor
+from tests.lodcli.conftest import Done, Lod, environment, tensor
 from tests.slow import one_in, slow
 
 RNN = ["--cell", "gru", "--hidden", "2", "--seed", "1"]
@@ -195,6 +198,39 @@ def test_help_that_cannot_be_printed_is_an_io_failure(shell: Lod, line: str) -> 
     assert shell(f"{line} >&-").stderr == f"{label}: standard output: is closed\n"
 
 
+@pytest.mark.parametrize(
+    "command", ["inspect --json --values --head 999", "convert --to jsonl -o -"]
+)
+def test_a_full_pipe_that_does_not_block_loses_nothing(folder: Path, command: str) -> None:
+    Path("lines.jsonl").write_text(f"{[1] * 50}\n" * 1000)
+    args = ["lod", *command.split(), "lines.jsonl"]
+    source, target = os.pipe()
+    os.set_blocking(target, False)
+    process = subprocess.Popen(args, stdout=target, env=environment())
+    while select.select([], [target], [], 0)[1] and process.poll() is None:
+        time.sleep(0.01)
+    os.close(target)
+    with open(source, "rb") as file:
+        shown = file.read()
+    assert process.wait(HANG_SECONDS) == 0
+    assert shown == subprocess.run(args, capture_output=True, env=environment()).stdout
+
+
+def test_an_empty_pipe_that_does_not_block_is_read_to_its_end(folder: Path) -> None:
+    source, target = os.pipe()
+    os.set_blocking(source, False)
+    args = ["lod", "convert", "-", "out.jsonl", "--from", "jsonl"]
+    process = subprocess.Popen(args, stdin=source, env=environment())
+    os.write(target, b"[1,2]\n")
+    while select.select([source], [], [], 0)[0] and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.1)  # it reads again, and finds nothing
+    os.close(target)
+    os.close(source)
+    assert process.wait(HANG_SECONDS) == 0
+    assert Path("out.jsonl").read_bytes() == b"[1,2]\n"
+
+
 @pytest.mark.parametrize("option", ["", "-v"])
 def test_notes_that_cannot_be_printed_do_not_end_a_command(
     shell: Lod, folder: Path, option: str
@@ -311,10 +347,6 @@ def test_binary_data_do_not_go_to_a_terminal(steps: Path, command: str) -> None:
 
 def on_a_terminal(line: str) -> tuple[int, str]:
     """Run a command line with a terminal for all three streams; returns code and screen."""
-    import subprocess
-
-    from tests.lodcli.conftest import environment
-
     done = subprocess.run(
         ["script", "-qec", line, "/dev/null"],
         env=environment(),
