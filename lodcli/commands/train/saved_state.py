@@ -18,7 +18,7 @@ from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import about_of, write_model
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.rnn.stack.state_dict import StateDict
+from lodcli.kernels.rnn.stack.state_dict import StateDict, unusual_options
 from lodcli.kernels.rnn.training.adam import AdamState
 from lodcli.kernels.rnn.training.classifier import Classifier
 from lodcli.kernels.rnn.training.train import Epoch, Labelled, Recipe
@@ -48,8 +48,9 @@ def run_of(
         zlib.crc32(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data) for part in parts
     ]
     sums.append(zlib.crc32(json.dumps(names, sort_keys=True).encode()))
+    options = unusual_options(model.rnn).items()
     return {
-        "--cell": model.rnn.cell,
+        "--cell": ", ".join([model.rnn.cell, *(f"{name}={value}" for name, value in options)]),
         "--pool": model.pool,
         "--batch": recipe.batch,
         "--lr": recipe.rate,

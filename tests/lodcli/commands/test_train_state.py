@@ -126,6 +126,19 @@ def test_a_state_of_another_training_is_refused(
     assert {name: Path(name).read_bytes() for name in before} == before
 
 
+def test_a_state_of_a_cell_with_other_options_is_refused(lod: Lod, signs: Path) -> None:
+    relu = {"rnn.": {"cell": "elman", "nonlinearity": "relu"}}
+    start = ("train", signs, "-o", "start", "--epochs", "1", "--cell", "elman", *ARGS)
+    assert lod(*start).code == 0
+    parts = ("train", signs, "-o", "m", "--weights", "start", "--epochs", "2", *STATE[2:])
+    assert lod(*parts, "--until", "1").code == 0
+    arrays = safetensors.numpy.load_file("start")
+    safetensors.numpy.save_file(arrays, "start", {**header("start"), "lod.rnn": json.dumps(relu)})
+    said = "s: is the state of a training with --cell elman, not elman, nonlinearity=relu;"
+    done = lod(*parts)
+    assert (done.code, said in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     "change",
     [
