@@ -13,7 +13,9 @@ from lodcli.shell import options, output
 from lodcli.shell.printable import printable
 
 if TYPE_CHECKING:
+    from lodcli.kernels.index.checks import Array
     from lodcli.kernels.rnn.stack.stack import RNNWeights
+    from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 KINDS = ("safetensors", "torch", "keras", "keras-h5", "onnx", "paddle")
 
@@ -58,6 +60,8 @@ def command(
 ) -> None:
     """Show the RNNs in FILE: cell, layers, sizes and arrays; or convert one to OUT.
 
+    The embedding of a model of ids is shown, but not converted.
+
     FILE is a safetensors or .pt file with torch's names, a .keras or HDF5 file of Keras, an ONNX
     model, or the weights of Paddle's lstm and gru ops, as consecutive streams. No code in it is
     executed.
@@ -75,22 +79,27 @@ def command(
         raise click.UsageError(
             "weights are binary and cannot be printed to a terminal; name a file with -o OUT"
         )
-    with naming_os(source):
-        found = _rnns(source, cell, prefix, _settings(settings), alone=out is not None)
-    if out is None:
-        _show(source, found, as_json)
-        return
-    from lodcli.formats.weights import write_weights
+    from lodcli.formats.weights import read_rnns, write_weights
+    from lodcli.kernels.rnn.stack.embedding import table_beside
 
+    with naming_os(source):
+        entries = read_rnns(source)
+        found = _rnns(source, entries, cell, prefix, _settings(settings), alone=out is not None)
+    if out is None:
+        table = table_beside(entries) if prefix is None else None
+        _show(source, found, None if table is None else _array(table, entries[table]), as_json)
+        return
     (weights,) = found.values()
     with naming_os(out):
         write_weights(out, weights, kind=kind, overwrite=force)
     if as_json:
-        output.as_json({"file": out, "rnns": [_described("", weights)]}, err=out == "-")
+        report = {"file": out, "rnns": [_described("", weights)], "embedding": None}
+        output.as_json(report, err=out == "-")
 
 
 def _rnns(
     source: str,
+    entries: StateDict,
     cell: str | None,
     prefix: str | None,
     settings: dict[str, str | bool],
@@ -103,15 +112,14 @@ def _rnns(
     """
     from lodcli.formats.core.errors import naming
     from lodcli.formats.core.names import listing
-    from lodcli.formats.weights import read_rnns
     from lodcli.kernels.errors import LodError
+    from lodcli.kernels.rnn.stack.embedding import table_beside
     from lodcli.kernels.rnn.stack.state_dict import (
         is_weight_name,
         rnn_prefixes,
         weights_from_state_dict,
     )
 
-    entries = read_rnns(source)
     prefixes = rnn_prefixes(entries) if prefix is None else [prefix]
     if alone and len(prefixes) > 1:
         names = ", ".join(repr(name.removesuffix(".")) for name in prefixes)
@@ -136,7 +144,8 @@ def _rnns(
             raise errors[0][1]
     for name, why in errors:
         output.note(f"{source}: {name.removesuffix('.')}: is left out: {why}")
-    others = [name for name in entries if not is_weight_name(name)]
+    table = None if alone else table_beside(entries)
+    others = [name for name in entries if not is_weight_name(name) and name != table]
     if others and prefix is None:
         output.note(f"{source}: not part of an RNN, and left out: {listing(others)}")
     for name, layer in entries.starts_from.items():
@@ -174,17 +183,20 @@ def _described(prefix: str, weights: RNNWeights) -> dict[str, Any]:
         "input_size": weights.input_size,
         "hidden_size": weights.hidden_size,
         "output_size": weights.output_size,
-        "arrays": [
-            {"name": prefix + name, "dtype": array.dtype.name, "shape": list(array.shape)}
-            for name, array in arrays.items()
-        ],
+        "arrays": [_array(prefix + name, array) for name, array in arrays.items()],
     }
 
 
-def _show(source: str, found: dict[str, RNNWeights], as_json: bool) -> None:
+def _array(name: str, array: Array) -> dict[str, Any]:
+    return {"name": name, "dtype": array.dtype.name, "shape": list(array.shape)}
+
+
+def _show(
+    source: str, found: dict[str, RNNWeights], embedding: dict[str, Any] | None, as_json: bool
+) -> None:
     rnns = [_described(prefix, weights) for prefix, weights in found.items()]
     if as_json:
-        output.as_json({"file": source, "rnns": rnns})
+        output.as_json({"file": source, "rnns": rnns, "embedding": embedding})
         return
     for number, rnn in enumerate(rnns):
         options_text = "".join(f", {name}={value}" for name, value in rnn["options"].items())
@@ -195,8 +207,14 @@ def _show(source: str, found: dict[str, RNNWeights], as_json: bool) -> None:
             + f"{output.plural(rnn['directions'], 'direction')}, input {rnn['input_size']}, "
             + f"hidden {rnn['hidden_size']}, output {rnn['output_size']}{options_text}"
         )
-        rows = [
-            (array["name"], " x ".join(map(str, array["shape"])), array["dtype"])
-            for array in rnn["arrays"]
-        ]
-        output.text(output.table(("array", "shape", "dtype"), rows))
+        _show_arrays(rnn["arrays"])
+    if embedding is not None:
+        output.text("\nembedding")
+        _show_arrays([embedding])
+
+
+def _show_arrays(arrays: list[dict[str, Any]]) -> None:
+    rows = [
+        (array["name"], " x ".join(map(str, array["shape"])), array["dtype"]) for array in arrays
+    ]
+    output.text(output.table(("array", "shape", "dtype"), rows))

@@ -79,7 +79,9 @@ class Weights(Report):
     Attributes:
         file: the one that was read, or written with -o.
         rnns: all of them.
+        embedding: the table of the model's ids, null without one.
     """
 
     file: str
     rnns: list[RNN]
+    embedding: Array | None

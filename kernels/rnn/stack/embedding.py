@@ -85,14 +85,14 @@ def embed_grad(upstream: Array, ids: npt.ArrayLike, vocabulary: int) -> Array:
     return on("auto", segment_sum, size_bytes=rows.nbytes)(rows, offsets)
 
 
-def table_beside(entries: Mapping[str, Array]) -> Array | None:
-    """Return the embedding of the module that has the RNNs of a state dict; None if it has none.
+def table_beside(entries: Mapping[str, Array]) -> str | None:
+    """Return the name of the embedding of the module that has the RNNs of a state dict, or None.
 
     It is "model.embedding.weight" beside "model.rnn.weight_ih_l0".
     """
     parents = {prefix.removesuffix(".").rpartition(".")[:2] for prefix in rnn_prefixes(entries)}
     parent = "".join(parents.pop()) if len(parents) == 1 else ""
-    return entries.get(parent + EMBEDDING)
+    return parent + EMBEDDING if parent + EMBEDDING in entries else None
 
 
 def check_table(table: Array, width: int | None = None) -> None:

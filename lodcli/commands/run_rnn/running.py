@@ -56,11 +56,12 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
     with ExitStack() as stack:
         device = stack.enter_context(computing_on(given["device"], given["precision"]))
         file = stack.enter_context(opened(source))
-        entries = None
+        entries, table = None, None
         if given["path"] is not None:
             with naming_file(given["path"]):
                 entries = read_weights(given["path"])
-        table = None if entries is None else table_beside(entries)
+            name = table_beside(entries)
+            table = None if name is None else entries[name]
         dtype = arithmetic_dtype(
             given["dtype"] or (file.tensor() if table is None else table).dtype
         )

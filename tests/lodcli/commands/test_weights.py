@@ -63,6 +63,21 @@ def test_a_file_may_be_larger_than_memory(lod: Lod, folder: Path) -> None:
         np.testing.assert_array_equal(array, named[f"rnn.{name}"])
 
 
+def test_the_embedding_beside_an_rnn_is_shown(lod: Lod, folder: Path) -> None:
+    arrays = {f"net.rnn.{name}": np.array(array) for name, array in state_dict(gru()).items()}
+    table = {"net.embedding.weight": np.ones((5, 2), np.float32)}
+    save_file({**arrays, **table, "net.out.bias": np.ones(3, np.float32)}, "w.safetensors")
+    shown = lod("weights", "w.safetensors")
+    assert shown.stdout.endswith(
+        "\n\nembedding\narray                 shape  dtype\nnet.embedding.weight  5 x 2  float32\n"
+    )
+    assert shown.stderr.endswith("not part of an RNN, and left out: net.out.bias\n")
+    found = json.loads(lod("weights", "w.safetensors", "--json").stdout)["embedding"]
+    assert found == {"name": "net.embedding.weight", "dtype": "float32", "shape": [5, 2]}
+    done = lod("weights", "w.safetensors", "-o", "one.safetensors")
+    assert done.stderr.endswith("left out: net.embedding.weight, net.out.bias\n")
+
+
 def test_json_says_the_same(lod: Lod, folder: Path) -> None:
     gru = seeded_weights("gru_paddle", 2, 3, rng=np.random.default_rng(4))
     write_weights("w.safetensors", gru.with_options(origin_mode=True))
