@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -14,10 +15,11 @@ from lodcli.formats.core.options import fill_value
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, tensor_of
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.taking import taken
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import OptionError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}:[0-9]{2}|[+-]?P")
 _ALONE = "choose one tensor with FILE::NAME, or fill them"
 
 
@@ -72,6 +74,19 @@ class WithoutNulls(Wrapped):
         # Without nulls no record is null, so nothing has to store which are.
         told = (spec for spec in inner.schema if not spec.marks.tells_records)
         self.schema = tuple(map(self._spec, told))
+        self._check_fill()
+
+    def _check_fill(self) -> None:
+        """Raise OptionError if no tensor has the value that is to replace nulls."""
+        text = fill_value(self._how) if self._how.startswith("fill=") else 0
+        known = (spec.marks.categories for spec in self.schema)
+        if not isinstance(text, str) or _TIME.match(text):
+            return
+        if not any(one is not None and text in one.words for one in known):
+            raise OptionError(
+                f"nulls: {self._how}: expected a number, a date, a time, a duration, true, false "
+                "or a word of categories"
+            )
 
     def _spec(self, spec: TensorSpec) -> TensorSpec:
         if self._how == "drop" and any(one.nullable for one in self._inner.schema):
@@ -97,7 +112,10 @@ class WithoutNulls(Wrapped):
             return item
         with naming(where):
             if self._how != "empty":
-                return item.fill_nulls(fill_value(self._how))
+                # A number is a word of categories, and no code.
+                word = item.marks.categories is not None and self._how.startswith("fill=")
+                value = self._how.removeprefix("fill=") if word else fill_value(self._how)
+                return item.fill_nulls(value)
             if item.nulls.rows is not None:
                 only = Nulls((*(None for _ in item.lod.levels), item.nulls.rows))
                 raise UnsupportedError(

@@ -17,7 +17,8 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 # The form of an argument on the command line. Arguments of the kinds in FILES are files.
 Kind = Literal[
     "tensor", "tensors", "index", "steps", "array", "level", "dtype", "choice",
-    "bool", "int", "float", "value", "str", "ints", "floats", "nested", "unknown",
+    "bool", "int", "float", "value", "str", "ints", "floats", "values", "nested",
+    "unknown",
 ]  # fmt: skip
 FILES = ("tensor", "tensors", "index", "steps", "array")
 _SIMPLE: dict[Any, Kind] = {
@@ -55,6 +56,8 @@ def kind_of(hint: Any) -> Kind:
 def _kind_of_many(each: Any) -> Kind:
     if get_origin(each) in _SEQUENCES and get_args(each)[0] is int:
         return "nested"
+    if _members(each) == {int, str}:
+        return "values"
     return _MANY.get(each, "unknown")
 
 

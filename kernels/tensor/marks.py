@@ -40,6 +40,8 @@ MOST_ATTRIBUTE_DEPTH = 256
 ALL_MARKS = frozenset({*VALUES, *TIME_UNITS, "decimal", "category"})
 # Limits on one dictionary of categories: words, and their bytes as UTF-8.
 MOST_WORDS, MOST_WORD_BYTES = 1 << 20, 8 << 20
+# Maximum number of words in a message.
+_SHOWN_WORDS = 20
 
 
 @construction_explained
@@ -201,6 +203,15 @@ class Categories:
     def misfit(self) -> str | None:
         """Return None: the constructor has checked the words."""
         return None
+
+    def code_of(self, word: str) -> int:
+        """Return the code of a word. Raises InvalidDataError if there is none; names the words."""
+        if word in self.words:
+            return self.words.index(word)
+        known = ", ".join(map(repr, self.words[:_SHOWN_WORDS]))
+        more = len(self.words) - _SHOWN_WORDS
+        more_text = f" and {more:,} more" if more > 0 else ""
+        raise InvalidDataError(f"no category {word!r}; there are: {known or 'none'}{more_text}")
 
     def with_words(self, other: Categories) -> Categories:
         """Return these words followed by the words of another dictionary that are not among them.

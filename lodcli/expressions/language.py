@@ -23,7 +23,8 @@ from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import LodError, OptionError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, number_of
+from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
+from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.marks import (
     NO_MARKS,
     Categories,
@@ -65,8 +66,6 @@ ONE: dict[str, np.ufunc] = {
     **{"sin": np.sin, "tanh": np.tanh},
 }
 TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
-# Maximum number of words in a message.
-MOST_WORDS = 20
 
 # Functions that need an order.
 ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)
@@ -580,20 +579,16 @@ class Evaluation(ABC, Generic[V]):
             self.fail(node, f"the categories of {name} have no order; use ==, != or in")
         if isinstance(other, ast.Call) and function_name(other) in _BY_ORDER and not words.ordered:
             self.fail(other, f"the categories of {name} have no order; use first, last, any or all")
-        if node.value not in words.words:
-            known = ", ".join(map(repr, words.words[:MOST_WORDS]))
-            more = len(words.words) - MOST_WORDS
-            more_text = f" and {more:,} more" if more > 0 else ""
-            self.fail(node, f"no category {node.value!r} of {name}; there are: {known}{more_text}")
-        return self._constant(_replaced(node, words.words.index(node.value)))
+        return self.of(self._counted(node, f"{name}: ", words))
 
     def _counted(self, node: ast.expr, prefix: str, unit: Unit | None) -> ast.expr:
-        """Return a part; for a text beside times, its number."""
+        """Return a part; for a text beside times or categories, its number."""
         text = node.value if isinstance(node, ast.Constant) else None
-        if not isinstance(text, str) or not isinstance(unit, Times):
+        if not isinstance(text, str) or not isinstance(unit, Times | Categories):
             return node
         try:
-            return _replaced(node, number_of(text, unit))
+            number: int = in_unit(text, unit)
+            return _replaced(node, number)
         except LodError as error:
             self.fail(node, f"{prefix}{error}")
 

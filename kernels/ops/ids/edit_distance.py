@@ -124,7 +124,7 @@ def edit_distance_padded(
 def sequence_ctc_align(
     tensor: LoDTensor,
     *,
-    blank: int = 0,
+    blank: float | str = 0,
     merge_repeated: bool = True,
     level: int | str = 0,
     backend: Backend = "auto",
@@ -133,7 +133,7 @@ def sequence_ctc_align(
 
     Args:
         tensor: whole numbers, (N,) or (N, 1).
-        blank: the id that means no label.
+        blank: the id that means no label, also a word of categories.
         merge_repeated: an id equal to the one just before it in its sequence is dropped;
             a blank between keeps both.
         level: the level whose sequences are paths; by default the outermost, as in PaddlePaddle.

@@ -24,13 +24,13 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 @types_explained
 def sequence_erase(
-    tensor: LoDTensor, tokens: Iterable[int], *, backend: Backend = "auto"
+    tensor: LoDTensor, tokens: Iterable[int | str], *, backend: Backend = "auto"
 ) -> LoDTensor:
     """Return the sequences without the rows that hold one of `tokens`.
 
     Args:
         tensor: whole numbers, (N,) or (N, 1).
-        tokens: ids to drop. One that the dtype cannot hold drops nothing.
+        tokens: ids to drop, also words of categories. One that the dtype cannot hold drops nothing.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

@@ -180,8 +180,8 @@ def in_unit(value: Any, unit: Unit | None) -> Any:
     So are all values without a unit. Times may be text of ISO 8601, in UTC unless it has a zone.
 
     Raises:
-        InvalidDataError: a time of another kind, one that is no whole number of the unit, or a
-            code that has no word.
+        InvalidDataError: a time of another kind, one that is no whole number of the unit, a word
+            of no category, or a code that has no word.
 
     >>> in_unit(1.5, Decimals(6, 2)), in_unit("1970-01-02", Times("timestamp", "s"))
     (150, 86400)
@@ -189,7 +189,7 @@ def in_unit(value: Any, unit: Unit | None) -> Any:
     if unit is None:
         return value
     if isinstance(unit, Categories):
-        code = unit.words.index(value) if value in unit.words else value
+        code = unit.code_of(value) if isinstance(value, str) else value
         if isinstance(code, int | float | np.number) and not 0 <= code < len(unit.words):
             raise InvalidDataError(f"{value} is the code of no word of a {unit}")
         return code

@@ -144,12 +144,12 @@ def as_kind(kind: Kind, tensor: LoDTensor) -> Any:
 
 def as_value(text: str, tensor: LoDTensor) -> float | str:
     """Return the number in a text; a word of categories, or what is no number, as it is."""
-    if tensor.marks.categories is not None:
-        return text
-    try:
-        return NUMBER.convert(text, None, None)
-    except click.BadParameter:
-        return text
+    for number in (INT, NUMBER) if tensor.marks.categories is None else ():
+        try:
+            return number.convert(text, None, None)
+        except click.BadParameter:
+            continue
+    return text
 
 
 def _parameter(own: inspect.Parameter, hint: Any, text: str) -> Parameter:
@@ -193,7 +193,14 @@ def _shown(default: Any) -> str:
 def _example_value(own: Parameter) -> str:
     if own.kind in FILES:
         return f"{own.name}.lod.h5"
-    values = {"float": "0.5", "ints": "1,2", "floats": "0.5,1", "nested": "2,1", "str": "name"}
+    values = {
+        "float": "0.5",
+        "ints": "1,2",
+        "values": "1,2",
+        "floats": "0.5,1",
+        "nested": "2,1",
+        "str": "name",
+    }
     return own.choices[0] if own.choices else values.get(own.kind, "2")
 
 
@@ -304,6 +311,7 @@ def _click_type(own: Parameter) -> Any:
         "int": INT,
         "float": NUMBER,
         "value": _Value(),
+        "values": _Many(_Value(), "1,2,3|a,b"),
         "ints": INTS,
         "floats": _Many(click.FLOAT, "0.5,1"),
         "nested": _Nested(),

@@ -366,6 +366,8 @@ def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
     for one in step.described.options:
         if one.kind == "value" and one.name in keywords:
             keywords[one.name] = as_value(keywords[one.name], tensors[0])
+        elif one.kind == "values" and one.name in keywords:
+            keywords[one.name] = [as_value(text, tensors[0]) for text in keywords[one.name]]
     try:
         return step.described.function(**keywords)
     except NotFloatingError as error:

@@ -22,7 +22,7 @@ OPTIONS = [
     (op, one.name, one.kind)
     for op in OPS
     for one in described(OPS[op]).options
-    if one.kind in ("int", "ints", "level")
+    if one.kind in ("int", "ints", "level", "value", "values")
 ]
 
 
@@ -34,7 +34,7 @@ def test_a_huge_number_gives_a_result_or_an_error_of_lod(
     own = described(OPS[op])
     given = {**arguments(op, ten_rows(op)), **({"backend": backend} if own.has_backend else {})}
     for number in HUGE:
-        value = [number, *list(given.get(name, ()))[1:]] if kind == "ints" else number
+        value = [number, *list(given.get(name, ()))[1:]] if kind in ("ints", "values") else number
         with suppress(LodError):
             own.function(**{**given, name: value})
 

@@ -144,7 +144,7 @@ def test_filter_compares_categories_with_words(expression: str, users: list[str]
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("user == 'x'", "column 9: no category 'x' of user; there are: 'b', 'a', 'c'"),
+        ("user == 'x'", "column 9: user: no category 'x'; there are: 'b', 'a', 'c'"),
         ("user < 'b'", "column 8: the categories of user have no order; use ==, != or in"),
         ("'b' == max(user)", "column 8: the categories of user have no order; use first, last"),
         ("n == 'b'", "column 6: expected a number, found 'b'; n is no text"),
@@ -183,6 +183,35 @@ def test_expressions_compare_the_words_of_two_dictionaries(lod: Lod) -> None:
     done = lod("filter", "w.lod.h5", "one < two", "-fo", "o.lod.h5")
     assert done.code == 2
     assert "column 7: ordered categories with other words have no common order" in done.stderr
+
+
+# Of the words 1, lo and hi in this order: a number is a word, and no code.
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("convert c.lod.h5 --nulls fill=lo", ["lo", "lo", "1"]),
+        ("convert c.lod.h5 --nulls fill=1", ["lo", "1", "1"]),
+        ("convert c.lod.h5 --nulls fill=2", "data: no category '2'; there are: '1', 'lo', 'hi'"),
+        ("convert w.lod.h5::l --nulls fill=zz", "nulls: fill=zz: expected a number, a date"),
+        ("convert w.lod.h5::n --nulls fill=lo", "n: no int64 is 'lo', which nulls are to be"),
+        ("apply erase w.lod.h5::l --tokens hi,1", [["lo"], []]),
+        ("apply erase w.lod.h5::l --tokens 2", "no category '2'"),
+        ("apply ctc_align w.lod.h5::l --blank hi", [["1", "lo"], []]),
+        ("apply erase(l,tokens=['hi',0]) w.lod.h5", [["lo"], []]),
+    ],
+)
+def test_options_take_words(line: str, found: list[object] | str, lod: Lod) -> None:
+    codes = LoDTensor([0, 2, 2, 1], [[4, 0]]).as_categories(["1", "lo", "hi"])
+    some = LoDTensor.from_lists([1, None, 0]).as_categories(["1", "lo", "hi"])
+    io.write("c.lod.h5", some)
+    io.write("w.lod.h5", {"l": codes, "n": LoDTensor.from_lists([1, None, 3])})
+    done = lod(*line.split(), "-q", "-o", "o.lod.h5")
+    if isinstance(found, str):
+        assert done.code
+        assert found in done.stderr
+    else:
+        assert done.code == 0, done.stderr
+        assert tensor("o.lod.h5").to_list() == found
 
 
 def test_sort_by_a_word_puts_its_items_last(lod: Lod) -> None:

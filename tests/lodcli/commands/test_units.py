@@ -360,7 +360,7 @@ def test_the_pad_value_of_categories_is_a_word(lod: Lod) -> None:
     assert (done.code, done.stderr) == (0, "")
     assert tensor("out.lod.h5").to_list() == ["3", "1"]
     done = lod("apply", "first", "in.lod.h5", "--pad-value", "0", "-fo", "out.lod.h5")
-    assert "pad_value: expected a category[2], found '0'" in done.stderr
+    assert "pad_value: no category '0'; there are: '3', '1'" in done.stderr
 
 
 @pytest.mark.usefixtures("folder")
