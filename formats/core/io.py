@@ -136,7 +136,10 @@ def open_file(
 
                 asked = opened.schema if name is None else (find(opened.schema, name),)
                 dtypes = numbers_as(asked, options.dtype)
-                if casts:
+                # A reader of text leaves it to the cast whether booleans are numbers.
+                if casts or any(
+                    dtypes.get(spec.name, spec.dtype) != spec.dtype for spec in opened.schema
+                ):
                     rounded = bool(options.dtype_unsafe)
                     opened = Cast(opened, dtypes, rounded=rounded, flag="--dtype-unsafe")
             opening.close()

@@ -341,7 +341,7 @@ class _CsvSource(Source):
                         f"line 1: two columns are named {shown(names[column])}; {remedy}"
                     )
                 fields = [record[column] for _, record in records if len(record) == len(header)]
-                dtype = None if column in texts else options.dtype or _dtype_of(fields)
+                dtype = None if column in texts else _dtype_of(fields, options.dtype)
                 # With only one column, a blank line may be a mistake.
                 nullable = options.nulls is not None or ("" in fields and len(header) > 1)
                 spec = _spec(names[column], column, dtype, levels, nullable=nullable)
@@ -518,11 +518,18 @@ def _word(field: str) -> str:
     return field.strip().lower()
 
 
-def _dtype_of(fields: list[str]) -> np.dtype[Any] | None:
-    """Return the dtype of a column by its first fields; None if it is text."""
+def _dtype_of(fields: list[str], told: np.dtype[Any] | None) -> np.dtype[Any] | None:
+    """Return the dtype in which a column is read, by its first fields; None if it is text.
+
+    Args:
+        fields: the first.
+        told: the dtype that was asked for; booleans are numbers only by a cast of what was read.
+    """
     there = [field for field in fields if _word(field) not in _MISSING]
     if there and all(field in _BOOLEANS for field in there):
         return np.dtype(np.bool_)
+    if told is not None and (told.kind != "b" or not there or not _is_number(there[0])):
+        return told
     if there and not there[0].startswith("\ufeff") and not _is_number(there[0]):
         return None
     whole = any(map(_is_whole, there)) and not any(map(_is_fraction, there))

@@ -341,9 +341,9 @@ def _text_length(text: str) -> int:
 def _dtype(leaves: frozenset[type], told: np.dtype[Any] | None) -> np.dtype[Any]:
     if str in leaves:
         return np.dtype(np.uint8)
-    if told is not None:
-        if told.kind not in "biu" and told.name not in FLOATS:
-            raise UnsupportedError(f"JSON has no numbers of dtype {told}")
+    if told is not None and told.kind not in "biu" and told.name not in FLOATS:
+        raise UnsupportedError(f"JSON has no numbers of dtype {told}")
+    if told is not None and (not leaves or (told.kind == "b") == (bool in leaves)):
         return told
     if leaves & NUMBERS:
         return np.dtype(np.float64 if float in leaves else np.int64)

@@ -232,6 +232,21 @@ def test_quotes_around_the_fields_change_nothing(
     assert found[0] == found[1]
 
 
+def test_a_dtype_makes_numbers_of_booleans_and_the_other_way_round(tmp_path: Path) -> None:
+    for text, dtype, wanted in (
+        ("true\nfalse", "float32", [1, 0]),
+        ("0\n1", "bool", [0, 1]),
+        ("NA\nTrue", "bool", None),
+    ):
+        nulls = None if wanted else "keep"
+        data = f"v\n{text}\n".encode()
+        found = given_lines(tmp_path, data, dtype=np.dtype(dtype), nulls=nulls)["v"]
+        assert found.dtype == dtype
+        assert found.to_list() == (wanted or [None, True])
+    with pytest.raises(InvalidDataError, match="v: row 1: 2 does not fit bool"):
+        given_lines(tmp_path, b"v\n0\n2\n", dtype=np.dtype("bool"))
+
+
 def test_numbers_beyond_a_dtype_are_refused(tmp_path: Path) -> None:
     for text, dtype in (("300", "int8"), ("-1", "uint16"), ("1e300", "float32")):
         with pytest.raises(LodError, match="line 2, column 'v': expected"):

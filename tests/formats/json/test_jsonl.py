@@ -149,6 +149,8 @@ def test_values_tell_the_dtype(tmp_path: Path, data: bytes, dtype: str, rows: li
         (b"[65504]", "float16"),
         (b"[1.5]", "bfloat16"),
         (b"[3]", "float64"),
+        (b"[true,false]", "float32"),
+        (b"[1,0]", "bool"),
     ],
 )
 def test_a_given_dtype_overrules(tmp_path: Path, data: bytes, dtype: str) -> None:
@@ -169,8 +171,8 @@ def test_a_given_dtype_overrules(tmp_path: Path, data: bytes, dtype: str) -> Non
             r"item <0>: expected a whole number \(int64\), found 1.0; --dtype-unsafe rounds it",
         ),
         (b"[1e19]", "int64", r"whole number \(int64\), found 1e\+19; --dtype float64 may hold it"),
-        (b"[1]", "bool", "line 1: item <0>: expected true or false, found 1"),
-        (b"[true]", "int8", "item <0>: expected a number, found true"),
+        (b"[2]", "bool", "2 does not fit bool"),
+        (b"[true]\n[1]", "int8", "line 2: item <0>: expected true or false, found 1"),
         (b"[16777217]", "float32", "16777217 cannot be represented exactly in float32"),
         (
             b"[1.5,9007199254740993]",
