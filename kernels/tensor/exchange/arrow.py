@@ -232,7 +232,8 @@ def _exported(values: Any) -> pa.Array | pa.ChunkedArray:
     if streams:
         return pa.chunked_array(values)
     raise InvalidDataError(
-        f"values: expected an Arrow array or table, found {type(values).__name__}"
+        f"values: expected an Arrow array or table, found {type(values).__name__}; "
+        "pyarrow.array makes one of a list or a Series"
     )
 
 

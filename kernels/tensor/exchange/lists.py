@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Number
 from typing import Any
 
@@ -294,11 +294,15 @@ def lengths_of_ids(ids: npt.ArrayLike, rows: int, count: int | None) -> Offsets:
 def _items(values: Any) -> list[Any]:
     if isinstance(values, list | tuple):
         return list(values)
-    remedy = "an array of rows is given with lengths, LoDTensor(rows, lengths)"
+    remedy = ""
     if hasattr(values, "to_list"):  # a column of pandas or Polars
-        remedy = "its to_list() makes one"
+        remedy = "; its to_list() makes one"
+    elif hasattr(values, "dtype") and values.dtype != object:
+        remedy = "; an array of rows is given with lengths, LoDTensor(rows, lengths)"
+    elif isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        remedy = "; list() makes one"  # such as an array of arrays
     raise InvalidDataError(
-        f"values: expected a list of sequences, found {type(values).__name__}; {remedy}"
+        f"values: expected a list of sequences, found {type(values).__name__}{remedy}"
     )
 
 

@@ -404,6 +404,20 @@ def test_lists_in_a_column_of_pandas_are_given_as_a_list() -> None:
     with pytest.raises(InvalidDataError, match=r"found Series; its to_list\(\) makes one"):
         LoDTensor.from_lists(column)
     assert LoDTensor.from_lists(column.to_list()).to_list() == [[1, 2], [3]]
+    if not hasattr(column, "__arrow_c_stream__"):  # before pandas 3
+        with pytest.raises(InvalidDataError, match=r"found Series; pyarrow\.array makes one"):
+            LoDTensor.from_arrow(column)
+    assert LoDTensor.from_arrow(pa.array(column)).to_list() == [[1, 2], [3]]
+
+
+def test_the_error_for_what_is_not_a_list_says_how_to_make_one() -> None:
+    arrays = np.array([np.arange(2), np.arange(1)], dtype=object)
+    rows = r"; an array of rows is given with lengths, LoDTensor\(rows, lengths\)"
+    cases: list[tuple[Any, str]] = [(arrays, r"; list\(\) makes one"), (np.ones(2), rows), (3, "")]
+    for values, hint in cases:
+        with pytest.raises(InvalidDataError, match=f"found {type(values).__name__}{hint}$"):
+            LoDTensor.from_arrays(values)
+    assert LoDTensor.from_arrays(list(arrays)).to_list() == [[0, 1], [0]]
 
 
 def test_pandas_takes_a_tensor_through_arrow_and_gives_it_back() -> None:
