@@ -65,6 +65,9 @@ def command(
       lod bench kernels --op sum,max --lengths articles.lod.h5 --against numpy --json
       lod bench kernels --op max --rows 20000 --against none -o old.json
     """
+    for name in ("threshold", "alpha") if not compare else ():
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} needs --compare OLD.json NEW.json")
     if compare:
         if ctx.invoked_subcommand is not None:
             raise click.UsageError("--compare compares two reports, without a benchmark")

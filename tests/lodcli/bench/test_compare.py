@@ -179,3 +179,6 @@ def test_compare_stands_alone(lod: Lod, reports: Path) -> None:
     done = lod("bench", "--json", "kernels", "--op", "sum")
     assert (done.code, done.stdout) == (2, "")
     assert "--json goes after kernels" in done.stderr
+    done = lod("bench", "--threshold", "3", "kernels", "--op", "sum")
+    assert done.code == 2
+    assert "--threshold needs --compare OLD.json NEW.json" in done.stderr
