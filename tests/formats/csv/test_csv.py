@@ -242,7 +242,8 @@ def test_a_dtype_makes_numbers_of_booleans_and_the_other_way_round(tmp_path: Pat
         data = f"v\n{text}\n".encode()
         found = given_lines(tmp_path, data, dtype=np.dtype(dtype), nulls=nulls)["v"]
         assert found.dtype == dtype
-        assert found.to_list() == (wanted or [None, True])
+        expected: list[Any] = wanted or [None, True]
+        assert found.to_list() == expected
     with pytest.raises(InvalidDataError, match="v: row 1: 2 does not fit bool"):
         given_lines(tmp_path, b"v\n0\n2\n", dtype=np.dtype("bool"))
 
