@@ -14,7 +14,7 @@ import numpy as np
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.names import check_name, listing
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, same_offsets
 from lodcli.kernels.index.display import table_html
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes
@@ -316,18 +316,22 @@ class LevelKeys:
         return tuple(LevelSpec(key, name, offsets.size - 1) for key, name, offsets in found)
 
 
+_COPIED = 64  # offsets: most indexes of files with very many tensors have no more
+
+
 class EqualOffsets:
     """Finds equal offsets by comparing them, for files that do not store sharing."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], list[Offsets]] = {}
+        self._known: dict[tuple[int, int, bytes], list[Offsets]] = {}
 
     def first(self, offsets: Offsets) -> Offsets:
         """Return the first array with the same values that was given; at first `offsets` itself."""
-        # No look-up by a copy of the bytes, since an index may be large.
-        alike = self._known.setdefault((offsets.size, int(offsets[-1])), [])
+        # No look-up by a copy of all bytes, since an index may be large.
+        key = offsets.size, int(offsets[-1]), offsets[:_COPIED].tobytes()
+        alike = self._known.setdefault(key, [])
         for other in alike:
-            if other is offsets or np.array_equal(other, offsets):
+            if same_offsets(other, offsets):
                 return other
         alike.append(offsets)
         return offsets

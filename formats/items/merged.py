@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lodcli.formats.core.errors import naming_file
@@ -13,6 +13,9 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatc
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.nulls import Mask
+
+# The offsets of each level of a tensor, and their keys.
+Chain = tuple[list[Offsets], tuple[str, ...]]
 
 
 class MergedSource(IndexedSource):
@@ -34,13 +37,14 @@ class MergedSource(IndexedSource):
                 with naming_file(part.label):
                     self._refuse(part, spec)
                 self._part_of[spec.name] = part
-        first = parts[0]
-        known = [(spec, first.source.lods[spec.name]) for spec in first.schema]
-        for part in parts[1:]:
-            for spec in part.schema:
-                with naming_file(part.label):
-                    _require_fit(spec, part.source.lods[spec.name], first.label, known)
-        self._unify([(part, spec) for part in parts for spec in part.schema])
+        tensors = [(part, spec) for part in parts for spec in part.schema]
+        keys, equal = LevelKeys(), EqualOffsets()
+        chains: dict[str, Chain] = {}
+        for part, spec in tensors:
+            offsets = [equal.first(one) for one in part.source.lods[spec.name].levels]
+            chains[spec.name] = offsets, keys.of(map(id, offsets))
+        _require_fit(parts, chains)
+        self._unify(tensors, chains)
 
     def _refuse(self, part: Labelled, spec: TensorSpec) -> None:
         if spec.array:
@@ -52,16 +56,13 @@ class MergedSource(IndexedSource):
                 f"rename it first: lod rename {part.label} {spec.name}=OTHER -o NEW"
             )
 
-    def _unify(self, tensors: Sequence[tuple[Labelled, TensorSpec]]) -> None:
+    def _unify(
+        self, tensors: Sequence[tuple[Labelled, TensorSpec]], chains: Mapping[str, Chain]
+    ) -> None:
         """Give equal levels one key, one array and one name."""
-        keys, equal = LevelKeys(), EqualOffsets()
         names: dict[str, tuple[str, str]] = {}
-        chains: dict[str, tuple[list[Offsets], tuple[str, ...]]] = {}
         for part, spec in tensors:
-            offsets = [equal.first(one) for one in part.source.lods[spec.name].levels]
-            chain = keys.of(map(id, offsets))
-            chains[spec.name] = offsets, chain
-            for key, level in zip(chain, spec.levels, strict=True):
+            for key, level in zip(chains[spec.name][1], spec.levels, strict=True):
                 if level.name is None:
                     continue
                 name, label = names.setdefault(key, (level.name, part.label))
@@ -100,20 +101,33 @@ class MergedSource(IndexedSource):
             return part.source.read_masked(name, start, stop)
 
 
-def _require_fit(
-    spec: TensorSpec, lod: LoD, label: str, known: Sequence[tuple[TensorSpec, LoD]]
-) -> None:
-    for other, other_lod in known:
-        depth = min(spec.depth, other.depth)
-        if depth == 0:
-            if spec.items == other.items:
-                return
-        elif lod.upto(depth - 1).same_levels(other_lod.upto(depth - 1)):
-            return
-    other, other_lod = next(((o, found) for o, found in known if o.depth), known[0])
+def _require_fit(parts: Sequence[Labelled], chains: Mapping[str, Chain]) -> None:
+    """Raise ShapeMismatchError for a tensor that does not fit the first file."""
+
+    def keys(spec: TensorSpec) -> tuple[str, ...]:
+        return chains[spec.name][1][: spec.depth]
+
+    first = parts[0]
+    ends = {keys(spec) for spec in first.schema}
+    known = {chain[:depth] for chain in ends for depth in range(1, len(chain) + 1)}
+    flat = {spec.items for spec in first.schema if not spec.depth}
+    items = {spec.items for spec in first.schema}
+    for part in parts[1:]:
+        for spec in part.schema:
+            chain = keys(spec)
+            fits = spec.items in flat if chain else spec.items in items
+            begins = (chain[:depth] for depth in range(1, len(chain)))
+            if not (fits or chain in known or any(begin in ends for begin in begins)):
+                with naming_file(part.label):
+                    raise _misfit(spec, part, first)
+
+
+def _misfit(spec: TensorSpec, part: Labelled, first: Labelled) -> ShapeMismatchError:
+    other = next((one for one in first.schema if one.depth), first.schema[0])
     depth = min(spec.depth, other.depth)
+    lod, other_lod = part.source.lods[spec.name], first.source.lods[other.name]
     found = lod.upto(depth - 1).difference(other_lod.upto(depth - 1)) if depth else None
     items = f"{spec.items} outermost items against {other.items}"
-    raise ShapeMismatchError(
-        f"{spec.name} does not have the index of {other.name} in {label}: {found or items}"
+    return ShapeMismatchError(
+        f"{spec.name} does not have the index of {other.name} in {first.label}: {found or items}"
     )

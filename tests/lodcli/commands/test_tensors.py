@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli.formats.core import io
+from lodcli.formats.core import io, schema
+from lodcli.kernels.index import checks
+from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
@@ -94,6 +96,29 @@ def test_merged_tensors_share_one_index(lod: Lod, folder: Path) -> None:
         one, two, three, _ = source.schema
     assert one.levels == two.levels
     assert one.levels[:1] == three.levels
+
+
+def test_merging_many_tensors_does_not_compare_each_with_each(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 60  # indexes of the same size and total
+    for name in "ab":
+        items = {f"{name}{n}": LoDTensor(np.arange(60), [[n, 60 - n]]) for n in range(count)}
+        io.write(tmp_path / f"{name}.lod.h5", items)
+    compared: list[object] = []
+
+    def same(one: Offsets, two: Offsets) -> bool:
+        compared.append(one)
+        return np.array_equal(one, two)
+
+    for module in (checks, schema):
+        monkeypatch.setattr(module, "same_offsets", same)
+    out = tmp_path / "out.lod.h5"
+    assert lod("merge", tmp_path / "a.lod.h5", tmp_path / "b.lod.h5", "-o", out).code == 0
+    assert len(compared) == count
+    with lodcli.open(out) as source:
+        found = {spec.name: spec.levels for spec in source.schema}
+    assert all(found[f"a{n}"] == found[f"b{n}"] for n in range(count))
 
 
 @pytest.mark.parametrize(
