@@ -79,6 +79,29 @@ def interleaved(parts: Iterable[Iterator[Batch]]) -> Iterator[Batch]:
             heappush(waiting, (items, number, batches))
 
 
+def gathered(batches: Iterable[Batch], limit_bytes: int) -> Iterator[Batch]:
+    """Yield small batches of different tensors as one, of at most about an eighth of the limit.
+
+    Every batch takes time of its own: a thread, a frame of a stream, a write.
+    """
+    few_bytes = batch_bytes(limit_bytes) // 8
+    held: dict[str, Item] = {}
+    held_bytes = 0
+    for batch in batches:
+        if not held.keys().isdisjoint(batch):
+            yield held
+            held, held_bytes = {}, 0
+        held.update(batch)
+        for item in map(outline, batch.values()):
+            held_bytes += item.nbytes + sum(level.nbytes for level in item.lod.levels)
+        del batch, item
+        if held_bytes >= few_bytes:
+            yield held
+            held, held_bytes = {}, 0
+    if held:
+        yield held
+
+
 def only(batches: Iterable[Batch], names: Collection[str]) -> Iterator[Batch]:
     """Yield batches with only these tensors, and no batch without any of them."""
     wanted = frozenset(names)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, require_fits, require_items_fit
 from lodcli.formats.arrays.lazy_lod import LazyLoD
-from lodcli.formats.core.batching import cuts, groups, interleaved
+from lodcli.formats.core.batching import cuts, gathered, groups, interleaved
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.marks import tensor_of
@@ -132,7 +132,8 @@ class IndexedSource(Source):
         return ahead(self._batches(schema, limit_bytes))
 
     def _batches(self, schema: Schema, limit_bytes: int) -> Iterator[Batch]:
-        return interleaved(self._group(group, limit_bytes) for group in groups(schema))
+        parts = (self._group(group, limit_bytes) for group in groups(schema))
+        return gathered(interleaved(parts), limit_bytes)
 
     def _group(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
         """Yield the batches of tensors that share their outermost level, or of one without."""

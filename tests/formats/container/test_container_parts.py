@@ -421,3 +421,15 @@ def test_a_small_header_is_decoded_once(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_bytes(path.read_bytes().replace(b'"once"', b'"ONCE"'))
     with pytest.raises(DamagedFileError, match="the header was altered"):
         spec()
+
+
+def test_small_tensors_come_in_one_batch(tmp_path: Path) -> None:
+    path = tmp_path / "t.lod.h5"
+    items = {f"t{n}": LoDTensor(np.arange(n, dtype=np.int64), [[n]]) for n in range(20)}
+    io.write(path, items)
+    with io.open_file(path) as file:
+        (batch,) = file.source.batches()
+        assert all(batch[name].identical(item) for name, item in items.items())
+        parts = list(file.source.batches(8 * 100))
+    assert len(parts) > 10
+    assert sorted(name for part in parts for name in part) == sorted(items)
