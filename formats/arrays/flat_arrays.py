@@ -183,8 +183,9 @@ def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
     data = tuple(name for name in names if name not in index)
     if options.data:
         data = tuple(name.strip() for name in options.data.split(","))
+    known = frozenset(names)
     for name in (*data, *index):
-        if name not in names:
+        if name not in known:
             raise SelectionError(f"no array named {name!r}; there are: {', '.join(names)}")
     if not data:
         raise SelectionError("holds offsets and no rows; name an array of rows with --data")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from lodcli.formats.core.names import check_name, repeated
-from lodcli.formats.core.schema import Schema, TensorSpec, find
+from lodcli.formats.core.schema import Schema, TensorSpec, by_name, find
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError
 from lodcli.kernels.tensor.marks import Field
 
@@ -18,9 +18,9 @@ def named(schema: Schema, name: str) -> tuple[TensorSpec, ...]:
     Raises:
         SelectionError: there is neither.
     """
-    found = tuple(spec for spec in schema if spec.name == name)
-    found = found or tuple(spec for spec in schema if within(spec, name))
-    return found or (find(schema, name),)
+    if (found := by_name(schema).get(name)) is not None:
+        return (found,)
+    return tuple(spec for spec in schema if within(spec, name)) or (find(schema, name),)
 
 
 def renamed(schema: Schema, names: Mapping[str, str]) -> Schema:

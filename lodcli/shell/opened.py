@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, fits, require_fits
+from lodcli.formats.core.batching import only
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import BATCH_BYTES, Source, Stored, joined
 from lodcli.formats.core.io import one_tensor, open_file
@@ -113,11 +114,10 @@ class Opened:
 
             def counted() -> Iterator[Batch]:
                 nonlocal total
-                for batch in self.source.batches_of(wanted):
-                    kept = {key: batch[key] for key in batch if key in wanted}
+                for kept in only(self.source.batches_of(wanted), wanted):
                     total += passed_by(kept).size_bytes
                     require_fits(what, total, WHOLE_COPIES)
-                    yield batch
+                    yield kept
 
             return joined(self.source.schema, counted(), wanted)
 
@@ -189,10 +189,8 @@ class Opened:
                         yield {spec.name: streamed(found, spec.name, self.reference.label)}
                         return
                     require_fits(spec.name, declared_bytes(spec), WHOLE_COPIES)
-            for batch in self.source.batches_of(names, limit_bytes):
-                kept = batch if every else {k: batch[k] for k in batch if k in names}
-                if kept:
-                    yield kept
+            batches = self.source.batches_of(names, limit_bytes)
+            yield from batches if every else only(batches, names)
 
     def tensors(
         self, working_bytes: int = 0, computed_bytes: int | None = None

@@ -171,7 +171,8 @@ def _cut(
         verb, its = ("are", "their") if len(values) > 1 else ("is", "its")
         why = f"an index drops {its} level ({of}); a range such as 3:4 keeps it"
         note(f"note: {listing(values)} {verb} left out: {why}")
-    others = tuple(spec.name for spec in specs if spec.name not in {*chosen, *values})
+    told = {*chosen, *values}
+    others = tuple(spec.name for spec in specs if spec.name not in told)
     if others:
         note_left_out(others, lead.name, of)
     return _Cut(path, ranges, lead, shared.level, found)
