@@ -170,7 +170,8 @@ class _Reading:
         kind, name, path, depth = field.type, part.name, part.path, part.depth
         if depth > MOST_LEVELS:
             raise UnsupportedError(f"column {shown(name)}: nested deeper than {MOST_LEVELS} levels")
-        optional = field.nullable or plain_type(kind) != kind  # a dictionary may hold nulls
+        # A dictionary may hold nulls; some writers declare columns of the null type without them.
+        optional = field.nullable or plain_type(kind) != kind or types.is_null(kind)
         nullable = part.nullable or optional
         part = replace(part, nullable=nullable)
         if types.is_struct(plain_type(kind)):

@@ -161,7 +161,10 @@ class ParquetRecords(Records):
     def may_be_null(self, column: str) -> bool:
         # Not from pyarrow, which aborts if the type of a column differs from the schema.
         leaves, groups = self._leaves[column], range(len(self._rows))
-        return any(self._pages.nulls(group, leaf) != 0 for group in groups for leaf in leaves)
+        # parquet-wasm counts no nulls in a column of the null type.
+        return types.is_null(self.schema.field(column).type) or any(
+            self._pages.nulls(group, leaf) != 0 for group in groups for leaf in leaves
+        )
 
     def _proportions(self, column: str) -> set[tuple[int, ...]]:
         """Return the ratios of the value counts of the row groups, for each leaf.

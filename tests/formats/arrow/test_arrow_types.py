@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
@@ -336,6 +337,14 @@ def test_rows_of_the_null_type_may_all_be_null(suffix: str, tmp_path: Path) -> N
     table = pa.table({"x": pa.nulls(2, pa.list_(pa.null(), 3))})
     found = column(written_by_pyarrow(tmp_path / f"t{suffix}", table))
     assert found.to_list() == [None, None]
+
+
+@pytest.mark.parametrize("name", ["nulls.arrow", "nulls.parquet"])
+def test_a_column_of_nulls_may_be_declared_without_nulls(name: str, tmp_path: Path) -> None:
+    with lodcli.open(Path(__file__).parents[1] / "theirs" / name) as file:
+        assert file.schema[0].nullable
+        io.write(tmp_path / "x.lod.h5", file.read())
+    assert content(tmp_path / "x.lod.h5")["n"].to_list() == [None, None]
 
 
 @pytest.mark.parametrize("suffix", [".arrow", ".arrows"])
