@@ -1,7 +1,8 @@
-"""A file object for HDF5 that blocks reads on which libhdf5 would loop forever."""
+"""A file object for HDF5 that raises errors where libhdf5 would loop forever, or read zeros."""
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import Any
 
@@ -45,7 +46,9 @@ class GuardedFile(ReadFile):
         base: the position in the file that is address 0.
 
     Raises:
-        DamagedFileError: in the call of HDF5 that would read such a structure.
+        DamagedFileError: in the call of HDF5 that would read such a structure, or that reads after
+            the file was truncated.
+        OSError: in the call of HDF5, if reading fails.
     """
 
     def __init__(self, fd: int, base: int = 0) -> None:
@@ -59,6 +62,13 @@ class GuardedFile(ReadFile):
             raise DamagedFileError(f"file: refers to {len(view)} bytes, more than it has")
         address = self._position - self._base
         size = super().readinto(buffer)
+        self.raise_error()
+        # What is missing was read as zeros.
+        if (found := os.fstat(self._fd).st_size) < self._size:
+            raise DamagedFileError(
+                f"file: was truncated while it was read: expected {self._size} bytes, found "
+                f"{found}; read it again when it is complete"
+            )
         head = bytes(view[:32])
         if len(head) < 32:
             return size

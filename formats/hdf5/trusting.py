@@ -33,6 +33,8 @@ def damage(path: str) -> Iterator[None]:
     except LodError:
         raise
     except (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError) as error:
+        if getattr(error, "errno", None):  # of the operating system
+            raise
         words = str(error.args[0]).splitlines()[:1] if error.args else [type(error).__name__]
         raise DamagedFileError(f"{path}: HDF5 cannot read it ({''.join(words)[:200]})") from None
 

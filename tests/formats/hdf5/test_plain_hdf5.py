@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import struct
 from pathlib import Path
@@ -17,6 +19,7 @@ from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, Too
 from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.broken.broken_hdf5 import OTHER_BYTES, OTHER_HDF5, put_others
 from tests.formats.cases.opening import refused
@@ -370,6 +373,33 @@ def test_a_truncated_file_is_refused(theirs: h5py.File) -> None:
         lodcli.open(path, options=ReadOptions(data="/x")),
     ):
         pass
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "hdf5-vlen"])
+@pytest.mark.parametrize("fault", ["truncated", "unreadable"])
+def test_what_can_no_longer_be_read_is_an_error(
+    kind: str, fault: str, theirs: h5py.File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs["rows"] = np.ones(40_000)
+    theirs.create_dataset("lists", (2_000,), h5py.vlen_dtype("i8"))[:] = [np.ones(20, "i8")] * 2_000
+    path = Path(theirs.filename)
+    theirs.close()
+    now, read_at = path.with_name("now"), files.read_at
+
+    def failing(*args: Any) -> int:
+        if now.exists():
+            raise OSError(errno.EIO, "failed")
+        return read_at(*args)
+
+    monkeypatch.setattr(files, "read_at", failing)  # in the child process, too
+    options = ReadOptions(data="/rows" if kind == "hdf5" else "/lists")
+    with lodcli.open(path, options=options, format_name=kind) as source:
+        if fault == "truncated":
+            os.truncate(path, path.stat().st_size // 9)
+        else:
+            now.touch()
+        with pytest.raises((DamagedFileError, OSError), match=r"was truncated while|failed"):
+            source.read()
 
 
 def test_plain_hdf5_is_not_written(tmp_path: Path) -> None:
