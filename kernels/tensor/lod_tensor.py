@@ -346,8 +346,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         Raises:
             SelectionError: the slice is a single item, which is null.
         """
-        data = self._data[selection.rows]
-        nulls = self._nulls
+        data, nulls = self._data[selection.rows], self._nulls
         if nulls.masks:
             if selection.item is not None and nulls.is_null(*selection.item):
                 raise null_item()
