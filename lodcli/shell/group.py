@@ -51,11 +51,14 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         wrong = args and args[0] not in TABLE and not args[0].startswith("-")
         if wrong and not ctx.resilient_parsing:  # completion shows no errors
+            from lodcli.kernels.ops.registry import OPS
             from lodcli.shell.remedies import did_you_mean
 
             hint = did_you_mean(args[0], TABLE, 1) or f"there are: {', '.join(TABLE)}"
             if args[0] in ("help", "version"):
                 hint = f"did you mean --{args[0]}?"
+            if args[0] in OPS:
+                hint = f"did you mean lod apply {args[0]}?"
             ctx.fail(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 

@@ -130,6 +130,7 @@ HINTS = [
     ("qqq one.jsonl", 2, "no command 'qqq'; there are: inspect, view, plot, "),
     ("SLICE one.jsonl", 2, "no command 'SLICE'; did you mean slice?"),
     ("help slice", 2, "no command 'help'; did you mean --help?"),
+    ("sum one.jsonl", 2, "no command 'sum'; did you mean lod apply sum?"),
     ("version", 2, "no command 'version'; did you mean --version?"),
     ("split one.jsonl --by fraction 0.5,0.5 -o {a,b}.npz", 2, "did you mean fractions?; see"),
     ("split one.jsonl --by item 3 -o {a,b}.npz", 2, "--by item: a value goes only after count, s"),
