@@ -10,9 +10,9 @@ import numpy as np
 
 from lodcli.commands.apply.arguments import described
 from lodcli.commands.choose.item_values import both_valid, valid_of
+from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.language import (
     COMPARISONS,
-    EXACT_DIGITS,
     ONE,
     TWO,
     Evaluation,
@@ -20,7 +20,6 @@ from lodcli.expressions.language import (
     function_name,
     is_length,
     rounded,
-    scaled,
     words_of,
 )
 from lodcli.formats.core.errors import naming
@@ -274,30 +273,6 @@ class _Tensors(Evaluation[Values]):
 
 def _list(known: list[str]) -> str:
     return f"there are: {', '.join(known)}" if known else "it has none"
-
-
-def exact_floats(digits: Array, decimals: Decimals) -> Array:
-    """Return the digits of decimals as float64. Raises InvalidDataError if it rounds some."""
-    found: Array = digits.astype(np.float64)
-    if decimals.precision > EXACT_DIGITS and digits.size and abs(found).max() > 2.0**53:
-        raise InvalidDataError(
-            f"{decimals} with a number of more than {EXACT_DIGITS} digits, which float64 rounds; "
-            "lod convert --text-levels numbers makes whole numbers of the digits"
-        )
-    return found
-
-
-def without_decimals(tensor: LoDTensor) -> LoDTensor:
-    """Return a tensor of decimals as float64; another as it is.
-
-    Raises:
-        InvalidDataError: float64 rounds one of them.
-    """
-    unit = tensor.marks.unit
-    if not isinstance(unit, Decimals) or not unit.scale:
-        return tensor
-    rows = scaled(exact_floats(tensor.values, unit), unit)
-    return LoDTensor(rows, tensor.lod, nulls=tensor.nulls)
 
 
 def _with_unit(tensor: LoDTensor, unit: Unit | None) -> LoDTensor:

@@ -21,8 +21,9 @@ from lodcli.commands.apply.arguments import (
     as_value,
     described,
 )
-from lodcli.commands.apply.expression import TensorExpression, arithmetic, without_decimals
+from lodcli.commands.apply.expression import TensorExpression, arithmetic
 from lodcli.commands.apply.results import write_beside, write_results
+from lodcli.expressions.decimals import without_decimals
 from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.limits import declared_bytes

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.run_rnn.work_stats import Work
+from lodcli.expressions.decimals import without_decimals
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
@@ -84,7 +85,7 @@ def fed(text: str | None, option: str) -> Iterator[Feed | None]:
         yield None
         return
     with opened(parse_reference(text)) as file:
-        yield Feed(file.tensors(), option)
+        yield Feed(map(without_decimals, file.tensors()), option)
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,7 @@ class Runner(ABC):
 
     def _timed(self, tensor: LoDTensor) -> tuple[LoDTensor, dict[str, LoDTensor]]:
         begun = time.perf_counter()
+        tensor = without_decimals(tensor)
         if self.lookup is not None:
             tensor = self.lookup.rows(tensor)
         elif self.settings.dtype is not None:

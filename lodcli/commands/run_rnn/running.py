@@ -20,6 +20,7 @@ from lodcli.commands.run_rnn.runners import (
     fed,
 )
 from lodcli.commands.run_rnn.step_function import load_step
+from lodcli.expressions.decimals import spec_without_decimals
 from lodcli.formats.core.errors import naming, naming_file
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.weights import read_weights
@@ -62,25 +63,23 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
                 entries = read_weights(given["path"])
             name = table_beside(entries)
             table = None if name is None else entries[name]
-        dtype = arithmetic_dtype(
-            given["dtype"] or (file.tensor() if table is None else table).dtype
-        )
+        spec = spec_without_decimals(file.tensor())
+        dtype = arithmetic_dtype(given["dtype"] or (spec if table is None else table).dtype)
         stack.enter_context(rounding_to(given["precision"], dtype, "add --dtype float32"))
         feeds = [stack.enter_context(fed(given[n], f"--{n} {given[n]}")) for n in ("h0", "c0")]
         kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
         settings = Settings(kinds, given["dtype"], device, given["threads"], *feeds)
         with naming_file(source.label):
-            runner = _runner(settings, file.tensor(), dtype, given, entries, table)
+            runner = _runner(settings, spec, dtype, given, entries, table)
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
             runner.upstream = _upstream(stack, given["upstream"], runner.results())
         # Errors from here on name this file alone, not the other open ones as well.
         stack.enter_context(naming_file(source.label))
-        spec = file.tensor()
         tensors = file.tensors(runner.state_bytes(spec), runner.row_bytes(spec))
         # Rows of float64 may be infinite in float32.
         stack.enter_context(np.errstate(over="ignore"))
-        target.write(*runner.run(file.tensor(), tensors))
+        target.write(*runner.run(spec, tensors))
     if given["stats"] and output.is_json():
         target.add_to_report(stats=runner.work.report())
     elif given["stats"]:

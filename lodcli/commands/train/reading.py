@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lodcli.expressions.decimals import without_decimals
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.io import one_tensor
 from lodcli.formats.core.names import listing
@@ -88,7 +89,7 @@ def read_examples(
         names = _class_names(file, labels)
         name = _sequences(file, labels).name
         items = file.read([name, labels])
-        tensor = one_tensor(items[name], "this command")
+        tensor = without_decimals(one_tensor(items[name], "this command"))
         if not tensor.lod.n_levels:
             raise InvalidDataError(
                 f"{name}: expected at least one level, found none: the "
@@ -96,7 +97,7 @@ def read_examples(
             )
         number = tensor.lod.level(-1 if level is None else level)
         offsets = tensor.lod.absolute(number)
-        given = one_tensor(items[labels], "--labels")
+        given = without_decimals(one_tensor(items[labels], "--labels"))
         with naming(reference.label, labels):
             numbers, label_words = _numbered(given)
         with naming(reference.label, name):

@@ -20,11 +20,13 @@ from lodcli.kernels.rnn.stack.run import run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import state_dict
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks
 from lodcli.shell import device
 from tests.lodcli.conftest import Lod, articles, tensor
 
 # float32, sums of a handful of products, in another order.
 TOLERANCE = 1e-6
+GRU = ("--cell", "gru", "--hidden", "1", "--seed", "0")
 
 
 def weights(cell: str = "lstm", **more: int) -> RNNWeights:
@@ -64,6 +66,21 @@ def test_an_upper_level_runs_over_whole_articles(lod: Lod, folder: Path) -> None
     found = tensor("o.npz")
     assert found.lod.n_levels == 0
     np.testing.assert_allclose(found.data, expected.data, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "more", [[*GRU, "--emit", "both"], [*GRU, "--grad"], ["--step", "model:step"]]
+)
+def test_decimals_are_computed_with_their_values(lod: Lod, folder: Path, more: list[str]) -> None:
+    Path("model.py").write_text("def step(inputs, memory):\n    return inputs, memory\n")
+    digits, marks = np.array([150, 275, 25]), Marks(unit=Decimals(6, 2))
+    for name, rows in (("decimals", digits), ("floats", digits / 100)):
+        kept = marks if name == "decimals" else NO_MARKS
+        io.write(f"{name}.lod.h5", LoDTensor(rows, [[2, 1]], marks=kept))
+        io.write(f"{name}_h0.lod.h5", LoDTensor(rows[:2].reshape(2, 1), marks=kept))
+        args = [*more, "--h0", f"{name}_h0.lod.h5"]
+        assert lod("run-rnn", f"{name}.lod.h5", "-o", f"{name}.npz", *args).code == 0
+    assert Path("decimals.npz").read_bytes() == Path("floats.npz").read_bytes()
 
 
 def test_reverse_runs_from_the_last_row_to_the_first(lod: Lod, folder: Path) -> None:

@@ -20,6 +20,7 @@ from lodcli.kernels.rnn.engine import products
 from lodcli.kernels.rnn.engine.amx.availability import amx_problem
 from lodcli.kernels.runtime.precision import current_precision
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks
 from lodcli.shell import device
 from tests.hanging import HANG_SECONDS, wait_for
 from tests.launchers import handling
@@ -53,6 +54,23 @@ def signs(folder: Path) -> Path:
         path, {"data": LoDTensor(data, LoD.from_lengths([lengths])), "label": LoDTensor(labels)}
     )
     return path
+
+
+def test_decimals_are_trained_on_with_their_values(lod: Lod, signs: Path) -> None:
+    items = io.read_all(signs)
+    digits = np.round(items["data"].data * 100).astype(np.int64)
+    decimals = Marks(unit=Decimals(6, 2))
+    for name, rows, marks in (("a", digits, decimals), ("b", digits / 100, NO_MARKS)):
+        data = LoDTensor(rows, items["data"].lod, marks=marks)
+        io.write(f"{name}.lod.h5", {"data": data, "label": items["label"]})
+        assert (
+            lod("train", f"{name}.lod.h5", "-o", name, "--epochs", "1", "--hidden", "2").code == 0
+        )
+    assert Path("a").read_bytes() == Path("b").read_bytes()
+    label = LoDTensor(items["label"].data * 10, marks=Marks(unit=Decimals(2, 1)))
+    io.write("c.lod.h5", {**items, "label": label})
+    done = lod("train", "c.lod.h5", "-o", "c", "--epochs", "1")
+    assert (done.code, "expected whole numbers, found float64" in done.stderr) == (1, True)
 
 
 def torch_model(path: str, torch: Any, **rnn: Any) -> Any:
