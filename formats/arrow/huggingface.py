@@ -20,8 +20,11 @@ NAME = "huggingface"
 # Key in metadata for attributes that are not text, as a JSON object.
 ATTRIBUTES_KEY = OTHERS.encode()
 # Keys, and prefixes of keys, in the metadata of a schema that are not attributes of the file: they
-# describe columns, or are written anew.
-_OF_COLUMNS = frozenset({NAME, "pandas", OTHERS})
+# describe columns, or are written anew. Spark and parquet-avro read the columns that theirs name
+# instead of those of the file.
+_OF_COLUMNS = frozenset(
+    {NAME, "pandas", OTHERS, "org.apache.spark.sql.parquet.row.metadata", "parquet.avro.schema"}
+)
 _MADE = ("ARROW:", "PARQUET:")
 EXTENSION, EXTENSION_METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 _TYPES = {"float16": "halffloat", "float32": "float", "float64": "double", "bool_": "bool"}

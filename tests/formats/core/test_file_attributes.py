@@ -28,6 +28,7 @@ GIVEN: dict[str, Any] = {
     **{"ARROW:schema": "none", "PARQUET:field_id": "7", "format": "pt", "version": 3},
 }
 ROWS = LoDTensor([1, 2, 3], [[2, 1]])
+SPARK = Path(__file__).parents[1] / "theirs" / "spark.parquet"
 KEEPING = [name for name in TABLE if table.get(name).file_attributes]
 
 
@@ -111,6 +112,20 @@ def test_schema_metadata_of_parquet_come_and_go_as_text(tmp_path: Path) -> None:
     io.write(tmp_path / "y.parquet", ROWS, attributes={"license": "MIT", "n": 1})
     found = pq.read_schema(tmp_path / "y.parquet").metadata
     assert found == {b"license": b"MIT", b"lod.attributes": b'{"n": 1}'}
+
+
+def test_the_columns_that_spark_names_are_no_attribute(tmp_path: Path) -> None:
+    # Spark would read these columns, not those of the file, and return nulls for renamed ones.
+    pq = pytest.importorskip("pyarrow.parquet")
+    assert b"org.apache.spark.sql.parquet.row.metadata" in pq.read_schema(SPARK).metadata
+    assert attributes(SPARK) == {"org.apache.spark.version": "4.3.0"}
+    with lodcli.open(SPARK, rename={"word": "text"}) as file:
+        io.write(tmp_path / "x.parquet", file.read(), attributes=file.attributes)
+    table = pq.read_table(tmp_path / "x.parquet")
+    assert table.schema.metadata == {b"org.apache.spark.version": b"4.3.0"}
+    assert table["text"].to_pylist() == ["a", None, "é"]
+    assert table["ids"].to_pylist() == [[1, 2], None, []]
+    assert table["counts"].to_pylist() == [[{"key": "k", "value": 1}], None, []]
 
 
 def test_what_arrow_cannot_keep_for_its_size_is_a_note(tmp_path: Path) -> None:
