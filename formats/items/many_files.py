@@ -74,7 +74,7 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
 
     Raises:
         FileNotFoundError: a pattern that no file matches.
-        UnsupportedError: a folder is a table, some of whose files are outdated.
+        UnsupportedError: a folder is a table, some of whose files are outdated, or of N5.
     """
     text = os.fspath(path)
     if text == "-" or is_url(text):
@@ -101,6 +101,8 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
     # Not entry.is_file(), which raises an error for a link to itself.
     paths = [one for one in found if os.path.isfile(one) and not _is_second(one)]
     beside = _in_order(filter(os.path.isdir, found))
+    if beside and [os.path.basename(path) for path in paths] == ["attributes.json"]:
+        raise UnsupportedError(f"{text}: is an N5 container; TensorStore reads it and writes Zarr")
     return Listed(text, text, _in_order(paths), beside) if paths else None
 
 

@@ -216,6 +216,13 @@ def test_a_table_with_a_log_is_refused(log: str, tmp_path: Path) -> None:
     assert len(lodcli.read(tmp_path / "table" / "*.jsonl")) == 2
 
 
+def test_a_container_of_n5_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "n5" / "0").mkdir(parents=True)
+    (tmp_path / "n5" / "attributes.json").write_text('{"dimensions":[2],"blockSize":[2]}')
+    with pytest.raises(UnsupportedError, match="n5: is an N5 container; TensorStore reads it"):
+        lodcli.read_all(tmp_path / "n5")
+
+
 @pytest.mark.slow
 def test_more_files_than_may_be_open_are_opened_one_at_a_time(tmp_path: Path) -> None:
     for number in range(1_000):
