@@ -208,10 +208,13 @@ _FLAGS = {"compression": "--compress", "shard_bytes": "--shard-size", "vocabular
 _PYTHON_ONLY = ("mmap", "part")
 # Other arguments of the functions in Python, and options of the shell that are called differently.
 _ARGUMENTS = {
-    ReadOptions: ("name", "format_name", "limits"),
+    ReadOptions: ("format_name", "limits"),
     WriteOptions: ("format_name", "overwrite", "strict"),
 }
-_IN_SHELL = {"force": "overwrite", "isolate": "limits", "max_bytes": "limits", "to": "format_name"}
+_IN_SHELL = {
+    **{"force": "overwrite", "isolate": "limits", "max_bytes": "limits", "to": "format_name"},
+    "name": "columns",  # of read_all, which has no name
+}
 _ONLY = {
     "compression": "lod.h5, lod.dataset and parquet",
     "cu_seqlens": "npz and safetensors",

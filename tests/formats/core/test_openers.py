@@ -202,6 +202,8 @@ def test_columns_that_are_not_selected_need_not_fit_a_tensor(tmp_path: Path) -> 
     with lodcli.open(tmp_path / "t.csv", "age") as source:
         assert list(source.left_out) == ["name"]
     assert list(lodcli.read_all(tmp_path / "t.csv", skip_unsupported=True)) == ["age"]
+    with pytest.raises(TypeError, match=r"'name'; did you mean columns\?"):
+        lodcli.read_all(tmp_path / "t.csv", name="age")  # type: ignore[call-arg]
 
 
 def test_write_takes_its_options_as_keywords(tmp_path: Path) -> None:
