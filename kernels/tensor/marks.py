@@ -394,16 +394,22 @@ class Marks:
         pairs = enumerate(zip(one.categories.words, two.categories.words, strict=True))
         return next(f"category {n}: {a!r} against {b!r}" for n, (a, b) in pairs if a != b)
 
-    def require_alike(self, other: Marks, what: str) -> None:
+    def require_alike(self, other: Marks, what: str, *, kinds: bool = True) -> None:
         """Raise ShapeMismatchError if equal numbers have another meaning in another tensor.
 
         Plain numbers are comparable with all others.
+
+        Args:
+            other: of the other tensor.
+            what: what needs it, for the message.
+            kinds: whether times must be of one kind, besides counting the same unit.
         """
         one, two = self.unit, other.unit
         if one is two or one is None or two is None:
             return
         if isinstance(one, Times) and isinstance(two, Times):
-            alike = replace(one, zone=two.zone) == two and (one.zone is None) == (two.zone is None)
+            same = replace(one, zone=two.zone) == two and (one.zone is None) == (two.zone is None)
+            alike = same if kinds else one.unit == two.unit
         elif isinstance(one, Decimals) and isinstance(two, Decimals):
             alike = one.scale == two.scale
         elif isinstance(one, Categories) and isinstance(two, Categories):

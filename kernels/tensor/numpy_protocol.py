@@ -70,6 +70,13 @@ _COMPARISONS = frozenset(
         *("array_equal", "array_equiv"),
     )
 )
+# Names of functions of numbers that count the same:
+_SUMS = frozenset(
+    (
+        *("add", "subtract", "maximum", "minimum", "fmax", "fmin"),
+        *("divide", "floor_divide", "remainder", "fmod", "divmod"),
+    )
+)
 
 
 class NumpyProtocol(NDArrayOperatorsMixin):
@@ -474,8 +481,8 @@ def _common_index(values: Sequence[Any], name: str) -> Any:
         found = tensors[0].lod.difference(other.lod)
         if found is not None:
             raise ShapeMismatchError(f"{name}: the tensors are segmented differently: {found}")
-        if name in _COMPARISONS:
-            tensors[0]._marks.require_alike(other._marks, name)
+        if name in _COMPARISONS or name in _SUMS:
+            tensors[0]._marks.require_alike(other._marks, name, kinds=name in _COMPARISONS)
         if other.data.shape[0] != tensors[0].data.shape[0]:
             raise ShapeMismatchError(
                 f"{name}: {tensors[0].data.shape[0]} rows against {other.data.shape[0]}"

@@ -45,7 +45,8 @@ def sequence_add(
     Raises:
         SelectionError: no such level.
         InvalidDataError: booleans.
-        ShapeMismatchError: indexes or shapes that do not fit; says where.
+        ShapeMismatchError: indexes or shapes that do not fit; says where. Times or decimals that
+            count other units.
 
     >>> words = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
     >>> sequence_add(words, LoDTensor(np.array([10, 20]))).data.tolist()
@@ -152,6 +153,8 @@ def _combined(
     op: Arithmetic, tensor: LoDTensor, other: LoDTensor, level: int | str, backend: Backend
 ) -> LoDTensor:
     offsets = joined(tensor, other, level, f"sequence_{op}")
+    if op != "mul":
+        tensor.marks.require_alike(other.marks, f"sequence_{op}", kinds=False)
     run = on(backend, segment_binary, size_bytes=tensor.nbytes)
     return tensor._with_rows(run(op, tensor.data, other.data, offsets))
 

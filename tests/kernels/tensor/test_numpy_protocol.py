@@ -17,6 +17,7 @@ from lodcli.formats.core.schema import StoredArray
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.elementwise.elementwise import sequence_add, sequence_div, sequence_sub
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -261,6 +262,27 @@ def test_equal_numbers_of_different_meaning_are_not_called_equal(
 def test_numbers_of_one_meaning_are_compared(one: Any, two: Any) -> None:
     assert (in_unit(one) == in_unit(two)).data.all()
     assert in_unit(one).difference(in_unit(two)) is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (Times("timestamp", "us"), Times("duration", "ms")),
+        (Decimals(9, 2), Decimals(9, 3)),
+        (Categories(("no", "yes")), Categories(("yes", "no"))),
+    ],
+    ids=str,
+)
+def test_numbers_that_count_other_units_are_not_added(one: Any, two: Any) -> None:
+    first, second = in_unit(one), in_unit(two)
+    for function in (operator.add, operator.sub, np.maximum, np.divide, sequence_sub, sequence_div):
+        with pytest.raises(ShapeMismatchError, match="as_numbers"):
+            function(first, second)
+
+
+def test_a_duration_is_added_to_a_time() -> None:
+    time, wait = in_unit(Times("timestamp", "us", "UTC")), in_unit(Times("duration", "us"))
+    assert (time + wait).data.tolist() == sequence_add(time, wait).data.tolist() == [2, 0, 2]
 
 
 def test_factors_of_matrices_are_segmented_alike() -> None:
