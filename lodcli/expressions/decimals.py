@@ -25,16 +25,17 @@ def exact_floats(digits: Array, decimals: Decimals) -> Array:
     return found
 
 
-def without_decimals(tensor: LoDTensor) -> LoDTensor:
+def without_decimals(tensor: LoDTensor, *, exact: bool = True) -> LoDTensor:
     """Return a tensor of decimals as float64; another as it is.
 
     Raises:
-        InvalidDataError: float64 rounds one of them.
+        InvalidDataError: `exact`, and float64 rounds one of them.
     """
     unit = tensor.marks.unit
     if not isinstance(unit, Decimals) or not unit.scale:
         return tensor
-    rows = scaled(exact_floats(tensor.values, unit), unit)
+    digits = exact_floats(tensor.values, unit) if exact else tensor.values.astype(np.float64)
+    rows = scaled(digits, unit)
     return LoDTensor(rows, tensor.lod, nulls=tensor.nulls)
 
 

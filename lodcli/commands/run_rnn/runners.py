@@ -85,7 +85,7 @@ def fed(text: str | None, option: str) -> Iterator[Feed | None]:
         yield None
         return
     with opened(parse_reference(text)) as file:
-        yield Feed(map(without_decimals, file.tensors()), option)
+        yield Feed((without_decimals(one, exact=False) for one in file.tensors()), option)
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Runner(ABC):
 
     def _timed(self, tensor: LoDTensor) -> tuple[LoDTensor, dict[str, LoDTensor]]:
         begun = time.perf_counter()
-        tensor = without_decimals(tensor)
+        tensor = without_decimals(tensor, exact=False)
         if self.lookup is not None:
             tensor = self.lookup.rows(tensor)
         elif self.settings.dtype is not None:

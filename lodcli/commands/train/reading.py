@@ -89,7 +89,7 @@ def read_examples(
         names = _class_names(file, labels)
         name = _sequences(file, labels).name
         items = file.read([name, labels])
-        tensor = without_decimals(one_tensor(items[name], "this command"))
+        tensor = without_decimals(one_tensor(items[name], "this command"), exact=False)
         if not tensor.lod.n_levels:
             raise InvalidDataError(
                 f"{name}: expected at least one level, found none: the "
@@ -97,7 +97,7 @@ def read_examples(
             )
         number = tensor.lod.level(-1 if level is None else level)
         offsets = tensor.lod.absolute(number)
-        given = without_decimals(one_tensor(items[labels], "--labels"))
+        given = without_decimals(one_tensor(items[labels], "--labels"), exact=False)
         with naming(reference.label, labels):
             numbers, label_words = _numbered(given)
         with naming(reference.label, name):

@@ -73,7 +73,7 @@ def test_an_upper_level_runs_over_whole_articles(lod: Lod, folder: Path) -> None
 )
 def test_decimals_are_computed_with_their_values(lod: Lod, folder: Path, more: list[str]) -> None:
     Path("model.py").write_text("def step(inputs, memory):\n    return inputs, memory\n")
-    digits, marks = np.array([150, 275, 25]), Marks(unit=Decimals(6, 2))
+    digits, marks = np.array([150, 275, 12345678901234567]), Marks(unit=Decimals(18, 2))
     for name, rows in (("decimals", digits), ("floats", digits / 100)):
         kept = marks if name == "decimals" else NO_MARKS
         io.write(f"{name}.lod.h5", LoDTensor(rows, [[2, 1]], marks=kept))
