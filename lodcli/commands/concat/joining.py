@@ -11,6 +11,9 @@ from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
 
+# Containers that stay open: reading the structure of one takes time, and its index memory.
+MOST_KEPT = 8
+
 
 @contextmanager
 def joined(
@@ -23,7 +26,8 @@ def joined(
         new_level: the name of a new outermost level, of which each source is one item.
     """
     with ExitStack() as stack:
-        parts = [_Part(source, stack) for source in sources]
+        few = len(sources) <= MOST_KEPT
+        parts = [_Part(source, stack, few=few) for source in sources]
         schema = joined_schema([part.schema for part in parts], [one.label for one in sources])
         contents = (as_joined(part.batches(), part.schema, schema) for part in parts)
         if new_level is None:
@@ -34,17 +38,18 @@ def joined(
 
 
 class _Part:
-    """One source. A pipe stays open, since it can be read only once; a file is opened again."""
+    """One source. A pipe, and each of few containers, stays open; a file is opened again."""
 
-    def __init__(self, source: Reference, stack: ExitStack) -> None:
+    def __init__(self, source: Reference, stack: ExitStack, *, few: bool) -> None:
         self.source = source
         self.opened: Opened | None = None
-        if os.path.isfile(source.path) or os.path.isdir(source.path):
-            with opened(source) as file:
-                self.schema = file.schema
-        else:
-            self.opened = stack.enter_context(opened(source))
-            self.schema = self.opened.schema
+        with ExitStack() as opening:
+            file = opening.enter_context(opened(source))
+            self.schema = file.schema
+            pipe = not (os.path.isfile(source.path) or os.path.isdir(source.path))
+            if pipe or (few and file.format_name == "lod.h5"):
+                self.opened = file
+                stack.enter_context(opening.pop_all())
 
     def batches(self) -> Iterator[Batch]:
         if self.opened is not None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lodcli
+from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -141,3 +142,22 @@ def test_standard_input_can_be_given_once(lod: Lod, folder: Path) -> None:
     done = lod("concat", "-", "-", "-o", "out.lod.h5")
     assert done.code == 2
     assert "given twice" in done.stderr
+
+
+def test_few_containers_are_opened_once(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    io.write("one.lod.h5", LoDTensor([1, 2, 3], [[2, 1]]))
+    labels: list[str] = []
+    init = ContainerSource.__init__
+
+    def counted(self: ContainerSource, fd: int, label: str, *, mmap: bool = False) -> None:
+        labels.append(label)
+        init(self, fd, label, mmap=mmap)
+
+    monkeypatch.setattr(ContainerSource, "__init__", counted)
+    assert lod("concat", "one.lod.h5", "one.lod.h5", "-o", "few.lods").code == 0
+    assert labels == ["one.lod.h5"] * 2
+    assert lod("concat", *["one.lod.h5"] * 9, "-o", "many.lods").code == 0
+    assert labels[2:] == ["one.lod.h5"] * 18
+    assert tensor("many.lods").to_list() == [[1, 2], [3]] * 9
