@@ -423,6 +423,14 @@ def test_endless_numbers_of_items_are_refused(lod: Lod, labelled: list[list[int]
     assert "--memory 2M is enough" in done.stderr
 
 
+def test_items_of_several_batches_are_kept_by_number(lod: Lod, folder: Path) -> None:
+    io.write("many.npy", LoDTensor(np.arange(100_000), LoD()))
+    Path("numbers.txt").write_text("7\n50000\n99998\n")
+    args = ["many.npy", "data >= 8", "--indices", "numbers.txt", "--memory", "2M"]
+    assert lod("filter", *args, "-o", "out.npy").code == 0
+    assert tensor("out.npy").data.tolist() == [50000, 99998]
+
+
 def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
     Path("numbers.txt").write_text("7\n 3 \n7\n39\n")
     args = ["labelled.lod.h5", "--indices", "numbers.txt", "-qfo", "out.lod.h5"]

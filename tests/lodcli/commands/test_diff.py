@@ -134,6 +134,10 @@ def test_tensors_of_one_file_only(lod: Lod, folder: Path) -> None:
     done = lod("diff", "many.lod.h5", "less.lod.h5")
     assert (done.code, done.stdout) == (1, "tags: only in the first file\n")
     assert lod("diff", "less.lod.h5", "many.lod.h5").stdout == "tags: only in the second file\n"
+    for args, sides in (("many", "less"), ["tags", None]), (("less", "many"), [None, "tags"]):
+        found = json.loads(lod("diff", "--json", *(f"{one}.lod.h5" for one in args)).stdout)
+        (difference,) = (each for one in found["tensors"] for each in one["differences"])
+        assert [difference["left"], difference["right"]] == sides
 
 
 def test_nan_is_nan_and_infinities_are_apart(lod: Lod, folder: Path) -> None:

@@ -92,13 +92,13 @@ def test_inspect_shows_attributes_of_a_file(lod: Lod, files: Path) -> None:
 
 
 def test_diff_compares_attributes_of_files(lod: Lod, files: Path) -> None:
-    drop = ["--attribute", "license=", "--attribute", "day=1"]
+    drop = ["--attribute", "license=", "--attribute", "day=1 März"]
     assert lod("convert", "a.lod.h5", "other.lod.h5", *drop).code == 0
     done = lod("diff", "a.lod.h5", "other.lod.h5")
     assert (done.code, done.stdout) == (
         1,
         'attribute license of the file: "MIT" against nothing\n'
-        'attribute day of the file: 1 against "1"\n',
+        'attribute day of the file: 1 against "1 März"\n',
     )
     found = json.loads(lod("diff", "a.lod.h5", "other.lod.h5", "--json").stdout)
     assert found["attributes"][0] == {"name": "license", "left": "MIT", "right": None}
