@@ -161,6 +161,12 @@ class Records:
             raise InvalidDataError(f"line {self._blank}: {wrong_width([''], width)}")
 
     def _parsed(self, block: bytes, first: int) -> list[tuple[int, list[str]]]:
+        if b"\0" in block:
+            line = first + block.count(b"\n", 0, block.index(b"\0"))
+            raise InvalidDataError(
+                f"line {line}: holds NUL: this is binary data, not text, or UTF-16: then give "
+                "--encoding utf-16"
+            )
         try:
             text = block.decode()
         except UnicodeDecodeError as error:
@@ -168,9 +174,6 @@ class Records:
             raise InvalidDataError(
                 f"line {line}: is not UTF-8 (byte {block[error.start]:#04x}); {TO_UTF_8}"
             ) from None
-        if "\0" in text:
-            line = first + text.count("\n", 0, text.index("\0"))
-            raise InvalidDataError(f"line {line}: holds NUL: this is binary data, not text")
         if '"' not in text:
             # "\r" alone is no line end; splitlines would split at other characters as well.
             lines = text.split("\n")

@@ -56,10 +56,13 @@ class Recoded(Derived):
         try:
             return self._decoder.decode(block, final=not block).encode()
         except UnicodeError as error:
-            found = "a surrogate"
+            found, remedy = "a surrogate", "give its --encoding"
             if isinstance(error, UnicodeDecodeError):
                 place += error.start
                 found = f"0x{error.object[error.start : error.end][:8].hex()}"
+            elif not isinstance(error, UnicodeEncodeError):  # of utf-16 and utf-32
+                found = "no byte order mark"
+                remedy = f"give --encoding {self._encoding}-le or {self._encoding}-be"
             raise InvalidDataError(
-                f"byte {place}: expected {self._encoding}, found {found}; give its --encoding"
+                f"byte {place}: expected {self._encoding}, found {found}; {remedy}"
             ) from None

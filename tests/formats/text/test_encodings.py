@@ -90,6 +90,13 @@ def test_bytes_that_are_not_of_the_encoding_are_named(tmp_path: Path) -> None:
         lodcli.read(path, encoding="utf-16-le")
 
 
+@pytest.mark.parametrize("name", ["utf-16", "utf-32"])
+def test_an_encoding_that_needs_a_byte_order_mark_names_those_without(name: str) -> None:
+    said = f"byte 0: expected {name}, found no byte order mark; give --encoding {name}-le or"
+    with pytest.raises(InvalidDataError, match=said):
+        Recoded(io.BytesIO("a,b\n1,2\n".encode(f"{name}-le")), name).buffered().read()
+
+
 @pytest.mark.parametrize("name", ["utf-17", "rot13", "zlib", "hex", "", "undefined"])
 def test_what_is_no_encoding_of_text_is_refused(name: str) -> None:
     with pytest.raises(OptionError, match="encoding: no encoding"):
