@@ -132,7 +132,7 @@ class Limited(Wrapped):
         total = 0
         batches = self._inner.batches_of(wanted, limit_bytes)
         for batch in items_within_budget(self.schema, batches):
-            total += sum(_item_bytes(item) for item in batch.values())
+            total += sum(item_bytes(item) for item in batch.values())
             self._bounds.check(total, "comes to at least")
             yield batch
 
@@ -223,6 +223,7 @@ def _index_bytes(spec: TensorSpec) -> int:
     return sum(8 * ((level.items or 0) + 1) for level in (*spec.levels, *spec.outer))
 
 
-def _item_bytes(item: Item) -> int:
+def item_bytes(item: Item) -> int:
+    """Return the bytes of an item in memory; at least one for each row."""
     tensor = item.array.steps if isinstance(item, StoredArray) else item
     return max(tensor.nbytes, tensor.rows) + sum(level.nbytes for level in tensor.lod.levels)

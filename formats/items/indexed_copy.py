@@ -6,13 +6,16 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
+from lodcli.formats.arrays.budget import batch_bytes
+from lodcli.formats.arrays.in_memory import HeldSource
 from lodcli.formats.core.batching import only
-from lodcli.formats.core.format import Source
+from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
-from lodcli.formats.core.limits import Limited
+from lodcli.formats.core.limits import Limited, item_bytes
 from lodcli.formats.core.schema import Batch, Schema, find_all
 
 
@@ -48,8 +51,8 @@ class Labelled:
 def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
     """Yield these tensors of a source so that their rows can be read in any order.
 
-    A source that can only be read sequentially, such as a pipe or text, is first copied to a
-    temporary container in the folder TMPDIR, not to memory.
+    A source that can only be read sequentially, such as a pipe or text, is first copied: a large
+    one to a temporary container in the folder TMPDIR, not to memory.
     """
     found = in_place(source, names)
     if found is not None:
@@ -63,14 +66,24 @@ def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
 
 @contextmanager
 def copied(schema: Schema, batches: Iterable[Batch]) -> Iterator[IndexedSource]:
-    """Yield a temporary container of batches, in the folder TMPDIR."""
+    """Yield a copy of batches: in memory if they are small, else a temporary container."""
     import tempfile
 
     from lodcli.formats.container.reader import ContainerSource
 
+    batches, held, held_bytes = iter(batches), list[Batch](), 0
+    if not any(spec.array for spec in schema):
+        for batch in batches:
+            held.append(batch)
+            held_bytes += sum(item_bytes(item) for item in batch.values())
+            if held_bytes > batch_bytes(BATCH_BYTES):
+                break
+        else:
+            yield HeldSource(schema, held)
+            return
     with tempfile.TemporaryDirectory(prefix="lod-") as folder:
         path = Path(folder, "copy.lod.h5")
-        write_batches(path, schema, batches)
+        write_batches(path, schema, chain(held, batches))
         fd = os.open(path, os.O_RDONLY)
         try:
             path.unlink()
