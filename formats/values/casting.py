@@ -13,12 +13,16 @@ from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, find
 from lodcli.formats.core.wrapped import Wrapped
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of, named_branch
 from lodcli.kernels.index.selection import Key
-from lodcli.kernels.tensor.casting import cast
+from lodcli.kernels.tensor.casting import Mask, cast, exact_decimals, scaled
+from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Decimals, Marks
 
 Dtypes = Mapping[str, np.dtype[Any]]
 
@@ -41,7 +45,8 @@ class Cast(Wrapped):
 
     Args:
         inner: the open file.
-        dtypes: by tensor. Of marked tensors, only codes of categories may change.
+        dtypes: by tensor. Of marked tensors, codes of categories may have other integers, and
+            decimals become floating numbers.
         rounded: see `lodcli.kernels.tensor.casting.cast`.
         flag: the option that rounds, for messages.
 
@@ -58,6 +63,8 @@ class Cast(Wrapped):
 
     def _spec(self, spec: TensorSpec) -> TensorSpec:
         dtype = self._dtypes.get(spec.name, spec.dtype)
+        if _decimals(spec.marks) and is_float(dtype):
+            return replace(spec, dtype=dtype, marks=replace(spec.marks, unit=None))
         codes = spec.marks.categories is not None and dtype.kind in "iu"
         if dtype != spec.dtype and not codes and (spec.array or spec.marks.kind is not None):
             why = "is a TensorArray; `lod pack` it first"
@@ -106,23 +113,43 @@ class Cast(Wrapped):
         if item.dtype == spec.dtype:
             return item
         # Null rows are zeros.
-        values, fits = cast(item.values, spec.dtype, rounded=self._rounded)
+        decimals = _decimals(item.marks)
+        values, fits = _converted(item.values, decimals, spec.dtype, rounded=self._rounded)
         if not fits.all():
             with naming(spec.name):
                 raise self._misfit(spec, item, int(np.argmin(fits)), before)
-        return LoDTensor(values, item.lod, item.marks, item.nulls)
+        marks = replace(item.marks, unit=None) if decimals else item.marks
+        return LoDTensor(values, item.lod, marks, item.nulls)
 
     def _misfit(
         self, spec: TensorSpec, item: LoDTensor, place: int, before: int | None
     ) -> InvalidDataError:
         """Return the error for the value at a flat index."""
         row, *column = (int(axis) for axis in np.unravel_index(place, item.values.shape))
-        value = item.values[(row, *column)]
+        value: Any = item.values[(row, *column)]
+        decimals = _decimals(item.marks)
+        alone = _converted(np.array([value]), decimals, spec.dtype, rounded=True)[1][0]
+        if decimals:
+            value = texts(np.array([value]), decimals)[0]
         where = ""
         if before is not None:
             first, *rest = branch_of(item.lod, item.lod.n_levels, row)
             where = f"{named_branch(spec.level_names, (first + before, *rest), column)}: "
-        alone = cast(np.array([value]), spec.dtype, rounded=True)[1][0]
         what = "is not exact in" if alone else "does not fit"
         hint = f"; {self._flag} rounds it" if alone else ""
         return InvalidDataError(f"{where}{value} {what} {spec.dtype.name}{hint}")
+
+
+def _decimals(marks: Marks) -> Decimals | None:
+    return marks.unit if isinstance(marks.unit, Decimals) else None
+
+
+def _converted(
+    values: Array, decimals: Decimals | None, dtype: np.dtype[Any], *, rounded: bool
+) -> tuple[Array, Mask]:
+    """Return values, which may be digits of decimals, in another dtype. See `cast`."""
+    if decimals is None:
+        return cast(values, dtype, rounded=rounded)
+    floats = scaled(values.astype(np.longdouble), decimals).astype(np.float64)
+    made, fits = cast(floats, dtype, rounded=rounded)
+    return made, fits if rounded else fits & exact_decimals(values, decimals)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.marks import Decimals
 
 Mask = npt.NDArray[np.bool_]
 
@@ -46,6 +47,30 @@ def cast(data: Array, dtype: np.dtype[Any], *, rounded: bool = False) -> tuple[A
             return values, fits & (data.imag == 0)
         made = data.astype(dtype)
         return made, _same(data.real, made.real, rounded) & _same(data.imag, made.imag, rounded)
+
+
+def scaled(digits: Array, decimals: Decimals) -> Array:
+    """Return the decimals of these digits, which are floating numbers.
+
+    >>> scaled(np.array([1250.0]), Decimals(6, 2)).tolist()
+    [12.5]
+    """
+    # Not 10.0 ** -scale for both: 0.01 is no float, and 1250 / 100 is the float next to 12.50.
+    found: Array = digits * 10.0 ** max(-decimals.scale, 0) / 10.0 ** max(decimals.scale, 0)
+    return found
+
+
+def exact_decimals(digits: Array, decimals: Decimals) -> Mask:
+    """Return which decimals float64 holds: whole numbers of 53 bits over 2 ** scale.
+
+    >>> exact_decimals(np.array([150, 10]), Decimals(6, 2)).tolist()
+    [True, False]
+    """
+    if decimals.scale < 0:
+        return np.asarray(abs(scaled(digits.astype(np.float64), decimals)) < 2.0**53)
+    # No digits but 0 are a multiple of 5 ** 27, the greatest power of five in 64 bits.
+    numerators, rest = np.divmod(digits, 5 ** min(decimals.scale, 27))
+    return np.asarray((rest == 0) & cast(numerators, np.dtype(np.float64))[1])
 
 
 def held(values: Array, dtype: np.dtype[Any]) -> Array | None:

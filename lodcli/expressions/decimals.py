@@ -6,10 +6,11 @@ import dataclasses
 
 import numpy as np
 
-from lodcli.expressions.language import EXACT_DIGITS, scaled
+from lodcli.expressions.language import EXACT_DIGITS
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, Decimals
 

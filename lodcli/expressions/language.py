@@ -23,6 +23,7 @@ from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import LodError, OptionError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.marks import (
@@ -271,17 +272,6 @@ def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
         near = np.asarray(np.longdouble(repr(float(number))))  # 0.1 as it was written
     same = np.isfinite(near) == np.isfinite(number) if is_float(number.dtype) else near == number
     return near if same else number
-
-
-def scaled(digits: Array, decimals: Decimals) -> Array:
-    """Return the decimals of these digits, which are floating numbers.
-
-    >>> scaled(np.array([1250.0]), Decimals(6, 2)).tolist()
-    [12.5]
-    """
-    # Not 10.0 ** -scale for both: 0.01 is no float, and 1250 / 100 is the float next to 12.50.
-    found: Array = digits * 10.0 ** max(-decimals.scale, 0) / 10.0 ** max(decimals.scale, 0)
-    return found
 
 
 def dotted(node: ast.AST) -> str | None:

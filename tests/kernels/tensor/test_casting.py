@@ -10,9 +10,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.casting import cast
+from lodcli.kernels.tensor.casting import cast, exact_decimals
+from lodcli.kernels.tensor.marks import Decimals
 
 NAMES = [
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
@@ -103,3 +106,11 @@ def candidates(value: Any, dtype: np.dtype[Any]) -> list[Any]:
 
 def distance(value: Any, other: Any) -> Any:
     return abs(parts(value)[0] - parts(other)[0])
+
+
+@given(st.lists(st.integers(-(10**18) + 1, 10**18 - 1)), st.integers(0, 38))
+def test_exact_decimals_are_those_of_fractions(digits: list[int], scale: int) -> None:
+    numbers = [Fraction(one, 10**scale) for one in [*digits, 5**scale % 10**18]]
+    data = np.array([*digits, 5**scale % 10**18], np.int64)
+    found = exact_decimals(data, Decimals(38, scale))
+    assert found.tolist() == [Fraction(float(one)) == one for one in numbers]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import lodcli
 from lodcli.formats.core import io, schema
@@ -205,6 +208,20 @@ def test_cast_leaves_what_is_no_number(lod: Lod, folder: Path) -> None:
         "numbers makes it numbers\n",
     )
     assert not Path("no.lod.h5").exists()
+
+
+def test_cast_makes_floats_of_decimals(lod: Lod, folder: Path) -> None:
+    prices = [[Decimal("1.50"), None], [Decimal("-0.75"), Decimal("3.10")]]
+    column = pa.array(prices, pa.list_(pa.decimal128(18, 2)))
+    parquet.write_table(pa.table({"prices": column}), "p.parquet")
+    done = lod("cast", "p.parquet", "prices=float32", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (
+        1,
+        "lod cast: p.parquet: prices: level 0 item 1, row 1: 3.10 is not exact in float32; "
+        "--dtype-unsafe rounds it\n",
+    )
+    assert lod("cast", "p.parquet", "prices=float64", "--unsafe", "-o", "out.lod.h5").code == 0
+    assert lodcli.read("out.lod.h5").to_list() == [[1.5, None], [-0.75, 3.1]]
 
 
 @pytest.mark.parametrize(
