@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lodcli.formats.core.batching import only
+from lodcli.formats.core.batching import groups, only
 from lodcli.formats.core.errors import from_item, naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.options import fill_value
@@ -130,16 +130,17 @@ def _dropped(schema: Schema, batch: Batch, records: bool) -> Batch:
     tensors = {name: item for name, item in batch.items() if isinstance(item, LoDTensor)}
     if not any(tensor.nulls for tensor in tensors.values()):
         return batch
+    apart = [] if records else groups(schema)
     kept: Mask | None = None
     for name, tensor in tensors.items():
         mask = tensor.nulls.masks[0] if tensor.nulls else None
         if mask is None:
             continue
-        others = [spec.name for spec in schema if spec.name not in tensors]
-        if others and not records:
+        if len(apart) > 1:
+            other = next(one[0].name for one in apart if all(spec.name != name for spec in one))
             raise UnsupportedError(
-                f"{name}: {tensor.nulls.first(tensor.lod)}, and {others[0]} may have the same "
-                f"items; {_ALONE}"
+                f"{name}: {tensor.nulls.first(tensor.lod)}, and {other} may have the same items; "
+                f"{_ALONE}"
             )
         kept = mask if kept is None else kept & mask
     if kept is not None:
