@@ -100,16 +100,17 @@ def below(schema: Schema, name: str, count: int) -> Schema:
 
 def as_item(batches: Iterable[Batch], schema: Schema, name: str) -> Batch:
     """Return the batches of a source, from `as_joined`, as one item of a level `name`."""
-    lods: dict[int, LoD] = {}
+    lods: dict[tuple[int, int], LoD] = {}
     found = {}
     for called, item in joined_batches(schema, batches).items():
         assert isinstance(item, LoDTensor)
         lod = item.lod
-        if id(lod) not in lods:
+        key = id(lod), len(item)  # tensors without levels may have one LoD, whatever their rows
+        if key not in lods:
             offsets = np.array([0, len(item)], np.int64)
-            lods[id(lod)] = LoD._trusted([offsets, *lod.levels], (name, *lod.names))
+            lods[key] = LoD._trusted([offsets, *lod.levels], (name, *lod.names))
         nulls = Nulls.of([None, *item.nulls.masks]) if item.nulls else item.nulls
-        found[called] = LoDTensor(item.values, lods[id(lod)], item.marks.below(1), nulls)
+        found[called] = LoDTensor(item.values, lods[key], item.marks.below(1), nulls)
     return found
 
 

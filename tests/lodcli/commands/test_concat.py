@@ -62,6 +62,15 @@ def test_each_file_becomes_an_item_of_a_new_level(lod: Lod, folder: Path) -> Non
     assert vectors.lod.levels[0] is tags.lod.levels[0]
 
 
+def test_tensors_without_levels_get_a_level_each(lod: Lod, folder: Path) -> None:
+    io.write("flat.lod.h5", {"a": LoDTensor([1, 2, 3]), "b": LoDTensor([4, 5])})
+    args = ("flat.lod.h5", "flat.lod.h5", "--new-level", "day", "-o", "out.lod.h5")
+    assert lod("concat", *args).code == 0
+    found = io.read_all("out.lod.h5")
+    lists = {name: item.to_list() for name, item in found.items() if isinstance(item, LoDTensor)}
+    assert lists == {"a": [[1, 2, 3]] * 2, "b": [[4, 5]] * 2}
+
+
 def test_a_new_level_needs_a_name_of_its_own(lod: Lod, folder: Path) -> None:
     save("a.lod.h5", [1, 2, 3], [[2], [1, 2]], names=["day", "hour"])
     done = lod("concat", "a.lod.h5", "a.lod.h5", "--new-level", "hour", "-o", "out.lod.h5")
