@@ -153,7 +153,7 @@ class Parsed:
         It may be a tensor, a column of one, a function that picks values, or arithmetic with times.
         """
         if isinstance(node, ast.BinOp):
-            return "this", Marks(unit=self._time_of(node))
+            return "this", Marks(unit=self.time_of(node))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             unit = self.marks_of(node.operand)[1].unit
             return "this", Marks(unit=unit if is_duration(unit) else None)
@@ -171,10 +171,11 @@ class Parsed:
         name = self.named(node)
         return name or "this", self.marks.get(name or "", NO_MARKS)
 
-    def _time_of(self, node: ast.BinOp) -> Times | None:
+    def time_of(self, node: ast.BinOp) -> Times | None:
         """Return the unit of a sum or difference of two times, or of a multiple of a duration."""
         if node not in self._times:
-            left, right = self.marks_of(node.left)[1].unit, self.marks_of(node.right)[1].unit
+            units = (self.marks_of(side)[1].unit for side in (node.left, node.right))
+            left, right = (None if isinstance(one, Decimals) else one for one in units)  # numbers
             left = left or unit_beside(right, node.op, node.left)
             right = right or unit_beside(left, node.op, node.right)
             self.sides[node] = left, right
@@ -332,6 +333,10 @@ class Evaluation(ABC, Generic[V]):
     def combined(self, function: np.ufunc, left: V, right: V) -> V:
         """Return an elementwise function of two values. Raises LodError if they do not fit."""
 
+    def timed(self, function: np.ufunc, left: V, right: V) -> V:
+        """Return `combined`, for times. Raises LodError also if one does not fit 64 bits."""
+        return self.combined(function, left, right)
+
     @abstractmethod
     def elementwise(self, function: np.ufunc, values: V) -> V:
         """Return a function of one value. Raises LodError if it is not defined for the dtype."""
@@ -378,12 +383,21 @@ class Evaluation(ABC, Generic[V]):
         """Return where a part is null, or fail."""
         self.fail(node, "these expressions have no nulls; --nulls fill=X or zero replaces them")
 
-    def both(self, node: ast.expr, function: np.ufunc, left: V, right: V) -> V:
-        """Return a function of two values; if they do not fit, the column of `node` is shown."""
+    def both(
+        self, node: ast.expr, function: np.ufunc, left: V, right: V, unit: Times | None = None
+    ) -> V:
+        """Return a function of two values; if they do not fit, the column of `node` is shown.
+
+        Args:
+            unit: that of the result.
+        """
         if function in ORDERING and any(self.data(one).dtype.kind == "c" for one in (left, right)):
             self.fail(node, "complex numbers have no order")
         try:
-            found = self.combined(function, left, right)
+            found = (self.timed if unit else self.combined)(function, left, right)
+            if unit and unit.kind == "time":  # a day later, it is the same time
+                day = NANOSECONDS["D"] // NANOSECONDS[unit.unit]
+                found = self.combined(np.remainder, found, self.constant(day))
         except LodError as error:
             self.fail(node, str(error))
         numbers = [self.data(one) for one in (left, right, found)]
@@ -452,12 +466,14 @@ class Evaluation(ABC, Generic[V]):
         if function is None:
             write = "; write and, or for & and |, ** for ^"
             self.fail(node, f"only + - * / // % and ** can be used here{write}")
-        if self.expression.marks_of(node)[1].unit is None:
+        unit = self.expression.time_of(node)
+        if unit is None:
             self._require_one_kind(node, node.left, node.right)
         one, two = self.expression.sides[node]
         left = self.of(self._counted(node.left, "", one))
         right = self.of(self._counted(node.right, "", two))
-        return self.both(node, function, *self._in_one_unit(node, (left, right), (one, two)))
+        values = self._in_one_unit(node, (left, right), (one, two))
+        return self.both(node, function, *values, unit)
 
     def _boolop(self, node: ast.BoolOp) -> V:
         function = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
@@ -497,10 +513,11 @@ class Evaluation(ABC, Generic[V]):
         return self.both(right, COMPARISONS[type(op)], *both)
 
     def _require_one_kind(self, node: ast.expr, left: ast.expr, right: ast.expr) -> _Units:
-        """Return the units of two parts. Fails if they are times of different kinds."""
+        """Return the units of two parts. Fails if they are times of different kinds, or words."""
         (one, a), (other, b) = map(self.expression.marks_of, (left, right))
-        if isinstance(a.unit, Times) and isinstance(b.unit, Times):
-            kinds = {a.unit.kind, b.unit.kind}
+        marked = Times | Categories
+        if isinstance(a.unit, marked) and isinstance(b.unit, marked):
+            kinds = {getattr(mark.unit, "kind", "") for mark in (a, b)}
             if len(kinds) > 1 and kinds != _MOMENTS:
                 self.fail(node, f"{one} is {a.unit} and {other} is {b.unit}: the kinds differ")
         return a.unit, b.unit
@@ -520,15 +537,12 @@ class Evaluation(ABC, Generic[V]):
 
     def _in_unit(self, values: V, unit: Unit | None, joint: Unit | None) -> V:
         if isinstance(unit, Times) and isinstance(joint, Times) and unit.unit != joint.unit:
-            return self.finer(values, NANOSECONDS[unit.unit] // NANOSECONDS[joint.unit])
+            factor = NANOSECONDS[unit.unit] // NANOSECONDS[joint.unit]
+            return self.timed(np.multiply, values, self.constant(factor))
         if isinstance(unit, Categories) and isinstance(joint, Categories) and unit != joint:
             codes = np.append(unit.codes_in(joint), 0)  # a null has code 0, also without words
             return self.mapped(lambda data: np.asarray(codes, like=data)[data.astype(int)], values)
         return values
-
-    def finer(self, values: V, factor: int) -> V:
-        """Return times in a finer unit. Raises LodError if they do not fit 64 bits."""
-        return self.combined(np.multiply, values, self.constant(factor))
 
     def _texts(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
         """Return which texts are one of the words beside them; None if there are no texts."""

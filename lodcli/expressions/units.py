@@ -11,10 +11,15 @@ from lodcli.kernels.tensor.marks import Categories, Times, Unit
 
 
 def unit_beside(times: Unit | None, op: ast.operator, side: ast.expr) -> Times | None:
-    """Return the unit of numbers, or a text such as "PT1H", in a sum or difference with times."""
+    """Return the unit of numbers, or a text such as "PT1H", in arithmetic with times.
+
+    Only a text divides a duration, or is divided by one, as a duration: `wait / 2` is half of it.
+    """
+    text = side.value if isinstance(side, ast.Constant) else None
+    if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod) and isinstance(text, str):
+        return times if is_duration(times) else None
     if not isinstance(times, Times) or not isinstance(op, ast.Add | ast.Sub):
         return None
-    text = side.value if isinstance(side, ast.Constant) else None
     if isinstance(op, ast.Sub) and isinstance(text, str) and not re.match("[+-]?P", text):
         return times
     return Times("duration", times.unit)

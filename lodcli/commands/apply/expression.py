@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.apply.arguments import described
-from lodcli.commands.choose.item_values import both_valid, valid_of
+from lodcli.commands.choose.item_values import both_valid, fits, valid_of
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.language import (
     COMPARISONS,
+    GROWING,
     ONE,
     TWO,
     Evaluation,
@@ -189,12 +190,15 @@ class _Tensors(Evaluation[Values]):
             left, right = _compared(left, right), _compared(right, left)
         return arithmetic(function, left, right)
 
-    def finer(self, values: Values, factor: int) -> Values:
-        found = super().finer(values, factor)
-        if not np.array_equal(self.data(found) // factor, self.data(values)):
-            raise InvalidDataError(
-                f"a time times {factor:,}, as the finer unit counts it, does not fit 64 bits"
-            )
+    def timed(self, function: np.ufunc, left: Values, right: Values) -> Values:
+        found = self.combined(function, left, right)
+        whole = function in GROWING and self.data(found).dtype.kind == "i"
+        if whole and not fits(function, self.data(left), self.data(right)):  # some may not fit
+            floats = (self.mapped(lambda data: data.astype(float), one) for one in (left, right))
+            # An overflow is off by a multiple of 2**64; rounding by far less.
+            off = self.data(self.combined(function, *floats)) - self.data(found)
+            if np.any(np.abs(off) >= 2.0**62):
+                raise InvalidDataError("a time does not fit 64 bits")
         return found
 
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
@@ -278,7 +282,7 @@ def _list(known: list[str]) -> str:
 def _with_unit(tensor: LoDTensor, unit: Unit | None) -> LoDTensor:
     """Return times or categories in main memory; a time that is no number of 64 bits is null.
 
-    Fractions of a unit are cut, as in NumPy and Polars. Other tensors are returned as they are.
+    Fractions of a unit are cut, as in NumPy. Other tensors are returned as they are.
     """
     data = tensor.values
     if isinstance(unit, Categories) and not is_float(data.dtype):  # not converted by --dtype

@@ -136,7 +136,7 @@ def combined(function: np.ufunc, left: Values, right: Values) -> Values:
         a, b = (a, rounded(b, a_dtype)) if a.ndim else (rounded(a, b_dtype), b)
     if function is np.power:
         a, b = as_floats(a), as_floats(b)
-    if a.dtype == b.dtype == np.int64 and (a.ndim or b.ndim) and not _fits(function, a, b):
+    if a.dtype == b.dtype == np.int64 and (a.ndim or b.ndim) and not fits(function, a, b):
         a, b = a.astype(np.longdouble), b.astype(np.longdouble)
     try:
         return Values(function(a, b), rows, valid, items)
@@ -160,7 +160,7 @@ def elementwise(function: np.ufunc, values: Values) -> Values:
         raise InvalidDataError(f"{function.__name__} is not defined for {data.dtype}") from None
 
 
-def _fits(function: np.ufunc, a: Array, b: Array) -> bool:
+def fits(function: np.ufunc, a: Array, b: Array) -> bool:
     """Return whether all results for int64 are int64 too; a division by 0 has none."""
     if not a.size or not b.size:
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,8 @@ TIMES: dict[str, list[int]] = {
     "t >= day and day + 'P1D' > t and not t == day": [0, 1, 3],
     "t - ms == 'PT0S' and maximum(t, ms) - day >= 'PT12H'": [1, 3],
     "any(l + 'PT1S' == ms) or any(waits / wait == 6720)": [0, 1, 3],
+    "wait / 'PT1H' == 2 or 'PT2H' // wait == 80 or wait % 'PT1M' == 'PT0S'": [0, 3],
+    "clock + 'PT12H' == '00:00' or clock - 'P2D' > '12:00'": [1, 3],
 }
 WRONG_TIMES = {
     "t > 'now'": "column 5: t is timestamp[us]: expected a timestamp such as '2024-05-01' or",
@@ -104,6 +106,8 @@ WRONG_TIMES = {
     "wait > 'PT'": "found 'PT'",
     "wait > 'PT0.0000001S'": "'PT0.0000001S' is not a whole number of the unit us",
     "wait > 'P99999999999D'": "column 8: the number does not fit 64 bits",
+    "first(word) == t": "word is category[2] and t is timestamp[us]: the kinds differ",
+    "t / 'PT1S' > 0": "column 5: expected a number, found 'PT1S'",
     "n > '2024'": "expected a number, found '2024'; n is no text",
 }
 
@@ -121,6 +125,7 @@ def times(folder: Path) -> None:
         "clock": moments.cast(pa.time64("us")),
         "l": pa.array([[], [MOMENTS[0], MOMENTS[3]], None, [START]], pa.list_(pa.timestamp("ns"))),
         "n": [0, 1, 2, 3],
+        "half": pa.array([Decimal("0.5")] * 4),
         "wait": pa.array([90_000_000, -90_000_000, None, 7_200_000_000], pa.duration("us")),
         "waits": pa.array([[7 * DAY], [3 * DAY, 4 * DAY], None, []], pa.list_(pa.duration("s"))),
         "word": pa.array([["no"], ["yes", "no"], [], ["no", "yes"]], WORDS),
@@ -169,6 +174,9 @@ COMPUTED: dict[str, list[Any]] = {
     "max(waits) > 'P5D' or n < 2": [True, True, None],
     "max(waits) > 'P5D' and n < 2": [True, False, False],
     "abs(wait)": [90 * SECOND, 90 * SECOND, 7200 * SECOND],
+    "wait * half": [45 * SECOND, -45 * SECOND, 3600 * SECOND],
+    "wait / 'PT1M'": [1.5, -1.5, 120.0],
+    "clock - 'PT13H'": [time(22, 59, 59), time(23), time(23, 0, 1)],
     "wait / n": [None, -90 * SECOND, 2400 * SECOND],
     "reverse(word)": [["no"], ["no", "yes"], [], ["yes", "no"]],
     "first(word) == 'yes'": [False, True, None, False],
@@ -183,6 +191,14 @@ def test_apply_computes_with_times(text: str, lod: Lod) -> None:
     assert done.code == 0, done.stderr
     (column,) = pq.read_table("out.parquet")
     assert column.to_pylist() == COMPUTED[text]
+
+
+@pytest.mark.usefixtures("times")
+@pytest.mark.parametrize("text", ["l + 'P100000D'", "l - (t - 'P200000D')", "wait * 10 ** 15"])
+def test_a_time_beyond_64_bits_is_an_error(text: str, lod: Lod) -> None:
+    done = lod("apply", text, "t.parquet", "--nulls", "drop", "-o", "out.parquet")
+    assert done.code == 2
+    assert done.stderr.endswith(": a time does not fit 64 bits\n")
 
 
 @pytest.mark.usefixtures("times")
