@@ -35,7 +35,8 @@ from lodcli.kernels.tensor.nulls import Mask, mask_ends_with_zeros, unpack
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 
-# A larger index stays in the file: of 10^8 sequences it would take 800 MB, and seconds to check.
+# Indexes beyond this sum stay in the file: of 10^8 sequences they would take 800 MB, and seconds to
+# check.
 WHOLE_INDEX_BYTES = 4 << 20
 
 
@@ -50,8 +51,8 @@ def header_checksum(fd: int) -> int:
 class ContainerSource(IndexedSource):
     """An open container.
 
-    Opening checks the header, and each index of up to WHOLE_INDEX_BYTES. Blocks of a larger index
-    are checked when they are read, as those of rows are.
+    Opening checks the header, and the indexes that together fit WHOLE_INDEX_BYTES. Blocks of the
+    others are checked when they are read, as those of rows are.
 
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
@@ -88,9 +89,13 @@ class ContainerSource(IndexedSource):
         self._lazy: dict[tuple[LevelSpec, ...], LazyLoD] = {}
         self._by_name: dict[str, LoD | LazyLoD] = {}
         self.lods: Mapping[str, LoD] = Loaded(self.schema, self._whole_index)
+        left_bytes = WHOLE_INDEX_BYTES
         for spec in self.schema:
-            if spec.array or _is_small(spec.levels):
+            known = spec.array or spec.levels in self._indexes
+            size_bytes = 0 if known else _index_bytes(spec.levels)
+            if known or size_bytes <= left_bytes:
                 self._whole_index(spec)
+                left_bytes -= size_bytes
             if spec.array:
                 self._index(spec.outer)
 
@@ -289,8 +294,10 @@ class ContainerSource(IndexedSource):
         return StoredArray(array, index_map)
 
 
-def _is_small(levels: tuple[LevelSpec, ...]) -> bool:
-    """Return whether an index is read and checked completely when the file is opened."""
+def _index_bytes(levels: tuple[LevelSpec, ...]) -> int:
+    """Return the size of an index; -1 for empty offsets, without a leading 0.
+
+    Such offsets are read when the file is opened, whatever the limit, which raises the error.
+    """
     counts = [level.items or 0 for level in levels]
-    # Empty offsets, without a leading 0 (items -1): reading them raises the error.
-    return min(counts, default=0) < 0 or OFFSET_BYTES * sum(counts) <= WHOLE_INDEX_BYTES
+    return OFFSET_BYTES * sum(counts) if min(counts, default=0) >= 0 else -1

@@ -86,14 +86,27 @@ class _Collected:
         self._empty = spec.empty().lod
         self._lengths = Lengths(self._empty.names)
         self._head: list[LoD] = []
-        self._wanted: list[float] = [math.inf if whole else HEAD_ITEMS] * self._empty.n_levels
+        self._wanted: list[float] = [
+            math.inf if whole or spec.array else HEAD_ITEMS
+        ] * self._empty.n_levels
 
     def add(self, lod: LoD) -> None:
         """Take the next part."""
         self._lengths.add(lod)
         if not self._head or max(self._wanted, default=0) > 0:
+            lod = self._enough_of(lod)
             self._head.append(lod)
             self._wanted = [n - lod.count(k) for k, n in enumerate(self._wanted)]
+
+    def _enough_of(self, lod: LoD) -> LoD:
+        """Return a copy of the first outermost items of a part, or all if more are wanted."""
+        stop = HEAD_ITEMS
+        while lod.n_levels and stop < lod.count(0):
+            head, _ = lod.items(0, 0, stop)
+            if all(head.count(k) >= n for k, n in enumerate(self._wanted)):
+                return LoD([level.copy() for level in head.levels], head.names)
+            stop *= 2
+        return lod
 
     def summary(self, rows: int, text: str | None) -> TensorSummary:
         """Return the summary of the tensor, after all parts were added."""

@@ -95,6 +95,23 @@ def test_items_beyond_the_end_are_refused() -> None:
             of(lod).items(0, start, stop)
 
 
+def test_a_file_holds_indexes_up_to_a_limit_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "WHOLE_INDEX_BYTES", 48)
+    long, short = LoD.from_lengths([[1, 0, 0, 0]]), LoD.from_lengths([[0, 1]])
+    again = LoD.from_lengths([[1, 0]])
+    found = {"a": long, "shared": long, "longer": LoD.from_lengths([[0, 0, 1]]), "b": short}
+    path = tmp_path / "many.lod.h5"
+    lodcli.write(
+        path, {name: LoDTensor(np.ones(1), lod) for name, lod in {**found, "c": again}.items()}
+    )
+    with open(path, "rb") as file:
+        source = reader.ContainerSource(file.fileno(), "many")
+        kinds = {spec.name: type(source.index_of(spec.name)) for spec in source.schema}
+    assert kinds == {"a": LoD, "shared": LoD, "longer": LazyLoD, "b": LoD, "c": LazyLoD}
+
+
 def test_a_slice_reads_the_blocks_of_offsets_that_it_needs(long: Path) -> None:
     bounds = np.concatenate([[0], LENGTHS.cumsum()])
     with lodcli.open(long) as source:

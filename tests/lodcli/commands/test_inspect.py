@@ -11,10 +11,13 @@ import pytest
 
 import lodcli
 from lodcli.commands.inspect import summary
+from lodcli.commands.inspect.examined import Wanted
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.opened import opened
 from lodcli.shell.output import size_text, table
+from lodcli.shell.references import Reference
 from tests.lodcli.conftest import Lod, tensor
 
 # By hand, from the worked example: 3 articles, 6 sentences, 15 words of two float32.
@@ -216,6 +219,22 @@ def test_only_header_and_index_of_a_container_are_read(
     for name in ("batches", "read", "slice"):
         monkeypatch.setattr(kind, name, refuse)
     assert lod("inspect", "words.lod.h5").code == 0
+
+
+def test_the_drawing_holds_only_the_beginning_of_an_index(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a.lod.h5")
+    index = LoD.from_lengths([[0] * 60 + [3, 1, 1] * 100, [1] * 500])
+    lodcli.write(path, {"a": LoDTensor(np.ones(500), index)})
+    whole = lod("inspect", path, "--level", "1").stdout
+    monkeypatch.setattr(summary, "HEAD_ITEMS", 50)
+    assert lod("inspect", path, "--level", "1").stdout == whole
+    with opened(Reference(path)) as file:
+        [found], _ = summary.summaries(file, Wanted())
+    # 50 items of level 0 have none of level 1, 100 items have more than 50.
+    assert [level.size for level in found.head.levels] == [101, 69]
+    assert found.statistics.levels[0].items == 360
 
 
 def test_numbers_stand_to_the_right_and_names_to_the_left() -> None:
