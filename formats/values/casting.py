@@ -62,18 +62,18 @@ class Cast(Wrapped):
         self.schema = tuple(map(self._spec, inner.schema))
 
     def _spec(self, spec: TensorSpec) -> TensorSpec:
-        dtype = self._dtypes.get(spec.name, spec.dtype)
-        if _decimals(spec.marks) and is_float(dtype):
+        if spec.name not in self._dtypes:
+            return spec
+        dtype, decimals = self._dtypes[spec.name], _decimals(spec.marks)
+        if decimals and is_float(dtype):
             return replace(spec, dtype=dtype, marks=replace(spec.marks, unit=None))
         codes = spec.marks.categories is not None and dtype.kind in "iu"
-        if dtype != spec.dtype and not codes and (spec.array or spec.marks.kind is not None):
-            why = "is a TensorArray; `lod pack` it first"
-            if not spec.array:
-                why = (
-                    f"is marked {spec.marks.kind}, and cannot be {dtype.name}; lod convert "
-                    "--text-levels numbers makes it numbers"
-                )
-            raise UnsupportedError(f"{spec.name}: {why}")
+        if not codes and spec.marks.kind is not None:
+            numbers = "whole numbers of its digits" if decimals else "it numbers"
+            raise UnsupportedError(
+                f"{spec.name}: is marked {spec.marks.kind}, and cannot be {dtype.name}; "
+                f"lod convert --text-levels numbers makes {numbers}"
+            )
         return replace(spec, dtype=dtype)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:

@@ -222,6 +222,9 @@ def test_cast_makes_floats_of_decimals(lod: Lod, folder: Path) -> None:
     )
     assert lod("cast", "p.parquet", "prices=float64", "--unsafe", "-o", "out.lod.h5").code == 0
     assert lodcli.read("out.lod.h5").to_list() == [[1.5, None], [-0.75, 3.1]]
+    done = lod("cast", "p.parquet", "prices=int64", "-o", "no.lod.h5")  # that of their digits
+    assert done.code == 4
+    assert "prices: is marked decimal, and cannot be int64" in done.stderr
 
 
 @pytest.mark.parametrize(
