@@ -8,6 +8,8 @@ from lodcli.formats.items.indexed_copy import indexed
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.casting import scaled
+from lodcli.kernels.tensor.marks import Decimals
 from lodcli.shell.opened import Opened
 from lodcli.shell.output import plural
 
@@ -46,6 +48,8 @@ def rows_of(file: Opened, level: int | str | None, item: int) -> tuple[Array, st
         if start == stop:
             raise InvalidDataError(f"{called} is empty; choose another one with --item")
         rows = source.read_rows(name, start, stop).astype(np.float64)
+        if isinstance(spec.marks.unit, Decimals):
+            rows = scaled(rows, spec.marks.unit)
         if not rows.size:
             raise InvalidDataError(f"rows of {name} have no values; {_ANOTHER}")
         mask = source.read_mask(name, lod.n_levels, start, stop)

@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree
+from decimal import Decimal
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.commands.plot.padding import batch_sizes, padding_shares
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
@@ -126,6 +128,9 @@ def test_the_drawn_values_are_those_of_the_sequence(lod: Lod, folder: Path) -> N
     # Sentence 2 of the example: words 5 to 8, of 2 values each.
     assert rows.tolist() == [[10, 11], [12, 13], [14, 15], [16, 17]]
     assert title == "data: sentence 2, 4 rows"
+    lodcli.write("prices.lod.h5", LoDTensor.from_lists([[Decimal("1.50"), Decimal("-0.25")]]))
+    with opened(parse_reference("prices.lod.h5")) as file:
+        assert rows_of(file, None, 0)[0].tolist() == [[1.5], [-0.25]]
 
 
 def test_values_without_finite_neighbours_and_nulls_at_the_end_are_shown() -> None:
