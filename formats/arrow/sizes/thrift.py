@@ -64,7 +64,7 @@ class Reader:
 
     def _structs(self, fields: Fields, depth: int) -> list[dict[int, Any]]:
         kind, count = self._list()
-        if kind != _STRUCT:
+        if count and kind != _STRUCT:  # fastparquet writes no type for an empty list
             raise ThriftError("a list of another type")
         return [self.struct(fields, _deeper(depth)) for _ in range(count)]
 

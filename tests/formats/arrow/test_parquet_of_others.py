@@ -121,3 +121,11 @@ def test_values_that_parquet_does_not_hold_are_refused(
     with pytest.raises(UnsupportedError, match=f"Parquet cannot hold these values .*{said}"):
         io.write(tmp_path / "x.parquet", {"x": tensor})
     assert not (tmp_path / "x.parquet").exists()
+
+
+def test_a_file_without_rows_by_fastparquet_is_read() -> None:
+    found = content(Path(__file__).parents[1] / "theirs" / "empty.parquet")
+    assert [(name, one.data.dtype, len(one.data)) for name, one in found.items()] == [
+        ("ids", np.int64, 0),
+        ("score", np.float32, 0),
+    ]
