@@ -34,6 +34,7 @@ _OTHERS = {
     b"SQLite format 3": "an SQLite database",
     b"ORC": "an ORC table",
     b"Obj\x01": "an Avro file",
+    b"root\0": "a ROOT file",
     **dict.fromkeys((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "a netCDF 3 file"),
     b"MATLAB 5.0 MAT-file": "a file of MATLAB before 7.3",
 }
@@ -44,6 +45,7 @@ _REWRITTEN = {
     "a pickle": ", as it may run any code; save what is in it as Parquet, npz or JSON",
     "an ORC table": "; pyarrow.orc.read_table reads it, pyarrow.parquet.write_table writes Parquet",
     "an Avro file": "; polars.read_avro reads it, and .write_parquet writes Parquet",
+    "a ROOT file": "; uproot reads its trees as Awkward arrays, ak.to_parquet writes Parquet",
 }
 _SPARSE = (
     "save data, indices and indptr of its CSR matrix with numpy.savez, and read them with --data "

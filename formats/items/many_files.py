@@ -32,7 +32,7 @@ _DIGITS = re.compile(r"(\d+)")
 # Files of a folder that hold no data: hidden ones, and those of Spark and Hive, such as _SUCCESS.
 _NO_DATA = re.compile(r"\.|_[^.]*$")
 # Folders in a table whose log says which of its files are current.
-_LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
+_LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "_versions": "Lance"}
 _MAGIC = re.compile(r"[*?]|\[[^]]+\]")
 
 

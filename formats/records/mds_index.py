@@ -78,6 +78,10 @@ def read_index(folder: Input, fields: tuple[str, ...] | None) -> Index:
     except (ValueError, RecursionError):
         raise DamagedFileError(f"{NAME}: is not JSON") from None
     source.close()
+    if isinstance(said, dict) and "chunks" in said:
+        raise UnsupportedError(
+            f"{NAME}: has chunks of LitData, which lod does not read; write its samples to Parquet"
+        )
     if not isinstance(said, dict) or not isinstance(said.get("shards"), list):
         raise DamagedFileError(f"{NAME}: has no list of shards")
     if said.get("version") != VERSION:

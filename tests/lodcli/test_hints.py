@@ -28,6 +28,7 @@ FILES = {
     "rnn.onnx": b"\x08\x08\x12\x07",
     "frame.pkl": b"\x80\x05\x95\0\0",
     "table.dat": b"ORC\x0a\x0b",
+    "events.root": b"root\0\0\xf3\xc0",
     "paper.pdf": b"%PDF-1.7\n%\xe2\xe3",
     "sheet.xlsx": b"PK\3\4\x14\0\6\0",
     "photo.jpeg": b"\xff\xd8\xff\xe0\0\x10JFIF",
@@ -71,6 +72,7 @@ HINTS = [
     ("inspect rnn.onnx", 1, "lod does not read ONNX models as data; `lod weights` reads the RNNs"),
     ("inspect frame.pkl", 1, "it begins like a pickle, which lod does not read, as it may run any"),
     ("inspect table.dat", 1, "like an ORC table, which lod does not read; pyarrow.orc.read_table"),
+    ("inspect events.root", 1, "a ROOT file, which lod does not read; uproot reads its trees as"),
     (
         "inspect shard.tgz",
         1,

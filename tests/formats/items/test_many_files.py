@@ -206,7 +206,7 @@ def test_folders_of_a_format_are_no_lists_of_files(tmp_path: Path) -> None:
         assert lists(file.read()["data"]) == [[1]]
 
 
-@pytest.mark.parametrize("log", ["_delta_log", ".hoodie"])
+@pytest.mark.parametrize("log", ["_delta_log", ".hoodie", "_versions"])
 def test_a_table_with_a_log_is_refused(log: str, tmp_path: Path) -> None:
     (tmp_path / "table" / log).mkdir(parents=True)
     for name in ("old.jsonl", "new.jsonl"):

@@ -249,6 +249,10 @@ FIRST = struct.unpack_from("<I", (THEIRS / "mds" / "shard.00000.mds").read_bytes
     [
         (said(lambda index: []), "index.json: has no list of shards"),
         (said(lambda index: {"shards": 3}), "index.json: has no list of shards"),
+        (
+            said(lambda index: {"chunks": [], "config": {}}),
+            "has chunks of LitData, which lod does",
+        ),
         (said(lambda index: index.update(version=3)), "index.json: version 3; expected 2"),
         (said(lambda index: index.update(shards=[])), "has no shards"),
         (said(lambda index: index.update(shards=[7])), "'int'|shard 0: is not an object"),
