@@ -30,7 +30,10 @@ class ReadFile(io.RawIOBase):
 
     Attributes:
         error: the first error of any call.
+        truncated: whether the last read met the end of the file before that of its opening.
     """
+
+    truncated = False
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -62,6 +65,7 @@ class ReadFile(io.RawIOBase):
                 view, self._position = view[done:], self._position + done
         except OSError as error:
             self.error = self.error or error
+        self.truncated = not done
         # Beyond the end: HDF5 reads space that it has only allocated.
         view[:] = bytes(len(view))
         self._position += len(view)

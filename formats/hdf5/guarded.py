@@ -63,8 +63,8 @@ class GuardedFile(ReadFile):
         address = self._position - self._base
         size = super().readinto(buffer)
         self.raise_error()
-        # What is missing was read as zeros.
-        if (found := os.fstat(self._fd).st_size) < self._size:
+        if self.truncated:  # what is missing was read as zeros
+            found = os.fstat(self._fd).st_size
             raise DamagedFileError(
                 f"file: was truncated while it was read: expected {self._size} bytes, found "
                 f"{found}; read it again when it is complete"
