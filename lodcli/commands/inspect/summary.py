@@ -15,6 +15,7 @@ from lodcli.formats.core.format import Source
 from lodcli.formats.core.schema import (
     DEFAULT_NAME,
     LevelSpec,
+    Schema,
     StoredArray,
     TensorSpec,
     find,
@@ -79,19 +80,28 @@ class TensorSummary:
 
 
 class _Collected:
-    """Statistics of the index of a tensor, collected part by part."""
+    """Statistics of the index of a tensor, collected part by part.
+
+    Attributes:
+        rows: number of rows in the parts.
+    """
 
     def __init__(self, spec: TensorSpec, *, whole: bool = False) -> None:
-        self._spec = spec
+        self.rows = 0
         self._empty = spec.empty().lod
         self._lengths = Lengths(self._empty.names)
         self._head: list[LoD] = []
-        self._wanted: list[float] = [
-            math.inf if whole or spec.array else HEAD_ITEMS
-        ] * self._empty.n_levels
+        most = math.inf if whole or spec.array else HEAD_ITEMS
+        self._wanted: list[float] = [most] * self._empty.n_levels
+
+    @property
+    def first(self) -> LoD:
+        """The beginning of the first part."""
+        return self._head[0] if self._head else self._empty
 
     def add(self, lod: LoD) -> None:
         """Take the next part."""
+        self.rows += lod.rows or 0
         self._lengths.add(lod)
         if not self._head or max(self._wanted, default=0) > 0:
             lod = self._enough_of(lod)
@@ -108,11 +118,11 @@ class _Collected:
             stop *= 2
         return lod
 
-    def summary(self, rows: int, text: str | None) -> TensorSummary:
-        """Return the summary of the tensor, after all parts were added."""
+    def summary(self, spec: TensorSpec, rows: int, text: str | None) -> TensorSummary:
+        """Return the summary of a tensor with this index, after all parts were added."""
         head = LoD.concatenate(self._head) if self._head else self._empty
-        figures = self._lengths.statistics(rows, self._spec.row_bytes)
-        return TensorSummary(self._spec, figures, head, rows, text)
+        figures = self._lengths.statistics(rows, spec.row_bytes)
+        return TensorSummary(spec, figures, head, rows, text)
 
 
 def summaries(
@@ -130,29 +140,39 @@ def summaries(
         specs = find_all(source.schema, names)
         one = None if chosen is None else find(source.schema, chosen)
         more = examined(source, specs, one, wanted)
-        return [_from_index(source, spec) for spec in specs], more
+        return _from_index(source, specs), more
 
 
 def _summaries(opened: Opened, whole: bool) -> list[TensorSummary]:
     # A source that can slice without reading everything can read the index alone, and again.
     if opened.source.partial:
-        return [_from_index(opened.source, spec, whole) for spec in opened.schema]
+        return _from_index(opened.source, opened.schema, whole)
     return list(_from_batches(opened, whole))
 
 
-def _from_index(source: Source, spec: TensorSpec, whole: bool = False) -> TensorSummary:
-    collected, first, rows = _Collected(spec, whole=whole), LoD(), 0
-    for number, part in enumerate(source.index_parts(spec.name)):
-        collected.add(part)
-        first = part if number == 0 else first
-        rows += part.rows or 0
-    text = None
+def _from_index(source: Source, schema: Schema, whole: bool = False) -> list[TensorSummary]:
+    """Read the index of each tensor; of tensors that share it only once."""
+    known: dict[tuple[LevelSpec, ...], _Collected] = {}
+    found = []
+    for spec in schema:
+        if spec.levels not in known:
+            known[spec.levels] = _Collected(spec, whole=whole)
+            for part in source.index_parts(spec.name):
+                known[spec.levels].add(part)
+        collected = known[spec.levels]
+        rows = collected.rows if spec.rows is None else spec.rows
+        found.append(collected.summary(spec, rows, _first_text(source, spec, collected.first)))
+    return found
+
+
+def _first_text(source: Source, spec: TensorSpec, first: LoD) -> str | None:
+    """Return the preview of a tensor of text; `first` is the first part of its index."""
     if spec.dtype.name == "uint8" and not spec.row_shape and first.n_levels and not spec.array:
         offsets = first.levels[-1][: PREVIEW_SEQUENCES + 1]
         count = int(offsets.searchsorted(PREVIEW_BYTES, side="right")) - 1
         if count:
-            text = preview(source.slice(spec.name, (slice(0, count),), -1), width=output.width())
-    return collected.summary(rows if spec.rows is None else spec.rows, text)
+            return preview(source.slice(spec.name, (slice(0, count),), -1), width=output.width())
+    return None
 
 
 def _from_batches(opened: Opened, whole: bool) -> Iterator[TensorSummary]:
@@ -167,8 +187,8 @@ def _from_batches(opened: Opened, whole: bool) -> Iterator[TensorSummary]:
             rows[name] += tensor.rows
             if isinstance(item, LoDTensor) and tensor.rows:
                 texts.setdefault(name, preview(tensor, width=output.width()))
-    for name, one in collected.items():
-        yield one.summary(rows[name], texts.get(name))
+    for spec in opened.schema:
+        yield collected[spec.name].summary(spec, rows[spec.name], texts.get(spec.name))
 
 
 # -- JSON --------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import lodcli
 from lodcli.commands.inspect import summary
 from lodcli.commands.inspect.examined import Wanted
+from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -235,6 +237,24 @@ def test_the_drawing_holds_only_the_beginning_of_an_index(
     # 50 items of level 0 have none of level 1, 100 items have more than 50.
     assert [level.size for level in found.head.levels] == [101, 69]
     assert found.statistics.levels[0].items == 360
+
+
+def test_an_index_that_tensors_share_is_read_once(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, index = str(tmp_path / "a.lod.h5"), LoD.from_lengths([[2, 0, 1]])
+    lodcli.write(path, {name: LoDTensor(np.ones((3, k)), index) for k, name in enumerate("xyz")})
+    read, index_parts = [], ContainerSource.index_parts
+
+    def counted(source: ContainerSource, name: str) -> Iterator[LoD]:
+        read.append(name)
+        return index_parts(source, name)
+
+    monkeypatch.setattr(ContainerSource, "index_parts", counted)
+    shown = json.loads(lod("inspect", path, "--json").stdout)["tensors"]
+    assert read == ["x"]
+    assert [one["bytes"] for one in shown] == [0, 24, 48]
+    assert [one["padding"]["saved_bytes"] for one in shown] == [0, 24, 48]
 
 
 def test_numbers_stand_to_the_right_and_names_to_the_left() -> None:
