@@ -18,6 +18,10 @@ def docstring(function: Callable[..., Any]) -> str:
         source = inspect.getsource(inspect.unwrap(function))
     except OSError:  # installed without sources
         return ""
-    (definition,) = ast.parse(inspect.cleandoc(source)).body
+    # Not ast.parse, which strips docstrings as well from Python 3.14 on.
+    text = inspect.cleandoc(source)
+    tree = compile(text, "", "exec", ast.PyCF_ONLY_AST, optimize=0)
+    assert isinstance(tree, ast.Module)
+    (definition,) = tree.body
     assert isinstance(definition, ast.FunctionDef)
     return ast.get_docstring(definition) or ""
