@@ -68,8 +68,9 @@ def exact_decimals(digits: Array, decimals: Decimals) -> Mask:
     """
     if decimals.scale < 0:
         return np.asarray(abs(scaled(digits.astype(np.float64), decimals)) < 2.0**53)
-    # No digits but 0 are a multiple of 5 ** 27, the greatest power of five in 64 bits.
-    numerators, rest = np.divmod(digits, 5 ** min(decimals.scale, 27))
+    if decimals.scale > 27:  # 5 ** 28 exceeds 64 bits, so no digits but 0 are a multiple
+        return digits == 0
+    numerators, rest = np.divmod(digits, 5**decimals.scale)
     return np.asarray((rest == 0) & cast(numerators, np.dtype(np.float64))[1])
 
 

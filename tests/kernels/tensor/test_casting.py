@@ -110,7 +110,8 @@ def distance(value: Any, other: Any) -> Any:
 
 @given(st.lists(st.integers(-(10**18) + 1, 10**18 - 1)), st.integers(0, 38))
 def test_exact_decimals_are_those_of_fractions(digits: list[int], scale: int) -> None:
-    numbers = [Fraction(one, 10**scale) for one in [*digits, 5**scale % 10**18]]
-    data = np.array([*digits, 5**scale % 10**18], np.int64)
+    digits += [5**27, 5 ** min(scale, 27)]
+    numbers = [Fraction(one, 10**scale) for one in digits]
+    data = np.array(digits, np.int64)
     found = exact_decimals(data, Decimals(38, scale))
     assert found.tolist() == [Fraction(float(one)) == one for one in numbers]
