@@ -123,6 +123,14 @@ def _read_node(
         for place, what in ((5, "initial_h"), (6, "initial_c"))
     ]
     _check_shapes(given, GATES[kind], directions)
+    for place, what in ((5, "initial_h"), (6, "initial_c")):
+        size = given["R"].shape[-1]
+        if inputs[place] in constants and list(constants[inputs[place]].dims)[-1:] != [size]:
+            raise UnsupportedError(
+                f"{what}: expected states of {size} values, found shape "
+                f"{tuple(constants[inputs[place]].dims)}; torch exports an LSTM with proj_size so, "
+                "without its projection; take the weights of the model before the export"
+            )
     said = _said(kind, attributes, directions)
     order = ORDERS[str(said["cell"])]
     parts = [_parts({n: a[d] for n, a in given.items()}, order) for d in range(directions)]

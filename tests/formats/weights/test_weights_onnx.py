@@ -126,6 +126,14 @@ def test_initial_states_in_a_model_must_be_zeros(tmp_path: Path, kind: str) -> N
             read(tmp_path, data)
 
 
+def test_an_lstm_whose_projection_torch_dropped_is_refused(tmp_path: Path) -> None:
+    # torch.onnx.export(dynamo=True) of torch 2.13 writes such nodes; ONNX Runtime refuses them.
+    states = {"H": np.zeros((1, 1, 2), np.float32), "C": np.zeros((1, 1, 4), np.float32)}
+    data = model(node("LSTM", "X W R B - H C"), **arrays(4), **states)
+    with pytest.raises(UnsupportedError, match=r"initial_c: expected states of 2 .*\(1, 1, 4\)"):
+        read(tmp_path, data)
+
+
 def between(kind: str, *inputs: str, output: str = "H", **attributes: Any) -> Any:
     return onnx.helper.make_node(kind, list(inputs), [output], name=f"a {kind}", **attributes)
 
