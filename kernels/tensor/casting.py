@@ -69,7 +69,7 @@ def exact_decimals(digits: Array, decimals: Decimals) -> Mask:
     if decimals.scale < 0:
         return np.asarray(abs(scaled(digits.astype(np.float64), decimals)) < 2.0**53)
     if decimals.scale > 27:  # 5 ** 28 exceeds 64 bits, so no digits but 0 are a multiple
-        return digits == 0
+        return np.asarray(digits == 0)
     numerators, rest = np.divmod(digits, 5**decimals.scale)
     return np.asarray((rest == 0) & cast(numerators, np.dtype(np.float64))[1])
 
