@@ -206,6 +206,8 @@ def _fields(stream: IO[bytes]) -> tuple[int, bytes]:
 _LONG = re.compile(rb"(?<=[0-9])L(?=[,)])")
 
 
+# Many arrays of a file have equal headers.
+@lru_cache(64)
 def _header_fields(text: bytes) -> tuple[object, tuple[int, ...], bool]:
     try:
         with warnings.catch_warnings():

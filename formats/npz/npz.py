@@ -28,7 +28,7 @@ from lodcli.formats.arrays.flat_arrays import (
 )
 from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.arrays.spool import Spool, SpooledArray
-from lodcli.formats.core.batching import cuts, groups
+from lodcli.formats.core.batching import cuts, gathered, groups
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, LeftOut, Source
 from lodcli.formats.core.marks import MOST_BYTES, FlatMarks, flat_json, from_flat_json, tensor_of
@@ -257,6 +257,9 @@ class _NpzSource(ArraySource[Member]):
         return stored_rows(self._file, array, start, stop)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        return gathered(self._batches_of(names, limit_bytes), limit_bytes)
+
+    def _batches_of(self, names: Iterable[str], limit_bytes: int) -> Iterator[Batch]:
         # Sequentially, not by `read_rows`, so that checksums are verified.
         wanted = set(names)
         for group in groups(tuple(spec for spec in self.schema if spec.name in wanted)):

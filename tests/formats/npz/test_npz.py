@@ -280,3 +280,10 @@ def test_a_sparse_matrix_of_scipy_is_named(tmp_path: Path) -> None:
         "data": [[1.5, 2], []],
         "indices": [[8, 0], []],
     }
+
+
+def test_small_tensors_come_in_one_batch(tmp_path: Path) -> None:
+    path = tmp_path / "many.npz"
+    lodcli.write(path, {f"t{n}": LoDTensor(np.arange(n)) for n in range(20)})
+    with lodcli.open(path) as file:
+        assert [len(batch) for batch in file.batches()] == [20]
