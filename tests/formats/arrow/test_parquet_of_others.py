@@ -125,7 +125,7 @@ def test_values_that_parquet_does_not_hold_are_refused(
 
 def test_a_file_without_rows_by_fastparquet_is_read() -> None:
     found = content(Path(__file__).parents[1] / "theirs" / "empty.parquet")
-    assert [(name, one.data.dtype, len(one.data)) for name, one in found.items()] == [
-        ("ids", np.int64, 0),
-        ("score", np.float32, 0),
+    assert [(name, one.data.dtype.name, len(one.data)) for name, one in found.items()] == [
+        ("ids", "int64", 0),
+        ("score", "float32", 0),
     ]

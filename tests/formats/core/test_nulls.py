@@ -303,14 +303,15 @@ def test_nulls_are_treated_alike_in_every_format(how: str, path: str, tmp_path: 
 
 
 def test_records_drop_together(tmp_path: Path) -> None:
-    columns = {"a": [1, None, 3, 4], "b": [[1], [2], None, [4, None]]}
+    columns: dict[str, list[Any]] = {"a": [1, None, 3, 4], "b": [[1], [2], None, [4, None]]}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     found = io.read_all(tmp_path / "t.parquet", nulls="drop")
     lists = {name: item.to_list() for name, item in found.items() if isinstance(item, LoDTensor)}
     whole = pa.table(columns).drop_null()["a"].to_pylist()
     assert lists == {"a": whole, "b": [[1], [4]]}
     # Tensors that come in one batch are no records, even with equally many items.
-    for other in ([[1], [2], [], [4]], [1, 2]):
+    others: list[list[Any]] = [[[1], [2], [], [4]], [1, 2]]
+    for other in others:
         content = {"a": LoDTensor.from_lists(columns["a"]), "b": LoDTensor.from_lists(other)}
         for path in (tmp_path / "t.lod.h5", tmp_path / "t.lods", tmp_path / "t.npz"):
             io.write(path, content, overwrite=True)
