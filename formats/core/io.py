@@ -136,10 +136,14 @@ def open_file(
 
                 asked = opened.schema if name is None else (find(opened.schema, name),)
                 dtypes = numbers_as(asked, options.dtype)
-                # A reader of text leaves it to the cast whether booleans are numbers.
-                if casts or any(
-                    dtypes.get(spec.name, spec.dtype) != spec.dtype for spec in opened.schema
-                ):
+                if not casts:  # a reader of text takes it for all that it casts, except booleans
+                    own = {spec.name: spec.dtype for spec in asked}
+                    dtypes = {
+                        name: dtype
+                        for name, dtype in dtypes.items()
+                        if (dtype.kind == "b") != (own[name].kind == "b")
+                    }
+                if dtypes:
                     rounded = bool(options.dtype_unsafe)
                     opened = Cast(opened, dtypes, rounded=rounded, flag="--dtype-unsafe")
             opening.close()
