@@ -57,12 +57,12 @@ class Recoded(Derived):
             return self._decoder.decode(block, final=not block).encode()
         except UnicodeError as error:
             found, remedy = "a surrogate", "give its --encoding"
-            if isinstance(error, UnicodeDecodeError):
-                place += error.start
-                found = f"0x{error.object[error.start : error.end][:8].hex()}"
-            elif not isinstance(error, UnicodeEncodeError):  # of utf-16 and utf-32
+            if "BOM" in str(error):  # a UnicodeDecodeError from Python 3.14 on
                 found = "no byte order mark"
                 remedy = f"give --encoding {self._encoding}-le or {self._encoding}-be"
+            elif isinstance(error, UnicodeDecodeError):
+                place += error.start
+                found = f"0x{error.object[error.start : error.end][:8].hex()}"
             raise InvalidDataError(
                 f"byte {place}: expected {self._encoding}, found {found}; {remedy}"
             ) from None
