@@ -92,14 +92,22 @@ def gathered(batches: Iterable[Batch], limit_bytes: int) -> Iterator[Batch]:
             yield held
             held, held_bytes = {}, 0
         held.update(batch)
-        for item in map(outline, batch.values()):
-            held_bytes += item.nbytes + sum(level.nbytes for level in item.lod.levels)
-        del batch, item
+        held_bytes += bytes_of(batch)
+        del batch
         if held_bytes >= few_bytes:
             yield held
             held, held_bytes = {}, 0
     if held:
         yield held
+
+
+def bytes_of(batch: Batch) -> int:
+    """Return the bytes of a batch in memory; at least one for each row."""
+    items = map(outline, batch.values())
+    return sum(
+        max(item.nbytes, item.rows) + sum(level.nbytes for level in item.lod.levels)
+        for item in items
+    )
 
 
 def only(batches: Iterable[Batch], names: Collection[str]) -> Iterator[Batch]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
-from lodcli.formats.core.batching import items_within_budget
+from lodcli.formats.core.batching import bytes_of, items_within_budget
 from lodcli.formats.core.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, RowBlocks, Source, StoredRows
@@ -21,7 +21,6 @@ from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import (
     Batch,
     Item,
-    StoredArray,
     TensorSpec,
     find,
     find_all,
@@ -132,7 +131,7 @@ class Limited(Wrapped):
         total = 0
         batches = self._inner.batches_of(wanted, limit_bytes)
         for batch in items_within_budget(self.schema, batches):
-            total += sum(item_bytes(item) for item in batch.values())
+            total += bytes_of(batch)
             self._bounds.check(total, "comes to at least")
             yield batch
 
@@ -221,9 +220,3 @@ def _mask_bytes(spec: TensorSpec) -> int:
 
 def _index_bytes(spec: TensorSpec) -> int:
     return sum(8 * ((level.items or 0) + 1) for level in (*spec.levels, *spec.outer))
-
-
-def item_bytes(item: Item) -> int:
-    """Return the bytes of an item in memory; at least one for each row."""
-    tensor = item.array.steps if isinstance(item, StoredArray) else item
-    return max(tensor.nbytes, tensor.rows) + sum(level.nbytes for level in tensor.lod.levels)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from lodcli.formats.arrays.budget import batch_bytes
 from lodcli.formats.arrays.in_memory import HeldSource
-from lodcli.formats.core.batching import only
+from lodcli.formats.core.batching import bytes_of, only
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
-from lodcli.formats.core.limits import Limited, item_bytes
+from lodcli.formats.core.limits import Limited
 from lodcli.formats.core.schema import Batch, Schema, find_all
 
 
@@ -75,7 +75,7 @@ def copied(schema: Schema, batches: Iterable[Batch]) -> Iterator[IndexedSource]:
     if not any(spec.array for spec in schema):
         for batch in batches:
             held.append(batch)
-            held_bytes += sum(item_bytes(item) for item in batch.values())
+            held_bytes += bytes_of(batch)
             if held_bytes > batch_bytes(BATCH_BYTES):
                 break
         else:
