@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from lodcli.kernels.platform.processes import last_error, libc, lines_of
 
 IS_LINUX = sys.platform.startswith("linux")
+_GROUPS = Path("/sys/fs/cgroup")
 
 
 def require_memory(size_bytes: int) -> None:
@@ -42,18 +44,34 @@ def usable_cores() -> int:
     return min(cores, cores_of_group() or cores)
 
 
+def _group_folders(controller: str, root: Path) -> list[Path]:
+    """Return the folders of this process's control group (v2 or v1) and of all groups above it.
+
+    Each may have a limit: the scheduler of a cluster sets that of a job above its steps. In a
+    container, names may be those outside of it; then only the root is there.
+    """
+    found = [root, root / controller]
+    for line in lines_of("/proc/self/cgroup"):
+        _, controllers, name = line.split(":", 2)
+        if not controllers or controller in controllers.split(","):
+            top = root / controller if controllers else root
+            names = name.strip("/").split("/")
+            found += [top.joinpath(*names[: end + 1]) for end in range(len(names))]
+    return found
+
+
 @cache
-def cores_of_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+def cores_of_group(root: Path = _GROUPS) -> int | None:
     """Return the CPU quota of the control group (v2 or v1) in processors; None for no quota."""
-    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
-        try:
-            text = " ".join((folder / name).read_text(encoding="ascii") for name in names)
-            quota, period = (int(part) for part in text.split())
-        except (OSError, ValueError):  # no such group, or "max"
-            continue
-        if quota > 0 and period > 0:
-            return -(-quota // period)
-    return None
+    found = []
+    for folder in _group_folders("cpu", root):
+        for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+            with suppress(OSError, ValueError):  # no such group, or "max"
+                text = " ".join((folder / name).read_text(encoding="ascii") for name in names)
+                quota, period = (int(part) for part in text.split())
+                if quota > 0 and period > 0:
+                    found.append(-(-quota // period))
+    return min(found, default=None)
 
 
 def architecture() -> str:
@@ -140,23 +158,28 @@ def available_bytes() -> int | None:
     return min(found, default=None)
 
 
-def left_in_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+def left_in_group(root: Path = _GROUPS) -> int | None:
     """Return the memory that the control group (v2 or v1) has left; None if unlimited."""
-    most = group_limit_bytes(folder)
-    for used in ("memory.current", "memory/memory.usage_in_bytes"):
-        with suppress(OSError, ValueError):
-            taken = int((folder / used).read_text(encoding="ascii"))
-            return None if most is None else max(0, most - taken)
-    return None
+    left = []
+    for folder, most in _group_limits(root):
+        for used in ("memory.current", "memory.usage_in_bytes"):
+            with suppress(OSError, ValueError):
+                left.append(max(0, most - int((folder / used).read_text(encoding="ascii"))))
+    return min(left, default=None)
 
 
-def group_limit_bytes(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+def group_limit_bytes(root: Path = _GROUPS) -> int | None:
     """Return the memory limit of the control group (v2 or v1); None if unlimited."""
-    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
-        with suppress(OSError, ValueError):  # no such group, or "max"
-            most = int((folder / limit).read_text(encoding="ascii"))
-            return most if most < 1 << 60 else None
-    return None
+    return min((most for _, most in _group_limits(root)), default=None)
+
+
+def _group_limits(root: Path) -> Iterator[tuple[Path, int]]:
+    for folder in _group_folders("memory", root):
+        for limit in ("memory.max", "memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):  # no such group, or "max"
+                most = int((folder / limit).read_text(encoding="ascii"))
+                if most < 1 << 60:
+                    yield folder, most
 
 
 def _meminfo(name: str) -> int | None:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lodcli.kernels.errors import OptionError
-from lodcli.kernels.platform import environment, machine
+from lodcli.kernels.platform import environment, machine, processes
 
 LEAST_BYTES = 1 << 20
 # With at least this budget, batches are as large as without one, and sums of floats are bit for bit
 # the same.
 FULL_BYTES = 256 << 20
-# The default is one part in so many of the machine's memory, or of the limit of its control group.
+# The default is one part in so many of the machine's memory, or of the limit of the control group
+# or of the address space.
 DEFAULT_SHARE = 4
 
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
@@ -57,7 +58,11 @@ def default_budget() -> int | None:
     setting = memory_setting()
     if setting is not None:
         return setting
-    known = (machine.memory_bytes(), machine.group_limit_bytes())
+    known = (
+        machine.memory_bytes(),
+        machine.group_limit_bytes(),
+        processes.address_limit_bytes(),
+    )
     sizes = [size for size in known if size is not None]
     return max(LEAST_BYTES, min(sizes) // DEFAULT_SHARE) if sizes else None
 

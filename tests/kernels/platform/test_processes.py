@@ -49,6 +49,16 @@ def test_the_control_group_limits_the_processors(
     assert machine.cores_of_group(tmp_path) == cores
 
 
+def test_the_smallest_quota_of_the_groups_around_the_process_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "lines_of", lambda path: ["0::/jobs/7"])
+    (tmp_path / "jobs" / "7").mkdir(parents=True)
+    (tmp_path / "jobs" / "cpu.max").write_text("200000 100000\n")
+    (tmp_path / "jobs" / "7" / "cpu.max").write_text("max 100000\n")
+    assert machine.cores_of_group(tmp_path) == 2
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs SIGSTOP and /proc")
 def test_a_stopped_process_is_reported() -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as child:
