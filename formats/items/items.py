@@ -5,7 +5,7 @@ Memory holds the index of the level and a few batches, however large the file is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -43,29 +43,43 @@ class Items:
         shared: the level and its tensors.
 
     Attributes:
-        schema: the tensors with the items as outermost level, all counts known.
+        source: the file.
+        shared: the level and its tensors.
         count: number of items.
-        lods: the index of each tensor from this level inwards.
     """
 
     def __init__(self, source: IndexedSource, shared: Shared) -> None:
-        self._source = source
-        self._shared = shared
-        cut: dict[int, LoD] = {}
-        self.lods: dict[str, LoD] = {}
-        self._ends: dict[str, Offsets | range] = {}
+        self.source = source
+        self.shared = shared
         self._nulls: dict[str, Nulls] = {}
-        for spec in shared.specs:
-            lod = source.lods[spec.name]
-            below = lod.below(shared.level - 1) if shared.level else lod
-            below = self.lods[spec.name] = cut.setdefault(id(lod), below)
-            assert spec.rows is not None
-            # Not an array: without levels every row is an item, and there may be too many.
-            ends = below.absolute(0) if below.n_levels else range(spec.rows + 1)
-            self._ends[spec.name] = ends
         self._row_bytes = [spec.row_bytes for spec in shared.specs]
-        self.count = len(next(iter(self._ends.values()))) - 1
-        self.schema = self.counted(slice(0, self.count))
+        first = shared.specs[0]
+        count = [*(one.items for one in first.levels), first.rows][shared.level]
+        assert count is not None
+        self.count = count
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The tensors with the items as outermost level, all counts known."""
+        return self.counted(slice(0, self.count))
+
+    @cached_property
+    def lods(self) -> Mapping[str, LoD]:
+        """The index of each tensor from this level inwards; the first access reads them."""
+        level, cut, found = self.shared.level, dict[int, LoD](), dict[str, LoD]()
+        for spec in self.shared.specs:
+            lod = self.source.lods[spec.name]
+            below = lod.below(level - 1) if level else lod
+            found[spec.name] = cut.setdefault(id(lod), below)
+        return found
+
+    @cached_property
+    def _ends(self) -> Mapping[str, Offsets | range]:
+        # Not an array: without levels every row is an item, and there may be too many.
+        return {
+            name: lod.absolute(0) if lod.n_levels else range(self.count + 1)
+            for name, lod in self.lods.items()
+        }
 
     @cached_property
     def bytes(self) -> Offsets:
@@ -93,7 +107,7 @@ class Items:
 
     def counted(self, chosen: slice | Offsets) -> Schema:
         """Return the schema of only these items."""
-        return tuple(self._counted(spec, chosen) for spec in self._shared.schema)
+        return tuple(self._counted(spec, chosen) for spec in self.shared.schema)
 
     def _counted(self, spec: TensorSpec, chosen: slice | Offsets) -> TensorSpec:
         index = self.lods[spec.name].levels
@@ -110,7 +124,7 @@ class Items:
     def nulls(self, name: str) -> Nulls:
         """Return the nulls of all items of a tensor, which stay in memory like the index."""
         if name not in self._nulls:
-            self._nulls[name] = self._source.read_nulls(name, self._shared.level, 0, self.count)
+            self._nulls[name] = self.source.read_nulls(name, self.shared.level, 0, self.count)
         return self._nulls[name]
 
     def ends(self, name: str) -> Offsets:
@@ -119,17 +133,17 @@ class Items:
 
     def rows(self, name: str) -> Array:
         """Return all rows of a tensor."""
-        return self._source.read_rows(name, 0, int(self._ends[name][-1]))
+        return self.source.read_rows(name, 0, int(self._ends[name][-1]))
 
     def stored(self, name: str) -> StoredRows | None:
         """Return the position of the rows of a tensor in the file; see Source."""
-        return self._source.stored_rows(name)
+        return self.source.stored_rows(name)
 
     def read(self, start: int, stop: int) -> dict[str, LoDTensor]:
         """Return items start..stop."""
         found = {}
         for name, lod, rows in part_indexes(self.lods, start, stop):
-            data, nulls = self._source.read_items(name, self._shared.level, start, stop, rows)
+            data, nulls = self.source.read_items(name, self.shared.level, start, stop, rows)
             found[name] = LoDTensor(data, lod, nulls=nulls)
         return found
 
@@ -175,7 +189,7 @@ class Items:
             return batch if stop - start == items.size else taken(batch, items - start)
         found = {}
         indexes = taken_indexes(self.lods, items)
-        for spec, (name, places, index) in zip(self._shared.specs, indexes, strict=True):
+        for spec, (name, places, index) in zip(self.shared.specs, indexes, strict=True):
             lod, ends, dtype = self.lods[name], self._ends[name], spec.dtype.newbyteorder("=")
             data = memory.empty((places.bounds.item(-1), *spec.row_shape), dtype)
             parts = [(places.starts, places.bounds, data)]
@@ -184,7 +198,7 @@ class Items:
             for first, last in runs:
                 start, stop = items.item(first), items.item(last - 1) + 1
                 rows = slice(int(ends[start]), int(ends[stop]))
-                read, nulls = self._source.read_items(name, self._shared.level, start, stop, rows)
+                read, nulls = self.source.read_items(name, self.shared.level, start, stop, rows)
                 # Without nulls there are no masks.
                 for (starts, bounds, out), part in zip(parts, (read, *nulls.masks), strict=False):
                     if part is None:

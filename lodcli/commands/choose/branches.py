@@ -27,6 +27,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 from lodcli.shell.opened import Opened
 from lodcli.shell.output import note
+from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 # If a file supports slices, a range that is likely smaller is read without the whole index.
@@ -103,6 +104,19 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
                 resolved = _resolved(source, cut, level)
                 schema, batches = (_rows if cut.of_rows else _items)(source, cut, resolved)
         target.write(schema, named(reference, batches))
+
+
+def write_range(target: Target, reference: Reference, items: Items, start: int, stop: int) -> None:
+    """Write the items from `start` to `stop`."""
+    shared = items.shared
+    cut = _Cut((), (slice(start, stop),), max(shared.specs, key=_depth), shared.level, shared.specs)
+    if items.source.partial and _is_small(cut):
+        with naming_file(reference.label):
+            schema, found = _sliced(items.source, cut, shared.level)
+        target.write(schema, [found])
+    else:
+        batches = named(reference, items.range(start, stop))
+        target.write(items.counted(slice(start, stop)), batches)
 
 
 def _needed(keys: Sequence[Key]) -> int | None:

@@ -18,7 +18,6 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.output import note
 from lodcli.shell.references import Reference
-from lodcli.shell.targets import Target
 
 Batches = Iterator[dict[str, LoDTensor]]
 B = TypeVar("B", bound=Mapping[str, object])
@@ -79,12 +78,6 @@ def _shared(
         of = shared.level_name or f"level {shared.level}"
         note_left_out(shared.others, shared.names[0], of)
     return shared
-
-
-def write_range(target: Target, reference: Reference, items: Items, start: int, stop: int) -> None:
-    """Write the items from `start` to `stop`."""
-    batches = named(reference, items.range(start, stop))
-    target.write(items.counted(slice(start, stop)), batches)
 
 
 def note_left_out(others: Sequence[str], lead: str, level: str) -> None:

@@ -25,7 +25,8 @@ def command(source: Reference, count: int, level: int | str | None, target: Targ
       lod head articles.lod.h5 -n 3 --level sentence | lod inspect -
       lod head articles.lod.h5 -n -1 -o without_the_last.lod.h5
     """
-    from lodcli.commands.choose.choosing import items_of, items_or_stream, write_range
+    from lodcli.commands.choose.branches import write_range
+    from lodcli.commands.choose.choosing import items_of, items_or_stream
     from lodcli.formats.items.streaming import first_items
 
     if count < 0:

@@ -25,7 +25,8 @@ def command(source: Reference, count: int, level: int | str | None, target: Targ
       lod tail articles.lod.h5 -n 1 --level sentence --to jsonl
       lod tail articles.lod.h5 -n -1 -o without_the_first.lod.h5
     """
-    from lodcli.commands.choose.choosing import items_of, write_range
+    from lodcli.commands.choose.branches import write_range
+    from lodcli.commands.choose.choosing import items_of
 
     with items_of(source, level) as items:
         start = min(-count, items.count) if count < 0 else max(0, items.count - count)

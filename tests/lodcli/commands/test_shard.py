@@ -42,6 +42,17 @@ def test_concat_gives_back_what_was_divided(lod: Lod, source: str) -> None:
     assert lod("diff", source, "ds").code == 0
 
 
+def test_few_first_or_last_items_need_only_their_shard(lod: Lod, source: str) -> None:
+    lod("shard", source, "ds", "--shards", "4")
+    Path("ds/data-00001-of-00004.lod.h5").unlink()
+    for command in ("head", "tail"):
+        assert lod(command, "ds", "-n", "3", "-o", "few.lod.h5", "-f").code == 0
+        lod(command, source, "-n", "3", "-o", "expected.lod.h5", "-f")
+        assert lod("diff", "few.lod.h5", "expected.lod.h5").code == 0
+    done = lod("tail", "ds", "-n", "18")
+    assert done.code == 1 and "data-00001-of-00004.lod.h5: is missing" in done.stderr
+
+
 # What each writes, or reports, of a file and of a dataset of it.
 LINES = [
     ("inspect", "{}"),
