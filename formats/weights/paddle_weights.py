@@ -36,6 +36,10 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Accepted orders of the tensors of a cell: WeightX (x), Weight (w) and Bias (b).
 _ORDERS = ("xwb", "wb", "bxw", "bwx", "bw", "xw", "w")
+_REMEDY = (
+    "from the file of a whole model take them in Python, with lodcli.read_all and "
+    "lodcli.rnn.lstm_from_paddle or gru_from_paddle"
+)
 
 
 def read(source: Input) -> StateDict:
@@ -76,7 +80,11 @@ def write(weights: RNNWeights, output: Output) -> None:
 
 def _array(item: Item) -> Array:
     if not isinstance(item, LoDTensor) or item.lod.n_levels or item.data.ndim != 2:
-        raise InvalidDataError("expected matrices without levels, the weights of lstm or gru ops")
+        found = f"shape {item.data.shape}" if isinstance(item, LoDTensor) else "a record"
+        raise InvalidDataError(
+            "expected matrices without levels, the weights of lstm or gru ops, "
+            f"found {found}; {_REMEDY}"
+        )
     if item.dtype.kind != "f":
         raise InvalidDataError(f"expected weights of float32 or float64, found {item.dtype}")
     return item.data
@@ -95,7 +103,7 @@ def _order(arrays: Sequence[Array]) -> str:
     shapes = ", ".join(str(array.shape) for array in arrays[:6])
     raise InvalidDataError(
         "no weights of Paddle's lstm or gru: expected WeightX (D, kH) or none, Weight (H, kH), "
-        f"Bias (1, kH) or none, with k 4 or 3, for each cell; found {shapes}"
+        f"Bias (1, kH) or none, with k 4 or 3, for each cell; found {shapes}; {_REMEDY}"
     )
 
 

@@ -344,7 +344,8 @@ def test_paddle_weights_of_another_order_or_shape_are_reported(tmp_path: Path) -
         (((5, 7),), "no weights of Paddle's lstm or gru"),
         (((3, 12), (4, 16), (1, 16)), "no weights of Paddle's lstm or gru"),
         (((4, 16), (1, 15)), "no weights of Paddle's lstm or gru"),
-        (((4,),), "expected matrices without levels"),
+        (((4,),), r"expected matrices without levels, .* found shape \(4,\); .*lstm_from_paddle"),
+        (((12, 32), (1, 32), (8, 32)), r"found \(12, 32\), .*lstm_from_paddle"),
     ):
         with pytest.raises(InvalidDataError, match=message):
             read(*shapes)
