@@ -31,6 +31,7 @@ from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DEFAULTS = {"LSTM": [b"Sigmoid", b"Tanh", b"Tanh"], "GRU": [b"Sigmoid", b"Tanh"], "RNN": [b"Tanh"]}
+STATES = ((5, "initial_h"), (6, "initial_c"))  # places of inputs
 # Nodes allowed between two layers: they do not move values from one sequence to another.
 _BETWEEN = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast"}
 # Nodes whose values are those of their first input; of a Concat those of all.
@@ -46,6 +47,7 @@ def read(source: Input) -> StateDict:
     """Return the weights of all RNNs of a model; several have the names of nodes as prefixes."""
     graph = _graph(source)
     constants = _constants(graph)
+    widths = _widths(graph, constants)
     makers = {output: node for node in graph.node for output in node.output if output}
     layers: list[Layer] = []
     refused: list[Layer] = []
@@ -53,6 +55,7 @@ def read(source: Input) -> StateDict:
         if node.op_type in GATES and node.domain in ("", "ai.onnx"):
             try:
                 with naming(node.name or f"node {number}"):
+                    _check_states(node, widths)
                     layers.append(_read_node(node, number, constants, makers, source))
             except UnsupportedError as error:
                 refused.append(Layer("", _name(node, number), {}, [], None, refused=error))
@@ -99,6 +102,32 @@ def _constants(graph: Any) -> dict[str, Any]:
     return found
 
 
+def _widths(graph: Any, constants: dict[str, Any]) -> dict[str, int]:
+    """Return the last extent of each value with a known one, by name."""
+    extents = {
+        value.name: value.type.tensor_type.shape.dim[-1].dim_value
+        for value in (*graph.input, *graph.value_info)
+        if value.type.tensor_type.shape.dim
+    }
+    extents |= {name: tensor.dims[-1] for name, tensor in constants.items() if tensor.dims}
+    return {name: extent for name, extent in extents.items() if extent > 0}
+
+
+def _check_states(node: Any, widths: dict[str, int]) -> None:
+    """Raise UnsupportedError for initial states of another size than the node's."""
+    inputs = [*node.input, *[""] * 8]
+    sizes = [attribute.i for attribute in node.attribute if attribute.name == "hidden_size"]
+    size = sizes[0] if sizes else widths.get(inputs[2], 0)
+    for place, what in STATES:
+        width = widths.get(inputs[place], size)
+        if size and width != size:
+            raise UnsupportedError(
+                f"{what}: expected states of {size} values, found {width}; torch exports an LSTM "
+                "with proj_size so, without its projection; take the weights of the model before "
+                "the export"
+            )
+
+
 def _read_node(
     node: Any, number: int, constants: dict[str, Any], makers: dict[str, Any], source: Input
 ) -> Layer:
@@ -119,18 +148,9 @@ def _read_node(
     if attributes.get("clip") is not None:
         raise UnsupportedError("clips its cells, which is not supported")
     starts_from = [
-        _starts_from(inputs[place], what, constants, makers, source)
-        for place, what in ((5, "initial_h"), (6, "initial_c"))
+        _starts_from(inputs[place], what, constants, makers, source) for place, what in STATES
     ]
     _check_shapes(given, GATES[kind], directions)
-    for place, what in ((5, "initial_h"), (6, "initial_c")):
-        size = given["R"].shape[-1]
-        if inputs[place] in constants and list(constants[inputs[place]].dims)[-1:] != [size]:
-            raise UnsupportedError(
-                f"{what}: expected states of {size} values, found shape "
-                f"{tuple(constants[inputs[place]].dims)}; torch exports an LSTM with proj_size so, "
-                "without its projection; take the weights of the model before the export"
-            )
     said = _said(kind, attributes, directions)
     order = ORDERS[str(said["cell"])]
     parts = [_parts({n: a[d] for n, a in given.items()}, order) for d in range(directions)]
