@@ -80,13 +80,14 @@ def command(
             "weights are binary and cannot be printed to a terminal; name a file with -o OUT"
         )
     from lodcli.formats.weights import read_rnns, write_weights
-    from lodcli.kernels.rnn.stack.embedding import table_beside
+    from lodcli.kernels.rnn.stack.embedding import EMBEDDING
+    from lodcli.kernels.rnn.stack.state_dict import beside_rnns
 
     with naming_os(source):
         entries = read_rnns(source)
         found = _rnns(source, entries, cell, prefix, _settings(settings), alone=out is not None)
     if out is None:
-        table = table_beside(entries) if prefix is None else None
+        table = beside_rnns(entries, EMBEDDING) if prefix is None else None
         _show(source, found, None if table is None else _array(table, entries[table]), as_json)
         return
     (weights,) = found.values()
@@ -113,8 +114,9 @@ def _rnns(
     from lodcli.formats.core.errors import naming
     from lodcli.formats.core.names import listing
     from lodcli.kernels.errors import LodError
-    from lodcli.kernels.rnn.stack.embedding import table_beside
+    from lodcli.kernels.rnn.stack.embedding import EMBEDDING
     from lodcli.kernels.rnn.stack.state_dict import (
+        beside_rnns,
         is_weight_name,
         rnn_prefixes,
         weights_from_state_dict,
@@ -144,7 +146,7 @@ def _rnns(
             raise errors[0][1]
     for name, why in errors:
         output.note(f"{source}: {name.removesuffix('.')}: is left out: {why}")
-    table = None if alone else table_beside(entries)
+    table = None if alone else beside_rnns(entries, EMBEDDING)
     others = [name for name in entries if not is_weight_name(name) and name != table]
     if others and prefix is None:
         output.note(f"{source}: not part of an RNN, and left out: {listing(others)}")

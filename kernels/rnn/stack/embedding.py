@@ -8,7 +8,6 @@ Rows with the same id are added in their order, so the sum does not depend on th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.ops.common import require_float
 from lodcli.kernels.ops.pooling.pool import segment_sum
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
-from lodcli.kernels.rnn.stack.state_dict import rnn_prefixes
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
@@ -83,16 +81,6 @@ def embed_grad(upstream: Array, ids: npt.ArrayLike, vocabulary: int) -> Array:
     offsets = np.concatenate(([0], np.cumsum(counts)))
     rows = _gathered(upstream, np.argsort(numbers, kind="stable"))
     return on("auto", segment_sum, size_bytes=rows.nbytes)(rows, offsets)
-
-
-def table_beside(entries: Mapping[str, Array]) -> str | None:
-    """Return the name of the embedding of the module that has the RNNs of a state dict, or None.
-
-    It is "model.embedding.weight" beside "model.rnn.weight_ih_l0".
-    """
-    parents = {prefix.removesuffix(".").rpartition(".")[:2] for prefix in rnn_prefixes(entries)}
-    parent = "".join(parents.pop()) if len(parents) == 1 else ""
-    return parent + EMBEDDING if parent + EMBEDDING in entries else None
 
 
 def check_table(table: Array, width: int | None = None) -> None:

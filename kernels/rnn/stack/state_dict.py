@@ -283,6 +283,16 @@ def rnn_prefixes(entries: Mapping[str, Array]) -> list[str]:
     return sorted(found | _refused(entries).keys())
 
 
+def beside_rnns(entries: Mapping[str, Array], name: str) -> str | None:
+    """Return the full name of an array of the module that has the RNNs of a state dict, or None.
+
+    "embedding.weight" is "model.embedding.weight" beside "model.rnn.weight_ih_l0".
+    """
+    parents = {prefix.removesuffix(".").rpartition(".")[:2] for prefix in rnn_prefixes(entries)}
+    full = "".join(parents.pop() if len(parents) == 1 else ()) + name
+    return full if full in entries else None
+
+
 def _refused(entries: Mapping[str, Array]) -> dict[str, str]:
     return entries.refused if isinstance(entries, StateDict) else {}
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.pooling.pool import segment_mean
 from lodcli.kernels.ops.pooling.pool_grad import segment_mean_grad
@@ -214,6 +214,21 @@ def seeded_classifier(
     if vocabulary is not None:
         table = rng.standard_normal((vocabulary, input_size)).astype(dtype)
     return Classifier(rnn, weight, bias, pool, table)
+
+
+def require_rows(offsets: Offsets, *, before: int = 0) -> None:
+    """Raise EmptySequenceError unless every sequence has rows.
+
+    Args:
+        offsets: (S+1,).
+        before: the number of sequences before these, as in earlier batches of a file.
+    """
+    empty = np.flatnonzero(np.diff(offsets) == 0)
+    if empty.size:
+        raise EmptySequenceError(
+            f"sequence {before + empty[0]} has no rows to classify; leave it out, as with lod "
+            "filter 'length(NAME) > 0'"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,13 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.stack.embedding import check_ids
 from lodcli.kernels.rnn.stack.flops import operations_per_row
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.training.adam import Adam, AdamState, clipped
-from lodcli.kernels.rnn.training.classifier import Classifier, classifier_gradients, classify
+from lodcli.kernels.rnn.training.classifier import (
+    Classifier,
+    classifier_gradients,
+    classify,
+    require_rows,
+)
 from lodcli.kernels.rnn.training.loss import check_labels, softmax_cross_entropy
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.devices import moved
@@ -58,12 +63,7 @@ class Labelled(Summarized):
                 f"labels: expected {count}, one per sequence, found shape {self.labels.shape}"
             )
         check_labels(self.labels)
-        empty = np.flatnonzero(self.sequences.lod.lengths(0) == 0)
-        if empty.size:
-            raise EmptySequenceError(
-                f"sequence {empty[0]} has no rows to classify; leave it out, as with lod filter "
-                "'length(NAME) > 0'"
-            )
+        require_rows(self.sequences.lod.levels[0])
 
     @property
     def classes(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from lodcli.commands.run_rnn.kinds import CLASSES, STATES
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.shell import options
 from lodcli.shell.references import Reference, parse_reference
@@ -58,9 +59,10 @@ from lodcli.shell.targets import Target
 @click.option("--reverse", is_flag=True, help="Run from the last row of a sequence to the first.")
 @click.option(
     "--emit",
-    type=click.Choice(("all", "last", "both")),
+    type=click.Choice((*STATES, *CLASSES)),
     default="all",
-    help="The state after every row (default), after the last row of each sequence, or both.",
+    help="The state after every row (default), after the last row of each sequence, or both; with "
+    "a model of lod train, the class of each sequence, or the scores of all classes.",
 )
 @click.option(
     "--h0",
@@ -109,6 +111,10 @@ def command(source: Reference, target: Target, **given: Any) -> None:
 
     A row of any shape is one step. Several results are written as tensors "all" and "last".
 
+    --emit class is for a model of lod train: "predicted" is the most probable class of each
+    sequence, and "probability" its probability. --emit scores writes the scores of all classes,
+    before softmax.
+
     Weights with an embedding, as of lod train --embedding, take ids: whole numbers, categories or
     text.
 
@@ -136,7 +142,7 @@ def command(source: Reference, target: Target, **given: Any) -> None:
     Examples:
       lod run-rnn vowels.lod.h5 -o out.lod.h5 --cell lstm --hidden 64 --seed 1
       lod run-rnn vowels.lod.h5 --weights model.safetensors --emit last -o last.lod.h5
-      lod run-rnn reviews.jsonl::text --weights text.safetensors --emit last -o last.lod.h5
+      lod run-rnn reviews.jsonl::text --weights text.safetensors --emit class -o class.csv
       lod run-rnn vowels.lod.h5 --cell gru --hidden 8 --seed 2 --emit both | lod inspect -
       lod run-rnn events.lod.h5 --nested day:gru:8/hour:gru:4:boot --seed 1 -o out.lod.h5
       lod run-rnn vowels.lod.h5 --step model:step -o out.lod.h5
@@ -173,6 +179,12 @@ def _check(given: dict[str, Any]) -> None:
     for name in ("nested", "step"):
         if given[name] == "":
             raise click.UsageError(f"--{name} is empty; leave it out, or see the examples")
+    if given["emit"] in CLASSES:
+        for name in ("nested", "step", "grad", "seed"):
+            if given[name] not in (None, False):
+                raise click.UsageError(
+                    f"--emit {given['emit']} is for --weights MODEL of lod train, without --{name}"
+                )
     if given["step"] and given["precision"] != "float32":
         raise click.UsageError("--step does not take --precision")
     shape = [name for name in ("hidden", "layers", "bidirectional") if given[name]]

@@ -93,7 +93,7 @@ class Settings:
     """Settings of all kinds of runs.
 
     Attributes:
-        kinds: the results: "all", "last", or both.
+        kinds: the results: "all", "last", or both; or "class" or "scores".
         dtype: of the computation; None: that of the data.
         device: where to compute; data is copied from main memory and back.
         threads: see rnn_forward.
@@ -178,7 +178,7 @@ class Runner(ABC):
         elif self.settings.dtype is not None:
             tensor = tensor.with_data(tensor.data.astype(self.settings.dtype, copy=False))
         found = self.one(tensor.with_data(self.there(tensor.data)))
-        found = {name: one.with_data(moved(one.data, "cpu")) for name, one in found.items()}
+        found = {name: one.to_device("cpu") for name, one in found.items()}
         self.work.seconds += time.perf_counter() - begun
         return tensor, found
 
@@ -241,7 +241,7 @@ def _described(name: str, found: LoDTensor, spec: TensorSpec, shared: int) -> Te
     rows = spec.levels[depth].items if depth < len(spec.levels) else spec.rows
     if depth > shared:
         rows = None
-    return TensorSpec(name, found.dtype, found.row_shape, tuple(levels), rows)
+    return TensorSpec(name, found.dtype, found.row_shape, tuple(levels), rows, marks=found.marks)
 
 
 class PlainRunner(Runner):

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.commands.run_rnn.classes import ClassRunner, classifier_in
 from lodcli.commands.run_rnn.gradients import NestedGradients, PlainGradients
+from lodcli.commands.run_rnn.kinds import CLASSES
 from lodcli.commands.run_rnn.nested_spec import parse_nested
 from lodcli.commands.run_rnn.runners import (
     Feed,
@@ -34,11 +36,15 @@ from lodcli.kernels.rnn.stack.embedding import (
     check_table,
     id_of_code,
     require_ids,
-    table_beside,
 )
 from lodcli.kernels.rnn.stack.run import arithmetic_dtype
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
-from lodcli.kernels.rnn.stack.state_dict import StateDict, require_shape, weights_from_state_dict
+from lodcli.kernels.rnn.stack.state_dict import (
+    StateDict,
+    beside_rnns,
+    require_shape,
+    weights_from_state_dict,
+)
 from lodcli.shell import output
 from lodcli.shell.device import computing_on, rounding_to
 from lodcli.shell.opened import opened
@@ -61,7 +67,7 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
         if given["path"] is not None:
             with naming_file(given["path"]):
                 entries = read_weights(given["path"])
-            name = table_beside(entries)
+            name = beside_rnns(entries, EMBEDDING)
             table = None if name is None else entries[name]
         spec = spec_without_decimals(file.tensor())
         dtype = arithmetic_dtype(given["dtype"] or (spec if table is None else table).dtype)
@@ -131,6 +137,11 @@ def _runner(
         if given["grad"]:
             chunking = Chunking(given["checkpoint"], given["truncate"])
             runner = PlainGradients(settings, weights, **where, chunking=chunking)
+        elif given["emit"] in CLASSES:
+            assert entries is not None
+            with naming_file(given["path"]):
+                model, names = classifier_in(entries, weights, given["emit"])
+            runner = ClassRunner(settings, model, names, **where)
         else:
             runner = PlainRunner(settings, weights, **where)
     path, whole = given["path"], spec.dtype.kind in "iu" and not spec.row_shape

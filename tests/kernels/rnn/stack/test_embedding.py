@@ -9,13 +9,14 @@ import pytest
 
 from lodcli.kernels.errors import InvalidDataError, LodError, ShapeMismatchError
 from lodcli.kernels.rnn.stack.embedding import (
+    EMBEDDING,
     check_ids,
     embed,
     embed_grad,
     id_of_code,
     ids_of,
-    table_beside,
 )
+from lodcli.kernels.rnn.stack.state_dict import beside_rnns
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Marks, Values
 from tests.oracles_rnn import close
@@ -126,7 +127,7 @@ def test_arrays_of_other_forms_are_refused() -> None:
     ],
 )
 def test_the_table_is_that_of_the_module_of_the_rnn(names: list[str], found: str | None) -> None:
-    assert table_beside({name: np.ones(1) for name in names}) == found
+    assert beside_rnns({name: np.ones(1) for name in names}, EMBEDDING) == found
 
 
 def test_codes_of_other_categories_become_ids_by_their_words() -> None:

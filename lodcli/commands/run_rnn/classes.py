@@ -1,0 +1,95 @@
+"""`lod run-rnn --emit class` and `scores`: the classifier of `lod train`, batch by batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lodcli.commands.run_rnn.runners import PlainRunner, Settings
+from lodcli.formats.core.names import listing
+from lodcli.formats.weights.model_file import about_of
+from lodcli.kernels.errors import InvalidDataError, OptionError
+from lodcli.kernels.ops.pooling.pool import segment_mean
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict, beside_rnns
+from lodcli.kernels.rnn.training.classifier import Classifier, require_rows
+from lodcli.kernels.runtime.devices import moved
+from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Marks
+
+
+class ClassRunner(PlainRunner):
+    """Scores, or the most probable class, of every sequence.
+
+    Args:
+        settings: one of CLASSES is its only kind.
+        model: without its embedding, which `lookup` holds.
+        classes: names of the classes; () if they have none.
+        more: see `PlainRunner`.
+    """
+
+    def __init__(
+        self, settings: Settings, model: Classifier, classes: tuple[str, ...], **more: Any
+    ) -> None:
+        super().__init__(settings, model.rnn, **more)
+        self._weight, self._bias = self.there(model.weight), self.there(model.bias)
+        self._pool = model.pool
+        self._marks = Marks(unit=Categories(classes)) if classes else NO_MARKS
+        self._sequences = 0
+
+    def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
+        result = self.forward(tensor)
+        offsets = tensor.lod.absolute(self.level)
+        require_rows(offsets, before=self._sequences)
+        pooled = result.last.data
+        if self._pool == "mean":
+            pooled = on("auto", segment_mean)(result.all.data, offsets)
+        scores = pooled @ self._weight.T + self._bias
+        found = moved(scores, "cpu")
+        finite = np.isfinite(found).all(axis=1)
+        if not finite.all():
+            raise InvalidDataError(
+                f"sequence {self._sequences + int(np.argmin(finite))}: its scores are not finite; "
+                "replace nan and infinite values in its rows, or leave it out"
+            )
+        self._sequences += len(found)
+        if self.settings.kinds == ("scores",):
+            return self.named({"scores": result.last.with_data(found)})
+        best = found.max(axis=1, keepdims=True)
+        probability = 1 / np.exp(found - best).sum(axis=1)
+        return {
+            # Not "class", which no expression of lod filter can name.
+            "predicted": LoDTensor(found.argmax(axis=1), result.last.lod, marks=self._marks),
+            "probability": result.last.with_data(probability),
+        }
+
+
+def classifier_in(
+    entries: StateDict, rnn: RNNWeights, kind: str
+) -> tuple[Classifier, tuple[str, ...]]:
+    """Return the classifier in a file of weights, in the dtype of its RNN, and its classes' names.
+
+    Args:
+        entries: of the file.
+        rnn: the RNN among them.
+        kind: one of CLASSES, for messages.
+
+    Raises:
+        OptionError: the file holds no classifier.
+        ShapeMismatchError, InvalidDataError: its parts do not fit each other.
+    """
+    names = [beside_rnns(entries, name) for name in ("out.weight", "out.bias")]
+    if None in names:
+        raise OptionError(
+            f"--emit {kind} needs out.weight and out.bias beside the RNN, as lod train makes them; "
+            f"found {listing(entries)}"
+        )
+    weight, bias = (np.asarray(entries[str(name)]).astype(rnn.layers[0][0].dtype) for name in names)
+    about = about_of(entries)
+    model = Classifier(rnn, weight, bias, about.get("pool", "last"))
+    classes = tuple(about.get("classes", ()))
+    if len(classes) not in (0, model.classes):
+        raise InvalidDataError(f"has {model.classes} classes, and names of {len(classes)}")
+    return model, classes

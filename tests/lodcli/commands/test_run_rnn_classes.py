@@ -1,0 +1,127 @@
+"""`lod run-rnn --emit class` and `scores`: against torch, `lod train`, and errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from lodcli.formats.core import format as base
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell import opened
+from tests.lodcli.conftest import Lod, tensor
+
+# float32, a dozen steps, against another library.
+TOLERANCE = 1e-5
+WORDS = ["no", "yes", "maybe"]
+
+
+@pytest.fixture
+def rows(folder: Path) -> LoDTensor:
+    """Return 40 sequences that are written with a label for each."""
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(1, 12, 40)
+    found = LoDTensor(rng.normal(size=(int(lengths.sum()), 3)).astype("f4"), [lengths])
+    labels = LoDTensor(rng.integers(0, 3, 40)).as_categories(WORDS)
+    io.write(folder / "rows.lod.h5", {"data": found, "label": labels})
+    return found
+
+
+@pytest.mark.parametrize("pool", ["last", "mean"])
+def test_scores_and_classes_are_those_of_a_torch_module(
+    lod: Lod, folder: Path, rows: LoDTensor, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file
+
+    args = ("--hidden", "5", "--bidirectional", "--epochs", "20", "--pool", pool)
+    done = lod("train", "rows.lod.h5", "-o", "m", *args, "--json")
+    trained = json.loads(done.stdout)
+    monkeypatch.setattr(base, "BATCH_BYTES", 1 << 10)
+    monkeypatch.setattr(opened, "BATCH_BYTES", 1 << 10)
+    for kind in ("scores", "class"):
+        done = lod("run-rnn", "rows.lod.h5", "--weights", "m", "--emit", kind, "-o", f"{kind}.lods")
+        assert (done.code, done.stderr) == (0, "")
+    module = torch.nn.Module()
+    module.rnn = torch.nn.LSTM(3, 5, bidirectional=True)
+    module.out = torch.nn.Linear(10, 3)
+    module.load_state_dict(load_file("m"))
+    pooled = torch.zeros(40, 10)
+    for number, part in enumerate(rows):
+        outputs, (hidden, _) = module.rnn(torch.from_numpy(part.data))
+        pooled[number] = hidden.reshape(-1) if pool == "last" else outputs.mean(0)
+    wanted = module.out(pooled).detach()
+    found = tensor("scores.lods")
+    np.testing.assert_allclose(found.data, wanted, rtol=0, atol=TOLERANCE)
+    classes = io.read("class.lods", "predicted")
+    assert (classes.categories, found.lod.n_levels, classes.lod.n_levels) == (tuple(WORDS), 0, 0)
+    assert classes.data.tolist() == wanted.argmax(1).tolist()
+    probability = io.read("class.lods", "probability").data
+    best = wanted.softmax(1).max(1).values
+    np.testing.assert_allclose(probability, best, rtol=0, atol=TOLERANCE)
+    right = classes.data == io.read("rows.lod.h5", "label").data
+    assert right.mean() == trained["training_accuracy"] > 0.5
+
+
+def test_classes_of_text_can_be_joined_with_it(lod: Lod, folder: Path) -> None:
+    texts = [{"text": text, "label": text[0] == "a"} for text in ("ab", "ba", "aab", "bb")]
+    Path("texts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in texts))
+    args = ("--embedding", "4", "--epochs", "60", "--cell", "gru", "--pool", "mean", "-q")
+    assert lod("train", "texts.jsonl::text", "-o", "m", *args).code == 0
+    done = lod(
+        "run-rnn", "texts.jsonl::text", "--weights", "m", "--emit", "class", "-o", "class.lod.h5"
+    )
+    assert (done.code, done.stderr) == (0, "")
+    done = lod("merge", "texts.jsonl", "class.lod.h5", "-q", "-o", "merged.jsonl")
+    assert done.code == 0, done.stderr
+    found = [json.loads(line) for line in Path("merged.jsonl").read_text().splitlines()]
+    assert [one["text"] for one in found] == ["ab", "ba", "aab", "bb"]
+    assert [bool(one["predicted"]) for one in found] == [one["label"] for one in found]
+
+
+def test_an_outer_level_has_a_class_for_each_of_its_sequences(
+    lod: Lod, folder: Path, rows: LoDTensor
+) -> None:
+    nested = LoDTensor(rows.data, [[15, 1, 24], rows.recursive_sequence_lengths()[0]])
+    io.write("nested.lod.h5", {"data": nested, "label": LoDTensor(np.array([1, 0, 1]))})
+    at = ("--level", "0")
+    assert lod("train", "nested.lod.h5", "-o", "m", *at, "--epochs", "2", "-q").code == 0
+    run = ("run-rnn", "nested.lod.h5", "--weights", "m", "--emit", "class")
+    assert lod(*run, *at, "-o", "outer.lod.h5").code == 0
+    assert lod(*run, "-o", "inner.lod.h5").code == 0
+    assert io.read("outer.lod.h5", "predicted").lod.n_levels == 0
+    assert len(io.read("outer.lod.h5", "predicted").data) == 3
+    assert io.read("inner.lod.h5", "predicted").recursive_sequence_lengths() == [[15, 1, 24]]
+
+
+def test_what_cannot_be_classified_is_refused(
+    lod: Lod, folder: Path, rows: LoDTensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lod("train", "rows.lod.h5", "-o", "m", "--epochs", "1", "-q").code == 0
+    for option in (("--seed", "1"), ("--grad", "--weights", "m"), ("--step", "a:b")):
+        done = lod("run-rnn", "rows.lod.h5", "-o", "o.npz", "--emit", "class", *option)
+        assert done.code == 2
+        assert f"is for --weights MODEL of lod train, without {option[0]}" in done.stderr
+    arrays = safetensors.numpy.load_file("m")
+    del arrays["out.bias"]
+    safetensors.numpy.save_file(arrays, "bare")
+    done = lod("run-rnn", "rows.lod.h5", "-o", "o.npz", "--emit", "scores", "--weights", "bare")
+    assert done.code == 2
+    assert "bare: --emit scores needs out.weight and out.bias beside the RNN" in done.stderr
+    monkeypatch.setattr(base, "BATCH_BYTES", 1 << 10)
+    monkeypatch.setattr(opened, "BATCH_BYTES", 1 << 10)
+    data, lengths = rows.data.copy(), rows.recursive_sequence_lengths()[0]
+    data[-1, 1] = np.nan
+    io.write("nan.lod.h5", LoDTensor(data, [lengths]))
+    io.write("empty.lod.h5", LoDTensor(rows.data, [[*lengths, 0]]))
+    for name, said in (
+        ("nan.lod.h5", "sequence 39: its scores are not finite"),
+        ("empty.lod.h5", "sequence 40 has no rows to classify"),
+    ):
+        done = lod("run-rnn", name, "-o", "o.npz", "--emit", "class", "--weights", "m")
+        assert (done.code, f"{name}: {said}" in done.stderr) == (1, True), done.stderr
+        assert not Path("o.npz").exists()
