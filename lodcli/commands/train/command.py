@@ -250,7 +250,7 @@ def command(
     last, best, save_state = None, None, None
     if state is not None:
         validated = labelled.get("validation")
-        run = saved_state.run_of(model, examples.labelled, validated, about, recipe)
+        run = saved_state.run_of(model, examples.labelled, validated, about, recipe, precision)
         last, best = saved_state.read_state(state, model, run, epochs) or (None, None)
         save_state = functools.partial(saved_state.write_state, state, run=run)
     before = last.number if last else 0

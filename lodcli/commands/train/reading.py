@@ -19,6 +19,7 @@ from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.rnn.stack.embedding import check_ids, id_of_code, ids_of, require_ids
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.training.train import Labelled
+from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import VALUES, codes_of
 from lodcli.shell.opened import Opened, opened
@@ -97,9 +98,8 @@ def read_examples(
             )
         number = tensor.lod.level(-1 if level is None else level)
         offsets = tensor.lod.absolute(number)
-        given = without_decimals(one_tensor(items[labels], "--labels"), exact=False)
         with naming(reference.label, labels):
-            numbers, label_words = _numbered(given)
+            numbers, label_words = _numbered(one_tensor(items[labels], "--labels"))
         with naming(reference.label, name):
             rows, vocabulary = tensor.data, 0
             if taker is None:
@@ -167,6 +167,15 @@ def _numbered(labels: LoDTensor) -> tuple[Array, tuple[str, ...]]:
         words, numbers = np.unique(labels.to_list(), return_inverse=True)
         return numbers, tuple(map(str, words))
     known = labels.marks.categories
+    if labels.marks.kind == "decimal":
+        values = without_decimals(labels, exact=False).data
+        numbers, whole = cast(values, np.dtype(np.int64))
+        if not whole.all():
+            place = int(np.argmin(whole))
+            raise InvalidDataError(
+                f"position {place}: expected whole numbers, found {values.flat[place]}"
+            )
+        return numbers, ()
     if labels.dtype == bool:
         return labels.data.astype(np.int64), ()
     return labels.data, () if known is None else known.words

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,13 @@ from lodcli.kernels.rnn.training.adam import AdamState
 from lodcli.kernels.rnn.training.classifier import Classifier
 from lodcli.kernels.rnn.training.train import Epoch, Labelled, Recipe
 
+if TYPE_CHECKING:
+    from lodcli.kernels.runtime.precision import Precision
+
 # Prefixes of the names of arrays: of the last epoch, of Adam after it (torch's names), of the best.
 _LAST, _FIRST, _SECOND, _BEST = "last.", "exp_avg.", "exp_avg_sq.", "best."
 _KEY = "state"
+_DEFAULTS = {"--precision": "float32"}
 
 
 def run_of(
@@ -34,6 +38,7 @@ def run_of(
     validation: Labelled | None,
     names: dict[str, list[str]],
     recipe: Recipe,
+    precision: Precision,
 ) -> dict[str, Any]:
     """Return what must be the same to continue a training, by the names of options.
 
@@ -57,6 +62,7 @@ def run_of(
         "--dropout": recipe.dropout,
         "--clip": recipe.clip,
         "--seed": recipe.seed,
+        "--precision": precision,
         "examples": sums,
     }
 
@@ -100,7 +106,8 @@ def read_state(
             numbers = [(int(n), float(loss), float(share)) for n, loss, share in about["epochs"]]
             (last, best), steps = numbers, int(about["steps"])
             lowest = float(about.get("validation_loss", numbers[1][1]))
-            before = [about["run"][name] for name in run]
+            # Earlier versions did not write the precision.
+            before = [(_DEFAULTS | about["run"])[name] for name in run]
             if min(last[0], best[0], steps) < 1:
                 raise ValueError
         except (KeyError, OverflowError, TypeError, ValueError):

@@ -67,10 +67,16 @@ def test_decimals_are_trained_on_with_their_values(lod: Lod, signs: Path) -> Non
             lod("train", f"{name}.lod.h5", "-o", name, "--epochs", "1", "--hidden", "2").code == 0
         )
     assert Path("a").read_bytes() == Path("b").read_bytes()
-    label = LoDTensor(items["label"].data * 10, marks=Marks(unit=Decimals(2, 1)))
-    io.write("c.lod.h5", {**items, "label": label})
-    done = lod("train", "c.lod.h5", "-o", "c", "--epochs", "1")
-    assert (done.code, "expected whole numbers, found float64" in done.stderr) == (1, True)
+    digits = items["label"].data * 10
+    tenths = Marks(unit=Decimals(2, 1))
+    for name, rows in (("c", digits), ("d", np.where(np.arange(digits.size) == 3, 15, digits))):
+        io.write(f"{name}.lod.h5", {**items, "label": LoDTensor(rows, marks=tenths)})
+    assert lod("train", "c.lod.h5", "-o", "c", "--epochs", "1").code == 0
+    assert lod("train", signs, "-o", "e", "--epochs", "1").code == 0
+    assert Path("c").read_bytes() == Path("e").read_bytes()
+    done = lod("train", "d.lod.h5", "-o", "d", "--epochs", "1")
+    said = "lod train: d.lod.h5: label: position 3: expected whole numbers, found 1.5\n"
+    assert (done.code, done.stderr) == (1, said)
 
 
 def torch_model(path: str, torch: Any, **rnn: Any) -> Any:

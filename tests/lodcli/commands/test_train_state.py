@@ -126,6 +126,20 @@ def test_a_state_of_another_training_is_refused(
     assert {name: Path(name).read_bytes() for name in before} == before
 
 
+def test_a_state_of_another_precision_is_refused(lod: Lod, signs: Path) -> None:
+    assert lod("train", signs, "-o", "m", "--epochs", "2", "--until", "1", *STATE).code == 0
+    arrays = safetensors.numpy.load_file("s")
+    about = json.loads(header("s")["lod.classifier"])
+    assert about["state"]["run"].pop("--precision") == "float32"
+    save("old", arrays, about)  # as an earlier version wrote it
+    about["state"]["run"]["--precision"] = "bfloat16"
+    save("s", arrays, about)
+    done = lod("train", signs, "-o", "m", "--epochs", "2", *STATE)
+    said = "s: is the state of a training with --precision bfloat16, not float32; use the same,"
+    assert (done.code, said in done.stderr) == (2, True)
+    assert lod("train", signs, "-o", "m", "--epochs", "2", *STATE, "--state", "old").code == 0
+
+
 def test_a_state_of_a_cell_with_other_options_is_refused(lod: Lod, signs: Path) -> None:
     relu = {"rnn.": {"cell": "elman", "nonlinearity": "relu"}}
     start = ("train", signs, "-o", "start", "--epochs", "1", "--cell", "elman", *ARGS)
