@@ -146,6 +146,10 @@ def _difference(first: Schema, other: Schema) -> str | None:
     """Return why two files cannot be joined, for a message; None if they can."""
     names, others = [spec.name for spec in first], [spec.name for spec in other]
     if len(names) != len(others) or (len(names) > 1 and names != others):
+        from lodcli.formats.dataset.manifest import SIZES
+
+        if SIZES in others:
+            return "it is the manifest of a dataset; name its folder, which is read as one file"
         return f"it holds the tensors {listing(others)}, not {listing(names)}"
     for a, b in zip(first, other, strict=True):
         if a.array or b.array:

@@ -176,6 +176,14 @@ def test_the_odd_one_is_named_before_a_row_is_read(tmp_path: Path) -> None:
         io.read(tmp_path / "all")
 
 
+def test_a_pattern_of_the_files_of_a_dataset_names_the_remedy(tmp_path: Path) -> None:
+    tensor = LoDTensor(np.arange(3), [[1, 2]])
+    io.write(tmp_path / "ds", {"x": tensor}, format_name="lod.dataset", shards=2)
+    said = r"manifest.lod.h5: does not fit .*: it is the manifest of a dataset; name its folder"
+    with pytest.raises(ShapeMismatchError, match=said):
+        io.read(tmp_path / "ds" / "*.lod.h5")
+
+
 def test_a_file_that_vanishes_or_changes_is_named(tmp_path: Path) -> None:
     put(tmp_path / "all")
     last = tmp_path / "all" / "part-10.jsonl"
