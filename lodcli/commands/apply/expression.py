@@ -292,7 +292,7 @@ def _with_unit(tensor: LoDTensor, unit: Unit | None) -> LoDTensor:
     if is_float(data.dtype):
         held = np.abs(data) < 2.0**63
         data = np.where(held, data, 0)
-        rows: Any = held.all(axis=tuple(range(1, held.ndim)))
+        rows: Any = LoDTensor(held.all(axis=tuple(range(1, held.ndim)))).to_device("cpu").data
         tensor = _with_valid(tensor, rows)
     return LoDTensor(data.astype(np.int64), tensor.lod, Marks(unit=unit), tensor.nulls)
 

@@ -11,6 +11,7 @@ import pytest
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Marks, Times
 from tests.lodcli.conftest import Lod
 
 cupy: Any = pytest.importorskip("cupy")
@@ -67,6 +68,16 @@ def test_a_gpu_gives_the_same_files(lod: Lod, folder: Path, words: str) -> None:
         assert isinstance(there, LoDTensor)
         assert there.lod == tensor.lod
         np.testing.assert_allclose(there.data, tensor.data, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_times_that_become_null_before_an_op_are_refused_on_a_gpu(lod: Lod, folder: Path) -> None:
+    waits = LoDTensor(np.array([4, 6, 8]), [[2, 1]], marks=Marks(unit=Times("duration", "s")))
+    io.write("waits.lod.h5", waits)
+    args = ("waits.lod.h5", "--device", "cuda", "-o", "out.npz")
+    done = lod("apply", "first(data / 0)", *args)
+    assert done.code > 0
+    assert "column 1: a tensor on a GPU holds no nulls; fill or drop them first" in done.stderr
+    assert lod("apply", "mean(data / 2)", *args).code == 0
 
 
 def test_a_backend_of_main_memory_is_refused(lod: Lod, folder: Path) -> None:
