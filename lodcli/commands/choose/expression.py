@@ -228,7 +228,7 @@ class _Items(Evaluation[Values]):
             one = next(lists, names[0])
             self.fail(
                 node,
-                f"{listing(names)} differ in their lengths: write length({one}), or "
+                f"{listing(names)} have lengths of their own: write length({one}), or "
                 f"FILE::{one} for the file",
             )
         return self._tensors[found[0].name][0] if found else self._deepest()

@@ -233,7 +233,7 @@ def test_lengths_are_of_the_tensor_that_the_reference_names(
     for words in (("filter", name, "length() > 1"), ("sort", name)):
         refused = lod(*words, "-o", "out.jsonl")
         assert refused.code == 2
-        expected = "text, ids differ in their lengths: write length(ids), or FILE::ids"
+        expected = "text, ids have lengths of their own: write length(ids), or FILE::ids"
         assert expected in refused.stderr
         assert not Path("out.jsonl").exists()
 
@@ -326,7 +326,7 @@ def test_texts_are_compared_with_words(
 @pytest.mark.parametrize(
     ("reference", "expression", "expected"),
     [
-        ("", "length() > 1", "turns.words, text differ in their lengths"),
+        ("", "length() > 1", "turns.words, text have lengths of their own"),
         ("", "turns.other == 1", "no tensor 'turns.other'; did you mean turns.words?"),
         ("::text", "max(length(1)) > 1", "no level 1 from the items down; there are: 0"),
         ("", "length(turns.other) > 1", "no level turns.other from the items down"),

@@ -50,7 +50,8 @@ def test_few_first_or_last_items_need_only_their_shard(lod: Lod, source: str) ->
         lod(command, source, "-n", "3", "-o", "expected.lod.h5", "-f")
         assert lod("diff", "few.lod.h5", "expected.lod.h5").code == 0
     done = lod("tail", "ds", "-n", "18")
-    assert done.code == 1 and "data-00001-of-00004.lod.h5: is missing" in done.stderr
+    assert done.code == 1
+    assert "data-00001-of-00004.lod.h5: is missing" in done.stderr
 
 
 # What each writes, or reports, of a file and of a dataset of it.
