@@ -20,7 +20,8 @@ from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.rows import rows_of
-from lodcli.kernels.tensor.marks import Marks
+from lodcli.kernels.tensor.exchange.units import OBJECTS
+from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 # What NumPy takes as it is; a type may be an argument such as dtype=.
@@ -221,6 +222,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
                 raise
             keeps = False  # without levels there is no index to lose
         owner = _common_index(tensors, name) if keeps or levels else tensors[0]
+        _refuse_objects(owner._marks, (args, tuple(kwargs.values())), name)
         result = function(*_plain(args), **_plain(kwargs))
         if not keeps:
             return result
@@ -475,8 +477,25 @@ def _leaves(value: Any) -> list[Any]:
     return [value]
 
 
+def _refuse_objects(marks: Marks, values: Sequence[Any], name: str) -> None:
+    """Raise UnsupportedError for dates, decimals and others beside a tensor of times or decimals.
+
+    NumPy finds them different from the numbers that stand for times and decimals.
+    """
+    if not isinstance(marks.unit, Times | Decimals):
+        return
+    for value in _leaves(values):
+        boxed = isinstance(value, np.ndarray) and value.dtype.kind in "OMm"
+        if boxed or isinstance(value, OBJECTS):
+            raise UnsupportedError(
+                f"{name}: expected numbers that count the unit of {marks.unit}, found "
+                f"{type(value).__name__}; take as_numbers()"
+            )
+
+
 def _common_index(values: Sequence[Any], name: str) -> Any:
     tensors = [value for value in values if isinstance(value, NumpyProtocol)]
+    _refuse_objects(tensors[0]._marks, values, name)
     for other in tensors[1:]:
         found = tensors[0].lod.difference(other.lod)
         if found is not None:

@@ -25,6 +25,8 @@ _UNITS = {
     datetime.time: Times("time", "us"),
     datetime.timedelta: Times("duration", "us"),
 }
+# The types of single times and decimals.
+OBJECTS = (*_UNITS, decimal.Decimal, np.datetime64, np.timedelta64)
 # By the kind of a dtype: units of NumPy that no tensor has, and units that hold the same times.
 _FINER = {"M": {**dict.fromkeys("YMW", "D"), "h": "s", "m": "s"}, "m": dict.fromkeys("WDhm", "s")}
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import on_host
-from lodcli.kernels.tensor.marks import Categories, Marks, check_codes
+from lodcli.kernels.tensor.exchange.units import OBJECTS, in_unit
+from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, check_codes
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 
@@ -58,12 +60,17 @@ def is_nested(value: Any) -> bool:
 
 
 def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> bool:
-    """Return whether a row equals a number or a category, or a sequence equals text or bytes.
+    """Return whether a row equals a number, time, decimal or category, or a sequence equals text.
 
     None is in a tensor with nulls.
     """
     if value is None:
         return bool(nulls)
+    if isinstance(value, OBJECTS) and isinstance(marks.unit, Times | Decimals):
+        try:
+            value = in_unit(value, marks.unit)
+        except InvalidDataError:  # of another kind, or between two numbers of the unit
+            return False
     if isinstance(value, str) and marks.categories is not None:
         if value not in marks.categories.words:
             return False

@@ -7,6 +7,8 @@ import json
 import operator
 import pickle
 from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import ml_dtypes
@@ -186,6 +188,29 @@ def test_reducing_features_keeps_the_index(name: str) -> None:
     assert isinstance(found, LoDTensor)
     assert found.lod is LOD
     np.testing.assert_array_equal(found.data, KEPT_OF_WIDE[name](ROWS))
+
+
+@pytest.mark.parametrize(
+    ("value", "absent"),
+    [
+        (datetime(2020, 1, 1, 12), datetime(2020, 1, 1, 12, 0, 0, 1)),
+        (date(2020, 1, 1), datetime(2020, 1, 1)),
+        (timedelta(1), timedelta(0, 0, 1)),
+        (Decimal("1.25"), Decimal("1.255")),
+        (np.datetime64("2020-01-01T12", "ns"), np.timedelta64(1, "ns")),
+    ],
+)
+def test_objects_are_found_among_values_with_a_unit_but_not_compared(
+    value: Any, absent: Any
+) -> None:
+    tensor = LoDTensor.from_lists([[value], []])
+    assert value in tensor
+    assert absent not in tensor
+    for other in (value, [value], np.array([value])):
+        for compute in (operator.eq, operator.ne, operator.lt, operator.add, np.isin):
+            with pytest.raises(UnsupportedError, match=r"count the unit of .*found .*as_numbers"):
+                compute(tensor, other)
+    assert (tensor == None).to_list() == [[False], []]  # noqa: E711
 
 
 def test_numbers_differ_from_every_word() -> None:
