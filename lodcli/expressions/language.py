@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 import numpy as np
 
 from lodcli.expressions.hints import function_hint, name_hint, syntax_hint
-from lodcli.expressions.texts import text_order, texts_among
+from lodcli.expressions.texts import split_texts, text_order, texts_among
 from lodcli.expressions.units import is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
@@ -170,6 +170,14 @@ class Parsed:
             node = node.value
         name = self.named(node)
         return name or "this", self.marks.get(name or "", NO_MARKS)
+
+    def is_text(self, node: ast.expr) -> bool:
+        """Return whether a part is the texts of a tensor."""
+        return not isinstance(node, ast.Subscript) and self.marks_of(node)[1].is_text
+
+    def is_of_words(self, node: ast.expr) -> bool:
+        """Return whether a part is texts or categories."""
+        return self.is_text(node) or self.marks_of(node)[1].categories is not None
 
     def time_of(self, node: ast.BinOp) -> Times | None:
         """Return the unit of a sum or difference of two times, or of a multiple of a duration."""
@@ -545,21 +553,48 @@ class Evaluation(ABC, Generic[V]):
         return values
 
     def _texts(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
-        """Return which texts are one of the words beside them; None if there are no texts."""
+        """Return a comparison of texts with words, texts or categories; None if it has no texts."""
         for node, other, mirrored in ((left, right, False), (right, left, True)):
-            name, marks = self.expression.marks_of(node)
             words = words_of(other)
             of_list = isinstance(op, ast.In | ast.NotIn)
             fits = isinstance(other, _LISTS) == of_list and not (of_list and mirrored)
-            if not marks.is_text or isinstance(node, ast.Subscript) or words is None or not fits:
+            if not self.expression.is_text(node) or words is None or not fits:
                 continue
+            name, _ = self.expression.marks_of(node)
             if isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
                 found = self.of_texts(name, functools.partial(texts_among, words))
                 inverted = isinstance(op, ast.NotEq | ast.NotIn)
                 return self.mapped(np.logical_not, found) if inverted else found
             function = COMPARISONS[_ORDER[type(op)] if mirrored else type(op)]
             return self.of_texts(name, functools.partial(_ordered, function, words[0]))
-        return None
+        sides = left, right
+        texts = sum(map(self.expression.is_text, sides))
+        if not texts or not all(map(self.expression.is_of_words, sides)):
+            return None
+        if type(op) not in COMPARISONS:  # in
+            return None
+        if texts == 1 and type(op) in _ORDER:
+            self.fail(right, "a text and a category are compared with == or !=")
+        found: list[bytes] = []
+        places = [self._places(node, found) for node in sides]
+        _, ranks = np.unique(np.array(found, object), return_inverse=True)
+        one, two = (self.mapped(lambda at: np.asarray(ranks, like=at)[at], at) for at in places)
+        return self.both(right, COMPARISONS[type(op)], one, two)
+
+    def _places(self, node: ast.expr, texts: list[bytes]) -> V:
+        """Append the texts, or the words of the categories, of a part; return their places."""
+        start = len(texts)
+        name, marks = self.expression.marks_of(node)
+        if marks.categories is not None:
+            # A null has code 0, also without words.
+            texts += [word.encode() for word in marks.categories.words] or [b""]
+            return self.mapped(lambda codes: codes.astype(int) + start, self.of(node))
+
+        def places(data: Array, offsets: Offsets) -> Array:
+            texts.extend(split_texts(data, offsets))
+            return np.arange(start, len(texts))
+
+        return self.of_texts(name, places)
 
     def _beside(self, node: ast.expr, other: ast.expr, op: ast.cmpop) -> V:
         """Return the values of a part that is compared with another, whose unit a text has."""

@@ -1,8 +1,9 @@
-"""Comparing the texts of a tensor with a word."""
+"""Comparing the texts of a tensor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 
@@ -46,3 +47,14 @@ def text_order(word: str, data: Array, offsets: Offsets) -> Array:
         order[places] = np.where(here == byte, order[places], np.where(here > byte, 1, -1))
         places = places[here == byte]
     return order
+
+
+def split_texts(data: Array, offsets: Offsets) -> list[bytes]:
+    """Return each of K texts.
+
+    Args:
+        data: (N,) uint8, the bytes of all texts.
+        offsets: (K + 1,), of the texts.
+    """
+    content = data.tobytes()
+    return [content[start:stop] for start, stop in pairwise(offsets.tolist())]

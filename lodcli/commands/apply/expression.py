@@ -110,7 +110,7 @@ class TensorExpression(Parsed):
                 yield node.args[0]
             elif isinstance(node, ast.Compare):
                 parts = [node.left, *node.comparators]
-                if any(words_of(part) is not None for part in parts):
+                if any(words_of(part) for part in parts) or all(map(self.is_of_words, parts)):
                     yield from parts
 
     def of(self, tensors: Mapping[str, LoDTensor]) -> LoDTensor:

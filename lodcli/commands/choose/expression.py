@@ -111,7 +111,8 @@ class Expression(Parsed):
             several = "row" if found.data.ndim == 1 else "column"
             take = "take one with mean(..), max(..), any(..) or another function"
             if any(self.marks[name].is_text for name in self.tensors if name in self.marks):
-                several, take = "byte or text", 'compare a text with a word, as in NAME == "word"'
+                several = "byte or text"
+                take = 'compare a text with a word or a text, as in NAME == "word"'
                 take += '; of texts in a list take one, as in any(NAME == "word")'
             self.fail(self.tree, f"has several values for an item, one for each {several}; {take}")
         return replace(found, data=np.broadcast_to(found.data, (count,)))

@@ -1,0 +1,107 @@
+"""Expressions that compare texts with texts and categories: against polars, and errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.expressions.texts import split_texts
+from lodcli.formats.core import format as base
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell import opened
+from tests.lodcli.conftest import Lod
+
+WORDS = ["", "a", "aa", "b", "é", "\n", "a\0", "😀", "z" * 40]
+OPS = ("==", "!=", "<", "<=", ">", ">=")
+
+
+@pytest.fixture
+def table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """Write texts a and b, and categories c, of 300 items in many batches; return them."""
+    rng = np.random.default_rng(4)
+    found = {name: [str(one) for one in rng.choice(WORDS, 300)] for name in "abc"}
+    words = sorted(WORDS)[::-1]
+    codes = LoDTensor(np.array([words.index(word) for word in found["c"]], np.uint8))
+    texts = {name: LoDTensor.from_lists(found[name]) for name in "ab"}
+    io.write("t.lod.h5", {**texts, "c": codes.as_categories(words)})
+    monkeypatch.setattr(base, "BATCH_BYTES", 300)
+    monkeypatch.setattr(opened, "BATCH_BYTES", 300)
+    return found
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_texts_are_compared_as_polars_compares_them(
+    op: str, lod: Lod, table: dict[str, list[str]]
+) -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(table)
+    names = [("a", "b"), ("a", "c"), ("c", "b")] if op in ("==", "!=") else [("a", "b"), ("b", "a")]
+    for left, right in names:
+        wanted = frame.select(polars.sql_expr(f"{left} {op.replace('==', '=')} {right}"))
+        wanted = wanted.to_series().to_list()
+        done = lod("apply", f"{left} {op} {right}", "t.lod.h5", "-o", "r.lod.h5", "-f")
+        assert (done.code, done.stderr) == (0, "")
+        assert io.read("r.lod.h5").data.tolist() == wanted
+        assert lod("filter", "t.lod.h5", f"{left} {op} {right}", "-o", "f.lod.h5", "-f").code == 0
+        kept = frame.filter(polars.Series(wanted))
+        assert io.read("f.lod.h5", "a").to_list() == kept["a"].to_list()
+        assert io.read("f.lod.h5", "b").to_list() == kept["b"].to_list()
+
+
+LINES: list[dict[str, Any]] = [
+    {"a": "x", "b": "x", "tags": ["x", "y"], "n": [1]},
+    {"a": "y", "b": None, "tags": [], "n": []},
+    {"a": None, "b": "z", "tags": ["y"], "n": [2, 3]},
+    {"a": "é", "b": "z", "tags": ["é", None], "n": [2]},
+]
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("a == b", "x"),
+        ("a != b", "é"),  # a comparison with a null is neither true nor false
+        ("not a == b", "é"),
+        ("a in tags", "xé"),
+        ("any(tags != a)", "x"),
+        ("any(tags == tags)", "xNé"),
+        ('a == b == "x"', "x"),
+        ('tensor("a") == b or length(n) == 0', "xy"),
+        ("b is None or a > b", "yé"),
+    ],
+)
+def test_nulls_and_lists_of_texts(expression: str, kept: str, lod: Lod, folder: Path) -> None:
+    Path("l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    done = lod("filter", "l.jsonl", expression, "-o", "o.jsonl", "-q")
+    assert done.code == 0, done.stderr
+    found = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
+    assert found == [line for line in LINES if (line["a"] or "N") in kept]
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("a < c", "column 5: a text and a category are compared with == or !="),
+        ("a in b", "column 6: b is one value for each item; compare it with =="),
+        ("a[0] == b", "column 3: no column 0"),
+        ("first(a) == b", "compare a text with a word or a text"),
+        ("a == 1", "compare a text with a word or a text"),
+        ("a + b == a", "one for each byte or text"),
+    ],
+)
+def test_what_is_no_comparison_of_texts(
+    expression: str, said: str, lod: Lod, table: dict[str, list[str]]
+) -> None:
+    done = lod("filter", "t.lod.h5", expression, "-o", "o.lod.h5")
+    assert done.code == 2
+    assert said in done.stderr
+
+
+def test_texts_are_split_by_their_offsets() -> None:
+    data = np.frombuffer(b"-abcd", np.uint8)
+    assert split_texts(data, np.array([1, 2, 2, 4])) == [b"a", b"", b"bc"]
