@@ -29,7 +29,7 @@ def modules() -> list[str]:
 
 
 def test_examples_are_found() -> None:
-    expected = {"kernels.index.lod", "formats.core.io", "expressions.language", SLOW}
+    expected = {"kernels.index.lod", "formats.core.io", "expressions.functions", SLOW}
     assert expected <= set(modules())
 
 

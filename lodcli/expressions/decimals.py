@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from lodcli.expressions.language import EXACT_DIGITS
+from lodcli.expressions.functions import EXACT_DIGITS
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from lodcli.expressions.language import ExpressionError
+from lodcli.expressions.parsing import ExpressionError
 from lodcli.shell.output import is_json
 from lodcli.shell.printable import printable
 

@@ -11,18 +11,9 @@ import numpy as np
 from lodcli.commands.apply.arguments import described
 from lodcli.commands.choose.item_values import both_valid, fits, valid_of
 from lodcli.expressions.decimals import exact_floats
-from lodcli.expressions.language import (
-    COMPARISONS,
-    GROWING,
-    ONE,
-    TWO,
-    Evaluation,
-    Parsed,
-    function_name,
-    is_length,
-    rounded,
-    words_of,
-)
+from lodcli.expressions.evaluation import Evaluation
+from lodcli.expressions.functions import COMPARISONS, GROWING, ONE, TWO, rounded
+from lodcli.expressions.parsing import Parsed, function_name, is_length, words_of
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import is_float

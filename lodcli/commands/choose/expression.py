@@ -19,15 +19,9 @@ from lodcli.commands.choose.item_values import (
     elementwise,
     reduced,
 )
-from lodcli.expressions.language import (
-    EXACT_DIGITS,
-    ONE,
-    TWO,
-    Evaluation,
-    Parsed,
-    dotted,
-    function_name,
-)
+from lodcli.expressions.evaluation import Evaluation
+from lodcli.expressions.functions import EXACT_DIGITS, ONE, TWO
+from lodcli.expressions.parsing import Parsed, dotted, function_name
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.items import Items

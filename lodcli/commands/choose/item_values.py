@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lodcli.expressions.language import COMPARISONS, GROWING, rounded
+from lodcli.expressions.functions import COMPARISONS, GROWING, rounded
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets

@@ -10,7 +10,7 @@ import numpy as np
 
 from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.item_values import Values
-from lodcli.expressions.language import Parsed
+from lodcli.expressions.parsing import Parsed
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.nulls import Mask
 

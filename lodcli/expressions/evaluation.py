@@ -1,313 +1,51 @@
-"""The language of expressions: its parser, and its evaluation over any kind of values.
+"""The evaluation of expressions over any kind of values.
 
-The text is parsed by Python's own parser and never executed: each kind of node has its method
-here, and any other is an error that names its column.
+Each kind of node of the syntax tree has its method; any other is an error that names its column.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from lodcli.expressions.hints import function_hint, name_hint, syntax_hint
+from lodcli.expressions.functions import (
+    BINARY,
+    COMPARISONS,
+    GROWING,
+    ONE,
+    ORDERING,
+    SWAPPED,
+    TWO,
+    rounded,
+)
+from lodcli.expressions.hints import name_hint
+from lodcli.expressions.parsing import (
+    BY_ORDER,
+    LISTS,
+    MOMENTS,
+    Parsed,
+    dotted,
+    function_name,
+    words_of,
+)
 from lodcli.expressions.texts import split_texts, text_order, texts_among
-from lodcli.expressions.units import is_duration, joint_unit, unit_beside
-from lodcli.formats.core.names import listing
-from lodcli.formats.core.schema import Schema
-from lodcli.kernels.dtypes import is_float
-from lodcli.kernels.errors import LodError, OptionError
+from lodcli.expressions.units import joint_unit
+from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.exchange.units import in_unit
-from lodcli.kernels.tensor.marks import (
-    NO_MARKS,
-    Categories,
-    Decimals,
-    Marks,
-    Times,
-    Unit,
-)
+from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Decimals, Times, Unit
 
-LONGEST = 10_000
-BINARY: dict[type[ast.operator], np.ufunc] = {
-    ast.Add: np.add,
-    ast.Sub: np.subtract,
-    ast.Mult: np.multiply,
-    ast.Div: np.true_divide,
-    ast.FloorDiv: np.floor_divide,
-    ast.Mod: np.remainder,
-    ast.Pow: np.power,
-}
-COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
-    ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
-    ast.Lt: np.less,
-    ast.LtE: np.less_equal,
-    ast.Gt: np.greater,
-    ast.GtE: np.greater_equal,
-}
-_ORDER: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.Gt,
-    ast.LtE: ast.GtE,
-    ast.Gt: ast.Lt,
-    ast.GtE: ast.LtE,
-}
-# Functions of one value, and of two.
-ONE: dict[str, np.ufunc] = {
-    **{"abs": np.absolute, "ceil": np.ceil, "cos": np.cos, "exp": np.exp, "expm1": np.expm1},
-    **{"floor": np.floor, "isfinite": np.isfinite, "isnan": np.isnan, "log": np.log},
-    **{"log10": np.log10, "log1p": np.log1p, "log2": np.log2, "round": np.rint, "sign": np.sign},
-    **{"sin": np.sin, "tanh": np.tanh},
-}
-TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
-
-# Functions that need an order.
-ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)
-# Functions of whole numbers whose result may be outside the range of the dtype.
-GROWING = (np.add, np.subtract, np.multiply, np.power)
-# Decimals of so many digits are different floats of 64 bits.
-EXACT_DIGITS = 15
 _NULL = "compare with None as in x is None, x is not None"
-# Functions that pick by order; all that return some of their values; others that keep durations.
-_BY_ORDER = ("max", "min", "maximum", "minimum")
-_PICKS = ("first", "last", *_BY_ORDER)
-_OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", "floor", "round")
-_LISTS = (ast.Tuple, ast.List, ast.Set)
-
-# Kinds of times that are compared with each other.
-_MOMENTS = {"date", "timestamp"}
 
 V = TypeVar("V")
 _Units = tuple[Unit | None, Unit | None]
-
-
-class ExpressionError(OptionError):
-    """An expression that means nothing, or not with these tensors.
-
-    Attributes:
-        text: the expression.
-        column: where, in characters from 0.
-    """
-
-    def __init__(self, what: str, text: str, column: int) -> None:
-        super().__init__(f"expression, column {column + 1}: {what}")
-        self.text = text
-        self.column = column
-
-
-class Parsed:
-    """An expression that was parsed.
-
-    Attributes:
-        text: as it was written.
-        tree: its syntax tree.
-        tensors: the names of tensors in it, in order, each once.
-        marks: of the tensors that it may name; set by `know`.
-
-    Raises:
-        ExpressionError: it is none.
-    """
-
-    # Whether length(x) may be of a level, and reads no values.
-    of_levels: ClassVar[bool] = False
-    marks: Mapping[str, Marks] = {}
-
-    def __init__(self, text: str) -> None:
-        self.text = " ".join(text.split("\n")).strip()
-        self.tree = self._parsed()
-        self._level_names = {
-            id(call.args[0])
-            for call in ast.walk(self.tree)
-            if self.of_levels and isinstance(call, ast.Call) and is_length(call)
-        }
-        nodes = list(ast.walk(self.tree))
-        self._level_names |= {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-        self._level_names |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-        names = [name for node in nodes if (name := self.named(node)) is not None]
-        self.tensors = tuple(dict.fromkeys(names))
-        self._times: dict[ast.BinOp, Times | None] = {}
-        # The units of both sides; of a text such as "PT1H", in which it is added.
-        self.sides: dict[ast.BinOp, tuple[Unit | None, Unit | None]] = {}
-
-    def named(self, node: ast.AST) -> str | None:
-        """Return the name of the tensor that a part refers to, also tensor('NAME'); else None."""
-        if isinstance(node, ast.Call) and function_name(node) == "tensor":
-            return self._string(node)
-        return None if id(node) in self._level_names else dotted(node)
-
-    def know(self, schema: Schema) -> None:
-        """Set the marks of the tensors that it may name."""
-        self.marks = {spec.name: spec.marks for spec in schema}
-        self._times.clear()
-
-    def marks_of(self, node: ast.expr) -> tuple[str, Marks]:
-        """Return the name and the marks of the values of a part; "this" and none of a computation.
-
-        It may be a tensor, a column of one, a function that picks values, or arithmetic with times.
-        """
-        if isinstance(node, ast.BinOp):
-            return "this", Marks(unit=self.time_of(node))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            unit = self.marks_of(node.operand)[1].unit
-            return "this", Marks(unit=unit if is_duration(unit) else None)
-        function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
-        kept = self.picks(function)
-        if isinstance(node, ast.Call) and (kept or function in _OF_TIMES):
-            known = [self.marks_of(one) for one in node.args[: 2 if function in TWO else 1]]
-            given = next((one for one, marks in known if marks.unit is not None), known[0][0])
-            unit = functools.reduce(joint_unit, (marks.unit for _, marks in known))
-            if isinstance(unit, Times):  # a sum of moments is none
-                kept = kept or function == "mean" or is_duration(unit)
-            return given, Marks(unit=unit if kept else None)  # a byte of a text is no text
-        while isinstance(node, ast.Subscript):
-            node = node.value
-        name = self.named(node)
-        return name or "this", self.marks.get(name or "", NO_MARKS)
-
-    def is_text(self, node: ast.expr) -> bool:
-        """Return whether a part is the texts of a tensor."""
-        return not isinstance(node, ast.Subscript) and self.marks_of(node)[1].is_text
-
-    def is_of_words(self, node: ast.expr) -> bool:
-        """Return whether a part is texts or categories."""
-        return self.is_text(node) or self.marks_of(node)[1].categories is not None
-
-    def time_of(self, node: ast.BinOp) -> Times | None:
-        """Return the unit of a sum or difference of two times, or of a multiple of a duration."""
-        if node not in self._times:
-            units = (self.marks_of(side)[1].unit for side in (node.left, node.right))
-            left, right = (None if isinstance(one, Decimals) else one for one in units)  # numbers
-            left = left or unit_beside(right, node.op, node.left)
-            right = right or unit_beside(left, node.op, node.right)
-            self.sides[node] = left, right
-            found = None
-            if isinstance(left, Times) and isinstance(right, Times):
-                kinds, joint = {left.kind, right.kind}, joint_unit(left, right)
-                assert isinstance(joint, Times)
-                if isinstance(node.op, ast.Sub) and (len(kinds) == 1 or kinds == _MOMENTS):
-                    found = Times("duration", joint.unit)
-                elif (
-                    (isinstance(node.op, ast.Add | ast.Sub) and right.kind == "duration")
-                    or (isinstance(node.op, ast.Add) and left.kind == "duration")
-                    or (isinstance(node.op, ast.Mod) and kinds == {"duration"})
-                ):
-                    found = joint
-            elif is_duration(left) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv):
-                found = left if right is None else None
-            elif is_duration(right) and isinstance(node.op, ast.Mult):
-                found = right if left is None else None
-            self._times[node] = found  # known, so that a long sum takes linear time
-        return self._times[node]
-
-    def no_tensor(self, node: ast.expr, name: str, hint: str = "") -> NoReturn:
-        """Raise an error about a name that is no tensor."""
-        hint = hint or (f"write {name}(..)" if name in self.functions() else "")
-        hint = hint or name_hint(name, self.marks)
-        self.fail(node, f"no tensor {name!r}; {hint or f'there are: {listing(self.marks)}'}")
-
-    def fail(self, node: ast.expr, what: str) -> NoReturn:
-        """Raise an error at the column of a part of the expression."""
-        column = len(self.text.encode()[: node.col_offset].decode(errors="replace"))
-        raise ExpressionError(what, self.text, column)
-
-    def _parsed(self) -> ast.expr:
-        if len(self.text) > LONGEST:
-            raise ExpressionError(f"is longer than {LONGEST} characters", self.text[:60], 0)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a backslash in a text
-                return ast.parse(self.text, mode="eval").body
-        except SyntaxError as error:
-            # 0 where the text ends too early.
-            column = min(error.offset - 1 if error.offset else len(self.text), len(self.text))
-            message = f"not understood ({error.msg}){syntax_hint(self.text)}"
-            what = message if self.text else "is empty"
-            if "integer string" in error.msg:
-                what = "a number has too many digits"
-            raise ExpressionError(what, self.text, column) from None
-        except UnicodeEncodeError as error:
-            what = f"expected UTF-8, found {self.text[error.start]!a}"
-            raise ExpressionError(what, self.text, error.start) from None
-        except (ValueError, RecursionError, MemoryError):
-            raise ExpressionError("is nested too deeply", self.text[:60], 0) from None
-
-    def refuse_call(self, call: ast.Call) -> NoReturn:
-        """Raise an error about a call of what is no function, such as x.sum()."""
-        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        name, known = function_name(call), self.functions()
-        if method in known:
-            self.fail(call, f"only functions can be called: write {method}(x), not x.{method}()")
-        if not name and not method:
-            self.fail(call, "only functions can be called")
-        self.fail(call, f"no function {name or method!r}; {function_hint(name or method, known)}")
-
-    def functions(self) -> Collection[str]:
-        """Return the names of functions that may be called."""
-        return ()
-
-    def picks(self, function: str) -> bool:
-        """Return whether a function only moves or picks values, so that they keep their unit."""
-        return function in _PICKS
-
-    def _string(self, call: ast.Call) -> str:
-        if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Constant):
-            name = call.args[0].value
-            if isinstance(name, str):
-                return name
-        self.fail(call, "write tensor('NAME')")
-
-
-def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
-    """Return a number () in the dtype of the floats beside it, as NumPy rounds Python's numbers.
-
-    A number that the dtype does not hold, such as a large whole one, stays as it is.
-
-    >>> rounded(np.asarray(0.1), np.dtype("float32")) == np.float32(0.1)
-    np.True_
-    >>> rounded(np.asarray(0.1), np.dtype("longdouble")) == np.longdouble(1) / 10
-    np.True_
-    """
-    if not is_float(dtype):
-        return number
-    near = number.astype(dtype)
-    if dtype == np.longdouble and number.dtype == np.float64:
-        near = np.asarray(np.longdouble(repr(float(number))))  # 0.1 as it was written
-    same = np.isfinite(near) == np.isfinite(number) if is_float(number.dtype) else near == number
-    return near if same else number
-
-
-def dotted(node: ast.AST) -> str | None:
-    """Return a name, or one of a field of records such as s.t.x; None of others."""
-    names = []
-    while isinstance(node, ast.Attribute):
-        names.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *names[::-1]]) if isinstance(node, ast.Name) else None
-
-
-def function_name(call: ast.Call) -> str:
-    """Return the name that is called; "" if it is none."""
-    return call.func.id if isinstance(call.func, ast.Name) else ""
-
-
-def is_length(call: ast.Call) -> bool:
-    """Return whether a call is length(..) of something."""
-    return function_name(call) == "length" and bool(call.args)
-
-
-def words_of(node: ast.expr) -> list[str] | None:
-    """Return the word, or the list of words, that a part is; None if it is anything else."""
-    parts = node.elts if isinstance(node, _LISTS) else [node]
-    words = [one.value for one in parts if isinstance(one, ast.Constant)]
-    strings = [word for word in words if isinstance(word, str)]
-    return strings if strings and len(strings) == len(parts) else None
 
 
 class Evaluation(ABC, Generic[V]):
@@ -507,15 +245,15 @@ class Evaluation(ABC, Generic[V]):
         texts = self._texts(left, op, right)
         if texts is not None:
             return texts
-        if isinstance(op, ast.In | ast.NotIn) and not isinstance(right, _LISTS):
+        if isinstance(op, ast.In | ast.NotIn) and not isinstance(right, LISTS):
             found = self.contained(left, right)
             return found if isinstance(op, ast.In) else self.mapped(np.logical_not, found)
         values = self._beside(left, right, op)
         if isinstance(op, ast.In | ast.NotIn):
-            assert isinstance(right, _LISTS)
+            assert isinstance(right, LISTS)
             return self._member(values, left, right, isinstance(op, ast.NotIn))
         units = self._require_one_kind(right, left, right)
-        if type(op) in _ORDER:
+        if type(op) in SWAPPED:
             self._require_order(right, units)
         both = self._in_one_unit(right, (values, self._beside(right, left, op)), units)
         return self.both(right, COMPARISONS[type(op)], *both)
@@ -526,7 +264,7 @@ class Evaluation(ABC, Generic[V]):
         marked = Times | Categories
         if isinstance(a.unit, marked) and isinstance(b.unit, marked):
             kinds = {getattr(mark.unit, "kind", "") for mark in (a, b)}
-            if len(kinds) > 1 and kinds != _MOMENTS:
+            if len(kinds) > 1 and kinds != MOMENTS:
                 self.fail(node, f"{one} is {a.unit} and {other} is {b.unit}: the kinds differ")
         return a.unit, b.unit
 
@@ -557,7 +295,7 @@ class Evaluation(ABC, Generic[V]):
         for node, other, mirrored in ((left, right, False), (right, left, True)):
             words = words_of(other)
             of_list = isinstance(op, ast.In | ast.NotIn)
-            fits = isinstance(other, _LISTS) == of_list and not (of_list and mirrored)
+            fits = isinstance(other, LISTS) == of_list and not (of_list and mirrored)
             if not self.expression.is_text(node) or words is None or not fits:
                 continue
             name, _ = self.expression.marks_of(node)
@@ -565,7 +303,7 @@ class Evaluation(ABC, Generic[V]):
                 found = self.of_texts(name, functools.partial(texts_among, words))
                 inverted = isinstance(op, ast.NotEq | ast.NotIn)
                 return self.mapped(np.logical_not, found) if inverted else found
-            function = COMPARISONS[_ORDER[type(op)] if mirrored else type(op)]
+            function = COMPARISONS[SWAPPED[type(op)] if mirrored else type(op)]
             return self.of_texts(name, functools.partial(_ordered, function, words[0]))
         sides = left, right
         texts = sum(map(self.expression.is_text, sides))
@@ -573,11 +311,11 @@ class Evaluation(ABC, Generic[V]):
             return None
         if type(op) not in COMPARISONS:  # in
             return None
-        if texts == 1 and type(op) in _ORDER:
+        if texts == 1 and type(op) in SWAPPED:
             self.fail(right, "a text and a category are compared with == or !=")
-        found: list[bytes] = []
-        places = [self._places(node, found) for node in sides]
-        _, ranks = np.unique(np.array(found, object), return_inverse=True)
+        known: list[bytes] = []
+        places = [self._places(node, known) for node in sides]
+        _, ranks = np.unique(np.array(known, object), return_inverse=True)
         one, two = (self.mapped(lambda at: np.asarray(ranks, like=at)[at], at) for at in places)
         return self.both(right, COMPARISONS[type(op)], one, two)
 
@@ -614,9 +352,9 @@ class Evaluation(ABC, Generic[V]):
             if marks.is_text:
                 hint = "text is compared with text only"
             self.fail(node, f"expected a number, found {node.value!r}; {hint}")
-        if type(op) in _ORDER and not words.ordered:
+        if type(op) in SWAPPED and not words.ordered:
             self.fail(node, f"the categories of {name} have no order; use ==, != or in")
-        if isinstance(other, ast.Call) and function_name(other) in _BY_ORDER and not words.ordered:
+        if isinstance(other, ast.Call) and function_name(other) in BY_ORDER and not words.ordered:
             self.fail(other, f"the categories of {name} have no order; use first, last, any or all")
         return self.of(self._counted(node, f"{name}: ", words))
 

@@ -1,0 +1,70 @@
+"""The operators and functions of expressions, as functions of NumPy."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.dtypes import is_float
+from lodcli.kernels.index.checks import Array
+
+BINARY: dict[type[ast.operator], np.ufunc] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.true_divide,
+    ast.FloorDiv: np.floor_divide,
+    ast.Mod: np.remainder,
+    ast.Pow: np.power,
+}
+COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
+    ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+}
+# Comparisons with their sides swapped.
+SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.LtE: ast.GtE,
+    ast.Gt: ast.Lt,
+    ast.GtE: ast.LtE,
+}
+# Functions of one value, and of two.
+ONE: dict[str, np.ufunc] = {
+    **{"abs": np.absolute, "ceil": np.ceil, "cos": np.cos, "exp": np.exp, "expm1": np.expm1},
+    **{"floor": np.floor, "isfinite": np.isfinite, "isnan": np.isnan, "log": np.log},
+    **{"log10": np.log10, "log1p": np.log1p, "log2": np.log2, "round": np.rint, "sign": np.sign},
+    **{"sin": np.sin, "tanh": np.tanh},
+}
+TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
+
+# Functions that need an order.
+ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)
+# Functions of whole numbers whose result may be outside the range of the dtype.
+GROWING = (np.add, np.subtract, np.multiply, np.power)
+# Decimals of so many digits are different floats of 64 bits.
+EXACT_DIGITS = 15
+
+
+def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
+    """Return a number () in the dtype of the floats beside it, as NumPy rounds Python's numbers.
+
+    A number that the dtype does not hold, such as a large whole one, stays as it is.
+
+    >>> rounded(np.asarray(0.1), np.dtype("float32")) == np.float32(0.1)
+    np.True_
+    >>> rounded(np.asarray(0.1), np.dtype("longdouble")) == np.longdouble(1) / 10
+    np.True_
+    """
+    if not is_float(dtype):
+        return number
+    near = number.astype(dtype)
+    if dtype == np.longdouble and number.dtype == np.float64:
+        near = np.asarray(np.longdouble(repr(float(number))))  # 0.1 as it was written
+    same = np.isfinite(near) == np.isfinite(number) if is_float(number.dtype) else near == number
+    return near if same else number

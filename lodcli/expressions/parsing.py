@@ -1,0 +1,232 @@
+"""The parser of expressions, and the units of their parts.
+
+Python's own parser reads the text, and nothing of it is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import warnings
+from collections.abc import Collection, Mapping
+from typing import ClassVar, NoReturn
+
+from lodcli.expressions.functions import TWO
+from lodcli.expressions.hints import function_hint, name_hint, syntax_hint
+from lodcli.expressions.units import is_duration, joint_unit, unit_beside
+from lodcli.formats.core.names import listing
+from lodcli.formats.core.schema import Schema
+from lodcli.kernels.errors import OptionError
+from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times, Unit
+
+LONGEST = 10_000
+# Functions that pick by order; all that return some of their values; others that keep durations.
+BY_ORDER = ("max", "min", "maximum", "minimum")
+_PICKS = ("first", "last", *BY_ORDER)
+_OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", "floor", "round")
+LISTS = (ast.Tuple, ast.List, ast.Set)
+# Kinds of times that are compared with each other.
+MOMENTS = {"date", "timestamp"}
+
+
+class ExpressionError(OptionError):
+    """An expression that means nothing, or not with these tensors.
+
+    Attributes:
+        text: the expression.
+        column: where, in characters from 0.
+    """
+
+    def __init__(self, what: str, text: str, column: int) -> None:
+        super().__init__(f"expression, column {column + 1}: {what}")
+        self.text = text
+        self.column = column
+
+
+class Parsed:
+    """An expression that was parsed.
+
+    Attributes:
+        text: as it was written.
+        tree: its syntax tree.
+        tensors: the names of tensors in it, in order, each once.
+        marks: of the tensors that it may name; set by `know`.
+
+    Raises:
+        ExpressionError: it is none.
+    """
+
+    # Whether length(x) may be of a level, and reads no values.
+    of_levels: ClassVar[bool] = False
+    marks: Mapping[str, Marks] = {}
+
+    def __init__(self, text: str) -> None:
+        self.text = " ".join(text.split("\n")).strip()
+        self.tree = self._parsed()
+        self._level_names = {
+            id(call.args[0])
+            for call in ast.walk(self.tree)
+            if self.of_levels and isinstance(call, ast.Call) and is_length(call)
+        }
+        nodes = list(ast.walk(self.tree))
+        self._level_names |= {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        self._level_names |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+        names = [name for node in nodes if (name := self.named(node)) is not None]
+        self.tensors = tuple(dict.fromkeys(names))
+        self._times: dict[ast.BinOp, Times | None] = {}
+        # The units of both sides; of a text such as "PT1H", in which it is added.
+        self.sides: dict[ast.BinOp, tuple[Unit | None, Unit | None]] = {}
+
+    def named(self, node: ast.AST) -> str | None:
+        """Return the name of the tensor that a part refers to, also tensor('NAME'); else None."""
+        if isinstance(node, ast.Call) and function_name(node) == "tensor":
+            return self._string(node)
+        return None if id(node) in self._level_names else dotted(node)
+
+    def know(self, schema: Schema) -> None:
+        """Set the marks of the tensors that it may name."""
+        self.marks = {spec.name: spec.marks for spec in schema}
+        self._times.clear()
+
+    def marks_of(self, node: ast.expr) -> tuple[str, Marks]:
+        """Return the name and the marks of the values of a part; "this" and none of a computation.
+
+        It may be a tensor, a column of one, a function that picks values, or arithmetic with times.
+        """
+        if isinstance(node, ast.BinOp):
+            return "this", Marks(unit=self.time_of(node))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            unit = self.marks_of(node.operand)[1].unit
+            return "this", Marks(unit=unit if is_duration(unit) else None)
+        function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
+        kept = self.picks(function)
+        if isinstance(node, ast.Call) and (kept or function in _OF_TIMES):
+            known = [self.marks_of(one) for one in node.args[: 2 if function in TWO else 1]]
+            given = next((one for one, marks in known if marks.unit is not None), known[0][0])
+            unit = functools.reduce(joint_unit, (marks.unit for _, marks in known))
+            if isinstance(unit, Times):  # a sum of moments is none
+                kept = kept or function == "mean" or is_duration(unit)
+            return given, Marks(unit=unit if kept else None)  # a byte of a text is no text
+        while isinstance(node, ast.Subscript):
+            node = node.value
+        name = self.named(node)
+        return name or "this", self.marks.get(name or "", NO_MARKS)
+
+    def is_text(self, node: ast.expr) -> bool:
+        """Return whether a part is the texts of a tensor."""
+        return not isinstance(node, ast.Subscript) and self.marks_of(node)[1].is_text
+
+    def is_of_words(self, node: ast.expr) -> bool:
+        """Return whether a part is texts or categories."""
+        return self.is_text(node) or self.marks_of(node)[1].categories is not None
+
+    def time_of(self, node: ast.BinOp) -> Times | None:
+        """Return the unit of a sum or difference of two times, or of a multiple of a duration."""
+        if node not in self._times:
+            units = (self.marks_of(side)[1].unit for side in (node.left, node.right))
+            left, right = (None if isinstance(one, Decimals) else one for one in units)  # numbers
+            left = left or unit_beside(right, node.op, node.left)
+            right = right or unit_beside(left, node.op, node.right)
+            self.sides[node] = left, right
+            found = None
+            if isinstance(left, Times) and isinstance(right, Times):
+                kinds, joint = {left.kind, right.kind}, joint_unit(left, right)
+                assert isinstance(joint, Times)
+                if isinstance(node.op, ast.Sub) and (len(kinds) == 1 or kinds == MOMENTS):
+                    found = Times("duration", joint.unit)
+                elif (
+                    (isinstance(node.op, ast.Add | ast.Sub) and right.kind == "duration")
+                    or (isinstance(node.op, ast.Add) and left.kind == "duration")
+                    or (isinstance(node.op, ast.Mod) and kinds == {"duration"})
+                ):
+                    found = joint
+            elif is_duration(left) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv):
+                found = left if right is None else None
+            elif is_duration(right) and isinstance(node.op, ast.Mult):
+                found = right if left is None else None
+            self._times[node] = found  # known, so that a long sum takes linear time
+        return self._times[node]
+
+    def no_tensor(self, node: ast.expr, name: str, hint: str = "") -> NoReturn:
+        """Raise an error about a name that is no tensor."""
+        hint = hint or (f"write {name}(..)" if name in self.functions() else "")
+        hint = hint or name_hint(name, self.marks)
+        self.fail(node, f"no tensor {name!r}; {hint or f'there are: {listing(self.marks)}'}")
+
+    def fail(self, node: ast.expr, what: str) -> NoReturn:
+        """Raise an error at the column of a part of the expression."""
+        column = len(self.text.encode()[: node.col_offset].decode(errors="replace"))
+        raise ExpressionError(what, self.text, column)
+
+    def _parsed(self) -> ast.expr:
+        if len(self.text) > LONGEST:
+            raise ExpressionError(f"is longer than {LONGEST} characters", self.text[:60], 0)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a backslash in a text
+                return ast.parse(self.text, mode="eval").body
+        except SyntaxError as error:
+            # 0 where the text ends too early.
+            column = min(error.offset - 1 if error.offset else len(self.text), len(self.text))
+            message = f"not understood ({error.msg}){syntax_hint(self.text)}"
+            what = message if self.text else "is empty"
+            if "integer string" in error.msg:
+                what = "a number has too many digits"
+            raise ExpressionError(what, self.text, column) from None
+        except UnicodeEncodeError as error:
+            what = f"expected UTF-8, found {self.text[error.start]!a}"
+            raise ExpressionError(what, self.text, error.start) from None
+        except (ValueError, RecursionError, MemoryError):
+            raise ExpressionError("is nested too deeply", self.text[:60], 0) from None
+
+    def refuse_call(self, call: ast.Call) -> NoReturn:
+        """Raise an error about a call of what is no function, such as x.sum()."""
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        name, known = function_name(call), self.functions()
+        if method in known:
+            self.fail(call, f"only functions can be called: write {method}(x), not x.{method}()")
+        if not name and not method:
+            self.fail(call, "only functions can be called")
+        self.fail(call, f"no function {name or method!r}; {function_hint(name or method, known)}")
+
+    def functions(self) -> Collection[str]:
+        """Return the names of functions that may be called."""
+        return ()
+
+    def picks(self, function: str) -> bool:
+        """Return whether a function only moves or picks values, so that they keep their unit."""
+        return function in _PICKS
+
+    def _string(self, call: ast.Call) -> str:
+        if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Constant):
+            name = call.args[0].value
+            if isinstance(name, str):
+                return name
+        self.fail(call, "write tensor('NAME')")
+
+
+def dotted(node: ast.AST) -> str | None:
+    """Return a name, or one of a field of records such as s.t.x; None of others."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *names[::-1]]) if isinstance(node, ast.Name) else None
+
+
+def function_name(call: ast.Call) -> str:
+    """Return the name that is called; "" if it is none."""
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def is_length(call: ast.Call) -> bool:
+    """Return whether a call is length(..) of something."""
+    return function_name(call) == "length" and bool(call.args)
+
+
+def words_of(node: ast.expr) -> list[str] | None:
+    """Return the word, or the list of words, that a part is; None if it is anything else."""
+    parts = node.elts if isinstance(node, LISTS) else [node]
+    words = [one.value for one in parts if isinstance(one, ast.Constant)]
+    strings = [word for word in words if isinstance(word, str)]
+    return strings if strings and len(strings) == len(parts) else None
