@@ -38,6 +38,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lod: Lod) -> Path:
             shapes = {"weight_ih_l0": (12, 4 if number else 3), "weight_hh_l0": (12, 4)}
             for key, shape in shapes.items():
                 arrays[f"{prefix}.{key}"] = rng.normal(size=shape).astype(np.float32)
+        arrays["out.weight"] = rng.normal(size=(2, 4)).astype(np.float32)
+        arrays["out.bias"] = np.zeros(2, np.float32)
         safetensors.numpy.save_file(arrays, tmp_path / f"{name}.safetensors")
     (tmp_path / "model_on_device.py").write_text(STEP)
     (tmp_path / "words.jsonl").write_text("[[1,2,3],[4,5],[6,7,8,9]]\n[[10]]\n[[11,12],[13]]\n")
@@ -61,6 +63,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lod: Lod) -> Path:
         "--nested article:gru:4/sentence:gru:4:boot --seed 1 --emit both --grad",
         "--weights ids.safetensors --cell gru --emit both",
         "--weights ids.safetensors --cell gru --grad --dtype float64",
+        "--weights ids.safetensors --cell gru --emit class",
+        "--weights ids.safetensors --cell gru --emit scores --level article",
         "--weights levels.safetensors --nested article:gru/sentence:gru --grad",
         "--step model_on_device:smooth --emit both --dtype float64",
     ],
