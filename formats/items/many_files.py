@@ -33,6 +33,13 @@ _DIGITS = re.compile(r"(\d+)")
 _NO_DATA = re.compile(r"\.|_[^.]*$")
 # Folders in a table whose log says which of its files are current.
 _LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "_versions": "Lance"}
+# Checkpoints: the end of a file's name, and what the folder is.
+_CHECKPOINTS = {
+    ".distcp": "a checkpoint of torch.distributed; python -m "
+    "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.pt converts it",
+    "_CHECKPOINT_METADATA": "a checkpoint of Orbax; restore it there, and save its arrays with "
+    "safetensors",
+}
 _MAGIC = re.compile(r"[*?]|\[[^]]+\]")
 
 
@@ -74,7 +81,7 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
 
     Raises:
         FileNotFoundError: a pattern that no file matches.
-        UnsupportedError: a folder is a table, some of whose files are outdated, or of N5.
+        UnsupportedError: a folder is a checkpoint, of N5, or a table with outdated files.
     """
     text = os.fspath(path)
     if text == "-" or is_url(text):
@@ -97,7 +104,11 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
                 "pattern reads outdated files as well)"
             )
     with os.scandir(text) as entries:
-        found = [one.path for one in entries if not _NO_DATA.match(one.name)]
+        every = [one.path for one in entries]
+    for ending, what in _CHECKPOINTS.items():
+        if any(path.endswith(ending) for path in every):
+            raise UnsupportedError(f"{text}: is {what}")
+    found = [path for path in every if not _NO_DATA.match(os.path.basename(path))]
     # Not entry.is_file(), which raises an error for a link to itself.
     paths = [one for one in found if os.path.isfile(one) and not _is_second(one)]
     beside = _in_order(filter(os.path.isdir, found))

@@ -167,6 +167,8 @@ def remedy_of(descr: object) -> str:
         return f"save array.astype('{descr[1:3]}{unit}') instead"
     if descr[1:2] in ("U", "S"):
         return "save codes, as numpy.unique(array, return_inverse=True) returns them"
+    if descr[1:] in ("V1", "V2"):  # as NumPy stores dtypes of other packages
+        return "save an array of numbers; bfloat16 and float8 as array.astype('f4')"
     if descr[1:2] in ("O", "V"):
         return "save an array of numbers"
     near = "c16" if descr[1:2] == "c" else "f8"

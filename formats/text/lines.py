@@ -62,6 +62,9 @@ class LineReader:
         start = self._file.read(len(BYTE_ORDER_MARK))
         if utf_8 and start.startswith(_UTF_16_MARKS):
             raise NotThisFormatError("begins like UTF-16; give --encoding utf-16")
+        if utf_8 and start[:2].count(0) == 1:
+            order = "be" if start[0] == 0 else "le"
+            raise NotThisFormatError(f"begins like UTF-16; give --encoding utf-16-{order}")
         packed = _packed(start)
         if utf_8 and packed is not None and encoding is None:
             raise NotThisFormatError(f"begins like a file packed with {packed}")

@@ -49,6 +49,11 @@ class Tokens(Format):
     def open(self, source: Input, options: ReadOptions) -> Source:
         if _magic(source.head()) in (*HEADERS, EVALUATION):
             raise UnsupportedError("begins like a file of llm.c; read it with --from llmc")
+        if _is_litdata(source.head()):
+            raise UnsupportedError(
+                "begins like a chunk of LitData, which lod does not read; write its samples to "
+                "Parquet"
+            )
         dtype = np.dtype(np.uint16) if options.dtype is None else np.dtype(options.dtype)
         if dtype.kind not in "iu":
             raise UnsupportedError(f"tokens must be of an integer dtype, found {dtype}")
@@ -119,6 +124,15 @@ class LlmC(Tokens):
 
 def _magic(head: bytes) -> int:
     return int.from_bytes(head[:4], "little", signed=True)
+
+
+def _is_litdata(head: bytes) -> bool:
+    """Return whether a file begins with a count of samples, and their offsets behind these."""
+    numbers = np.frombuffer(head[: len(head) // 4 * 4], "<u4").astype(np.int64)
+    if numbers.size < 3:
+        return False
+    offsets = numbers[1 : numbers[0] + 2]
+    return bool(offsets[0] == 4 * (numbers[0] + 2) and (np.diff(offsets) > 0).all())
 
 
 def _write(output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions) -> int:

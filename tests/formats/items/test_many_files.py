@@ -231,6 +231,20 @@ def test_a_container_of_n5_is_refused(tmp_path: Path) -> None:
         lodcli.read_all(tmp_path / "n5")
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([".metadata", "__0_0.distcp"], "is a checkpoint of torch.distributed; .* dcp_to_torch"),
+        (["_CHECKPOINT_METADATA", "commit_success.txt"], "is a checkpoint of Orbax; restore it"),
+    ],
+)
+def test_a_checkpoint_is_refused(names: list[str], message: str, tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).write_text("words\n")
+    with pytest.raises(UnsupportedError, match=message):
+        lodcli.read_all(tmp_path)
+
+
 @pytest.mark.slow
 def test_more_files_than_may_be_open_are_opened_one_at_a_time(tmp_path: Path) -> None:
     for number in range(1_000):

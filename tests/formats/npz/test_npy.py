@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -102,7 +103,8 @@ def test_rows_go_through_pipes(tmp_path: Path) -> None:
         (np.array([["a"]]), r"texts of dtype <U1 in 2 dimensions; .* save array.ravel\(\)"),
         (np.array("a"), r"texts of dtype <U1 in 0 dimensions"),
         (np.array([1j], np.clongdouble), r"cannot hold; save array.astype\('c16'\) instead, or"),
-        (np.array([b"ab"], "V2"), "cannot hold; save an array of numbers"),
+        (np.array([b"abc"], "V3"), "cannot hold; save an array of numbers"),
+        (np.zeros(2, ml_dtypes.bfloat16), r"; bfloat16 and float8 as array.astype\('f4'\)"),
         (np.zeros(2, [("a", "f4")]), "which tensors cannot hold; save each field of its records"),
         (np.zeros(2, "M8[M]"), r"which tensors cannot hold; save array.astype\('M8\[D\]'\)"),
         (np.zeros(2, "m8[3h]"), r"which tensors cannot hold; save array.astype\('m8\[s\]'\)"),

@@ -261,6 +261,16 @@ def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
         content_of(tmp_path, ".bin", b"abc")
 
 
+def test_a_chunk_of_litdata_is_not_read_as_tokens(tmp_path: Path) -> None:
+    # As litdata.streaming.writer.BinaryWriter writes it: a count, offsets, samples.
+    offsets = [2, 16, 24, 36]
+    (tmp_path / "x.bin").write_bytes(np.array([*offsets, *range(5)], "<u4").tobytes())
+    with pytest.raises(UnsupportedError, match="begins like a chunk of LitData"):
+        io.read(tmp_path / "x.bin")
+    (tmp_path / "x.bin").write_bytes(np.array([2, 16, 24, 23, 5], "<u4").tobytes())
+    assert io.read(tmp_path / "x.bin").rows == 10
+
+
 def test_a_file_with_a_header_is_not_read_as_bare_tokens(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(llmc(1, 2))
     with pytest.raises(UnsupportedError, match="read it with --from llmc"):
