@@ -37,7 +37,10 @@ _OTHERS = {
     b"root\0": "a ROOT file",
     **dict.fromkeys((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "a netCDF 3 file"),
     b"MATLAB 5.0 MAT-file": "a file of MATLAB before 7.3",
+    **{b"RIFF": "a WAV or AVI file", b"fLaC": "a FLAC file", b"OggS": "an Ogg file"},
+    b"ID3": "an MP3 file",
 }
+_AUDIO = "; soundfile.read returns the samples of audio, numpy.save writes them as npy"
 # How other programs rewrite some of them.
 _REWRITTEN = {
     "a netCDF 3 file": "; rewrite it as HDF5 with nccopy -k nc4",
@@ -45,6 +48,7 @@ _REWRITTEN = {
     "a pickle": ", as it may run any code; save what is in it as Parquet, npz or JSON",
     "an ORC table": "; pyarrow.orc.read_table reads it, pyarrow.parquet.write_table writes Parquet",
     "an Avro file": "; polars.read_avro reads it, and .write_parquet writes Parquet",
+    **dict.fromkeys(("a WAV or AVI file", "a FLAC file", "an Ogg file", "an MP3 file"), _AUDIO),
     "a ROOT file": "; uproot reads its trees as Awkward arrays, ak.to_parquet writes Parquet",
 }
 _SPARSE = (

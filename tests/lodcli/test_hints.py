@@ -29,6 +29,8 @@ FILES = {
     "frame.pkl": b"\x80\x05\x95\0\0",
     "table.dat": b"ORC\x0a\x0b",
     "events.root": b"root\0\0\xf3\xc0",
+    "song.wav": b"RIFF$\x08\0\0WAVEfmt \x10",
+    "song.flac": b"fLaC\0\0\0\x22",
     "paper.pdf": b"%PDF-1.7\n%\xe2\xe3",
     "sheet.xlsx": b"PK\3\4\x14\0\6\0",
     "photo.jpeg": b"\xff\xd8\xff\xe0\0\x10JFIF",
@@ -73,6 +75,12 @@ HINTS = [
     ("inspect frame.pkl", 1, "it begins like a pickle, which lod does not read, as it may run any"),
     ("inspect table.dat", 1, "like an ORC table, which lod does not read; pyarrow.orc.read_table"),
     ("inspect events.root", 1, "a ROOT file, which lod does not read; uproot reads its trees as"),
+    (
+        "inspect song.wav",
+        1,
+        "like a WAV or AVI file, which lod does not read; soundfile.read retur",
+    ),
+    ("inspect song.flac", 1, "of audio, numpy.save writes them as npy"),
     (
         "inspect shard.tgz",
         1,
