@@ -24,6 +24,7 @@ from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, why_not_held
 from lodcli.kernels.tensor.conversions import Conversions, Lengths
+from lodcli.kernels.tensor.exchange.units import as_stored
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes, has_value, is_nested, words_of
 from lodcli.kernels.tensor.indexing import picked, whole_items
 from lodcli.kernels.tensor.marks import (
@@ -444,8 +445,7 @@ class LoDTensor(NumpyProtocol, Conversions):
                 raise ShapeMismatchError(f"value: its sequences are not those picked: {other}")
             self._marks.require_alike(value._marks, "value")
             value = value.copy()  # it may share this memory
-        value = data_of(value)
-        rows = found.on(self._data)
+        value, rows = as_stored(data_of(value), self._marks.unit), found.on(self._data)
         if found.drops_row_axis:  # the range has one row
             rows = rows.start
         try:

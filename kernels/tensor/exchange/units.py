@@ -11,8 +11,17 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, number_of
-from lodcli.kernels.tensor.marks import TIME_UNITS, Categories, Decimals, TimeKind, Times, Unit
+from lodcli.kernels.tensor.marks import (
+    TIME_UNITS,
+    Categories,
+    Decimals,
+    TimeKind,
+    Times,
+    Unit,
+    check_codes,
+)
 
 # NumPy's NaT. In a column it is a valid time, since nulls have a mask.
 _LEAST = -(2**63)
@@ -217,6 +226,34 @@ def in_unit(value: Any, unit: Unit | None) -> Any:
     if rest or not alike or (own.kind == unit.kind and (own.zone is None) != (unit.zone is None)):
         raise InvalidDataError(f"{value} is not a {unit}")
     return count
+
+
+def as_stored(value: Any, unit: Unit | None) -> Any:
+    """Return the numbers that stand for a time, decimal or word, or for arrays or lists of them.
+
+    Numbers are returned as they are, and so are all values without a unit.
+
+    Raises:
+        InvalidDataError: not a value of the unit, a fraction, or a code that has no word.
+
+    >>> as_stored(decimal.Decimal("1.5"), Decimals(6, 2)), as_stored(7, Decimals(6, 2))
+    (150, 7)
+    """
+    if unit is None:
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OMmU":
+        value = list(value) if value.ndim else value[()]
+    if isinstance(value, list | tuple):
+        return [as_stored(one, unit) for one in value]
+    number = in_unit(value, unit) if isinstance(value, (*OBJECTS, str)) else value
+    if isinstance(number, (*OBJECTS, str)):
+        raise InvalidDataError(f"{value} is not a {unit}")
+    counts = np.atleast_1d(number)
+    if counts.dtype.kind == "f" and not (counts == np.trunc(counts)).all():
+        raise InvalidDataError(f"expected whole numbers for a {unit}, found {value}")
+    if isinstance(unit, Categories) and counts.dtype.kind in "iu":
+        check_codes(counts, LoD(), unit, None)
+    return number
 
 
 def _digits(values: list[decimal.Decimal]) -> tuple[list[int], Decimals]:

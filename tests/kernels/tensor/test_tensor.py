@@ -7,6 +7,8 @@ import pickle
 import warnings
 import weakref
 from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import ml_dtypes
@@ -384,6 +386,32 @@ def test_a_value_of_another_type_is_not_set(value: Any) -> None:
     with pytest.raises(InvalidDataError, match="value: "):
         tensor[:] = value
     assert tensor.data.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        (Decimal("1.25"), Decimal("9.50"), (Decimal("9.501"), "9.50", 1.5, datetime(2020, 1, 1))),
+        (datetime(2020, 1, 1), datetime(2021, 2, 3, 4), (Decimal(5), "tomorrow", 0.5)),
+        (date(2020, 1, 1), date(2021, 2, 3), (datetime(2020, 1, 1, 12), timedelta(1))),
+        ("no", "yes", ("maybe", 2, -1, 0.5, np.array([2]), Decimal(1))),
+    ],
+)
+def test_a_value_with_a_unit_is_set_as_the_number_that_stands_for_it(
+    old: Any, new: Any, wrong: tuple[Any, ...]
+) -> None:
+    tensor = LoDTensor.from_lists([[old, old], [old]])
+    if isinstance(old, str):
+        tensor = LoDTensor(np.zeros(3, np.int8), [[2, 1]]).as_categories(["no", "yes"])
+    for value in wrong:
+        with pytest.raises(InvalidDataError):
+            tensor[1] = value
+    tensor[0] = [new, old]
+    tensor[1] = new
+    assert tensor.to_list() == [[new, old], [new]]
+    tensor[0] = np.array([old, new])
+    tensor[1, 0] = tensor.data[0]
+    assert tensor.to_list() == [[old, new], [old]]
 
 
 def test_tensors_can_be_referred_to_weakly() -> None:
