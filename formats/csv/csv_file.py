@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -330,6 +331,7 @@ class _CsvSource(Source):
         levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
         texts = {self._column(name, names) for name in options.text_columns or ()}
         self._columns, specs, self.left_out = [], [], {}
+        commas, notes = list[str](), list[str]()
         twice = repeated(names)
         # 0, 1, .. are the names that pandas gives to columns without names.
         numbers = all(map(_is_number, header)) and header != list(map(str, range(len(header))))
@@ -342,6 +344,8 @@ class _CsvSource(Source):
                     )
                 fields = [record[column] for _, record in records if len(record) == len(header)]
                 dtype = None if column in texts else _dtype_of(fields, options.dtype)
+                if dtype is None and column not in texts and _have_commas(fields):
+                    commas.append(names[column])
                 # With only one column, a blank line may be a mistake.
                 nullable = options.nulls is not None or ("" in fields and len(header) > 1)
                 spec = _spec(names[column], column, dtype, levels, nullable=nullable)
@@ -352,12 +356,16 @@ class _CsvSource(Source):
         if not specs:
             raise next(iter(self.left_out.values()))
         self.schema = tuple(specs)
+        if commas:
+            said = listing(map(shown, commas), MOST_SHOWN)
+            notes.append(f"numbers with commas are read as text: {said}; {_WITHOUT_COMMAS}")
         if numbers:
             said = listing(map(shown, header), MOST_SHOWN)
-            self.notes = [
+            notes.append(
                 f"line 1: was read as the names of the columns, which are numbers: {said}; if it "
                 f"is a record, {_NAMES_ABOVE}"
-            ]
+            )
+        self.notes = notes
         self._seen: list[set[str]] = [set() for _ in groups]
 
     def _column(self, wanted: str, names: list[str]) -> int:
@@ -484,6 +492,8 @@ class _CsvSource(Source):
             return f"{why}--nulls keep reads it as a null"
         if _word(text) in _MISSING:
             return f"--nulls keep reads it as a null, or {_OTHERS}"
+        if _COMMAS.fullmatch(text):
+            return f"{_WITHOUT_COMMAS}, or {_OTHERS}"
         if dtype == np.bool_:
             return f"{_AS_TEXT}, or {_OTHERS}"
         if _is_whole(text):
@@ -499,6 +509,9 @@ class _CsvSource(Source):
             return f"{_AS_TEXT}, or {_OTHERS}"
 
 
+# A decimal comma, or separators of thousands.
+_COMMAS = re.compile(r"[+-]?((\d{1,3}(\.\d{3})+|\d*),\d+|\d{1,3}(,\d{3})+(\.\d+)?)")
+_WITHOUT_COMMAS = "write numbers as 1234.5"
 _AS_TEXT = "--text-columns reads the column as text"
 _NAMES_ABOVE = "put a line of names above it"
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
@@ -534,6 +547,12 @@ def _dtype_of(fields: list[str], told: np.dtype[Any] | None) -> np.dtype[Any] | 
         return None
     whole = any(map(_is_whole, there)) and not any(map(_is_fraction, there))
     return np.dtype(np.int64 if whole else np.float64)
+
+
+def _have_commas(fields: list[str]) -> bool:
+    """Return whether the values are numbers with commas, and perhaps other numbers."""
+    there = [field for field in fields if _word(field) not in _MISSING]
+    return bool(there) and all(_COMMAS.fullmatch(one) or _is_number(one) for one in there)
 
 
 def _is_fraction(field: str) -> bool:

@@ -62,6 +62,29 @@ def test_a_tensor_comes_back_or_is_refused(suffix: str, data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (["1,5", "", "-12,25", "3"], True),
+        (["1.234,5", ",5"], True),
+        (["1,234", "5,678,901.5"], True),
+        (["1,5", "x"], False),
+        (["59.9,10.7"], False),
+        (["1,23,4"], False),
+    ],
+)
+def test_text_of_numbers_with_commas_is_reported(
+    fields: list[str], said: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("".join(f"{field};1\n" for field in ["x", *fields]))
+    notes = ["numbers with commas are read as text: 'x'; write numbers as 1234.5"]
+    for texts in (None, ["x"]):
+        with lodcli.open(path, separator=";", text_columns=texts) as file:
+            assert file["x"][:].marks.is_text
+            assert file.notes == (notes if said and not texts else [])
+
+
+@pytest.mark.parametrize(
     ("header", "said"),
     [("1.5,NaN", "are numbers: '1.5', 'NaN'; if"), ("1,x", None), ("0,1", None), ("x,y", None)],
 )
@@ -149,6 +172,7 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
             "line 20002, column 'v': expected a whole number .*found ''; .*--nulls keep",
         ),
         (b"k,v\na,1.5\na,x\n", "line 3, column 'v': expected a number .*found 'x'"),
+        (b'k,v\na,1\na,"2,5"\n', "line 3, column 'v': .*found '2,5'; write numbers as 1234.5"),
         (b"k,v\na,1\na,1_0\n", "line 3, column 'v': .*found '1_0'"),
         (b"k,v\na,1\na,9223372036854775808\n", "line 3, column 'v': expected a whole number"),
         (b"k,v\na,1\n\xff,2\n", "line 3: is not UTF-8 .*--encoding"),
