@@ -8,7 +8,7 @@ import os
 import sys
 
 from lodcli.formats.storage import interrupts
-from lodcli.kernels.runtime.threads import let_blas_sleep
+from lodcli.kernels.runtime.threads import let_blas_sleep, limit_libraries
 from lodcli.shell import watchdog
 from lodcli.shell.standard_streams import asks_for_help, finish, prepare_streams
 
@@ -39,6 +39,7 @@ def _run() -> int:
         # Help opens no file and calls no library; the watchdog would cost a third of its time.
         if not asks_for_help(sys.argv[1:]):
             watchdog.start()
+            limit_libraries()
         from lodcli.shell.failures import run
         from lodcli.shell.group import group
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import struct
@@ -22,6 +23,7 @@ from lodcli.formats.storage.pread import read_into
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.platform.pools import NO_THREAD
 from lodcli.kernels.runtime import buffers as memory
 
 Found = tuple[int, pa.RecordBatch]
@@ -239,6 +241,8 @@ def damage() -> Iterator[None]:
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedError(f"cannot be read ({brief(error)})") from None
     except (pa.ArrowException, ValueError, IndexError, KeyError, struct.error) as error:
+        if "Failed to launch worker thread" in str(error):
+            raise OSError(errno.EAGAIN, NO_THREAD) from None
         for words, message in _NO_DAMAGE.items():
             if words in str(error):
                 raise UnsupportedError(message.format(brief(error))) from None

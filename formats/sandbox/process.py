@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import faulthandler
 import os
 import signal
@@ -17,6 +18,7 @@ from lodcli.formats.storage.inputs import Input, shared_positions
 from lodcli.formats.storage.interrupts import SIGNALS, shielded
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files, processes
+from lodcli.kernels.platform.pools import NO_THREAD
 
 # Memory besides the decompressed file: buffers of libraries, batches being sent, and 72 MB of
 # address space for each of the two threads with which pyarrow reads.
@@ -69,7 +71,10 @@ class Child:
                 # Python warns about threads of libraries, which the child does not use.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 with shared_positions():  # read_share shows how far the child has read
-                    self._pid = os.fork()
+                    try:
+                        self._pid = os.fork()
+                    except BlockingIOError:
+                        raise OSError(errno.EAGAIN, NO_THREAD) from None
             if self._pid == 0:
                 _run(work, requests, replies, keep)
             os.close(requests)

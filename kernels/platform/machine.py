@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from lodcli.kernels.platform.processes import last_error, libc, lines_of
+from lodcli.kernels.platform.processes import last_error, libc, lines_of, user_thread_limit
 
 IS_LINUX = sys.platform.startswith("linux")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -72,6 +72,18 @@ def cores_of_group(root: Path = _GROUPS) -> int | None:
                 if quota > 0 and period > 0:
                     found.append(-(-quota // period))
     return min(found, default=None)
+
+
+def thread_limit(root: Path = _GROUPS) -> int | None:
+    """Return the limit on threads, of the user or of the control group; None for no limit.
+
+    Those that are running count, also those of other processes.
+    """
+    found = [user_thread_limit()]
+    for folder in _group_folders("pids", root):
+        with suppress(OSError, ValueError):  # no such group, or "max"
+            found.append(int((folder / "pids.max").read_text(encoding="ascii")))
+    return min((most for most in found if most is not None), default=None)
 
 
 def architecture() -> str:

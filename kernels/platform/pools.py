@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 # The stack of a thread, and the memory that Python needs before the thread can report an error.
 _THREAD_BYTES = 9 << 20
+NO_THREAD = (
+    "no more threads or processes can be started; allow more with ulimit -u, or in the container, "
+    "or set LOD_THREADS=1"
+)
 
 
 def thread_pool(count: int, name: str) -> ThreadPoolExecutor:

@@ -106,9 +106,12 @@ def hear(signums: Iterable[int]) -> None:
 def fork_deaf_to(signums: Iterable[int]) -> int:
     """Fork as `os.fork`, with these signals blocked in the child from the start."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signums)
-    pid = os.fork()
-    if pid:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    pid = None
+    try:
+        pid = os.fork()
+    finally:
+        if pid != 0:  # not in the child
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 
 
@@ -199,9 +202,18 @@ def _limit(name: str, value: int) -> None:
 
 def address_limit_bytes() -> int | None:
     """Return the limit on the address space of this process in bytes; None for no limit."""
-    if resource is None:
+    return _soft_limit("RLIMIT_AS")
+
+
+def user_thread_limit() -> int | None:
+    """Return the limit on all threads of this user; None for no limit."""
+    return _soft_limit("RLIMIT_NPROC")
+
+
+def _soft_limit(name: str) -> int | None:
+    if not hasattr(resource, name):
         return None
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    limit = resource.getrlimit(getattr(resource, name))[0]
     return None if limit == resource.RLIM_INFINITY else limit
 
 

@@ -10,12 +10,16 @@ from contextvars import ContextVar
 
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.platform import environment
-from lodcli.kernels.platform.machine import usable_cores
+from lodcli.kernels.platform.machine import thread_limit, usable_cores
 
 # More than the cores of any machine; each thread takes memory, and systems limit their number.
 MOST_THREADS = 1024
 # Environment variable of OpenBLAS: for 2**n ticks of the processor its idle threads poll for work.
 BLAS_WAIT = "OPENBLAS_THREAD_TIMEOUT"
+# Variables for the number of threads of OpenBLAS, and of Arrow: to compute, and to read.
+_LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "ARROW_IO_THREADS")
+# A limit that leaves room for several commands in a pipe, and for other programs of the user.
+_THREADS_PER_CORE, _OTHER_THREADS = 16, 256
 
 _limit: ContextVar[int] = ContextVar("lodcli.threads", default=MOST_THREADS)
 
@@ -27,6 +31,19 @@ def let_blas_sleep() -> None:
     never use BLAS. Call it before NumPy is imported.
     """
     os.environ.setdefault(BLAS_WAIT, "18")
+
+
+def limit_libraries() -> None:
+    """Make OpenBLAS and Arrow start few threads if the system limits their number.
+
+    A library that cannot start a thread crashes later (Arrow), or sends SIGINT to the process and
+    then never returns (OpenBLAS). Variables that are set are kept. Call this before the libraries
+    are imported.
+    """
+    most = thread_limit()
+    if most is not None and most < _THREADS_PER_CORE * usable_cores() + _OTHER_THREADS:
+        for name in _LIMITS:
+            os.environ.setdefault(name, "1")
 
 
 @contextmanager

@@ -236,7 +236,10 @@ def _serve(connection: Connection[Any, Any], settings: dict[str, str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     hear(_ENDING)
     os.environ.update(settings)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    except RuntimeError:  # no more threads; the parent reports that this process died
+        os._exit(1)
     while True:
         try:
             data = connection.recv_bytes()

@@ -17,6 +17,7 @@ import click
 from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.platform import environment
+from lodcli.kernels.platform.pools import NO_THREAD
 from lodcli.kernels.runtime.memory_budget import memory_setting
 from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.shell import output
@@ -212,6 +213,8 @@ def explained(error: BaseException) -> tuple[str, int]:
         return message, _code(error)
     if isinstance(error, OSError):
         return _os_message(error), IO
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return NO_THREAD, IO
     if isinstance(error, MemoryError):
         return "not enough memory; try smaller inputs, or one tensor with FILE::NAME", IO
     if isinstance(error, ImportError) and not str(error.name).startswith("lodcli"):
@@ -257,6 +260,8 @@ def _os_message(error: OSError) -> str:
             what = _WORDS[errno.EMFILE] + shortage(errno.EMFILE, "")
         return f"{error.filename}: {what}" if error.filename else what
     name = error.filename if error.filename2 is None else error.filename2
+    if name is None and error.errno == errno.EAGAIN:  # of fork
+        return NO_THREAD
     if name is None:
         more = deleted_folder() if error.errno == errno.ENOENT else shortage(error.errno, "")
         return (what or type(error).__name__) + more

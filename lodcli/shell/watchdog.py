@@ -61,7 +61,8 @@ def _start() -> None:
     interrupts.on_handled(lambda: _tell(wake, 0))
     limit = processes.address_limit_bytes()
     if limit is None or limit >= _ROOM_BYTES:
-        threading.Thread(target=_end, args=(late,), name="watchdog", daemon=True).start()
+        with contextlib.suppress(RuntimeError):  # no more threads: the child only kills
+            threading.Thread(target=_end, args=(late,), name="watchdog", daemon=True).start()
 
 
 def _end(late: int) -> None:
