@@ -116,6 +116,7 @@ HINTS = [
     ("inspect one.jsonl" + " x" * 99, 2, ", x, x and 79 more); see lod inspect --help"),
     ("inspect -5", 3, "lod inspect: -5: no such file"),
     ("diff one.jsonl paper.pdf", 1, "lod diff: paper.pdf: format not recognised"),
+    ("select words.jsonl ids,tags -o x.npz", 2, "no tensor named 'ids,tags'; give each name sepa"),
     ("merge one.jsonl two.lod.h5::d -o x.npz", 2, "lod merge: two.lod.h5: no tensor named 'd'"),
     ("sort two.lod.h5::c --level 1 -o x.npz", 2, "c: no level 1: there is 1 level"),
     (
