@@ -21,6 +21,7 @@ from lodcli.expressions.functions import (
     ORDERING,
     SWAPPED,
     TWO,
+    picked,
     rounded,
 )
 from lodcli.expressions.hints import name_hint
@@ -287,7 +288,7 @@ class Evaluation(ABC, Generic[V]):
             return self.timed(np.multiply, values, self.constant(factor))
         if isinstance(unit, Categories) and isinstance(joint, Categories) and unit != joint:
             codes = np.append(unit.codes_in(joint), 0)  # a null has code 0, also without words
-            return self.mapped(lambda data: np.asarray(codes, like=data)[data.astype(int)], values)
+            return self.mapped(functools.partial(picked, codes), values)
         return values
 
     def _texts(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
@@ -315,8 +316,10 @@ class Evaluation(ABC, Generic[V]):
             self.fail(right, "a text and a category are compared with == or !=")
         known: list[bytes] = []
         places = [self._places(node, known) for node in sides]
-        _, ranks = np.unique(np.array(known, object), return_inverse=True)
-        one, two = (self.mapped(lambda at: np.asarray(ranks, like=at)[at], at) for at in places)
+        distinct = sorted(set(known)) if type(op) in SWAPPED else dict.fromkeys(known)
+        rank = {text: number for number, text in enumerate(distinct)}
+        ranks = np.fromiter(map(rank.__getitem__, known), np.int64, len(known))
+        one, two = (self.mapped(functools.partial(picked, ranks), at) for at in places)
         return self.both(right, COMPARISONS[type(op)], one, two)
 
     def _places(self, node: ast.expr, texts: list[bytes]) -> V:
@@ -326,7 +329,8 @@ class Evaluation(ABC, Generic[V]):
         if marks.categories is not None:
             # A null has code 0, also without words.
             texts += [word.encode() for word in marks.categories.words] or [b""]
-            return self.mapped(lambda codes: codes.astype(int) + start, self.of(node))
+            numbers = np.arange(start, len(texts))
+            return self.mapped(functools.partial(picked, numbers), self.of(node))
 
         def places(data: Array, offsets: Offsets) -> Array:
             texts.extend(split_texts(data, offsets))
@@ -376,7 +380,7 @@ class Evaluation(ABC, Generic[V]):
         for one in node.elts:
             member = self.data(self._beside(one, left_node, ast.In()))
             if member.ndim:
-                self.fail(one, "expected a number")
+                self.fail(one, "expected a number or a word; compare tensors with ==")
             members.append(member)
 
         def is_in(data: Array) -> Array:

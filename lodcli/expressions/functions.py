@@ -68,3 +68,16 @@ def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
         near = np.asarray(np.longdouble(repr(float(number))))  # 0.1 as it was written
     same = np.isfinite(near) == np.isfinite(number) if is_float(number.dtype) else near == number
     return near if same else number
+
+
+def picked(table: Array, codes: Array) -> Array:
+    """Return the entries of a table at codes; nan at nan, as of the first of an empty sequence.
+
+    >>> picked(np.array([5, 7]), np.array([1.0, np.nan]))
+    array([ 7., nan])
+    """
+    table = np.asarray(table, like=codes)
+    if not is_float(codes.dtype):
+        return table[codes.astype(np.int64)]
+    missing = np.isnan(codes)
+    return np.where(missing, np.nan, table[np.where(missing, 0, codes).astype(np.int64)])

@@ -80,6 +80,19 @@ def test_times_that_become_null_before_an_op_are_refused_on_a_gpu(lod: Lod, fold
     assert lod("apply", "mean(data / 2)", *args).code == 0
 
 
+@pytest.mark.parametrize("text", ["a == b", "a < b", "c != a", "a in tags", "first(c) == d"])
+def test_texts_are_compared_on_a_gpu(lod: Lod, folder: Path, text: str) -> None:
+    found: dict[str, list[Any]] = {"a": ["x", "é"], "b": ["x", "y"], "tags": [["x"], ["y", "é"]]}
+    tensors = {name: LoDTensor.from_lists(texts) for name, texts in found.items()}
+    tensors["c"] = LoDTensor(np.array([1, 0, 1]), [[1, 2]]).as_categories(["y", "x"])
+    tensors["d"] = LoDTensor(np.array([2, 0])).as_categories(["é", "y", "x"])
+    io.write("texts.lod.h5", tensors)
+    for device in ("cpu", "cuda"):
+        done = lod("apply", text, "texts.lod.h5", "--device", device, "-o", f"{device}.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+    assert io.read("cuda.lod.h5").identical(io.read("cpu.lod.h5"))
+
+
 def test_a_backend_of_main_memory_is_refused(lod: Lod, folder: Path) -> None:
     line = "apply sum x.lod.h5 --then reverse --backend numba --device cuda -o y.npz"
     done = lod(*line.split())

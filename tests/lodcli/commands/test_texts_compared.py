@@ -88,6 +88,7 @@ def test_nulls_and_lists_of_texts(expression: str, kept: str, lod: Lod, folder: 
     [
         ("a < c", "column 5: a text and a category are compared with == or !="),
         ("a in b", "column 6: b is one value for each item; compare it with =="),
+        ("a in (b, 'x')", "column 7: expected a number or a word; compare tensors with =="),
         ("a[0] == b", "column 3: no column 0"),
         ("first(a) == b", "compare a text with a word or a text"),
         ("a == 1", "compare a text with a word or a text"),
@@ -105,3 +106,24 @@ def test_what_is_no_comparison_of_texts(
 def test_texts_are_split_by_their_offsets() -> None:
     data = np.frombuffer(b"-abcd", np.uint8)
     assert split_texts(data, np.array([1, 2, 2, 4])) == [b"a", b"", b"bc"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("first(c) == a", "b"),
+        ("a != first(c)", "ac"),
+        ("max(c) == a", "b"),
+        ("d == first(c)", "b"),  # other words
+        ("first(c) != d", "ac"),
+    ],
+)
+def test_the_first_category_of_an_empty_list_equals_none(
+    expression: str, kept: str, lod: Lod, folder: Path
+) -> None:
+    lists = LoDTensor(np.array([1, 1, 0]), [[1, 0, 2]]).as_categories(["a", "b"])
+    single = LoDTensor(np.array([2, 1, 0])).as_categories(["c", "a", "b"])
+    io.write("t.lod.h5", {"a": LoDTensor.from_lists(["b", "a", "c"]), "c": lists, "d": single})
+    done = lod("filter", "t.lod.h5", expression, "-o", "o.lod.h5", "-q")
+    assert done.code == 0, done.stderr
+    assert "".join(io.read("o.lod.h5", "a").to_list()) == kept
