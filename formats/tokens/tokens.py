@@ -49,7 +49,7 @@ class Tokens(Format):
     def open(self, source: Input, options: ReadOptions) -> Source:
         if _magic(source.head()) in (*HEADERS, EVALUATION):
             raise UnsupportedError("begins like a file of llm.c; read it with --from llmc")
-        if _is_litdata(source.head()):
+        if _is_litdata(source.head(), source.size_bytes):
             raise UnsupportedError(
                 "begins like a chunk of LitData, which lod does not read; write its samples to "
                 "Parquet"
@@ -126,13 +126,18 @@ def _magic(head: bytes) -> int:
     return int.from_bytes(head[:4], "little", signed=True)
 
 
-def _is_litdata(head: bytes) -> bool:
-    """Return whether a file begins with a count of samples, and their offsets behind these."""
+def _is_litdata(head: bytes, size_bytes: int | None) -> bool:
+    """Return whether a file begins with a count of samples, and their offsets behind these.
+
+    The last offset is the size of the file. It tells a short chunk from tokens.
+    """
     numbers = np.frombuffer(head[: len(head) // 4 * 4], "<u4").astype(np.int64)
-    if numbers.size < 3:
+    if numbers.size < 3 or not numbers[0]:
         return False
-    offsets = numbers[1 : numbers[0] + 2]
-    return bool(offsets[0] == 4 * (numbers[0] + 2) and (np.diff(offsets) > 0).all())
+    count = numbers[0]
+    offsets = numbers[1 : count + 2]
+    ends = offsets.size <= count or size_bytes is None or offsets[-1] == size_bytes
+    return bool(ends and offsets[0] == 4 * (count + 2) and (np.diff(offsets) > 0).all())
 
 
 def _write(output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions) -> int:

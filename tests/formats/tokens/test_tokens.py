@@ -267,8 +267,9 @@ def test_a_chunk_of_litdata_is_not_read_as_tokens(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(np.array([*offsets, *range(5)], "<u4").tobytes())
     with pytest.raises(UnsupportedError, match="begins like a chunk of LitData"):
         io.read(tmp_path / "x.bin")
-    (tmp_path / "x.bin").write_bytes(np.array([2, 16, 24, 23, 5], "<u4").tobytes())
-    assert io.read(tmp_path / "x.bin").rows == 10
+    for tokens in ([2, 16, 24, 23, 5], [0, 8, 9, 1, 2], [1, 12, 50, 9, 3]):
+        (tmp_path / "x.bin").write_bytes(np.array(tokens, "<u4").tobytes())
+        assert io.read(tmp_path / "x.bin").rows == 10
 
 
 def test_a_file_with_a_header_is_not_read_as_bare_tokens(tmp_path: Path) -> None:
