@@ -222,7 +222,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
                 raise
             keeps = False  # without levels there is no index to lose
         owner = _common_index(tensors, name) if keeps or levels else tensors[0]
-        _refuse_objects(owner._marks, (args, tuple(kwargs.values())), name)
+        _refuse_objects(tensors, (args, tuple(kwargs.values())), name)
         result = function(*_plain(args), **_plain(kwargs))
         if not keeps:
             return result
@@ -473,29 +473,37 @@ def _leaves(value: Any) -> list[Any]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
-        return [leaf for part in value for leaf in _leaves(part)]
+        nested = (dict, list, tuple)
+        return [
+            leaf
+            for part in value
+            for leaf in (_leaves(part) if isinstance(part, nested) else [part])
+        ]
     return [value]
 
 
-def _refuse_objects(marks: Marks, values: Sequence[Any], name: str) -> None:
-    """Raise UnsupportedError for dates, decimals and others beside a tensor of times or decimals.
+def _refuse_objects(tensors: Sequence[Any], values: Sequence[Any], name: str) -> None:
+    """Raise UnsupportedError for dates, decimals and others beside tensors of times or decimals.
 
     NumPy finds them different from the numbers that stand for times and decimals.
     """
-    if not isinstance(marks.unit, Times | Decimals):
+    units = [one._marks.unit for one in tensors if isinstance(one._marks.unit, Times | Decimals)]
+    if not units:
         return
     for value in _leaves(values):
+        if type(value) in _SCALARS:
+            continue
         boxed = isinstance(value, np.ndarray) and value.dtype.kind in "OMm"
         if boxed or isinstance(value, OBJECTS):
             raise UnsupportedError(
-                f"{name}: expected numbers that count the unit of {marks.unit}, found "
+                f"{name}: expected numbers that count the unit of {units[0]}, found "
                 f"{type(value).__name__}; take as_numbers()"
             )
 
 
 def _common_index(values: Sequence[Any], name: str) -> Any:
     tensors = [value for value in values if isinstance(value, NumpyProtocol)]
-    _refuse_objects(tensors[0]._marks, values, name)
+    _refuse_objects(tensors, values, name)
     for other in tensors[1:]:
         found = tensors[0].lod.difference(other.lod)
         if found is not None:

@@ -36,6 +36,8 @@ _UNITS = {
 }
 # The types of single times and decimals.
 OBJECTS = (*_UNITS, decimal.Decimal, np.datetime64, np.timedelta64)
+_TEXT_OR_OBJECT = (*OBJECTS, str)
+_NO_NUMBER = (*_TEXT_OR_OBJECT, list, tuple, np.ndarray)
 # By the kind of a dtype: units of NumPy that no tensor has, and units that hold the same times.
 _FINER = {"M": {**dict.fromkeys("YMW", "D"), "h": "s", "m": "s"}, "m": dict.fromkeys("WDhm", "s")}
 
@@ -243,17 +245,21 @@ def as_stored(value: Any, unit: Unit | None) -> Any:
         return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "OMmU":
         value = list(value) if value.ndim else value[()]
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and any(
+        issubclass(of, _NO_NUMBER) for of in set(map(type, value))
+    ):
         return [as_stored(one, unit) for one in value]
-    number = in_unit(value, unit) if isinstance(value, (*OBJECTS, str)) else value
-    if isinstance(number, (*OBJECTS, str)):
-        raise InvalidDataError(f"{value} is not a {unit}")
-    counts = np.atleast_1d(number)
-    if counts.dtype.kind == "f" and not (counts == np.trunc(counts)).all():
-        raise InvalidDataError(f"expected whole numbers for a {unit}, found {value}")
+    if isinstance(value, _TEXT_OR_OBJECT):
+        number = in_unit(value, unit)
+        if isinstance(number, _TEXT_OR_OBJECT):
+            raise InvalidDataError(f"{value} is not a {unit}")
+        return number
+    counts = np.atleast_1d(value)
+    if counts.dtype.kind == "f" and (rest := counts != np.trunc(counts)).any():
+        raise InvalidDataError(f"expected whole numbers for a {unit}, found {counts[rest][0]}")
     if isinstance(unit, Categories) and counts.dtype.kind in "iu":
         check_codes(counts, LoD(), unit, None)
-    return number
+    return value
 
 
 def _digits(values: list[decimal.Decimal]) -> tuple[list[int], Decimals]:

@@ -66,7 +66,7 @@ def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> 
     """
     if value is None:
         return bool(nulls)
-    if isinstance(value, OBJECTS) and isinstance(marks.unit, Times | Decimals):
+    if isinstance(value, (*OBJECTS, str)) and isinstance(marks.unit, Times | Decimals):
         try:
             value = in_unit(value, marks.unit)
         except InvalidDataError:  # of another kind, or between two numbers of the unit

@@ -211,6 +211,15 @@ def test_objects_are_found_among_values_with_a_unit_but_not_compared(
             with pytest.raises(UnsupportedError, match=r"count the unit of .*found .*as_numbers"):
                 compute(tensor, other)
     assert (tensor == None).to_list() == [[False], []]  # noqa: E711
+    with pytest.raises(UnsupportedError, match=r"where: expected numbers that count the unit of"):
+        np.where(tensor.with_data(np.array([True])), tensor, value)
+
+
+def test_times_are_found_as_text() -> None:
+    tensor = LoDTensor.from_lists([[datetime(2020, 1, 1, 12)], []])
+    assert "2020-01-01T12:00" in tensor
+    for text in ("2020-01-01", "12", "", "noon"):
+        assert text not in tensor
 
 
 def test_numbers_differ_from_every_word() -> None:

@@ -412,6 +412,10 @@ def test_a_value_with_a_unit_is_set_as_the_number_that_stands_for_it(
     tensor[0] = np.array([old, new])
     tensor[1, 0] = tensor.data[0]
     assert tensor.to_list() == [[old, new], [old]]
+    tensor[0] = [new, tensor.data[0]]
+    assert tensor.to_list() == [[new, old], [old]]
+    with pytest.raises(InvalidDataError, match=r"expected whole numbers for a .*, found 0\.5$"):
+        tensor[0] = [1, 0.5]
 
 
 def test_tensors_can_be_referred_to_weakly() -> None:
