@@ -253,7 +253,8 @@ class _Tensors(Evaluation[Values]):
         except NullError as error:
             self.fail(node, f"{error}; pad_value=X replaces those of empty sequences")
         except LodError as error:
-            self.fail(node, str(error))
+            root = "; the square root of each value is x ** 0.5" if entry.name == "sqrt" else ""
+            self.fail(node, f"{error}{root}")
         except (TypeError, ValueError, OverflowError) as error:
             self.fail(node, f"{entry.name}: {error}")
         assert isinstance(result, LoDTensor)

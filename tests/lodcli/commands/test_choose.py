@@ -342,6 +342,13 @@ def test_texts_are_compared_with_words(
         ("", "N > 0", "column 1: no tensor 'N'; did you mean n?"),
         ("", "n.sum() > 0", "column 1: only functions can be called: write sum(x), not x.sum()"),
         ("", "n.isna()", "column 1: no function 'isna'; write x is None"),
+        ("", "std(n) > 1", "no function 'std'; write mean((x - mean(x)) ** 2) ** 0.5"),
+        (
+            "",
+            "diff(n) > 1",
+            "no function 'diff'; lod apply has last(windows(x, length=2)) - first(",
+        ),
+        ("", "argmax(n) > 1", "no function 'argmax'; lod apply max_index finds it"),
         ("", "turns.words[0] > 1", "no column 0; rows have shape (); the first row is first(x)"),
         ("", "n == NULL", "column 6: no tensor 'NULL'; a null is found by x is None"),
         ("", "n is not NULL", "column 10: compare with == and !=; is is only for None"),
