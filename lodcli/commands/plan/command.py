@@ -65,6 +65,11 @@ def command(
     """
     target = None if out is None else Target(out, None, force)
     if target is not None:
+        if strategies and "pack" not in strategies:
+            raise click.UsageError(
+                f"--write stores packed batches, and --strategy asks for {strategies[0]}; add "
+                "--strategy pack"
+            )
         if out == "-":
             raise click.UsageError("the table goes to standard output; name a file for --write")
         target.check()

@@ -170,6 +170,7 @@ def test_no_sequences_make_no_batches(lod: Lod, folder: Path) -> None:
         ([], 2, "--tokens"),
         (["--tokens", "9", "--write", "-"], 2, "name a file for --write"),
         (["--tokens", "9", "--strategy", "best"], 2, "'best'"),
+        (["--tokens", "9", "--strategy", "bucket", "--write", "x"], 2, "add --strategy pack"),
         (["--tokens", "9", "--level", "verse"], 2, "no level named 'verse'"),
         (["--tokens", "9", "--write", "words.lod.h5"], 3, "exists already; use --force"),
     ],
